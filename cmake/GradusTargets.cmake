@@ -1,0 +1,31 @@
+# Helpers for the programs that live in this repository: tests, examples, benchmarks. Users of the library need none.
+
+# Warnings as errors and, where asked for, this machine's instruction set. Never part of the installed interface.
+add_library(gradus_dev INTERFACE)
+target_compile_options(gradus_dev INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>"
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr>")
+if(GRADUS_NATIVE)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-march=native GRADUS_KNOWS_MARCH_NATIVE)
+  if(GRADUS_KNOWS_MARCH_NATIVE)
+    # The host half of a .cu must agree with the .cpp files on the width of a SIMD packet.
+    target_compile_options(gradus_dev INTERFACE
+      "$<$<COMPILE_LANGUAGE:CXX>:-march=native>"
+      "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-march=native>")
+  endif()
+endif()
+
+# gradus_executable(<name> <sources...> [LIBRARIES <targets...>])
+# A program of ours: the library, our warnings and, if one of its sources is a .cu, the GPU half.
+function(gradus_executable name)
+  cmake_parse_arguments(arg "" "" "LIBRARIES" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE gradus::gradus gradus_dev ${arg_LIBRARIES})
+  if("${arg_UNPARSED_ARGUMENTS}" MATCHES "\\.cu(;|$)")
+    if(NOT GRADUS_HAS_CUDA)
+      message(FATAL_ERROR "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
+    endif()
+    target_link_libraries(${name} PRIVATE gradus::cuda)
+  endif()
+endfunction()

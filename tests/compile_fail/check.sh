@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# check.sh FAMILY COMPILER CASE @FLAGS PRECOMPILED: passes if CASE compiles, does not compile with -DGRADUS_FAIL, and the
+# compiler then says what the case's `// expect:` lines ask for. FAMILY is g++ or clang++. PRECOMPILED is a header with a
+# .gch beside it, or '' to do without.
+set -euo pipefail
+[[ $# -eq 5 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp" >&2; exit 2; }
+family=$1 compiler=$2 case=$3 flags=$4 precompiled=$5
+
+arguments=("$flags" -fsyntax-only -fmessage-length=0 -fdiagnostics-color=never -w)
+if [[ -n $precompiled && -f $precompiled.gch ]]; then
+  if [[ $family == clang++ ]]; then arguments+=(-include-pch "$precompiled.gch"); else arguments+=(-include "$precompiled"); fi
+fi
+
+# Lines for this compiler: `// expect: REGEX` and `// expect(FAMILY): REGEX`.
+mapfile -t expectations < <(
+  sed -nE -e 's|^[[:space:]]*// expect: ?(.*)$|\1|p' -e "s|^[[:space:]]*// expect\(${family//+/\\+}\): ?(.*)$|\1|p" "$case")
+if [[ ${#expectations[@]} -eq 0 ]]; then
+  echo "$case: no '// expect: REGEX' line for $family: say what the message must contain"
+  exit 1
+fi
+
+if ! output=$("$compiler" "${arguments[@]}" "$case" 2>&1); then
+  printf '%s: the twin (without GRADUS_FAIL) must compile with %s, and does not:\n%s\n' "$case" "$family" "$output"
+  exit 1
+fi
+if output=$("$compiler" "${arguments[@]}" -DGRADUS_FAIL "$case" 2>&1); then
+  echo "$case: with GRADUS_FAIL it must not compile with $family, and does"
+  exit 1
+fi
+if grep -qiE 'internal compiler error|PLEASE submit a bug report' <<<"$output"; then
+  printf '%s: %s crashed:\n%s\n' "$case" "$family" "$output"
+  exit 1
+fi
+failed=0
+for expectation in "${expectations[@]}"; do
+  if ! grep -qE -e "$expectation" <<<"$output"; then
+    echo "$case: $family does not say: $expectation"
+    failed=1
+  fi
+done
+if [[ $failed -ne 0 ]]; then
+  printf 'It says:\n%s\n' "$output"
+  exit 1
+fi

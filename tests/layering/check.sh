@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
+#   order    a folder includes only folders below it (the table in order.txt)
+#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
+#   vendors  Eigen, oneDNN, cuBLASLt, CUB and cuDNN are each included by one header alone, in the toolkit it belongs to
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
+rule=$1
+root=$2
+[[ $rule =~ ^(order|ops|vendors)$ ]] || { echo "$0: no rule '$rule': order, ops or vendors" >&2; exit 2; }
+
+cd "$root"
+# One line an include: FILE LINE TARGET. A quoted include is taken from the including file's folder if it is there.
+list_includes() {
+  local folders=(include/gradus)
+  if [[ -d examples ]]; then folders+=(examples); fi
+  find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print0 | sort -z |
+    xargs -0 -r awk '
+      match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
+        text = substr($0, RSTART, RLENGTH)
+        quoted = text ~ /"$/
+        sub(/^[^<"]*[<"]/, "", text); sub(/[>"]$/, "", text)
+        if (quoted && text !~ /^gradus\//) {
+          path = FILENAME; sub(/[^\/]*$/, "", path); path = path text
+          while (path ~ /[^\/]+\/\.\.\//) sub(/[^\/]+\/\.\.\//, "", path)
+          if ((getline line < path) >= 0) { text = path; sub(/^include\//, "", text); close(path) }
+        }
+        print FILENAME, FNR, text
+      }'
+}
+
+list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
+  function complain(message) { printf "%s:%s: %s\n", $1, $2, message; bad = 1 }
+  # The folder of a path under gradus/: its first component, or "root" for gradus.hpp and cuda.hpp themselves.
+  function folder_of(path,   rest) {
+    rest = path; sub(/^(include\/)?gradus\//, "", rest)
+    if (rest !~ /\//) return "root"
+    sub(/\/.*/, "", rest); return rest
+  }
+  BEGIN {
+    while ((getline line < table) > 0) {
+      if (line ~ /^[ \t]*(#|$)/) continue
+      colon = index(line, ":"); name = substr(line, 1, colon - 1); known[name] = 1
+      count = split(substr(line, colon + 1), names, " ")
+      for (i = 1; i <= count; ++i) allowed[name, names[i]] = 1
+    }
+    owner["Eigen"] = "cpu"; owner["oneDNN"] = "cpu"
+    owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
+  }
+  {
+    from = $1 ~ /^examples\// ? "examples" : folder_of($1)
+    to = $3 ~ /^gradus\// ? folder_of($3) : ""
+  }
+  rule == "order" && to != "" && from != "examples" {
+    if (from == "root") {
+      if ($1 ~ /\/gradus\.hpp$/ && $3 ~ /(^|\/)cuda(\/|\.hpp$)/) complain("gradus.hpp includes the GPU header " $3)
+    } else if (!(from in known)) complain("the folder " from " is not in tests/layering/order.txt")
+    else if (to == "root") complain(from "/ includes " $3 ", which includes everything")
+    else if (from != to && !((from, to) in allowed)) complain(from "/ includes " $3 ", but " to "/ is not below it")
+  }
+  rule == "ops" && from == "ops" && to != "" {
+    backend = ""
+    if ($1 ~ /\/(cpu|cuda|meta)\.hpp$/) { backend = $1; sub(/\.hpp$/, "", backend); sub(/.*\//, "", backend) }
+    named = ""
+    if (to ~ /^(cpu|cuda|meta)$/) named = to
+    else if ($3 ~ /\/(cpu|cuda|meta)\.hpp$/) { named = $3; sub(/\.hpp$/, "", named); sub(/.*\//, "", named) }
+    if (named != "" && named != backend) {
+      if (backend == "") complain("the rules of an op include a backend: " $3)
+      else complain("a " backend " kernel includes another backend: " $3)
+    }
+  }
+  rule == "vendors" && from != "examples" {
+    vendor = ""
+    if ($3 ~ /^(unsupported\/)?Eigen\//) vendor = "Eigen"
+    else if ($3 ~ /dnnl.*\.(h|hpp)$/) vendor = "oneDNN"
+    else if ($3 ~ /^cublas/) vendor = "cuBLASLt"
+    else if ($3 ~ /^cub\//) vendor = "CUB"
+    else if ($3 ~ /^cudnn/) vendor = "cuDNN"
+    else if ($3 ~ /^cuda.*\.h$/ && from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
+    if (vendor != "") {
+      if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
+      else if ((vendor in first) && first[vendor] != $1) complain($3 ": " first[vendor] " is already the one header that includes " vendor)
+      first[vendor] = $1
+    }
+  }
+  END { exit bad }
+'

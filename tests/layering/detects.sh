@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The layering check is itself checked: on a small tree that is in order it is silent, and each way of breaking the order
+# makes it fail with a line that names the file.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+# fresh: a tree in order. put FILE LINE...: writes a header.
+put() { local file=$tree/include/gradus/$1; shift; mkdir -p "$(dirname "$file")"; printf '%s\n' "$@" >"$file"; }
+fresh() {
+  rm -rf "$tree/include"
+  put core/shape.hpp '#include <cstddef>'
+  put tensor/tensor.hpp '#include <gradus/core/shape.hpp>'
+  put cpu/gemm_eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'
+  put ops/matmul/matmul.hpp '#include <gradus/tensor/tensor.hpp>'
+  put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm_eigen.hpp>'
+  put gradus.hpp '#include <gradus/ops/matmul/cpu.hpp>'
+}
+failures=0
+passes() { bash "$here/check.sh" "$1" "$tree" || { echo "$2: rule '$1' should pass"; failures=1; }; }
+rejects() {
+  local output
+  if output=$(bash "$here/check.sh" "$1" "$tree"); then
+    echo "$2: rule '$1' did not notice"; failures=1
+  elif [[ $output != *include/gradus/*:* ]]; then
+    echo "$2: rule '$1' failed without naming the file: $output"; failures=1
+  fi
+}
+
+fresh; for rule in order ops vendors; do passes $rule "a tree in order"; done
+fresh; put core/shape.hpp '  #  include "../tensor/tensor.hpp"';       rejects order "core above tensor, by a relative path"
+fresh; put core/shape.hpp '// #include <gradus/tensor/tensor.hpp>';    passes order "an include in a comment"
+fresh; put core/shape.hpp '#include <gradus/gradus.hpp>';              rejects order "a part that includes the whole"
+fresh; put shapes/all.hpp '#include <gradus/core/shape.hpp>';          rejects order "an unknown folder"
+fresh; put gradus.hpp '#include <gradus/cuda/launch.hpp>';             rejects order "the CPU header with the GPU in it"
+fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm_eigen.hpp>'; rejects ops "an op's rules with a toolkit"
+fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
+fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm_eigen.hpp>'; rejects ops "a GPU kernel with the CPU toolkit"
+fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects vendors "two headers with Eigen"
+fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "oneDNN outside cpu/"
+fresh; put tensor/view.hpp '#include <cuda_runtime.h>';                rejects vendors "CUDA in tensor/"
+exit $failures

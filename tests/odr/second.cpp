@@ -1,0 +1,3 @@
+#include <gradus/gradus.hpp>
+
+int second() { return 2; }

@@ -1,0 +1,4 @@
+#include <gradus/cuda.hpp>
+#include <gradus/gradus.hpp>
+
+int second() { return 2; }
