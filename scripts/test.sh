@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs every test; the last line is `N passed, N failed, N skipped`.
+#
+#   scripts/test.sh [--preset NAME] [--only REGEX] [--jobs N]
+#
+#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang or coverage
+#   --only REGEX    run only the tests whose ctest name matches, such as unit_core, compile_fail or header
+#   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
+
+fail() { echo "test.sh: $*" >&2; exit 2; }
+preset=release only="" jobs=""
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --preset | --only | --jobs)
+      [[ $# -ge 2 ]] || fail "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
+      shift 2 ;;
+    *) fail "unknown argument '$1'; --help lists what there is" ;;
+  esac
+done
+case $preset in
+  release | debug | asan-ubsan | tsan | clang | coverage) ;;
+  *) fail "no preset '$preset': release, debug, asan-ubsan, tsan, clang or coverage" ;;
+esac
+if [[ -z $jobs ]]; then
+  # A translation unit of templates may take 1.5 GB.
+  memory_jobs=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo 2>/dev/null || true)
+  jobs=$(nproc)
+  if [[ -n $memory_jobs && $memory_jobs -lt $jobs ]]; then jobs=$((memory_jobs > 0 ? memory_jobs : 1)); fi
+fi
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs takes a number above 0, not '$jobs'"
+
+groups=(test)
+if [[ $preset == clang ]]; then groups+=(clang); fi
+gradus_setup "${groups[@]}"
+
+build=build/$preset
+mkdir -p "$build"
+echo "configure: preset $preset in $build"
+if ! cmake --preset "$preset" >"$build/configure.log" 2>&1; then
+  cat "$build/configure.log" >&2
+  echo "test.sh: configuring failed" >&2
+  exit 1
+fi
+grep -E '^-- gradus |^CMake Warning' "$build/configure.log" || true
+
+# Keep going past what does not compile: its test fails, and the others still run.
+built=1
+cmake --build "$build" -j "$jobs" -- -k 0 || built=0
+
+ctest_arguments=(--preset "$preset" -j "$jobs" --output-junit "$PWD/$build/junit.xml")
+if [[ -n $only ]]; then ctest_arguments+=(-R "$only"); fi
+rm -f "$build/junit.xml" "$build/Testing/Temporary/LastTest.log"
+passed=1
+ctest "${ctest_arguments[@]}" | grep -vE '^ +Start +[0-9]+: ' || passed=0
+if ! grep -qs '<testcase ' "$build/junit.xml"; then fail "no test was run${only:+: none matches '$only'}"; fi
+
+if [[ $built -eq 0 ]]; then echo "test.sh: something did not compile, see above; that counts as one failure more"; fi
+awk -v build_failures=$((1 - built)) -f scripts/count_tests.awk \
+  "$build/junit.xml" "$build/Testing/Temporary/LastTest.log" || passed=0
+[[ $built -eq 1 && $passed -eq 1 ]]
