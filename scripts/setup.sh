@@ -31,6 +31,7 @@ gradus_needs() {
       echo "libomp-dev|clang's OpenMP|gradus_has_clang_openmp" ;;
     bench)
       gradus_needs build
+      echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
       echo "libbenchmark-dev|Google Benchmark|gradus_has_header benchmark/benchmark.h"
       echo "python3|Python 3|command -v python3" ;;
     format) echo "clang-format|clang-format|command -v clang-format" ;;
