@@ -34,7 +34,7 @@ gradus_needs() {
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
       echo "libbenchmark-dev|Google Benchmark|gradus_has_header benchmark/benchmark.h"
       echo "python3|Python 3|command -v python3" ;;
-    format) echo "clang-format|clang-format|command -v clang-format" ;;
+    format) echo "clang-format-16|clang-format 16|command -v clang-format-16" ;;
     lint) gradus_needs test; echo "clang-tidy|clang-tidy|command -v clang-tidy" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
     *) echo "setup: no group '$1': build, train, test, clang, bench, format, lint or docs" >&2; return 2 ;;

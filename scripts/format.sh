@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Formats the C++ and CUDA sources with clang-format 16.
+#
+#   scripts/format.sh [--check] [FILE...]     --check changes nothing and fails if something would change;
+#                                             without files: everything under include, tests, examples and bench
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
+
+check=0
+files=()
+for argument in "$@"; do
+  case $argument in
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --check) check=1 ;;
+    -*) echo "format.sh: unknown argument '$argument'; --check or files" >&2; exit 2 ;;
+    *) [[ -f $argument ]] || { echo "format.sh: no file '$argument'" >&2; exit 2; }
+       files+=("$argument") ;;
+  esac
+done
+gradus_setup format
+if [[ ${#files[@]} -eq 0 ]]; then
+  mapfile -t files < <(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort)
+fi
+[[ ${#files[@]} -gt 0 ]] || { echo "format.sh: nothing to format"; exit 0; }
+
+if [[ $check -eq 1 ]]; then
+  if ! clang-format-16 --dry-run -Werror "${files[@]}"; then
+    echo "format.sh: run scripts/format.sh on the files above" >&2
+    exit 1
+  fi
+  echo "format.sh: ${#files[@]} files are formatted"
+else
+  clang-format-16 -i "${files[@]}"
+  echo "format.sh: formatted ${#files[@]} files"
+fi

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs clang-tidy, with the checks of .clang-tidy, over every header (each through its one-line program) and test.
+#
+#   scripts/lint.sh [REGEX]     only sources whose path matches, such as ops/softmax or tests/unit
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0; fi
+[[ $# -le 1 && ${1:-} != -* ]] || { echo "usage: scripts/lint.sh [REGEX]" >&2; exit 2; }
+pattern=${1:-.}
+
+gradus_setup lint clang
+# clang-tidy reads clang's command lines, so the clang preset is the one to take them from.
+mkdir -p build/clang
+if ! cmake --preset clang >build/clang/configure.log 2>&1; then
+  cat build/clang/configure.log >&2
+  echo "lint.sh: configuring failed" >&2
+  exit 1
+fi
+mapfile -t sources < <(sed -n 's/^ *"file": "\(.*\.cpp\)",*$/\1/p' build/clang/compile_commands.json | sort -u | grep -E -e "$pattern" || true)
+[[ ${#sources[@]} -gt 0 ]] || { echo "lint.sh: no source matches '$pattern'" >&2; exit 2; }
+echo "lint.sh: ${#sources[@]} sources"
+printf '%s\0' "${sources[@]}" |
+  xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang 2> >(grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' >&2)
+echo "lint.sh: clean"
