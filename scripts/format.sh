@@ -20,9 +20,10 @@ for argument in "$@"; do
 done
 gradus_setup format
 if [[ ${#files[@]} -eq 0 ]]; then
-  mapfile -t files < <(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort)
+  found=$(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
+  [[ -n $found ]] || { echo "format.sh: nothing to format"; exit 0; }
+  mapfile -t files <<<"$found"
 fi
-[[ ${#files[@]} -gt 0 ]] || { echo "format.sh: nothing to format"; exit 0; }
 
 if [[ $check -eq 1 ]]; then
   if ! clang-format-16 --dry-run -Werror "${files[@]}"; then

@@ -18,9 +18,9 @@ if ! cmake --preset clang >build/clang/configure.log 2>&1; then
   echo "lint.sh: configuring failed" >&2
   exit 1
 fi
-mapfile -t sources < <(sed -n 's/^ *"file": "\(.*\.cpp\)",*$/\1/p' build/clang/compile_commands.json | sort -u | grep -E -e "$pattern" || true)
-[[ ${#sources[@]} -gt 0 ]] || { echo "lint.sh: no source matches '$pattern'" >&2; exit 2; }
-echo "lint.sh: ${#sources[@]} sources"
-printf '%s\0' "${sources[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang 2> >(grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' >&2)
+sources=$(sed -n 's/^ *"file": "\(.*\.cpp\)",*$/\1/p' build/clang/compile_commands.json | sort -u | grep -E -e "$pattern" || true)
+[[ -n $sources ]] || { echo "lint.sh: no source matches '$pattern'" >&2; exit 2; }
+echo "lint.sh: $(wc -l <<<"$sources") sources"
+{ tr '\n' '\0' <<<"$sources" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang; } 2>&1 |
+  { grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' || true; }
 echo "lint.sh: clean"

@@ -93,7 +93,7 @@ gradus_setup() {
   for group in "$@"; do gradus_needs "$group" >/dev/null || return; done
   missing=$(gradus_missing "$@")
   [[ -n $missing ]] || return 0
-  mapfile -t packages < <(cut -d'|' -f1 <<<"$missing")
+  mapfile -t packages <<<"$(cut -d'|' -f1 <<<"$missing")"
   if ! command -v apt-get >/dev/null; then
     echo "setup: these are missing, and there is no apt-get to install them with:" >&2
     awk -F'|' '{ printf "  %s (Debian package %s)\n", $2, $1 }' <<<"$missing" >&2

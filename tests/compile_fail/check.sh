@@ -12,9 +12,10 @@ if [[ -n $precompiled && -f $precompiled.gch ]]; then
 fi
 
 # Lines for this compiler: `// expect: REGEX` and `// expect(FAMILY): REGEX`.
-mapfile -t expectations < <(
+wanted=$(
   sed -nE -e 's|^[[:space:]]*// expect: ?(.*)$|\1|p' -e "s|^[[:space:]]*// expect\(${family//+/\\+}\): ?(.*)$|\1|p" "$case")
-if [[ ${#expectations[@]} -eq 0 ]]; then
+mapfile -t expectations <<<"$wanted"
+if [[ -z $wanted ]]; then
   echo "$case: no '// expect: REGEX' line for $family: say what the message must contain"
   exit 1
 fi
