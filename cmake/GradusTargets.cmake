@@ -4,7 +4,7 @@
 add_library(gradus_dev INTERFACE)
 target_compile_options(gradus_dev INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>"
-  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr>")
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra>")
 if(GRADUS_NATIVE)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-march=native GRADUS_KNOWS_MARCH_NATIVE)

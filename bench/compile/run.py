@@ -76,11 +76,12 @@ def main():
         alone = folder / "gradus.cpp"
         alone.write_text("#include <gradus/gradus.hpp>\n")
         train = ROOT / "examples" / "gpt" / "train.cpp"
+        mlp = next(iter(sorted((ROOT / "examples").glob("*mlp*.cpp"))), ROOT / "bench" / "compile" / "mlp.cpp")
         flags = target_flags(train) or default_flags()
         sources = [
             ("include <Eigen/Dense>", eigen),
             ("include <gradus/gradus.hpp>", alone),
-            ("two-layer MLP trainer", ROOT / "bench" / "compile" / "mlp.cpp"),
+            ("two-layer MLP trainer", mlp),
             ("GPT trainer", train),
         ]
         rows, eigen_seconds = [], None

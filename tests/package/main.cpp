@@ -1,4 +1,12 @@
-// What a first program of a user's does: include everything, and run.
+// What a first program of a user's does: include everything, make a tensor, look at it.
 #include <gradus/gradus.hpp>
 
-int main() { return 0; }
+namespace gr = gradus;
+
+int main() {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  auto x = gr::full<float, gr::shape<2, 3>>(ctx, 0.5f);
+  return x(1, 2) == 0.5f ? 0 : 1;
+}
