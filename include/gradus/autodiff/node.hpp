@@ -1,0 +1,43 @@
+#pragma once
+#include <tuple>
+#include <utility>
+
+#include "../tensor/gradient_slot.hpp"
+
+namespace gradus {
+
+/// One entry of the tape: a function that pushes gradients back, and one that ends the entry. Plain function pointers, so
+/// that a node is its captures and no more.
+struct node {
+  using function = void (*)(node*);
+  function backward = nullptr;
+  function destroy = nullptr;
+  node* previous = nullptr;
+};
+
+/// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient gathers.
+template <class Op, class Output, class Saved, class... Inputs>
+struct op_node : node {
+  Op op;
+  Saved saved;
+  std::tuple<gradient_sink<Inputs>...> sinks;
+  gradient_slot<Output> slot;
+
+  constexpr op_node(const Op& o, Saved s, gradient_sink<Inputs>... to)
+      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), sinks(to...) {}
+
+  static constexpr void run(node* n) {
+    auto* self = static_cast<op_node*>(n);
+    if (!self->slot.value()) return;  // no loss depends on this output
+    auto gradient = self->slot.take();
+    std::apply([&](const auto&... sink) { self->op.backward(self->saved, std::move(gradient), sink...); }, self->sinks);
+  }
+};
+
+/// A watched value whose own gradient is wanted.
+template <class Value>
+struct leaf_node : node {
+  gradient_slot<Value> slot;
+};
+
+}  // namespace gradus

@@ -1,0 +1,116 @@
+#pragma once
+// What an operation accepts: tensors (constants), traced values (recorded) and parameters (leaves), freely mixed.
+
+#include <type_traits>
+#include <utility>
+
+#include "../tensor/gradient_slot.hpp"
+#include "../tensor/param.hpp"
+#include "../tensor/tensor.hpp"
+
+namespace gradus {
+
+/// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied operation
+/// does besides computing: a tape records it for backward.
+template <class Value, class Recorder>
+class traced {
+ public:
+  using tensor_type = Value;
+  using recorder_type = Recorder;
+  using value_type = typename Value::value_type;
+  using shape = typename Value::shape;
+  using device = typename Value::device;
+
+  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, unsigned era)
+      : value_(std::move(value)), recorder_(recorder), slot_(slot), era_(era) {}
+
+  /// The plain value, cut off from the recording (a constant from here on).
+  constexpr const Value& value() const& { return value_; }
+  constexpr Value value() && { return std::move(value_); }
+  constexpr Recorder& recorder() const { return *recorder_; }
+  constexpr gradient_slot<Value>* slot() const { return slot_; }
+  /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
+  constexpr unsigned era() const { return era_; }
+  /// Gradient with respect to this value, for one made by tape.variable(); valid after backward() until the tape is used again.
+  constexpr const Value& gradient() const { return slot_->value(); }
+
+ private:
+  Value value_;
+  Recorder* recorder_;
+  gradient_slot<Value>* slot_;
+  unsigned era_;
+};
+
+template <class X>
+inline constexpr bool is_traced = false;
+template <class V, class R>
+inline constexpr bool is_traced<traced<V, R>> = true;
+
+/// Anything an operation takes as a tensor argument.
+template <class X>
+concept operand = is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> ||
+                  is_param<std::remove_cvref_t<X>>;
+
+namespace detail {
+
+template <class X>
+struct operand_tensor {
+  using type = X;
+};
+template <class V, class R>
+struct operand_tensor<traced<V, R>> {
+  using type = V;
+};
+template <class X, index... E>
+struct operand_tensor<param<X, E...>> {
+  using type = typename param<X, E...>::tensor_type;
+};
+
+template <class... Xs>
+struct recorder_of {
+  using type = void;
+};
+template <class V, class R, class... Rest>
+struct recorder_of<traced<V, R>, Rest...> {
+  using type = R;
+};
+template <class X, class... Rest>
+struct recorder_of<X, Rest...> : recorder_of<Rest...> {};
+
+template <class R, class X, class... Rest>
+constexpr R& find_recorder(const X& x, const Rest&... rest) {
+  if constexpr (is_traced<X>) return x.recorder();
+  else return find_recorder<R>(rest...);
+}
+
+}  // namespace detail
+
+/// The tensor type behind an operand, and its shape and element type.
+template <class X>
+using tensor_of = typename detail::operand_tensor<std::remove_cvref_t<X>>::type;
+template <class X>
+using shape_of = typename tensor_of<X>::shape;
+template <class X>
+using value_of_t = typename tensor_of<X>::value_type;
+template <class X>
+using device_of = typename tensor_of<X>::device;
+
+/// The plain tensor behind an operand. A temporary gives its tensor away, so that an operation may reuse the memory.
+template <operand X>
+constexpr decltype(auto) plain(X&& x) {
+  using raw = std::remove_cvref_t<X>;
+  if constexpr (is_tensor<raw>) return std::forward<X>(x);
+  else if constexpr (is_param<raw>) return std::as_const(x).value();
+  else return std::forward<X>(x).value();
+}
+
+/// Where the operand's gradient goes; absent for constants.
+template <class X>
+constexpr auto sink_of(const X& x) {
+  using sink = gradient_sink<tensor_of<X>>;
+  if constexpr (is_traced<X>) return sink(x.slot());
+  else if constexpr (is_param<X>) return sink(&x.slot());
+  else return sink();
+}
+
+}  // namespace gradus

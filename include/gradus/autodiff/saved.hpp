@@ -1,0 +1,78 @@
+#pragma once
+// What an operation keeps from forward for backward: a compile-time declaration, read by the tape, plans and tests alike.
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace gradus {
+
+/// Which inputs (bit i = operand i) and whether the output are kept. Statistics that forward returns are kept besides.
+struct save_rule {
+  unsigned inputs = 0;
+  bool output = false;
+};
+constexpr save_rule save_nothing() { return {}; }
+template <class... I>
+constexpr save_rule save_inputs(I... operand) {
+  return {((1u << operand) | ... | 0u), false};
+}
+constexpr save_rule save_output() { return {0, true}; }
+
+/// What forward returns when it has statistics to keep besides its output (a mean, a log-sum-exp).
+template <class Output, class Statistics>
+struct with_statistics {
+  Output output;
+  Statistics statistics;
+};
+
+/// Stands where nothing is kept.
+struct not_saved {};
+
+namespace detail {
+
+template <class R>
+struct forward_result {
+  using output = R;
+  using statistics = not_saved;
+};
+template <class O, class S>
+struct forward_result<with_statistics<O, S>> {
+  using output = O;
+  using statistics = S;
+};
+
+template <bool Keep, class T>
+constexpr auto keep_if(const T& value) {
+  if constexpr (Keep) return value;
+  else return not_saved{};
+}
+
+}  // namespace detail
+
+/// What one application of an operation kept. Read it with input<i>(s), output(s), statistics(s).
+template <class Inputs, class Output, class Statistics>
+struct saved_values {
+  Inputs inputs;
+  [[no_unique_address]] Output output;
+  [[no_unique_address]] Statistics statistics;
+};
+
+template <std::size_t I, class Inputs, class O, class S>
+constexpr const auto& input(const saved_values<Inputs, O, S>& s) {
+  static_assert(!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>,
+                "input<I>(saved): the operation's `saves` does not list this input");
+  return std::get<I>(s.inputs);
+}
+template <class Inputs, class O, class S>
+constexpr const O& output(const saved_values<Inputs, O, S>& s) {
+  static_assert(!std::is_same_v<O, not_saved>, "output(saved): the operation's `saves` does not list its output");
+  return s.output;
+}
+template <class Inputs, class O, class S>
+constexpr const S& statistics(const saved_values<Inputs, O, S>& s) {
+  return s.statistics;
+}
+
+}  // namespace gradus

@@ -1,0 +1,190 @@
+#pragma once
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../core/error.hpp"
+#include "../core/philox.hpp"
+#include "../memory/context.hpp"
+#include "arena.hpp"
+#include "node.hpp"
+#include "operand.hpp"
+#include "saved.hpp"
+
+namespace gradus {
+
+/// A recording of applied operations, unwound by backward(). A tape belongs to one context and is reused step after step;
+/// once it has grown to the size of a step it asks the heap for nothing.
+///
+/// It also numbers what is random: each operation that draws gets the key (seed, step, ordinal), so that a recomputation
+/// draws the same numbers.
+template <class D>
+class tape {
+ public:
+  constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0) : ctx_(&ctx), seed_(seed) {}
+  tape(const tape&) = delete;
+  tape& operator=(const tape&) = delete;
+  constexpr ~tape() { clear(); }
+
+  /// Starts a recording from an input: `x` takes part, and no gradient is kept for it.
+  template <class T, class S>
+  constexpr auto watch(tensor<T, S, D> x) {
+    begin_if_unwound();
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, era_);
+  }
+  /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().
+  template <class T, class S>
+  constexpr auto variable(tensor<T, S, D> x) {
+    static_assert(is_floating<T>, "tape.variable(x): only floating-point tensors have gradients");
+    auto* leaf = push<leaf_node<tensor<T, S, D>>>();
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, era_);
+  }
+
+  constexpr context<D>& owner() const { return *ctx_; }
+  constexpr std::size_t size() const { return count_; }  ///< operations recorded
+
+  /// Key of the next random draw of this step.
+  constexpr random_key next_key() { return {seed_, step_, ordinal_++}; }
+  /// Sets what random draws depend on; a resumed run names the step it goes on from.
+  constexpr void set_random(std::uint64_t seed, std::uint32_t step) {
+    seed_ = seed;
+    step_ = step;
+    ordinal_ = 0;
+  }
+  constexpr std::uint32_t step() const { return step_; }
+
+  /// Applies an operation, keeps what it declares, and returns its output as a traced value. Called by apply().
+  template <class Op, class... Xs>
+  constexpr auto record(const Op& op, Xs&&... xs) {
+    begin_if_unwound();
+    (check_era(xs), ...);
+    constexpr save_rule rule = Op::saves;
+    auto sinks = std::make_tuple(sink_of(xs)...);
+    const bool wanted = std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
+    auto kept = keep<rule.inputs>(std::index_sequence_for<Xs...>{}, xs...);
+    auto result = op.forward(std::true_type{}, plain(std::forward<Xs>(xs))...);
+    using parts = detail::forward_result<decltype(result)>;
+    using Output = typename parts::output;
+    Output& out = output_of(result);
+    if constexpr (!is_floating<typename Output::value_type>) {
+      return traced<Output, tape>(std::move(out), this, nullptr, era_);
+    } else {
+      if (!wanted) return traced<Output, tape>(std::move(out), this, nullptr, era_);
+      using Saved = saved_values<decltype(kept), std::conditional_t<rule.output, Output, not_saved>,
+                                 typename parts::statistics>;
+      using Node = op_node<Op, Output, Saved, tensor_of<Xs>...>;
+      auto* n = std::apply(
+          [&](const auto&... sink) {
+            return push<Node>(op, Saved{std::move(kept), detail::keep_if<rule.output>(out), statistics_of(result)},
+                              sink...);
+          },
+          sinks);
+      return traced<Output, tape>(std::move(out), this, &n->slot, era_);
+    }
+  }
+
+  /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward().
+  constexpr void unwind() {
+    while (last_ != nullptr) {
+      node* n = last_;
+      if (n->backward != nullptr) {
+        n->backward(n);
+        last_ = n->previous;
+        n->destroy(n);
+      } else {  // a leaf keeps its gradient until the tape is used again
+        last_ = n->previous;
+        n->previous = leaves_;
+        leaves_ = n;
+      }
+    }
+    unwound_ = true;
+  }
+  /// Forgets the recording without running it; values recorded so far must not be used any more.
+  constexpr void clear() {
+    destroy_list(last_);
+    destroy_list(leaves_);
+    nodes_.rewind();
+    count_ = 0;
+    ordinal_ = 0;
+    ++era_;
+    unwound_ = false;
+  }
+  constexpr unsigned era() const { return era_; }
+
+ private:
+  // A new recording starts at the first use after backward(): the step that random draws depend on moves on.
+  constexpr void begin_if_unwound() {
+    if (!unwound_) return;
+    clear();
+    ++step_;
+  }
+  template <class X>
+  constexpr void check_era(const X& x) const {
+    if constexpr (is_traced<X>) {
+      if (&x.recorder() != this) throw error("apply: the operands were recorded on two different tapes; use one tape");
+      if (x.era() != era_)
+        throw error("apply: this value was recorded before backward() or clear(); compute it again in this recording");
+    }
+  }
+  template <unsigned Inputs, std::size_t... I, class... Xs>
+  static constexpr auto keep(std::index_sequence<I...>, const Xs&... xs) {
+    return std::make_tuple(detail::keep_if<((Inputs >> I) & 1u) != 0>(plain(xs))...);
+  }
+  template <class R>
+  static constexpr auto& output_of(R& result) {
+    if constexpr (is_tensor<R>) return result;
+    else return result.output;
+  }
+  template <class R>
+  static constexpr auto statistics_of(R& result) {
+    if constexpr (is_tensor<R>) return not_saved{};
+    else return std::move(result.statistics);
+  }
+
+  template <class Node, class... Args>
+  constexpr Node* push(Args&&... args) {
+    begin_if_unwound();
+    Node* n = nullptr;
+    if (std::is_constant_evaluated()) {
+      n = new Node(std::forward<Args>(args)...);
+      n->destroy = [](node* dead) { delete static_cast<Node*>(dead); };
+    } else {
+      static_assert(sizeof(Node) <= arena::chunk_bytes && alignof(Node) <= alignof(std::max_align_t));
+      n = ::new (nodes_.allocate(sizeof(Node), alignof(Node))) Node(std::forward<Args>(args)...);
+      n->destroy = [](node* dead) { static_cast<Node*>(dead)->~Node(); };
+    }
+    n->previous = last_;
+    last_ = n;
+    ++count_;
+    return n;
+  }
+  static constexpr void destroy_list(node*& list) {
+    while (list != nullptr) {
+      node* n = list;
+      list = n->previous;
+      n->destroy(n);
+    }
+  }
+
+  context<D>* ctx_;
+  arena nodes_;
+  node* last_ = nullptr;
+  node* leaves_ = nullptr;
+  std::size_t count_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint32_t step_ = 0;
+  std::uint32_t ordinal_ = 0;
+  unsigned era_ = 0;
+  bool unwound_ = false;
+};
+
+/// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder decides.
+template <class Op, operand... Xs>
+constexpr auto apply(const Op& op, Xs&&... xs) {
+  using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
+  if constexpr (std::is_void_v<recorder>) return op.forward(std::false_type{}, plain(std::forward<Xs>(xs))...);
+  else return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
+}
+
+}  // namespace gradus

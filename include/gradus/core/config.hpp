@@ -1,0 +1,22 @@
+#pragma once
+// The only home of the library's macros. A macro here may add a declaration or an attribute; it never changes the body
+// of a class or an inline function, so that .cpp and .cu files can share every header in one program.
+
+#define GRADUS_VERSION_MAJOR 0
+#define GRADUS_VERSION_MINOR 1
+#define GRADUS_VERSION_PATCH 0
+
+#if defined(__CUDACC__)
+#define GRADUS_HD __host__ __device__
+#else
+#define GRADUS_HD
+#endif
+
+#define GRADUS_INLINE inline __attribute__((always_inline))
+
+/// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
+/// Write it once inside the struct: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate.
+#define GRADUS_MEMBERS(...)                                                \
+  constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }        \
+  constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); }  \
+  static constexpr std::string_view gradus_member_names() { return #__VA_ARGS__; }

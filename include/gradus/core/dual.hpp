@@ -1,0 +1,147 @@
+#pragma once
+// Forward-mode derivatives of elementwise functors: a value and its partial derivatives with respect to N operands.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "config.hpp"
+#include "math.hpp"
+
+namespace gradus {
+
+/// A value of type V (scalar or pack) with N partial derivatives. A functor evaluated on duals yields its own gradient.
+template <class V, int N>
+struct dual {
+  V value;
+  V partial[N];
+
+  dual() = default;
+  /// A constant: all partials are zero.
+  template <class U>
+    requires(std::is_arithmetic_v<U> || std::is_same_v<U, V>)
+  GRADUS_HD explicit dual(U x) : value(V(x)) {
+    for (int i = 0; i < N; ++i) partial[i] = V(0);
+  }
+  /// Operand number `operand`.
+  GRADUS_HD dual(V x, int operand) : value(x) {
+    for (int i = 0; i < N; ++i) partial[i] = V(i == operand ? 1 : 0);
+  }
+};
+
+namespace detail {
+/// f(x) whose derivative is `slope`: the chain rule.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V slope) {
+  dual<V, N> r;
+  r.value = value;
+  for (int i = 0; i < N; ++i) r.partial[i] = slope * x.partial[i];
+  return r;
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V dx, const dual<V, N>& y, V dy) {
+  dual<V, N> r;
+  r.value = value;
+  for (int i = 0; i < N; ++i) r.partial[i] = dx * x.partial[i] + dy * y.partial[i];
+  return r;
+}
+}  // namespace detail
+
+template <class V, int N>
+GRADUS_HD inline dual<V, N> operator+(const dual<V, N>& a, const dual<V, N>& b) {
+  dual<V, N> r;
+  r.value = a.value + b.value;
+  for (int i = 0; i < N; ++i) r.partial[i] = a.partial[i] + b.partial[i];
+  return r;
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a, const dual<V, N>& b) {
+  dual<V, N> r;
+  r.value = a.value - b.value;
+  for (int i = 0; i < N; ++i) r.partial[i] = a.partial[i] - b.partial[i];
+  return r;
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> operator*(const dual<V, N>& a, const dual<V, N>& b) {
+  return detail::chain(a.value * b.value, a, b.value, b, a.value);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> operator/(const dual<V, N>& a, const dual<V, N>& b) {
+  const V inverse = V(1) / b.value;
+  const V q = a.value * inverse;
+  return detail::chain(a.value / b.value, a, inverse, b, -(q * inverse));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a) {
+  return detail::chain(-a.value, a, V(-1));
+}
+
+// Comparisons look at values only.
+template <class V, int N> GRADUS_HD inline auto operator<(const dual<V, N>& a, const dual<V, N>& b) { return a.value < b.value; }
+template <class V, int N> GRADUS_HD inline auto operator>(const dual<V, N>& a, const dual<V, N>& b) { return a.value > b.value; }
+template <class V, int N> GRADUS_HD inline auto operator<=(const dual<V, N>& a, const dual<V, N>& b) { return a.value <= b.value; }
+template <class V, int N> GRADUS_HD inline auto operator>=(const dual<V, N>& a, const dual<V, N>& b) { return a.value >= b.value; }
+template <class V, int N> GRADUS_HD inline auto operator==(const dual<V, N>& a, const dual<V, N>& b) { return a.value == b.value; }
+template <class V, int N> GRADUS_HD inline auto operator!=(const dual<V, N>& a, const dual<V, N>& b) { return a.value != b.value; }
+
+template <class M, class V, int N>
+GRADUS_HD inline dual<V, N> select(M condition, const dual<V, N>& a, const dual<V, N>& b) {
+  using math::select;
+  dual<V, N> r;
+  r.value = select(condition, a.value, b.value);
+  for (int i = 0; i < N; ++i) r.partial[i] = select(condition, a.partial[i], b.partial[i]);
+  return r;
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> exp(const dual<V, N>& x) {
+  using math::exp;
+  const V e = exp(x.value);
+  return detail::chain(e, x, e);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> log(const dual<V, N>& x) {
+  using math::log;
+  return detail::chain(log(x.value), x, V(1) / x.value);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> sqrt(const dual<V, N>& x) {
+  using math::sqrt;
+  const V s = sqrt(x.value);
+  return detail::chain(s, x, V(0.5) / s);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> tanh(const dual<V, N>& x) {
+  using math::tanh;
+  const V t = tanh(x.value);
+  return detail::chain(t, x, V(1) - t * t);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> erf(const dual<V, N>& x) {
+  using math::erf;
+  using math::exp;
+  return detail::chain(erf(x.value), x, V(1.12837916709551257390) * exp(-(x.value * x.value)));
+}
+/// |x|; the derivative at 0 is 0.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> abs(const dual<V, N>& x) {
+  using math::abs;
+  using math::select;
+  return detail::chain(abs(x.value), x,
+                       select(x.value > V(0), V(1), select(x.value < V(0), V(-1), V(0))));
+}
+/// x^y. The derivative in y is taken as 0 where x is 0, and x^0 has derivative 0 in x.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> pow(const dual<V, N>& x, const dual<V, N>& y) {
+  using math::log;
+  using math::pow;
+  using math::select;
+  const V p = pow(x.value, y.value);
+  const V dx = select(y.value == V(0), V(0), y.value * pow(x.value, y.value - V(1)));
+  const V dy = select(x.value > V(0), p * log(select(x.value > V(0), x.value, V(1))), V(0));
+  dual<V, N> r;
+  r.value = p;
+  // A constant exponent must not bring in NaN through 0 * log of a negative base.
+  for (int i = 0; i < N; ++i) r.partial[i] = dx * x.partial[i] + dy * y.partial[i];
+  return r;
+}
+
+}  // namespace gradus

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstddef>
+
+namespace gradus {
+
+/// Extents and element counts. Unsigned, so that a template argument cannot be negative.
+using index = std::size_t;
+
+/// Reserved for an extent known only at run time; no operation accepts it yet.
+inline constexpr index dyn = static_cast<index>(-1);
+
+}  // namespace gradus

@@ -1,0 +1,49 @@
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "config.hpp"
+
+namespace gradus {
+
+/// Philox4x32-10, a counter-based generator (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011): a pure
+/// function from a 128-bit counter and a 64-bit key to four independent 32-bit words.
+GRADUS_HD constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                            std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
+    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+  }
+  return counter;
+}
+
+/// Identifies one stream of random numbers: who draws (seed), when (step) and for which operation (ordinal). The draw for
+/// element i is a pure function of this and i, so it is the same on any thread, in any order, and when recomputed.
+struct random_key {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t ordinal = 0;
+
+  /// Four random words for the group of elements `4*group .. 4*group+3`.
+  GRADUS_HD constexpr std::array<std::uint32_t, 4> words(std::uint64_t group) const {
+    return philox4x32({static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), ordinal, step},
+                      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  }
+};
+
+/// A word as a float in [0, 1): its top 24 bits times 2^-24.
+GRADUS_HD constexpr float uniform_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+/// Two independent standard normal draws from two words (Box-Muller).
+inline std::array<float, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
+  const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // in (0, 1], so that its logarithm is finite
+  const double angle = 6.283185307179586476925 * (static_cast<double>(b) * 0x1p-32);
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
+}
+
+}  // namespace gradus

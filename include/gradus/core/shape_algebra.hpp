@@ -1,0 +1,198 @@
+#pragma once
+// Shape rules shared by the operations: each is a pure function from extents to extents, evaluated by the compiler.
+// A class that holds an array must not appear in a kernel's template arguments (nvcc 13), so results come back as
+// packs of std::size_t through make_shape.
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "shape.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// The shape whose extents are F{}()[0 .. Rank-1]; F is a captureless constexpr lambda type.
+template <index Rank, class F, class = std::make_index_sequence<Rank>>
+struct shape_from;
+template <index Rank, class F, index... I>
+struct shape_from<Rank, F, std::index_sequence<I...>> {
+  using type = shape<F{}()[I]...>;
+};
+
+template <class S>
+constexpr index padded_extent(index axis_from_back) {
+  return axis_from_back < S::rank ? S::extents[S::rank - 1 - axis_from_back] : index{1};
+}
+
+template <class... S>
+constexpr index max_rank() {
+  index r = 0;
+  ((r = S::rank > r ? S::rank : r), ...);
+  return r;
+}
+
+template <class... S>
+struct broadcast_rule {
+  static constexpr index rank = max_rank<S...>();
+  static constexpr bool valid() {
+    for (index i = 0; i < rank; ++i) {
+      index e = 1;
+      bool ok = true;
+      auto one = [&](index x) {
+        if (x != 1 && e != 1 && x != e) ok = false;
+        if (x != 1) e = x;
+      };
+      (one(padded_extent<S>(i)), ...);
+      if (!ok) return false;
+    }
+    return true;
+  }
+  static constexpr std::array<index, rank> extents() {
+    std::array<index, rank> out{};
+    for (index i = 0; i < rank; ++i) {
+      index e = 1;
+      ((e = padded_extent<S>(i) > e ? padded_extent<S>(i) : e), ...);
+      out[rank - 1 - i] = e;
+    }
+    return out;
+  }
+  struct list {
+    constexpr auto operator()() const { return extents(); }
+  };
+  using type = typename shape_from<rank, list>::type;
+};
+
+}  // namespace detail
+
+/// True when the shapes agree axis by axis from the back, where an extent of 1 (or a missing axis) fits any other.
+template <class... Shapes>
+inline constexpr bool can_broadcast = detail::broadcast_rule<Shapes...>::valid();
+
+/// The common shape of operands that broadcast together (NumPy's rule).
+template <class... Shapes>
+using broadcast_shape = typename detail::broadcast_rule<Shapes...>::type;
+
+/// A list of axes as a type; negative axes count from the back.
+template <std::ptrdiff_t... Axes>
+struct axes {
+  static constexpr index count = sizeof...(Axes);
+  /// True when `axis` (0-based from the front, of a tensor of `rank` axes) is in the list; an empty list means every axis.
+  static constexpr bool contains(index axis, index rank) {
+    if (count == 0) return true;
+    return ((static_cast<index>(Axes < 0 ? Axes + static_cast<std::ptrdiff_t>(rank) : Axes) == axis) || ...);
+  }
+  static constexpr bool valid(index rank) {
+    return ((Axes < static_cast<std::ptrdiff_t>(rank) && Axes >= -static_cast<std::ptrdiff_t>(rank)) && ...);
+  }
+};
+
+namespace detail {
+
+template <class S, class Axes, bool Keep>
+struct reduce_rule {
+  static constexpr index rank = [] {
+    index r = 0;
+    for (index i = 0; i < S::rank; ++i) r += (Keep || !Axes::contains(i, S::rank)) ? 1 : 0;
+    return r;
+  }();
+  struct list {
+    constexpr auto operator()() const {
+      std::array<index, rank> out{};
+      index n = 0;
+      for (index i = 0; i < S::rank; ++i) {
+        if (!Axes::contains(i, S::rank)) out[n++] = S::extents[i];
+        else if (Keep) out[n++] = 1;
+      }
+      return out;
+    }
+  };
+  using type = typename shape_from<rank, list>::type;
+};
+
+template <class S, index... Order>
+struct permute_rule {
+  struct list {
+    constexpr auto operator()() const { return std::array<index, S::rank>{S::extents[Order]...}; }
+  };
+  using type = typename shape_from<S::rank, list>::type;
+  static constexpr bool valid() {
+    if (sizeof...(Order) != S::rank) return false;
+    constexpr std::array<index, sizeof...(Order)> order{Order...};
+    for (index i = 0; i < order.size(); ++i) {
+      if (order[i] >= S::rank) return false;
+      for (index j = 0; j < i; ++j)
+        if (order[i] == order[j]) return false;
+    }
+    return true;
+  }
+};
+
+template <class S, index Axis, index Extent>
+struct replace_rule {
+  struct list {
+    constexpr auto operator()() const {
+      auto e = S::extents;
+      e[Axis] = Extent;
+      return e;
+    }
+  };
+  using type = typename shape_from<S::rank, list>::type;
+};
+
+template <index Skip, index Count, class S>
+struct sub_rule {
+  struct list {
+    constexpr auto operator()() const {
+      std::array<index, Count> out{};
+      for (index i = 0; i < Count; ++i) out[i] = S::extents[Skip + i];
+      return out;
+    }
+  };
+  using type = typename shape_from<Count, list>::type;
+};
+
+template <class A, class B>
+struct join_rule;
+template <index... A, index... B>
+struct join_rule<shape<A...>, shape<B...>> {
+  using type = shape<A..., B...>;
+};
+
+}  // namespace detail
+
+/// `S` without the listed axes, or with them as 1 when `Keep`.
+template <class S, class Axes, bool Keep = false>
+using reduced_shape = typename detail::reduce_rule<S, Axes, Keep>::type;
+
+/// `S` with its axes in the given order.
+template <class S, index... Order>
+using permuted_shape = typename detail::permute_rule<S, Order...>::type;
+template <class S, index... Order>
+inline constexpr bool is_permutation_of = detail::permute_rule<S, Order...>::valid();
+
+/// `S` with the extent of one axis replaced.
+template <class S, index Axis, index Extent>
+using with_extent = typename detail::replace_rule<S, Axis, Extent>::type;
+
+/// The first `Count` axes of `S`.
+template <class S, index Count>
+using leading_shape = typename detail::sub_rule<0, Count, S>::type;
+
+/// The last `Count` axes of `S`.
+template <class S, index Count>
+using trailing_shape = typename detail::sub_rule<S::rank - Count, Count, S>::type;
+
+/// The extents of `A` followed by those of `B`.
+template <class A, class B>
+using joined_shape = typename detail::join_rule<A, B>::type;
+
+/// Rows of `S` seen as a matrix: the product of all extents but the last (1 for a vector).
+template <class S>
+inline constexpr index rows_of = S::rank == 0 ? 1 : S::size / S::extents[S::rank - 1];
+/// Columns of `S` seen as a matrix: its last extent.
+template <class S>
+inline constexpr index columns_of = S::rank == 0 ? 1 : S::extents[S::rank == 0 ? 0 : S::rank - 1];
+
+}  // namespace gradus

@@ -1,0 +1,39 @@
+#pragma once
+// Helpers of the elementwise operations: how an operand's elements are found under a larger shape, and the sum that takes a
+// gradient back to the operand's shape.
+
+#include "../../core/device.hpp"
+#include "../../core/shape_algebra.hpp"
+
+namespace gradus {
+
+/// Where an elementwise gradient kernel writes (null: not wanted), and whether it adds.
+template <class T>
+struct elementwise_target {
+  T* data = nullptr;
+  bool accumulate = false;
+};
+
+namespace op {
+/// Sums a broadcast gradient back to the shape it was broadcast from.
+struct sum_to {};
+}  // namespace op
+
+/// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it. A row is one run along
+/// the last axis.
+template <class In, class Out>
+GRADUS_HD constexpr index broadcast_row_offset(index row) {
+  index offset = 0;
+  index stride = In::rank == 0 ? 1 : columns_of<In>;
+  for (index i = 1; i < Out::rank; ++i) {  // axes from the back, the last one left out
+    const index e = Out::extents[Out::rank - 1 - i];
+    const index at = row % e;
+    row /= e;
+    const index have = detail::padded_extent<In>(i);
+    if (have != 1) offset += at * stride;
+    stride *= have;
+  }
+  return offset;
+}
+
+}  // namespace gradus

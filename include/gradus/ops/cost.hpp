@@ -1,0 +1,17 @@
+#pragma once
+#include <cstddef>
+
+namespace gradus {
+
+/// What one application of an operation takes, from its shapes alone.
+struct cost {
+  std::size_t flops = 0;       ///< floating-point operations; a multiply-add counts as two
+  std::size_t bytes_read = 0;  ///< from memory, each input once
+  std::size_t bytes_written = 0;
+  constexpr std::size_t bytes() const { return bytes_read + bytes_written; }
+  friend constexpr cost operator+(cost a, cost b) {
+    return {a.flops + b.flops, a.bytes_read + b.bytes_read, a.bytes_written + b.bytes_written};
+  }
+};
+
+}  // namespace gradus

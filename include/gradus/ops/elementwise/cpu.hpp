@@ -1,0 +1,124 @@
+#pragma once
+#include <tuple>
+
+#include "../../cpu/parallel.hpp"
+#include "../../cpu/simd.hpp"
+#include "../broadcast/cpu.hpp"
+#include "elementwise.hpp"
+
+namespace gradus {
+
+/// One vectorised pass over rows of the output. An operand is read along the row, or is constant along it (last extent 1).
+template <class F>
+struct kernel<op::map<F>, cpu> {
+  template <class T, class Out, class... Ts, class... Ins>
+  static void forward(context<cpu>&, const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
+    using C = compute_type<T>;
+    rows<Out, Ins...>([&](index row, index begin, index end) {
+      const auto at = std::make_tuple(in.data() + offset<Ins, Out, sizeof...(Ins)>(row)...);
+      T* to = out.data() + row * columns_of<grid<Out, Ins...>> ;
+      std::apply(
+          [&](const auto*... from) {
+            if constexpr (std::is_floating_point_v<C>) {
+              for (index i = begin; i < end; i += lanes<C>) {
+                const index n = end - i;
+                if (n >= lanes<C>) f(get<C, moves<Ins, Out, Ins...>>(from, i)...).store(to + i);
+                else f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...).store(to + i, n);
+              }
+            } else {
+              for (index i = begin; i < end; ++i) to[i] = static_cast<T>(f(from[moves<Ins, Out, Ins...> ? i : 0]...));
+            }
+          },
+          at);
+    });
+  }
+
+  template <class T, class Out, class... Ts, class... Ins, class... Gs>
+  static void backward(context<cpu>&, const F& f, view<const T, Out> grad, std::tuple<view<const Ts, Ins>...> in,
+                       elementwise_target<Gs>... to) {
+    backward_on(f, grad, in, std::make_tuple(to...), std::index_sequence_for<Gs...>{});
+  }
+
+ private:
+  // Without broadcasting (or with one-element operands only) the output is one long row.
+  template <class Out, class... Ins>
+  static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);
+  template <class Out, class... Ins>
+  using grid = std::conditional_t<flat<Out, Ins...>, shape<1, Out::size>, shape<Out::size / columns_of<Out>, columns_of<Out>>>;
+  template <class In, class Out, class... Ins>
+  static constexpr bool moves = flat<Out, Ins...> ? (In::size != 1 || Out::size == 1) : columns_of<In> == columns_of<Out>;
+
+  template <class In, class Out, index Operands>
+  static index offset(index row) {
+    if constexpr (In::size == 1) return 0;
+    else return row == 0 ? 0 : broadcast_row_offset<In, Out>(row);
+  }
+
+  template <class Out, class... Ins, class Body>
+  static void rows(const Body& body) {
+    constexpr index row_count = Out::size / columns_of<grid<Out, Ins...>>;
+    constexpr index columns = columns_of<grid<Out, Ins...>>;
+    constexpr index grain = 1 << 14;
+    if constexpr (row_count == 1) {
+      cpu_kit::parallel_ranges(columns, grain, [&](index begin, index end) { body(index{0}, begin, end); });
+    } else {
+      cpu_kit::parallel_ranges(row_count, columns >= grain ? 1 : grain / columns, [&](index first, index last) {
+        for (index r = first; r < last; ++r) body(r, index{0}, columns);
+      });
+    }
+  }
+
+  template <class C, bool Moves, class S>
+  static GRADUS_INLINE pack<C> get(const S* from, index i) {
+    if constexpr (Moves) return pack<C>::load(from + i);
+    else return pack<C>(static_cast<C>(*from));
+  }
+  template <class C, bool Moves, class S>
+  static GRADUS_INLINE pack<C> get(const S* from, index i, index n) {
+    if constexpr (Moves) return pack<C>::load(from + i, n);
+    else return pack<C>(static_cast<C>(*from));
+  }
+
+  template <class T, class Out, class Inputs, class Targets, std::size_t... K>
+  static void backward_on(const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to, std::index_sequence<K...>) {
+    using C = compute_type<T>;
+    using D = dual<pack<C>, static_cast<int>(sizeof...(K))>;
+    constexpr index columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
+    rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>([&](index row, index begin, index end) {
+      const index start = row * columns;
+      for (index i = begin; i < end; i += lanes<C>) {
+        const index n = std::min<index>(end - i, lanes<C>);
+        const D value = f(D(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(std::get<K>(in), row, i, n),
+                            static_cast<int>(K))...);
+        const pack<C> g = n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
+        (put(std::get<K>(to), start + i, n, g * value.partial[K]), ...);
+      }
+    });
+  }
+  template <std::size_t K, class C, class Out, class... Ins, class S, class In>
+  static GRADUS_INLINE pack<C> operand(const view<const S, In>& in, index row, index i, index n) {
+    if constexpr (is_linear_functor<F>) {
+      return pack<C>(1);  // any value serves: the derivatives do not depend on it
+    } else {
+      const S* from = in.data() + offset<In, Out, sizeof...(Ins)>(row);
+      constexpr bool along = moves<In, Out, Ins...>;
+      if (n == lanes<C>) return get<C, along>(from, i);
+      return get<C, along>(from, i, n);
+    }
+  }
+  template <class G, class C>
+  static GRADUS_INLINE void put(const elementwise_target<G>& to, index at, index n, pack<C> g) {
+    if (to.data == nullptr) return;
+    if constexpr (is_floating<G>) {
+      if (n == lanes<C>) {
+        if (to.accumulate) g = g + pack<C>::load(to.data + at);
+        g.store(to.data + at);
+      } else {
+        if (to.accumulate) g = g + pack<C>::load(to.data + at, n);
+        g.store(to.data + at, n);
+      }
+    }
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,192 @@
+#pragma once
+// map(f, x, y, ...): an elementwise functor applied to one to four operands that broadcast together, in one pass, with its
+// gradient by dual numbers in one more. Everything elementwise is sugar over it: see functions.hpp.
+
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/dual.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../broadcast/broadcast.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+/// A functor is linear when its derivatives do not depend on its operands (`static constexpr bool linear = true`): nothing
+/// needs to be saved for its gradient.
+template <class F>
+inline constexpr bool is_linear_functor = requires { requires F::linear; };
+/// A functor is a plain sum when each derivative is 1 (`static constexpr bool sum = true`): gradients pass unchanged.
+template <class F>
+inline constexpr bool is_sum_functor = requires { requires F::sum; };
+
+/// FLOPs a functor takes an element, for cost reports; `static constexpr std::size_t flops` in the functor, else 1.
+template <class F>
+constexpr std::size_t functor_flops() {
+  if constexpr (requires { F::flops; }) return F::flops;
+  else return 1;
+}
+
+namespace op {
+
+template <class F>
+struct map {
+  F f;
+
+  static constexpr std::string_view name = "map";
+  static constexpr save_rule saves = is_linear_functor<F> ? save_rule{} : save_rule{~0u, false};
+
+  /// Shape rule: operands broadcast together.
+  template <class... Xs>
+  using output_type = tensor<typename std::tuple_element_t<0, std::tuple<Xs...>>::value_type,
+                             broadcast_shape<typename Xs::shape...>, typename std::tuple_element_t<0, std::tuple<Xs...>>::device>;
+
+  template <class... Xs>
+  static constexpr cost forward_cost() {
+    using out = output_of<Xs...>;
+    return {functor_flops<F>() * out::size, (Xs::bytes + ...), out::bytes};
+  }
+  template <class... Xs>
+  static constexpr cost backward_cost() {
+    using out = output_of<Xs...>;
+    return {2 * functor_flops<F>() * out::size, out::bytes + (is_linear_functor<F> ? 0 : (Xs::bytes + ...)), (Xs::bytes + ...)};
+  }
+
+  template <class... Xs>
+  constexpr auto forward(auto, Xs... xs) const {
+    using out_type = output_of<Xs...>;
+    using device = typename out_type::device;
+    auto& ctx = std::get<0>(std::tie(xs...)).owner();
+    const auto inputs = std::make_tuple(std::as_const(xs).view()...);
+    out_type out = reuse<out_type>(ctx, xs...);
+    std::apply([&](const auto&... in) { kernel<map, device>::forward(ctx, f, out.view(), in...); }, inputs);
+    return out;
+  }
+
+  template <class Saved, class Grad, class... Sinks>
+  constexpr void backward(const Saved& saved, Grad grad, const Sinks&... sinks) const {
+    if constexpr (is_sum_functor<F>) {
+      (give_sum(grad, sinks), ...);
+    } else {
+      using device = typename Grad::device;
+      auto& ctx = grad.owner();
+      auto slots = std::make_tuple(contribution<Grad, sink_tensor<Sinks>>(ctx, sinks)...);
+      std::apply(
+          [&](auto&... slot) {
+            [&]<std::size_t... I>(std::index_sequence<I...>) {
+              kernel<map, device>::backward(ctx, f, std::as_const(grad).view(), std::make_tuple(saved_view<I, Sinks>(saved)...),
+                                            slot.place()...);
+            }(std::index_sequence_for<Sinks...>{});
+            (slot.finish(ctx), ...);
+          },
+          slots);
+    }
+  }
+
+ private:
+  template <class... Xs>
+  struct first_floating;
+  template <class X, class... Rest>
+  struct first_floating<X, Rest...> {
+    using type = typename std::conditional_t<is_floating<typename X::value_type> || sizeof...(Rest) == 0, std::type_identity<X>,
+                                             first_floating<Rest...>>::type;
+  };
+  template <class X>
+  struct first_floating<X> {
+    using type = X;
+  };
+  template <class... Xs>
+  using output_of = tensor<typename first_floating<Xs...>::type::value_type, broadcast_shape<typename Xs::shape...>,
+                           typename first_floating<Xs...>::type::device>;
+
+  // An operand given away (nobody else holds it) becomes the output: the pass then works in place.
+  template <class Out, class X, class... Rest>
+  static constexpr Out reuse(context<typename Out::device>& ctx, X& x, Rest&... rest) {
+    if constexpr (std::is_same_v<X, Out>) {
+      if (x.unique()) return std::move(x);
+    }
+    if constexpr (sizeof...(Rest) == 0) return Out(ctx);
+    else return reuse<Out>(ctx, rest...);
+  }
+
+  template <class S>
+  struct sink_tensor_of;
+  template <class T>
+  struct sink_tensor_of<gradient_sink<T>> {
+    using type = T;
+  };
+  template <class S>
+  using sink_tensor = typename sink_tensor_of<S>::type;
+
+  template <class Grad, class S>
+  static constexpr void give_sum(const Grad& grad, const S& sink) {
+    using X = sink_tensor<S>;
+    if constexpr (is_floating<typename X::value_type>) {
+      if (!sink) return;
+      if constexpr (std::is_same_v<X, Grad>) sink.give(grad);
+      else {
+        auto to = sink.open(grad.owner());
+        kernel<sum_to, typename X::device>::forward(grad.owner(), to.view(), grad.view(), to.accumulate);
+      }
+    }
+  }
+
+  // Where the kernel writes one operand's gradient: the slot itself, or a full-sized temporary summed into it afterwards.
+  template <class Grad, class X>
+  struct contribution {
+    gradient_sink<X> sink;
+    Grad wide{};
+    typename X::value_type* data = nullptr;
+    bool accumulate = false;
+
+    constexpr contribution(context<typename X::device>& ctx, const gradient_sink<X>& s) : sink(s) {
+      if constexpr (is_floating<typename X::value_type>) {
+        if (!sink) return;
+        if constexpr (std::is_same_v<typename X::shape, typename Grad::shape>) {
+          auto to = sink.open(ctx);
+          data = to.tensor.data();
+          accumulate = to.accumulate;
+        } else {
+          wide = Grad(ctx, category::temporary);
+          data = wide.data();
+        }
+      }
+    }
+    constexpr auto place() const { return elementwise_target<typename X::value_type>{data, accumulate}; }
+    constexpr void finish(context<typename X::device>& ctx) {
+      if constexpr (is_floating<typename X::value_type> && !std::is_same_v<typename X::shape, typename Grad::shape>) {
+        if (!sink) return;
+        auto to = sink.open(ctx);
+        kernel<sum_to, typename X::device>::forward(ctx, to.view(), std::as_const(wide).view(), to.accumulate);
+        wide = Grad{};
+      }
+    }
+  };
+
+  template <std::size_t I, class S, class Saved>
+  static constexpr auto saved_view(const Saved& saved) {
+    if constexpr (is_linear_functor<F>) {
+      using X = sink_tensor<S>;
+      return view<const typename X::value_type, typename X::shape, typename X::device>(nullptr);
+    } else {
+      return input<I>(saved).view();
+    }
+  }
+};
+
+}  // namespace op
+
+/// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals: write
+/// it with + - * /, comparisons, select() and the functions of gradus::math, and constants as T(0.5).
+/// Shapes: the operands broadcast together (NumPy's rule). The gradient is found by evaluating `f` on dual numbers.
+template <class F, operand... Xs>
+constexpr auto map(F f, Xs&&... xs) {
+  static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
+  static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
+  return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
+}
+
+}  // namespace gradus

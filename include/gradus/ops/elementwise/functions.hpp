@@ -1,0 +1,258 @@
+#pragma once
+// The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write yours.
+
+#include <type_traits>
+
+#include "elementwise.hpp"
+
+namespace gradus {
+
+namespace functor {
+
+// clang-format off
+struct add { static constexpr bool linear = true, sum = true;
+  template <class T> GRADUS_HD T operator()(T a, T b) const { return a + b; } };
+struct subtract { static constexpr bool linear = true;
+  template <class T> GRADUS_HD T operator()(T a, T b) const { return a - b; } };
+struct multiply { template <class T> GRADUS_HD T operator()(T a, T b) const { return a * b; } };
+struct divide { template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
+struct negate { static constexpr bool linear = true;
+  template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
+/// x * factor + offset with run-time constants.
+struct affine { double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
+  template <class T> GRADUS_HD T operator()(T x) const { return x * T(factor) + T(offset); } };
+/// constant / x.
+struct divide_into { double constant;
+  template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
+struct minimum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b, a, b); } };
+struct maximum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b, a, b); } };
+struct exp { static constexpr std::size_t flops = 10;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
+struct log { static constexpr std::size_t flops = 10;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::log; return log(x); } };
+struct sqrt { template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
+struct rsqrt { template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
+struct abs { template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
+struct tanh { static constexpr std::size_t flops = 12;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
+struct sigmoid { static constexpr std::size_t flops = 12;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return T(0.5) + T(0.5) * tanh(T(0.5) * x); } };
+struct relu { template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x > T(0), x, T(0)); } };
+struct silu { static constexpr std::size_t flops = 13;
+  template <class T> GRADUS_HD T operator()(T x) const { return x * sigmoid{}(x); } };
+/// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
+struct gelu { static constexpr std::size_t flops = 18;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    using math::tanh;
+    return T(0.5) * x * (T(1) + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
+  } };
+/// x * Phi(x), exactly, with the error function.
+struct gelu_erf { static constexpr std::size_t flops = 18;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    using math::erf;
+    return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
+  } };
+struct pow { static constexpr std::size_t flops = 20;
+  template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
+struct pow_constant { double exponent; static constexpr std::size_t flops = 20;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
+struct clamp { double low, high;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    using math::select;
+    return select(x < T(low), T(low), select(x > T(high), T(high), x));
+  } };
+struct where { template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
+    using math::select;
+    return select(condition != T(0), a, b);
+  } };
+// clang-format on
+
+}  // namespace functor
+
+namespace detail {
+// One message for every binary operation whose operands do not fit; the template's arguments in it are the two shapes.
+template <class A, class B>
+inline constexpr bool shapes_broadcast = can_broadcast<A, B>;
+}  // namespace detail
+
+/// Sum, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto add(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "a + b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::add>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// Difference, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto subtract(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "a - b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::subtract>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// Product, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto multiply(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::multiply>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// Quotient, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto divide(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "a / b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::divide>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// The smaller of each pair, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto minimum(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::minimum>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// The larger of each pair, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto maximum(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::maximum>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// a to the power b, element by element; the shapes broadcast.
+template <operand A, operand B>
+constexpr auto pow(A&& a, B&& b) {
+  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+                "pow(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::pow>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// -x.
+template <operand X>
+constexpr auto negate(X&& x) {
+  return apply(op::map<functor::negate>{}, std::forward<X>(x));
+}
+/// e to the power x.
+template <operand X>
+constexpr auto exp(X&& x) {
+  return apply(op::map<functor::exp>{}, std::forward<X>(x));
+}
+/// Natural logarithm.
+template <operand X>
+constexpr auto log(X&& x) {
+  return apply(op::map<functor::log>{}, std::forward<X>(x));
+}
+/// Square root.
+template <operand X>
+constexpr auto sqrt(X&& x) {
+  return apply(op::map<functor::sqrt>{}, std::forward<X>(x));
+}
+/// One over the square root.
+template <operand X>
+constexpr auto rsqrt(X&& x) {
+  return apply(op::map<functor::rsqrt>{}, std::forward<X>(x));
+}
+/// Absolute value; its derivative at 0 is 0.
+template <operand X>
+constexpr auto abs(X&& x) {
+  return apply(op::map<functor::abs>{}, std::forward<X>(x));
+}
+/// Hyperbolic tangent.
+template <operand X>
+constexpr auto tanh(X&& x) {
+  return apply(op::map<functor::tanh>{}, std::forward<X>(x));
+}
+/// 1 / (1 + e^-x).
+template <operand X>
+constexpr auto sigmoid(X&& x) {
+  return apply(op::map<functor::sigmoid>{}, std::forward<X>(x));
+}
+/// max(x, 0); its derivative at 0 is 0.
+template <operand X>
+constexpr auto relu(X&& x) {
+  return apply(op::map<functor::relu>{}, std::forward<X>(x));
+}
+/// x * sigmoid(x) (Elfwing et al. 2017).
+template <operand X>
+constexpr auto silu(X&& x) {
+  return apply(op::map<functor::silu>{}, std::forward<X>(x));
+}
+/// Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016).
+template <operand X>
+constexpr auto gelu(X&& x) {
+  return apply(op::map<functor::gelu>{}, std::forward<X>(x));
+}
+/// Gaussian error linear unit, exact form.
+template <operand X>
+constexpr auto gelu_erf(X&& x) {
+  return apply(op::map<functor::gelu_erf>{}, std::forward<X>(x));
+}
+/// x to a constant power.
+template <operand X>
+constexpr auto pow(X&& x, double exponent) {
+  return apply(op::map<functor::pow_constant>{{exponent}}, std::forward<X>(x));
+}
+/// x held between low and high; the derivative is 0 outside.
+template <operand X>
+constexpr auto clamp(X&& x, double low, double high) {
+  return apply(op::map<functor::clamp>{{low, high}}, std::forward<X>(x));
+}
+/// `a` where the condition is not zero, `b` elsewhere; the shapes broadcast. No gradient reaches the condition.
+template <operand C, operand A, operand B>
+constexpr auto where(const C& condition, A&& a, B&& b) {
+  static_assert(can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>,
+                "where(condition, a, b): the three shapes must broadcast together");
+  return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
+}
+
+template <operand A, operand B>
+constexpr auto operator+(A&& a, B&& b) {
+  return add(std::forward<A>(a), std::forward<B>(b));
+}
+template <operand X>
+constexpr auto operator+(X&& x, double constant) {
+  return apply(op::map<functor::affine>{{1.0, constant}}, std::forward<X>(x));
+}
+template <operand X>
+constexpr auto operator+(double constant, X&& x) {
+  return apply(op::map<functor::affine>{{1.0, constant}}, std::forward<X>(x));
+}
+template <operand A, operand B>
+constexpr auto operator-(A&& a, B&& b) {
+  return subtract(std::forward<A>(a), std::forward<B>(b));
+}
+template <operand X>
+constexpr auto operator-(X&& x, double constant) {
+  return apply(op::map<functor::affine>{{1.0, -constant}}, std::forward<X>(x));
+}
+template <operand X>
+constexpr auto operator-(double constant, X&& x) {
+  return apply(op::map<functor::affine>{{-1.0, constant}}, std::forward<X>(x));
+}
+template <operand A, operand B>
+constexpr auto operator*(A&& a, B&& b) {
+  return multiply(std::forward<A>(a), std::forward<B>(b));
+}
+template <operand X>
+constexpr auto operator*(X&& x, double constant) {
+  return apply(op::map<functor::affine>{{constant, 0.0}}, std::forward<X>(x));
+}
+template <operand X>
+constexpr auto operator*(double constant, X&& x) {
+  return apply(op::map<functor::affine>{{constant, 0.0}}, std::forward<X>(x));
+}
+template <operand A, operand B>
+constexpr auto operator/(A&& a, B&& b) {
+  return divide(std::forward<A>(a), std::forward<B>(b));
+}
+template <operand X>
+constexpr auto operator/(X&& x, double constant) {
+  return apply(op::map<functor::affine>{{1.0 / constant, 0.0}}, std::forward<X>(x));
+}
+template <operand X>
+constexpr auto operator/(double constant, X&& x) {
+  return apply(op::map<functor::divide_into>{{constant}}, std::forward<X>(x));
+}
+template <operand X>
+constexpr auto operator-(X&& x) {
+  return negate(std::forward<X>(x));
+}
+
+}  // namespace gradus

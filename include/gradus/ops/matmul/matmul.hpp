@@ -1,0 +1,176 @@
+#pragma once
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// Shapes of a product: leading axes are batches; the right operand may have none and is then shared by all.
+template <class A, class B, bool TransposeA, bool TransposeB>
+struct matmul_rule {
+  static constexpr index m = A::extent(TransposeA ? -1 : -2);
+  static constexpr index k = A::extent(TransposeA ? -2 : -1);
+  static constexpr index k_right = B::extent(TransposeB ? -1 : -2);
+  static constexpr index n = B::extent(TransposeB ? -2 : -1);
+  static constexpr bool shared = B::rank == 2;  ///< one right matrix for all batches
+  using batch_a = leading_shape<A, A::rank - 2>;
+  using batch_b = leading_shape<B, B::rank - 2>;
+  static constexpr bool batches_equal = shared || std::is_same_v<batch_a, batch_b>;
+  static constexpr index batch = batch_a::size;
+  using output = joined_shape<batch_a, shape<m, n>>;
+};
+
+template <index ColumnsOfA, index RowsOfB>
+inline constexpr bool columns_equal_rows = ColumnsOfA == RowsOfB;
+template <index ColumnsOfX, index RowsOfW>
+inline constexpr bool columns_of_x_equal_rows_of_w = ColumnsOfX == RowsOfW;
+template <index ColumnsOfW, index LengthOfB>
+inline constexpr bool columns_of_w_equal_length_of_b = ColumnsOfW == LengthOfB;
+
+}  // namespace detail
+
+/// Which operands of a matrix product are taken transposed (their last two axes exchanged).
+struct transpose {
+  bool a = false;
+  bool b = false;
+};
+
+namespace op {
+
+/// C = op(A) op(B), batched over leading axes. Gradients: dA = dC op(B)^T, dB = op(A)^T dC.
+template <bool TransposeA, bool TransposeB>
+struct matmul {
+  static constexpr std::string_view name = "matmul";
+  static constexpr save_rule saves = save_inputs(0, 1);
+
+  template <class A, class B>
+  using rule = gradus::detail::matmul_rule<typename A::shape, typename B::shape, TransposeA, TransposeB>;
+  template <class A, class B>
+  static constexpr cost forward_cost() {
+    using r = rule<A, B>;
+    return {2 * r::batch * r::m * r::n * r::k, A::bytes + B::bytes, r::output::size * sizeof(typename A::value_type)};
+  }
+  template <class A, class B>
+  static constexpr cost backward_cost() {
+    return forward_cost<A, B>() + forward_cost<A, B>();
+  }
+
+  template <class A, class B>
+  constexpr auto forward(auto, const A& a, const B& b) const {
+    with_shape<A, typename rule<A, B>::output> c(a.owner());
+    kernel<matmul, typename A::device>::forward(a.owner(), c.view(), a.view(), b.view());
+    return c;
+  }
+  template <class Saved, class C, class A, class B>
+  constexpr void backward(const Saved& saved, C dc, const gradient_sink<A>& da, const gradient_sink<B>& db) const {
+    auto& ctx = dc.owner();
+    using on_device = kernel<matmul, typename C::device>;
+    if (da) {
+      auto to = da.open(ctx);
+      on_device::backward_a(ctx, to.view(), to.accumulate, std::as_const(dc).view(), input<1>(saved).view());
+    }
+    if (db) {
+      auto to = db.open(ctx);
+      on_device::backward_b(ctx, to.view(), to.accumulate, std::as_const(dc).view(), input<0>(saved).view());
+    }
+  }
+};
+
+/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy.
+struct linear {
+  static constexpr std::string_view name = "linear";
+  static constexpr save_rule saves = save_inputs(0, 1);
+
+  template <class X, class W, class B>
+  static constexpr cost forward_cost() {
+    return {2 * X::size * W::shape::extent(1) + rows_of<typename X::shape> * B::size, X::bytes + W::bytes + B::bytes,
+            rows_of<typename X::shape> * B::bytes};
+  }
+  template <class X, class W, class B>
+  static constexpr cost backward_cost() {
+    return forward_cost<X, W, B>() + forward_cost<X, W, B>();
+  }
+
+  template <class X, class W, class B>
+  constexpr auto forward(auto, const X& x, const W& w, const B& b) const {
+    with_shape<X, with_extent<typename X::shape, X::rank - 1, B::size>> y(x.owner());
+    kernel<linear, typename X::device>::forward(x.owner(), y.view(), x.view(), w.view(), b.view());
+    return y;
+  }
+  template <class Saved, class Y, class X, class W, class B>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw,
+                          const gradient_sink<B>& db) const {
+    auto& ctx = dy.owner();
+    using on_device = kernel<linear, typename Y::device>;
+    const Y& grad = dy;
+    if (dw) {
+      auto to = dw.open(ctx);
+      on_device::backward_w(ctx, to.view(), to.accumulate, grad.view(), input<0>(saved).view());
+    }
+    if (db) {
+      auto to = db.open(ctx);
+      on_device::backward_b(ctx, to.view(), to.accumulate, grad.view());
+    }
+    if (dx) {
+      auto to = dx.open(ctx);
+      on_device::backward_x(ctx, to.view(), to.accumulate, grad.view(), input<1>(saved).view());
+    }
+  }
+};
+
+}  // namespace op
+
+/// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; leading axes are equal, or b has none.
+/// `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], with no copy.
+template <transpose Which = transpose{}, operand A, operand B>
+constexpr auto matmul(A&& a, B&& b) {
+  using sa = shape_of<A>;
+  using sb = shape_of<B>;
+  static_assert(sa::rank >= 2 && sb::rank >= 2, "matmul(a, b): a and b need at least two axes");
+  if constexpr (sa::rank >= 2 && sb::rank >= 2) {
+    using rule = detail::matmul_rule<sa, sb, Which.a, Which.b>;
+    static_assert(detail::columns_equal_rows<rule::k, rule::k_right>, "matmul(a, b): columns of a must equal rows of b");
+    static_assert(rule::batches_equal, "matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix");
+    if constexpr (detail::columns_equal_rows<rule::k, rule::k_right> && rule::batches_equal)
+      return apply(op::matmul<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
+  }
+}
+
+/// y = x w + b: x [..., in], w [in, out], b [out] -> [..., out].
+template <operand X, operand W, operand B>
+constexpr auto linear(X&& x, W&& w, B&& b) {
+  using sx = shape_of<X>;
+  using sw = shape_of<W>;
+  using sb = shape_of<B>;
+  static_assert(sx::rank >= 1 && sw::rank == 2 && sb::rank == 1, "linear(x, w, b): w must have two axes and b one");
+  if constexpr (sx::rank >= 1 && sw::rank == 2 && sb::rank == 1) {
+    constexpr bool rows_fit = detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>;
+    constexpr bool bias_fits = detail::columns_of_w_equal_length_of_b<sw::extent(1), sb::extent(0)>;
+    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>,
+                  "linear(x, w, b): columns of x must equal rows of w");
+    static_assert(detail::columns_of_w_equal_length_of_b<sw::extent(1), sb::extent(0)>,
+                  "linear(x, w, b): columns of w must equal the length of b");
+    if constexpr (rows_fit && bias_fits) return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+  }
+}
+
+/// y = x w, without a bias: x [..., in], w [in, out] -> [..., out].
+template <operand X, operand W>
+constexpr auto linear(X&& x, W&& w) {
+  using sx = shape_of<X>;
+  using sw = shape_of<W>;
+  static_assert(sx::rank >= 2 && sw::rank == 2, "linear(x, w): w must have two axes, x at least two");
+  if constexpr (sx::rank >= 2 && sw::rank == 2) {
+    constexpr bool fits = detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>;
+    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>, "linear(x, w): columns of x must equal rows of w");
+    if constexpr (fits) return matmul(std::forward<X>(x), std::forward<W>(w));
+  }
+}
+
+}  // namespace gradus

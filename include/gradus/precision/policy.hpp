@@ -1,0 +1,30 @@
+#pragma once
+#include "../core/dtype.hpp"
+
+namespace gradus {
+
+/// A precision policy: what parameters are stored in, what operations compute in, what sums inside an operation accumulate
+/// in, and what reductions (losses, norms, statistics) give.
+template <class Store, class Compute = Store, class Accumulate = compute_type<Compute>, class Reduce = Accumulate>
+struct precision {
+  using store = Store;
+  using compute = Compute;
+  using accumulate = Accumulate;
+  using reduce = Reduce;
+};
+
+using fp32 = precision<float>;
+using fp64 = precision<double>;
+/// Parameters and their gradients in float, matrix products in bfloat16, sums in float.
+using bf16_mixed = precision<float, bf16, float, float>;
+
+/// What a model is instantiated with: a device and a precision policy.
+template <class Device, class Precision = fp32>
+struct on {
+  using device = Device;
+  using precision = Precision;
+  using store = typename Precision::store;
+  using compute = typename Precision::compute;
+};
+
+}  // namespace gradus

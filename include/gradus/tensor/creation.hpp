@@ -1,0 +1,91 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tensor.hpp"
+
+namespace gradus {
+
+/// Uninitialised elements.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> empty(context<D>& ctx, category what = category::activation) {
+  return tensor<T, Shape, D>(ctx, what);
+}
+
+/// All elements zero.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> zeros(context<D>& ctx, category what = category::activation) {
+  tensor<T, Shape, D> t(ctx, what);
+  device_access<D>::zero(ctx, t.data(), t.bytes);
+  return t;
+}
+
+/// A tensor on ctx's device with a copy of `values` (host memory, row-major, Shape::size of them).
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, category what = category::activation) {
+  tensor<T, Shape, D> t(ctx, what);
+  device_access<D>::upload(ctx, t.data(), values, t.bytes);
+  return t;
+}
+
+/// All elements `value`.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
+  tensor<T, Shape, D> t(ctx, what);
+  if constexpr (std::is_same_v<D, cpu>) {
+    for (T& x : t.values()) x = value;
+  } else if constexpr (!std::is_same_v<D, meta>) {
+    const std::vector<T> host(Shape::size, value);
+    device_access<D>::upload(ctx, t.data(), host.data(), t.bytes);
+  }
+  return t;
+}
+
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::activation) {
+  return full<T, Shape>(ctx, T(1.0f), what);
+}
+
+/// Elements in row-major order, exactly Shape::size of them: `from_values<float, shape<2, 2>>(ctx, {1, 2, 3, 4})`.
+template <class T, class Shape, class D>
+tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[Shape::size], category what = category::activation) {
+  return from_host<T, Shape>(ctx, values, what);
+}
+
+/// 0, 1, 2, … as a vector of N elements.
+template <class T, index N, class D>
+tensor<T, shape<N>, D> arange(context<D>& ctx) {
+  std::vector<T> host(N);
+  for (index i = 0; i < N; ++i) host[i] = static_cast<T>(i);
+  return from_host<T, shape<N>>(ctx, host.data());
+}
+
+/// The elements as a vector in host memory; waits for the device.
+template <class T, class Shape, class D>
+std::vector<T> to_host(const tensor<T, Shape, D>& t) {
+  std::vector<T> host(Shape::size);
+  device_access<D>::download(t.owner(), host.data(), t.data(), t.bytes);
+  return host;
+}
+
+/// The value of a one-element tensor; waits for the device.
+template <class T, class Shape, class D>
+T item(const tensor<T, Shape, D>& t) {
+  static_assert(Shape::size == 1, "item(x): x must have exactly one element");
+  T value;
+  device_access<D>::download(t.owner(), &value, t.data(), sizeof(T));
+  return value;
+}
+
+/// A copy with elements of its own.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> clone(const tensor<T, Shape, D>& t, category what = category::activation) {
+  tensor<T, Shape, D> copy(t.owner(), what);
+  device_access<D>::copy(t.owner(), copy.data(), t.data(), t.bytes);
+  return copy;
+}
+
+}  // namespace gradus

@@ -1,0 +1,96 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "../core/dtype.hpp"
+#include "../core/shape.hpp"
+#include "../memory/buffer.hpp"
+#include "view.hpp"
+
+namespace gradus {
+
+/// A dense row-major array of T with its shape and device in the type. A tensor is a handle: copies share the elements, and
+/// the last copy returns the memory. A default-constructed or moved-from tensor is empty (`operator bool` is false).
+///
+/// Elements are written when a tensor is made (see creation.hpp) and by whoever asks for `data()`; operations never
+/// overwrite an operand that somebody else still holds.
+template <class T, class Shape, class D = cpu>
+class tensor {
+ public:
+  static_assert(is_shape<Shape>, "tensor<T, Shape>: Shape must be gradus::shape<...>");
+  static_assert(is_element<T>);
+  using value_type = T;
+  using shape = Shape;
+  using device = D;
+  static constexpr index size = Shape::size;
+  static constexpr index rank = Shape::rank;
+  static constexpr std::size_t bytes = Shape::size * sizeof(T);
+
+  constexpr tensor() = default;
+  /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.
+  constexpr explicit tensor(context<D>& ctx, category what = category::activation) : storage_(ctx, bytes, what) {}
+  /// Shares the elements of another tensor of as many bytes under this type; used by reshape.
+  constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {}
+
+  constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
+  constexpr context<D>& owner() const { return storage_.owner(); }
+  constexpr const gradus::buffer<D>& storage() const& { return storage_; }
+  constexpr gradus::buffer<D> storage() && { return std::move(storage_); }
+  /// True when no other tensor shares the elements.
+  constexpr bool unique() const { return storage_.unique(); }
+
+  /// Address of the first element, on the tensor's device.
+  constexpr T* data() {
+    if constexpr (std::is_same_v<D, meta>) return nullptr;
+    else return static_cast<T*>(storage_.data());
+  }
+  constexpr const T* data() const {
+    if constexpr (std::is_same_v<D, meta>) return nullptr;
+    else return static_cast<const T*>(storage_.data());
+  }
+  constexpr gradus::view<T, Shape, D> view() { return gradus::view<T, Shape, D>(data()); }
+  constexpr gradus::view<const T, Shape, D> view() const { return gradus::view<const T, Shape, D>(data()); }
+
+  /// The elements in row-major order (CPU only).
+  std::span<T, size> values()
+    requires std::is_same_v<D, cpu>
+  {
+    return std::span<T, size>(data(), size);
+  }
+  std::span<const T, size> values() const
+    requires std::is_same_v<D, cpu>
+  {
+    return std::span<const T, size>(data(), size);
+  }
+  /// Element at the given indices, unchecked (CPU only).
+  template <class... I>
+  T& operator()(I... i)
+    requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
+  {
+    return view()(i...);
+  }
+  template <class... I>
+  const T& operator()(I... i) const
+    requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
+  {
+    return view()(i...);
+  }
+
+ private:
+  gradus::buffer<D> storage_;
+};
+
+template <class X>
+inline constexpr bool is_tensor = false;
+template <class T, class S, class D>
+inline constexpr bool is_tensor<tensor<T, S, D>> = true;
+
+/// A tensor of the same shape and device with another element type, or with another shape.
+template <class X, class T>
+using with_value = tensor<T, typename X::shape, typename X::device>;
+template <class X, class Shape>
+using with_shape = tensor<typename X::value_type, Shape, typename X::device>;
+
+}  // namespace gradus

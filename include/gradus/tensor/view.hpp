@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+
+#include "../core/device.hpp"
+#include "../core/shape.hpp"
+
+namespace gradus {
+
+/// Non-owning access to the elements of a row-major array: what kernels take. T may be const.
+template <class T, class Shape, class D = cpu>
+class view {
+ public:
+  using value_type = T;
+  using shape = Shape;
+  using device = D;
+  static constexpr index size = Shape::size;
+
+  constexpr explicit view(T* data) : data_(data) {}
+  constexpr T* data() const { return data_; }
+  constexpr T* begin() const { return data_; }
+  constexpr T* end() const { return data_ + size; }
+  constexpr T& operator[](index i) const { return data_[i]; }
+  /// Element at the given indices, outermost first, unchecked.
+  template <class... I>
+  constexpr T& operator()(I... i) const {
+    static_assert(sizeof...(I) == Shape::rank, "view(i...): one index for each axis");
+    index offset = 0;
+    index axis = 0;
+    ((offset = offset * Shape::extents[axis++] + static_cast<index>(i)), ...);
+    return data_[offset];
+  }
+
+ private:
+  T* data_;
+};
+
+}  // namespace gradus
