@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -8,40 +9,101 @@
 namespace gradus {
 
 namespace detail {
+
 template <class V, class R>
 constexpr void seed_gradient(const traced<V, R>& loss, compute_type<typename V::value_type> scale) {
-  static_assert(V::size == 1, "backward(loss): the loss must have exactly one element; reduce it with sum or mean");
   using T = typename V::value_type;
+  if (!loss.recorder().can_unwind(loss.era()))
+    throw error("backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
   if (loss.slot() != nullptr)
     loss.slot()->give(full<T, typename V::shape>(loss.recorder().owner(), static_cast<T>(scale), category::gradient));
 }
+
 }  // namespace detail
 
 /// Adds d(scale * loss)/dp to the gradient of every parameter and variable that the loss depends on, and ends the recording.
+/// Throws error when the loss belongs to a recording that has ended, and out_of_memory; after that the recording is over and
+/// parameters may hold a part of their gradients: clear them.
 template <class V, class R>
 constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value_type> scale = 1) {
-  detail::seed_gradient(loss, scale);
-  loss.recorder().unwind();
+  static_assert(detail::is_one_element<typename V::shape>,
+                "backward(loss): the loss must have exactly one element; reduce it with sum or mean");
+  if constexpr (detail::is_one_element<typename V::shape>) {
+    detail::seed_gradient(loss, scale);
+    loss.recorder().unwind();
+  }
 }
 
-/// Backward from several losses of one recording at once: the gradients of their sum.
-template <class... Losses>
-constexpr void backward_all(const Losses&... losses) {
-  (detail::seed_gradient(losses, 1), ...);
-  std::get<0>(std::tie(losses...)).recorder().unwind();
+/// Backward from several losses of one recording at once: the gradients of their sum. Throws as backward() does.
+template <class V, class R, class... Losses>
+constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
+  static_assert(detail::is_one_element<typename V::shape> && (detail::is_one_element<typename Losses::shape> && ...),
+                "backward_all(losses...): each loss must have exactly one element; reduce it with sum or mean");
+  R& recorder = loss.recorder();
+  if (((&losses.recorder() != &recorder) || ...))
+    throw error("backward_all: the losses were recorded on two different tapes; use one tape");
+  try {
+    detail::seed_gradient(loss, 1);
+    (detail::seed_gradient(losses, 1), ...);
+  } catch (...) {  // a seeded slot must not be left for a later backward()
+    recorder.clear();
+    throw;
+  }
+  recorder.unwind();
 }
 
-/// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order. What
-/// parameters had gathered before stays as it was; parameters that are not listed gather nothing only if they are not used.
+namespace detail {
+
+template <class X>
+constexpr gradient_slot<tensor_of<X>>& slot_of_leaf(const X& x) {
+  static_assert(is_param<X> || is_traced<X>,
+                "gradients(loss, x...): each x must be a parameter or a value made by tape.variable()");
+  if constexpr (is_traced<X>) {
+    if (!x.recorder().holds_variable(x.slot(), x.era()))
+      throw error("gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
+    return *x.slot();
+  } else {
+    return x.slot();
+  }
+}
+
+// Empties slots, and puts back what they held when it goes out of scope, whichever way that happens.
+template <class... Tensors>
+class slots_set_aside {
+ public:
+  constexpr explicit slots_set_aside(gradient_slot<Tensors>&... slots)
+      : slots_(&slots...), before_(slots.take()...) {}
+  slots_set_aside(const slots_set_aside&) = delete;
+  slots_set_aside& operator=(const slots_set_aside&) = delete;
+  constexpr ~slots_set_aside() {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (std::get<I>(slots_)->clear(), ...);
+      ((std::get<I>(before_) ? std::get<I>(slots_)->give(std::move(std::get<I>(before_))) : void()), ...);
+    }(std::index_sequence_for<Tensors...>{});
+  }
+
+ private:
+  std::tuple<gradient_slot<Tensors>*...> slots_;
+  std::tuple<Tensors...> before_;
+};
+
+template <class Tensor>
+constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
+  if (slot.value()) return slot.value();
+  return zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient);
+}
+
+}  // namespace detail
+
+/// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order; zeros
+/// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had gathered
+/// before stays as it was, also when it throws; parameters that are not given gather as in backward().
 template <class V, class R, class... Xs>
-auto gradients(const traced<V, R>& loss, const Xs&... xs) {
-  auto before = std::make_tuple(sink_slot(xs)->take()...);
+constexpr std::tuple<tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
+  const detail::slots_set_aside<tensor_of<Xs>...> aside(detail::slot_of_leaf(xs)...);
+  auto& ctx = loss.recorder().owner();
   backward(loss);
-  auto found = std::make_tuple(sink_slot(xs)->take()...);
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((std::get<I>(before) ? sink_slot(xs)->give(std::move(std::get<I>(before))) : void()), ...);
-  }(std::index_sequence_for<Xs...>{});
-  return found;
+  return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};
 }
 
 }  // namespace gradus

@@ -34,10 +34,14 @@ struct op_node : node {
   }
 };
 
-/// A watched value whose own gradient is wanted.
+/// A value whose own gradient is wanted; the tape finds it by the address of its slot.
+struct leaf : node {
+  const void* slot_address = nullptr;
+};
 template <class Value>
-struct leaf_node : node {
+struct leaf_node : leaf {
   gradient_slot<Value> slot;
+  constexpr leaf_node() { slot_address = &slot; }
 };
 
 }  // namespace gradus

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/error.hpp"
 #include "../tensor/gradient_slot.hpp"
 #include "../tensor/param.hpp"
 #include "../tensor/tensor.hpp"
@@ -31,8 +32,13 @@ class traced {
   constexpr gradient_slot<Value>* slot() const { return slot_; }
   /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
   constexpr unsigned era() const { return era_; }
-  /// Gradient with respect to this value, for one made by tape.variable(); valid after backward() until the tape is used again.
-  constexpr const Value& gradient() const { return slot_->value(); }
+  /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no loss
+  /// depends on it. Throws error for any other value, and once the tape is used again.
+  constexpr const Value& gradient() const {
+    if (!recorder_->holds_variable(slot_, era_))
+      throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
+    return slot_->value();
+  }
 
  private:
   Value value_;

@@ -1,4 +1,7 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -48,6 +51,7 @@ class tape {
   constexpr random_key next_key() { return {seed_, step_, ordinal_++}; }
   /// Sets what random draws depend on; a resumed run names the step it goes on from.
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) {
+    if (unwound_) clear();  // or the next recording would move on to step + 1
     seed_ = seed;
     step_ = step;
     ordinal_ = 0;
@@ -84,19 +88,25 @@ class tape {
     }
   }
 
-  /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward().
+  /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one throw,
+  /// the recording is cleared; parameters keep what they gathered until then.
   constexpr void unwind() {
-    while (last_ != nullptr) {
-      node* n = last_;
-      if (n->backward != nullptr) {
-        n->backward(n);
-        last_ = n->previous;
-        n->destroy(n);
-      } else {  // a leaf keeps its gradient until the tape is used again
-        last_ = n->previous;
-        n->previous = leaves_;
-        leaves_ = n;
+    try {
+      while (last_ != nullptr) {
+        node* n = last_;
+        if (n->backward != nullptr) {
+          n->backward(n);
+          last_ = n->previous;
+          n->destroy(n);
+        } else {  // a leaf keeps its gradient until the tape is used again
+          last_ = n->previous;
+          n->previous = leaves_;
+          leaves_ = n;
+        }
       }
+    } catch (...) {
+      clear();
+      throw;
     }
     unwound_ = true;
   }
@@ -111,6 +121,16 @@ class tape {
     unwound_ = false;
   }
   constexpr unsigned era() const { return era_; }
+  /// True while backward() can start from values of recording `era`.
+  constexpr bool can_unwind(unsigned era) const { return era == era_ && !unwound_; }
+  /// True when `slot` belongs to a value that variable() made in recording `era`, and that is still the tape's recording.
+  constexpr bool holds_variable(const void* slot, unsigned era) const {
+    if (slot == nullptr || era != era_) return false;
+    for (const node* list : {last_, leaves_})
+      for (const node* n = list; n != nullptr; n = n->previous)
+        if (n->backward == nullptr && static_cast<const leaf*>(n)->slot_address == slot) return true;
+    return false;
+  }
 
  private:
   // A new recording starts at the first use after backward(): the step that random draws depend on moves on.

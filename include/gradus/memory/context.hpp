@@ -33,7 +33,8 @@ class context {
   context& operator=(const context&) = delete;
   constexpr ~context() {
     if (!std::is_constant_evaluated()) {
-      for (const service& s : services_) s.destroy(s.object);
+      // Last made first: a service may use those that were there before it.
+      for (auto s = services_.rbegin(); s != services_.rend(); ++s) s->destroy(s->object);
       for (memory_block<D>* chunk : chunks_) delete[] chunk;
     }
   }

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <limits>
 #include <new>
 #include <string>
 
@@ -9,7 +11,10 @@ namespace gradus {
 /// The operating system's heap.
 class host_resource final : public memory_resource {
   void* do_allocate(const memory_request& request, stream&) override {
-    void* memory = ::operator new(request.bytes, std::align_val_t{memory_request::alignment}, std::nothrow);
+    // Close to the largest size_t, rounding up to the alignment would wrap around inside operator new.
+    constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
+    void* memory = request.bytes > most ? nullptr
+                                        : ::operator new(request.bytes, std::align_val_t{memory_request::alignment}, std::nothrow);
     if (memory == nullptr)
       throw out_of_memory("host memory: " + std::to_string(request.bytes) + " bytes asked for, none of that size left");
     return memory;

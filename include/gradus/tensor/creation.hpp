@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -38,8 +39,9 @@ constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = cat
   if constexpr (std::is_same_v<D, cpu>) {
     for (T& x : t.values()) x = value;
   } else if constexpr (!std::is_same_v<D, meta>) {
-    const std::vector<T> host(Shape::size, value);
-    device_access<D>::upload(ctx, t.data(), host.data(), t.bytes);
+    const auto host = std::make_unique<T[]>(Shape::size);
+    for (index i = 0; i < Shape::size; ++i) host[i] = value;
+    device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);
   }
   return t;
 }
@@ -49,9 +51,16 @@ constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::ac
   return full<T, Shape>(ctx, T(1.0f), what);
 }
 
+namespace detail {
+template <index Values, index Elements>
+inline constexpr bool one_value_for_each_element = Values == Elements;
+}  // namespace detail
+
 /// Elements in row-major order, exactly Shape::size of them: `from_values<float, shape<2, 2>>(ctx, {1, 2, 3, 4})`.
-template <class T, class Shape, class D>
-tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[Shape::size], category what = category::activation) {
+template <class T, class Shape, index N, class D>
+tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category what = category::activation) {
+  static_assert(detail::one_value_for_each_element<N, Shape::size>,
+                "from_values<T, Shape>(ctx, {...}): the number of values must equal the number of elements of Shape");
   return from_host<T, Shape>(ctx, values, what);
 }
 
@@ -66,15 +75,26 @@ tensor<T, shape<N>, D> arange(context<D>& ctx) {
 /// The elements as a vector in host memory; waits for the device.
 template <class T, class Shape, class D>
 std::vector<T> to_host(const tensor<T, Shape, D>& t) {
-  std::vector<T> host(Shape::size);
-  device_access<D>::download(t.owner(), host.data(), t.data(), t.bytes);
-  return host;
+  if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array of bool inside
+    const auto host = std::make_unique<bool[]>(Shape::size);
+    device_access<D>::download(t.owner(), host.get(), t.data(), t.bytes);
+    return std::vector<bool>(host.get(), host.get() + Shape::size);
+  } else {
+    std::vector<T> host(Shape::size);
+    device_access<D>::download(t.owner(), host.data(), t.data(), t.bytes);
+    return host;
+  }
 }
+
+namespace detail {
+template <class ShapeOfX>
+inline constexpr bool is_one_element = ShapeOfX::size == 1;
+}  // namespace detail
 
 /// The value of a one-element tensor; waits for the device.
 template <class T, class Shape, class D>
 T item(const tensor<T, Shape, D>& t) {
-  static_assert(Shape::size == 1, "item(x): x must have exactly one element");
+  static_assert(detail::is_one_element<Shape>, "item(x): x must have exactly one element");
   T value;
   device_access<D>::download(t.owner(), &value, t.data(), sizeof(T));
   return value;

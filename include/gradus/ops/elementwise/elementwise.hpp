@@ -73,7 +73,8 @@ struct map {
     } else {
       using device = typename Grad::device;
       auto& ctx = grad.owner();
-      auto slots = std::make_tuple(contribution<Grad, sink_tensor<Sinks>>(ctx, sinks)...);
+      // Braces, because they are evaluated from left to right: one value may be several operands, and the kernel writes in that order.
+      std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{contribution<Grad, sink_tensor<Sinks>>(ctx, sinks)...};
       std::apply(
           [&](auto&... slot) {
             [&]<std::size_t... I>(std::index_sequence<I...>) {

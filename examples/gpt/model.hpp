@@ -1,0 +1,45 @@
+#pragma once
+// A GPT, from top to bottom. The blocks are gradus::nn::block: read nn/transformer.hpp for what is inside one.
+
+#include <gradus/gradus.hpp>
+
+namespace gpt {
+
+namespace gr = gradus;
+
+/// The sizes of a model, fixed when it is compiled.
+struct config {
+  gr::index layers;
+  gr::index heads;
+  gr::index width;
+  gr::index context;     ///< longest sequence
+  gr::index vocabulary;  ///< token ids 0 .. vocabulary-1
+  /// Rows of the token table: rounded up to a multiple of 64, so that matrix products meet no odd edge.
+  constexpr gr::index padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
+};
+
+/// Radford et al. 2019 (GPT-2): token and position embeddings, pre-norm blocks, a final norm, and a head that shares the
+/// token table.
+/// @tparam X gradus::on<device, precision>
+template <class X, config C>
+struct model {
+  gr::nn::embedding<X, C.padded_vocabulary(), C.width> tokens;
+  gr::param<X, C.context, C.width> positions;
+  std::array<gr::nn::block<X, C.width, C.heads, C.layers>, C.layers> blocks;
+  gr::nn::layer_norm<X, C.width> norm;
+  double dropout = 0;
+  GRADUS_MEMBERS(tokens, positions, blocks, norm)
+
+  /// Token ids [B, T] -> logits [B, T, padded vocabulary]. T is the model's context.
+  constexpr auto operator()(const auto& ids) const {
+    auto x = gr::dropout(tokens(ids) + positions, dropout);
+    for (const auto& block : blocks) x = block(std::move(x), dropout);
+    return gr::matmul<gr::transpose{.b = true}>(norm(std::move(x)), tokens.weight);
+  }
+  /// Mean cross-entropy, in nats, of predicting `targets` [B, T].
+  constexpr auto loss(const auto& ids, const auto& targets) const {
+    return gr::cross_entropy<C.vocabulary>((*this)(ids), targets);
+  }
+};
+
+}  // namespace gpt

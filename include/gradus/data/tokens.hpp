@@ -1,0 +1,102 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "../core/error.hpp"
+#include "../core/extent.hpp"
+#include "../core/philox.hpp"
+
+namespace gradus {
+
+/// What a token may be stored as: one byte, two, or four.
+template <class T>
+concept token_type =
+    std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::int32_t>;
+
+/// A text cut into the part a model learns from and the part it is judged on.
+template <token_type Token>
+struct token_split {
+  std::span<const Token> train;
+  std::span<const Token> validation;
+};
+
+/// Keeps the last `validation_share` of the tokens for validation. Cut, not shuffled: a window of one part must never overlap
+/// a window of the other. Both parts must hold a window of `context` tokens and the one after it, or gradus::error says how
+/// many tokens there would have to be.
+template <token_type Token>
+token_split<Token> split_tokens(std::span<const Token> tokens, std::size_t context, double validation_share = 0.1) {
+  if (!(validation_share > 0 && validation_share < 1)) throw error("split_tokens: the validation share must be between 0 and 1");
+  const auto cut = static_cast<std::size_t>(static_cast<double>(tokens.size()) * (1 - validation_share));
+  const token_split<Token> parts{tokens.first(cut), tokens.subspan(cut)};
+  const std::size_t least = context + 1;
+  if (parts.train.size() < least || parts.validation.size() < least) {
+    const double smaller = validation_share < 0.5 ? validation_share : 1 - validation_share;
+    const auto needed = static_cast<std::size_t>(static_cast<double>(least) / smaller) + 1;
+    throw error("too short: " + std::to_string(tokens.size()) + " tokens, and a context of " + std::to_string(context) +
+                " needs at least " + std::to_string(needed));
+  }
+  return parts;
+}
+
+/// `Batch` windows of `Context` tokens, row after row, and as targets the same windows one token later.
+template <token_type Token, index Batch, index Context>
+struct token_batch {
+  std::vector<Token> inputs = std::vector<Token>(Batch * Context);
+  std::vector<Token> targets = std::vector<Token>(Batch * Context);
+
+  /// Makes row `row` the window that starts at `start`.
+  void set(std::size_t row, std::span<const Token> tokens, std::size_t start) {
+    for (std::size_t i = 0; i < Context; ++i) {
+      inputs[row * Context + i] = tokens[start + i];
+      targets[row * Context + i] = tokens[start + i + 1];
+    }
+  }
+};
+
+namespace detail {
+// Operations number their draws 0, 1, 2, … within a step, so the last ordinal is free for the choice of windows.
+inline constexpr std::uint32_t window_ordinal = 0xFFFFFFFFu;
+
+inline std::size_t window_starts(std::size_t tokens, std::size_t context) {
+  if (tokens < context + 1)
+    throw error("windows: " + std::to_string(tokens) + " tokens hold no window of " + std::to_string(context) +
+                " and the token after it");
+  return tokens - context;
+}
+}  // namespace detail
+
+/// Batch number `part` of a step, of windows at random places. A pure function of (tokens, seed, step, part): the same on any
+/// machine, in any order, and after a resumption.
+template <index Batch, index Context, token_type Token>
+token_batch<Token, Batch, Context> random_windows(std::span<const Token> tokens, std::uint64_t seed, std::uint32_t step,
+                                                  std::uint32_t part = 0) {
+  const std::size_t starts = detail::window_starts(tokens.size(), Context);
+  const random_key key{seed, step, detail::window_ordinal};
+  token_batch<Token, Batch, Context> batch;
+  for (std::size_t row = 0; row < Batch; ++row) {
+    const auto words = key.words(std::uint64_t{part} * Batch + row);
+    const std::uint64_t draw = (std::uint64_t{words[1]} << 32) | words[0];
+    batch.set(row, tokens, draw % starts);
+  }
+  return batch;
+}
+
+/// Batch number `part` of `parts` whose windows lie evenly over the whole text: what a validation loss is taken over, so
+/// that it is the same windows every time.
+template <index Batch, index Context, token_type Token>
+token_batch<Token, Batch, Context> spread_windows(std::span<const Token> tokens, std::size_t part, std::size_t parts) {
+  const std::size_t last = detail::window_starts(tokens.size(), Context) - 1;
+  const std::size_t count = parts * Batch;
+  token_batch<Token, Batch, Context> batch;
+  for (std::size_t row = 0; row < Batch; ++row) {
+    const double place = count > 1 ? static_cast<double>(part * Batch + row) / static_cast<double>(count - 1) : 0.0;
+    batch.set(row, tokens, static_cast<std::size_t>(place * static_cast<double>(last)));
+  }
+  return batch;
+}
+
+}  // namespace gradus

@@ -1,0 +1,74 @@
+#pragma once
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "../core/error.hpp"
+
+namespace gradus {
+
+/// A file that appears whole or not at all: bytes go to `<path>.tmp`, and commit() renames it over `path`. Whatever goes
+/// wrong before that (a full disk, an exception, a kill) leaves the old file as it was. Every failure throws gradus::error
+/// and names the file and the reason.
+class atomic_file {
+ public:
+  explicit atomic_file(std::filesystem::path path) : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
+    errno = 0;
+    file_ = std::fopen(temporary_.c_str(), "wb");
+    if (file_ == nullptr) fail();
+  }
+  atomic_file(const atomic_file&) = delete;
+  atomic_file& operator=(const atomic_file&) = delete;
+  ~atomic_file() { discard(); }
+
+  void write(const void* bytes, std::size_t count) {
+    errno = 0;
+    if (count != 0 && std::fwrite(bytes, 1, count, file_) != count) fail();
+  }
+  void write(std::string_view text) { write(text.data(), text.size()); }
+
+  /// Puts the file in its place. Nothing may be written after it.
+  void commit() {
+    errno = 0;
+    if (std::fflush(file_) != 0) fail();
+    // A full disk may show only when the file is closed.
+    if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
+    std::error_code problem;
+    std::filesystem::rename(temporary_, path_, problem);
+    if (problem) {
+      errno = problem.value();
+      fail();
+    }
+  }
+
+ private:
+  [[noreturn]] void fail() {
+    const int reason = errno;
+    discard();
+    throw error(path_.string() + ": cannot be written: " + (reason != 0 ? std::strerror(reason) : "unknown reason"));
+  }
+  void discard() noexcept {
+    if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
+    // After a commit there is no such file any more, and nothing happens.
+    std::error_code ignored;
+    std::filesystem::remove(temporary_, ignored);
+  }
+
+  std::filesystem::path path_;
+  std::string temporary_;
+  std::FILE* file_ = nullptr;
+};
+
+/// Replaces the contents of a file in one step; see atomic_file.
+inline void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
+  atomic_file file(path);
+  file.write(contents);
+  file.commit();
+}
+
+}  // namespace gradus

@@ -1,0 +1,46 @@
+#pragma once
+// The layers of a transformer as plain structs of parameters. X is gradus::on<device, precision>. Each has
+// `operator()(x) const` for traced and plain values alike.
+
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "../ops/elementwise/functions.hpp"
+#include "../ops/embedding/embedding.hpp"
+#include "../ops/layer_norm/layer_norm.hpp"
+#include "../ops/matmul/matmul.hpp"
+#include "module.hpp"
+
+namespace gradus::nn {
+
+/// y = x w + b, from In to Out features.
+template <class X, index In, index Out>
+struct linear {
+  param<X, In, Out> weight;
+  param<X, Out> bias;
+  GRADUS_MEMBERS(weight, bias)
+
+  constexpr auto operator()(auto&& x) const { return gradus::linear(std::forward<decltype(x)>(x), weight, bias); }
+};
+
+/// Normalises the last axis to mean 0 and variance 1, then scales and shifts.
+template <class X, index Width>
+struct layer_norm {
+  param<X, Width> weight{start::ones};
+  param<X, Width> bias;
+  GRADUS_MEMBERS(weight, bias)
+
+  constexpr auto operator()(auto&& x) const { return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias); }
+};
+
+/// One row of Width values for each of Count ids.
+template <class X, index Count, index Width>
+struct embedding {
+  param<X, Count, Width> weight;
+  GRADUS_MEMBERS(weight)
+
+  constexpr auto operator()(const auto& ids) const { return gradus::embedding(ids, weight); }
+};
+
+}  // namespace gradus::nn

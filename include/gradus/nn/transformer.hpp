@@ -1,0 +1,56 @@
+#pragma once
+#include "../ops/attention/attention.hpp"
+#include "../ops/dropout/dropout.hpp"
+#include "layers.hpp"
+
+namespace gradus::nn {
+
+namespace detail {
+constexpr double square_root(double x) {  // std::sqrt is not constexpr
+  double r = x > 1 ? x : 1;
+  for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
+  return r;
+}
+/// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth (GPT-2).
+constexpr double residual_scale(index depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
+}  // namespace detail
+
+/// Causal self-attention with Heads heads: x [B, T, Width] -> [B, T, Width].
+template <class X, index Width, index Heads, index Depth = 1>
+struct attention {
+  static_assert(Width % Heads == 0, "attention<X, Width, Heads>: Width must be divisible by Heads");
+  linear<X, Width, 3 * Width> qkv;
+  linear<X, Width, Width> projection{.weight = param<X, Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
+  GRADUS_MEMBERS(qkv, projection)
+
+  constexpr auto operator()(auto&& x) const {
+    return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x))));
+  }
+};
+
+/// Two linear layers with a GELU between, four times as wide inside.
+template <class X, index Width, index Depth = 1>
+struct mlp {
+  linear<X, Width, 4 * Width> up;
+  linear<X, 4 * Width, Width> down{.weight = param<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
+  GRADUS_MEMBERS(up, down)
+
+  constexpr auto operator()(auto&& x) const { return down(gelu(up(std::forward<decltype(x)>(x)))); }
+};
+
+/// A pre-norm transformer block (GPT-2): x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches.
+template <class X, index Width, index Heads, index Depth = 1>
+struct block {
+  layer_norm<X, Width> norm1;
+  nn::attention<X, Width, Heads, Depth> attention;
+  layer_norm<X, Width> norm2;
+  nn::mlp<X, Width, Depth> mlp;
+  GRADUS_MEMBERS(norm1, attention, norm2, mlp)
+
+  constexpr auto operator()(auto x, double drop = 0) const {
+    auto y = x + dropout(attention(norm1(x)), drop);
+    return y + dropout(mlp(norm2(y)), drop);
+  }
+};
+
+}  // namespace gradus::nn

@@ -1,0 +1,53 @@
+#pragma once
+#include <cstring>
+#include <string>
+
+#include "../../core/error.hpp"
+#include "../../cpu/parallel.hpp"
+#include "../../cpu/vector_loop.hpp"
+#include "embedding.hpp"
+
+namespace gradus {
+
+template <>
+struct kernel<op::embedding, cpu> {
+  template <class T, class Y, class I, class S, class Table>
+  static void forward(context<cpu>&, view<T, Y> y, view<const I, S> tokens, view<const T, Table> table) {
+    constexpr index columns = columns_of<Table>;
+    for (index i = 0; i < S::size; ++i) {
+      if (!std::in_range<index>(tokens[i]) || static_cast<index>(tokens[i]) >= rows_of<Table>) [[unlikely]]
+        throw error("embedding(tokens, table): token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    " is outside 0 .. " + std::to_string(rows_of<Table> - 1));
+    }
+    cpu_kit::parallel_ranges(S::size, grain<columns>, [&](index first, index last) {
+      for (index i = first; i < last; ++i)
+        std::memcpy(y.data() + i * columns, table.data() + static_cast<index>(tokens[i]) * columns, columns * sizeof(T));
+    });
+  }
+
+  // A task owns a few columns and goes through the tokens in order: repeated tokens add up the same way on any thread count,
+  // and rows that no token names are not touched.
+  template <class T, class Table, class Y, class I, class S>
+  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const T, Y> dy, view<const I, S> tokens) {
+    using C = compute_type<T>;
+    constexpr index columns = columns_of<Table>;
+    constexpr index width = 64;
+    if (!accumulate)
+      cpu_kit::parallel_ranges(Table::size, 1 << 16, [&](index first, index last) {
+        std::memset(static_cast<void*>(dtable.data() + first), 0, (last - first) * sizeof(T));
+      });
+    cpu_kit::parallel_ranges(columns, width, [&](index first, index last) {
+      for (index i = 0; i < S::size; ++i) {
+        const T* from = dy.data() + i * columns + first;
+        T* to = dtable.data() + static_cast<index>(tokens[i]) * columns + first;
+        cpu_kit::for_packs<C>(last - first, [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });
+      }
+    });
+  }
+
+ private:
+  template <index Columns>
+  static constexpr index grain = Columns >= 8192 ? 1 : 8192 / Columns;
+};
+
+}  // namespace gradus

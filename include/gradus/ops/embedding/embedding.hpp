@@ -1,0 +1,61 @@
+#pragma once
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// Rows of a table chosen by tokens. Gradient: each output row is added to the table row that it came from.
+struct embedding {
+  static constexpr std::string_view name = "embedding";
+  static constexpr save_rule saves = save_inputs(0);
+
+  template <class Tokens, class Table>
+  using output_type = with_shape<Table, joined_shape<typename Tokens::shape, shape<Table::shape::extent(1)>>>;
+
+  template <class Tokens, class Table>
+  static constexpr cost forward_cost() {
+    using out = output_type<Tokens, Table>;
+    return {0, Tokens::bytes + out::bytes, out::bytes};
+  }
+  template <class Tokens, class Table>
+  static constexpr cost backward_cost() {
+    using out = output_type<Tokens, Table>;
+    return {out::size, Tokens::bytes + 2 * out::bytes, out::bytes};
+  }
+
+  template <class Tokens, class Table>
+  constexpr auto forward(auto, const Tokens& tokens, const Table& table) const {
+    output_type<Tokens, Table> y(table.owner());
+    kernel<embedding, typename Table::device>::forward(table.owner(), y.view(), tokens.view(), table.view());
+    return y;
+  }
+  template <class Saved, class Y, class Tokens, class Table>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Tokens>&, const gradient_sink<Table>& dtable) const {
+    if (!dtable) return;
+    auto to = dtable.open(dy.owner());
+    kernel<embedding, typename Y::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
+                                                    input<0>(saved).view());
+  }
+};
+
+}  // namespace op
+
+/// Looks tokens up in a table: tokens [...] of any integer type, table [V, C] -> [..., C].
+/// Throws gradus::error for a token outside 0 .. V-1 (on the CPU).
+template <operand Tokens, operand Table>
+constexpr auto embedding(Tokens&& tokens, Table&& table) {
+  constexpr bool integers = std::is_integral_v<value_of_t<Tokens>>;
+  constexpr bool matrix = shape_of<Table>::rank == 2;
+  static_assert(integers, "embedding(tokens, table): tokens must be integers");
+  static_assert(matrix, "embedding(tokens, table): the table must have two axes");
+  if constexpr (integers && matrix) return apply(op::embedding{}, std::forward<Tokens>(tokens), std::forward<Table>(table));
+}
+
+}  // namespace gradus

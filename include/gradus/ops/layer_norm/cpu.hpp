@@ -1,0 +1,128 @@
+#pragma once
+#include <cmath>
+
+#include "../../cpu/parallel.hpp"
+#include "../../cpu/vector_loop.hpp"
+#include "layer_norm.hpp"
+
+namespace gradus {
+
+namespace cpu_kit {
+
+/// Normalisation of rows, shared by layer_norm (Centred: the mean is taken off) and rms_norm. A row is read from memory once:
+/// the later passes over it find it in the cache.
+template <class Shape, bool Centred>
+struct row_norm {
+  static constexpr index rows = rows_of<Shape>;
+  static constexpr index columns = columns_of<Shape>;
+  static constexpr index grain = columns >= 4096 ? 1 : 4096 / columns;
+
+  /// `means` (if Centred) and `rstds` may be null: nobody wants them. `b` may be null: no shift.
+  template <class C, class T, class TW, class TB>
+  static void forward(double eps, T* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+    parallel_ranges(rows, grain, [=](index first, index last) {
+      for (index r = first; r < last; ++r) {
+        const T* row = x + r * columns;
+        T* out = y + r * columns;
+        C mean = 0;
+        if constexpr (Centred) {
+          pack<C> sum(0);
+          for_packs<C>(columns, [&](index i, auto n) { sum = sum + load<C>(row + i, n); });
+          mean = sum_lanes(sum) / static_cast<C>(columns);
+        }
+        const pack<C> middle(mean);
+        pack<C> squares(0);
+        for_packs<C>(columns, [&](index i, auto n) {
+          const pack<C> d = inside_or(load<C>(row + i, n) - middle, C(0), n);
+          squares = squares + d * d;
+        });
+        const C rstd = C(1) / std::sqrt(sum_lanes(squares) / static_cast<C>(columns) + static_cast<C>(eps));
+        const pack<C> scale(rstd);
+        for_packs<C>(columns, [&](index i, auto n) {
+          pack<C> v = (load<C>(row + i, n) - middle) * scale * load<C>(w + i, n);
+          if (b != nullptr) v = v + load<C>(b + i, n);
+          store(v, out + i, n);
+        });
+        if (Centred && means != nullptr) means[r] = mean;
+        if (rstds != nullptr) rstds[r] = rstd;
+      }
+    });
+  }
+
+  /// `partial` [blocks, 2, columns] gathers dw and db block by block; null when neither is wanted.
+  template <class C, class T, class TW, class TB>
+  static void backward(elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial, const T* dy,
+                       const T* x, const TW* w, const C* means, const C* rstds) {
+    using blocks = gradus::detail::norm_blocks<Shape>;
+    parallel_ranges(rows, blocks::rows_in_block, [=](index first, index last) {
+      C* sum_w = partial == nullptr ? nullptr : partial + first / blocks::rows_in_block * 2 * columns;
+      C* sum_b = sum_w + (partial == nullptr ? 0 : columns);
+      for (index r = first; r < last; ++r) {
+        const T* row = x + r * columns;
+        const T* grad = dy + r * columns;
+        const pack<C> middle(Centred ? means[r] : C(0));
+        const pack<C> scale(rstds[r]);
+        if (partial != nullptr) {
+          const bool add = r != first;
+          for_packs<C>(columns, [&](index i, auto n) {
+            const pack<C> d = load<C>(grad + i, n);
+            put(d * ((load<C>(row + i, n) - middle) * scale), sum_w + i, add, n);
+            if constexpr (Centred) put(d, sum_b + i, add, n);
+          });
+        }
+        if (dx.data == nullptr) continue;
+        pack<C> sum_g(0);
+        pack<C> sum_gx(0);
+        for_packs<C>(columns, [&](index i, auto n) {
+          const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
+          if constexpr (Centred) sum_g = sum_g + g;
+          sum_gx = sum_gx + g * (load<C>(row + i, n) - middle);
+        });
+        const pack<C> mean_g(Centred ? sum_lanes(sum_g) / static_cast<C>(columns) : C(0));
+        const pack<C> mean_gx(sum_lanes(sum_gx) * rstds[r] / static_cast<C>(columns));
+        T* out = dx.data + r * columns;
+        for_packs<C>(columns, [&](index i, auto n) {
+          const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
+          const pack<C> normal = (load<C>(row + i, n) - middle) * scale;
+          put(scale * (g - mean_g - normal * mean_gx), out + i, dx.accumulate, n);
+        });
+      }
+    });
+    if (dw.data != nullptr) combine(dw, partial);
+    if (db.data != nullptr) combine(db, partial + columns);
+  }
+
+ private:
+  // Adds up the blocks' partial sums in their order.
+  template <class C, class T>
+  static void combine(elementwise_target<T> to, const C* partial) {
+    using blocks = gradus::detail::norm_blocks<Shape>;
+    parallel_ranges(columns, 256, [=](index first, index last) {
+      for_packs<C>(last - first, [&](index i, auto n) {
+        pack<C> sum = load<C>(partial + first + i, n);
+        for (index k = 1; k < blocks::count; ++k) sum = sum + load<C>(partial + k * 2 * columns + first + i, n);
+        put(sum, to.data + first + i, to.accumulate, n);
+      });
+    });
+  }
+};
+
+}  // namespace cpu_kit
+
+template <>
+struct kernel<op::layer_norm, cpu> {
+  template <class T, class X, class C, class S, class TW, class W, class TB>
+  static void forward(context<cpu>&, double eps, view<T, X> y, view<C, S> kept, view<const T, X> x, view<const TW, W> w,
+                      view<const TB, W> b) {
+    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
+    cpu_kit::row_norm<X, true>::template forward<C>(eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data());
+  }
+  template <class T, class TW, class TB, class C, class X, class W, class S>
+  static void backward(context<cpu>&, elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial,
+                       view<const T, X> dy, view<const T, X> x, view<const TW, W> w, view<const C, S> kept) {
+    cpu_kit::row_norm<X, true>::template backward<C>(dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
+                                                     kept.data() + rows_of<X>);
+  }
+};
+
+}  // namespace gradus

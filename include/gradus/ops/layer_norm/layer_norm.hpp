@@ -1,0 +1,114 @@
+#pragma once
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../broadcast/broadcast.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+template <index ColumnsOfX, index LengthOfWeight>
+inline constexpr bool columns_equal_length_of_weight = ColumnsOfX == LengthOfWeight;
+template <index LengthOfWeight, index LengthOfBias>
+inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight == LengthOfBias;
+
+/// Parameter gradients of a normalisation are summed in row blocks: a fixed grid, so that the sums come out the same on any
+/// number of threads. One partial sum a block.
+template <class Shape>
+struct norm_blocks {
+  static constexpr index rows = rows_of<Shape>;
+  static constexpr index rows_in_block = (rows + 63) / 64;
+  static constexpr index count = (rows + rows_in_block - 1) / rows_in_block;
+};
+
+/// Where a kernel writes the gradient that `sink` wants.
+template <class X>
+constexpr elementwise_target<typename X::value_type> open_target(context<typename X::device>& ctx, const gradient_sink<X>& sink) {
+  if (!sink) return {};
+  auto to = sink.open(ctx);
+  return {to.tensor.data(), to.accumulate};
+}
+
+}  // namespace detail
+
+namespace op {
+
+/// y = (x - mean) rstd w + b along the last axis, rstd = 1 / sqrt(var + eps) with the population variance (Ba, Kiros and
+/// Hinton, "Layer Normalization", 2016). With g = dy w and x^ = (x - mean) rstd:
+/// dx = rstd (g - mean(g) - x^ mean(g x^)), dw = sum dy x^, db = sum dy.
+struct layer_norm {
+  double eps;
+
+  static constexpr std::string_view name = "layer_norm";
+  static constexpr save_rule saves = save_inputs(0, 1);  // and the statistics: mean and rstd of each row
+
+  template <class X, class W, class B>
+  static constexpr cost forward_cost() {
+    return {8 * X::size, X::bytes + W::bytes + B::bytes, X::bytes};
+  }
+  template <class X, class W, class B>
+  static constexpr cost backward_cost() {
+    return {14 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes + B::bytes};
+  }
+
+  template <class X>
+  using statistics_type = tensor<compute_type<typename X::value_type>, shape<2, rows_of<typename X::shape>>, typename X::device>;
+
+  template <class Keep, class X, class W, class B>
+  constexpr auto forward(Keep, const X& x, const W& w, const B& b) const {
+    auto& ctx = x.owner();
+    using on_device = kernel<layer_norm, typename X::device>;
+    X y(ctx);
+    if constexpr (Keep::value) {
+      statistics_type<X> kept(ctx);
+      on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view(), b.view());
+      return with_statistics<X, statistics_type<X>>{std::move(y), std::move(kept)};
+    } else {
+      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(nullptr);
+      on_device::forward(ctx, eps, y.view(), none, x.view(), w.view(), b.view());
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X, class W, class B>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw,
+                          const gradient_sink<B>& db) const {
+    auto& ctx = dy.owner();
+    using blocks = detail::norm_blocks<typename X::shape>;
+    using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
+    const bool parameters = dw || db;
+    partial_sums partial = parameters ? partial_sums(ctx, category::temporary) : partial_sums();
+    kernel<layer_norm, typename X::device>::backward(
+        ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw), detail::open_target(ctx, db),
+        parameters ? partial.data() : nullptr, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
+        statistics(saved).view());
+  }
+};
+
+}  // namespace op
+
+/// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. `eps` is added to
+/// the variance.
+template <operand X, operand W, operand B>
+constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
+  using sx = shape_of<X>;
+  using sw = shape_of<W>;
+  using sb = shape_of<B>;
+  static_assert(sx::rank >= 1 && sw::rank == 1 && sb::rank == 1,
+                "layer_norm(x, weight, bias): x needs an axis, weight and bias have exactly one");
+  if constexpr (sx::rank >= 1 && sw::rank == 1 && sb::rank == 1) {
+    constexpr index columns = sx::extent(-1);
+    static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
+                  "layer_norm(x, weight, bias): columns of x must equal the length of weight");
+    static_assert(detail::length_of_weight_equals_length_of_bias<sw::size, sb::size>,
+                  "layer_norm(x, weight, bias): weight and bias must have the same length");
+    if constexpr (columns == sw::size && sw::size == sb::size)
+      return apply(op::layer_norm{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias));
+  }
+}
+
+}  // namespace gradus

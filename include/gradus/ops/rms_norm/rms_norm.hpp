@@ -1,0 +1,74 @@
+#pragma once
+#include <string_view>
+#include <utility>
+
+#include "../layer_norm/layer_norm.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// y = x rstd w along the last axis, rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich, "Root Mean Square Layer
+/// Normalization", 2019). With g = dy w and x^ = x rstd: dx = rstd (g - x^ mean(g x^)), dw = sum dy x^.
+struct rms_norm {
+  double eps;
+
+  static constexpr std::string_view name = "rms_norm";
+  static constexpr save_rule saves = save_inputs(0, 1);  // and the statistics: rstd of each row
+
+  template <class X, class W>
+  static constexpr cost forward_cost() {
+    return {5 * X::size, X::bytes + W::bytes, X::bytes};
+  }
+  template <class X, class W>
+  static constexpr cost backward_cost() {
+    return {10 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes};
+  }
+
+  template <class X>
+  using statistics_type = tensor<compute_type<typename X::value_type>, shape<rows_of<typename X::shape>>, typename X::device>;
+
+  template <class Keep, class X, class W>
+  constexpr auto forward(Keep, const X& x, const W& w) const {
+    auto& ctx = x.owner();
+    using on_device = kernel<rms_norm, typename X::device>;
+    X y(ctx);
+    if constexpr (Keep::value) {
+      statistics_type<X> kept(ctx);
+      on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view());
+      return with_statistics<X, statistics_type<X>>{std::move(y), std::move(kept)};
+    } else {
+      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(nullptr);
+      on_device::forward(ctx, eps, y.view(), none, x.view(), w.view());
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X, class W>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw) const {
+    auto& ctx = dy.owner();
+    using blocks = detail::norm_blocks<typename X::shape>;
+    using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
+    partial_sums partial = dw ? partial_sums(ctx, category::temporary) : partial_sums();
+    kernel<rms_norm, typename X::device>::backward(ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw),
+                                                   dw ? partial.data() : nullptr, std::as_const(dy).view(),
+                                                   input<0>(saved).view(), input<1>(saved).view(), statistics(saved).view());
+  }
+};
+
+}  // namespace op
+
+/// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. `eps` is added to the mean square.
+template <operand X, operand W>
+constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
+  using sx = shape_of<X>;
+  using sw = shape_of<W>;
+  static_assert(sx::rank >= 1 && sw::rank == 1, "rms_norm(x, weight): x needs an axis, weight has exactly one");
+  if constexpr (sx::rank >= 1 && sw::rank == 1) {
+    constexpr index columns = sx::extent(-1);
+    static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
+                  "rms_norm(x, weight): columns of x must equal the length of weight");
+    if constexpr (columns == sw::size) return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
+  }
+}
+
+}  // namespace gradus

@@ -1,0 +1,120 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "../cpu/parallel.hpp"
+#include "../cpu/simd.hpp"
+#include "adamw.hpp"
+#include "sgd.hpp"
+
+namespace gradus {
+
+namespace cpu_kit {
+
+/// Runs f(span, begin, end, chunk) over fixed chunks of all spans: one parallel loop, however many tensors there are.
+template <class T, class F>
+void parallel_spans(const std::vector<update_span<T>>& spans, const F& f) {
+  constexpr index grain = 1 << 15;
+  index chunks = 0;
+  for (const auto& s : spans) chunks += (s.size + grain - 1) / grain;
+  parallel_tasks(chunks, [&](index chunk) {
+    index i = 0;
+    index local = chunk;
+    while (local >= (spans[i].size + grain - 1) / grain) local -= (spans[i++].size + grain - 1) / grain;
+    f(spans[i], local * grain, std::min(spans[i].size, (local + 1) * grain), chunk);
+  });
+}
+template <class T>
+index span_chunks(const std::vector<update_span<T>>& spans) {
+  constexpr index grain = 1 << 15;
+  index chunks = 0;
+  for (const auto& s : spans) chunks += (s.size + grain - 1) / grain;
+  return chunks;
+}
+
+/// Runs f(pack index, count) over [begin, end), where count is less than a pack only at the end.
+template <class T, class F>
+GRADUS_INLINE void for_packs(index begin, index end, const F& f) {
+  for (index i = begin; i < end; i += lanes<T>) f(i, std::min<index>(lanes<T>, end - i));
+}
+
+template <class T>
+GRADUS_INLINE pack<T> load_some(const T* from, index count) {
+  return count == lanes<T> ? pack<T>::load(from) : pack<T>::load(from, count);
+}
+template <class T>
+GRADUS_INLINE void store_some(pack<T> x, T* to, index count) {
+  if (count == lanes<T>) x.store(to);
+  else x.store(to, count);
+}
+
+}  // namespace cpu_kit
+
+template <>
+struct kernel<op::gradient_square_sum, cpu> {
+  template <class T>
+  static void forward(context<cpu>&, view<double, shape<>> out, const std::vector<update_span<T>>& spans) {
+    std::vector<double> partial(cpu_kit::span_chunks(spans));
+    cpu_kit::parallel_spans(spans, [&](const update_span<T>& s, index begin, index end, index chunk) {
+      constexpr index run = 64 * lanes<T>;  // short float sums, gathered in double
+      double sum = 0;
+      for (index i = begin; i < end; i += run) {
+        pack<T> squares(0);
+        cpu_kit::for_packs<T>(i, std::min(end, i + run), [&](index at, index n) {
+          const pack<T> g = cpu_kit::load_some(s.gradient + at, n);
+          squares = squares + g * g;
+        });
+        sum += static_cast<double>(sum_lanes(squares));
+      }
+      partial[chunk] = sum;
+    });
+    double sum = 0;
+    for (const double p : partial) sum += p;
+    out[0] = sum;
+  }
+};
+
+template <>
+struct kernel<op::adamw_step, cpu> {
+  template <class T>
+  static void forward(context<cpu>&, const std::vector<update_span<T>>& spans, const adamw_scalars& s) {
+    using P = pack<T>;
+    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end, index) {
+      const P b1(s.beta1), b2(s.beta2), c1(1 - s.beta1), c2(1 - s.beta2), scale(s.gradient_scale), eps(s.eps);
+      const P keep(1 - s.lr * static_cast<double>(t.weight_decay)), step(s.lr / s.correction1);
+      const P root(1 / std::sqrt(s.correction2));
+      cpu_kit::for_packs<T>(begin, end, [&](index i, index n) {
+        const P g = cpu_kit::load_some(t.gradient + i, n) * scale;
+        const P m = b1 * cpu_kit::load_some(t.moment1 + i, n) + c1 * g;
+        const P v = b2 * cpu_kit::load_some(t.moment2 + i, n) + c2 * g * g;
+        const P p = cpu_kit::load_some(t.value + i, n) * keep - step * m / (sqrt(v) * root + eps);
+        cpu_kit::store_some(m, t.moment1 + i, n);
+        cpu_kit::store_some(v, t.moment2 + i, n);
+        cpu_kit::store_some(p, t.value + i, n);
+      });
+    });
+  }
+};
+
+template <>
+struct kernel<op::sgd_step, cpu> {
+  template <class T>
+  static void forward(context<cpu>&, const std::vector<update_span<T>>& spans, const sgd_scalars& s) {
+    using P = pack<T>;
+    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end, index) {
+      const P lr(s.lr), momentum(s.momentum), scale(s.gradient_scale), decay(t.weight_decay);
+      cpu_kit::for_packs<T>(begin, end, [&](index i, index n) {
+        const P p = cpu_kit::load_some(t.value + i, n);
+        P step = cpu_kit::load_some(t.gradient + i, n) * scale + decay * p;
+        if (t.moment1 != nullptr) {
+          if (!s.first) step = momentum * cpu_kit::load_some(t.moment1 + i, n) + step;
+          cpu_kit::store_some(step, t.moment1 + i, n);
+        }
+        cpu_kit::store_some(p - lr * step, t.value + i, n);
+      });
+    });
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,55 @@
+#pragma once
+#include <cmath>
+#include <type_traits>
+
+#include "../tensor/creation.hpp"
+#include "param_list.hpp"
+
+namespace gradus {
+
+/// What all optimizers share: the parameters, gradient clipping, and the end of a step. A step uses the gradients gathered
+/// since the last one, in one pass over all tensors, and then forgets them.
+template <class T, class D>
+class optimizer {
+ public:
+  /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
+  /// before scaling: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. No pass is made for the scaling.
+  double clip(context<D>& ctx, double max_norm) {
+    auto squares = empty<double, shape<>>(ctx, category::temporary);
+    kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.spans(nullptr, nullptr, 0));
+    const double norm = std::sqrt(item(squares));
+    const double coefficient = max_norm / (norm + 1e-6);
+    gradient_scale_ *= coefficient < 1 ? coefficient : 1;
+    return norm;
+  }
+  /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
+  constexpr void scale_gradients(double factor) { gradient_scale_ *= factor; }
+  constexpr const param_list<T, D>& parameters() const { return params_; }
+  constexpr std::size_t steps() const { return steps_; }  ///< steps taken
+  /// Goes on from a step of an earlier run.
+  constexpr void set_steps(std::size_t taken) { steps_ = taken; }
+
+ protected:
+  template <class Model>
+  constexpr explicit optimizer(Model& model) : params_(model) {}
+
+  constexpr void finish() {
+    params_.clear_gradients();
+    gradient_scale_ = 1;
+  }
+  /// A zeroed state of one value a parameter, made on the first step.
+  constexpr T* state(context<D>& ctx, buffer<D>& b) const {
+    if (!b) {
+      b = buffer<D>(ctx, params_.total_size() * sizeof(T), category::optimizer_state);
+      if constexpr (!std::is_same_v<D, meta>) device_access<D>::zero(ctx, b.data(), b.bytes());
+    }
+    if constexpr (std::is_same_v<D, meta>) return nullptr;
+    else return static_cast<T*>(b.data());
+  }
+
+  param_list<T, D> params_;
+  double gradient_scale_ = 1;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace gradus

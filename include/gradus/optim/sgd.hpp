@@ -1,0 +1,47 @@
+#pragma once
+#include "optimizer.hpp"
+
+namespace gradus {
+
+/// Settings of sgd.
+struct sgd_options {
+  double lr = 1e-2;
+  double momentum = 0;
+  double weight_decay = 0;  ///< on tensors of rank >= 2 only; added to the gradient
+};
+
+/// What one step's kernel needs besides the tensors.
+struct sgd_scalars {
+  double lr, momentum, gradient_scale;
+  bool first;
+};
+
+/// Stochastic gradient descent with momentum: v = momentum * v + g (v = g in the first step), p -= lr * v. Without momentum
+/// it keeps no state.
+template <class T, class D>
+class sgd : public optimizer<T, D> {
+ public:
+  sgd_options options;  ///< may be changed between steps; momentum must be zero or not from the start
+
+  template <class Model>
+  constexpr explicit sgd(Model& model, sgd_options o = {}) : optimizer<T, D>(model), options(o) {}
+
+  /// Updates every parameter that has a gradient, then forgets the gradients.
+  constexpr void step(context<D>& ctx) {
+    T* v = options.momentum != 0 ? this->state(ctx, velocity_) : nullptr;
+    ++this->steps_;
+    if constexpr (!std::is_same_v<D, meta>) {
+      const sgd_scalars s{options.lr, options.momentum, this->gradient_scale_, this->steps_ == 1};
+      kernel<op::sgd_step, D>::forward(ctx, this->params_.spans(v, nullptr, options.weight_decay), s);
+    }
+    this->finish();
+  }
+
+ private:
+  buffer<D> velocity_;
+};
+
+template <class Model>
+sgd(Model&, sgd_options = {}) -> sgd<typename model_traits<Model>::value_type, typename model_traits<Model>::device>;
+
+}  // namespace gradus

@@ -1,0 +1,201 @@
+#pragma once
+// Tensors as text. Only <iosfwd> is included: whoever prints to a stream has included it.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "param.hpp"
+#include "tensor.hpp"
+
+namespace gradus {
+
+/// How to_string() lays out a tensor.
+struct print_options {
+  int digits = 4;          ///< after the decimal point
+  index limit = 1000;      ///< tensors of more elements are shortened ...
+  index edge = 3;          ///< ... to this many at both ends of each axis, with `...` between them
+  std::size_t width = 100; ///< rows that are longer go on in the next line
+};
+
+namespace detail {
+
+/// Elements as text of one width, in the style that suits all of those shown.
+class element_format {
+ public:
+  element_format(const std::vector<double>& shown, int digits) : digits_(digits) {
+    double least = 0, most = 0;
+    for (const double x : shown) {
+      const double size = std::fabs(x);
+      if (!std::isfinite(x)) continue;
+      if (x != std::floor(x)) whole_ = false;
+      if (size > 0 && (least == 0 || size < least)) least = size;
+      if (size > most) most = size;
+    }
+    scientific_ = whole_ ? most >= 1e9 : most >= 1e8 || (least > 0 && (least < 1e-4 || most / least > 1e6));
+    for (const double x : shown) width_ = std::max(width_, (*this)(x).size());
+  }
+  std::string operator()(double x) const {
+    if (std::isnan(x)) return "nan";
+    if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
+    char text[400];
+    const char* form = scientific_ ? "%.*e" : whole_ ? "%.0f." : "%.*f";
+    const int length = scientific_ || !whole_ ? std::snprintf(text, sizeof text, form, digits_, x)
+                                              : std::snprintf(text, sizeof text, form, x);
+    return std::string(text, static_cast<std::size_t>(length));
+  }
+  std::size_t width() const { return width_; }
+
+ private:
+  int digits_;
+  std::size_t width_ = 0;
+  bool whole_ = true;
+  bool scientific_ = false;
+};
+
+/// Walks the elements that are shown, and writes them between brackets.
+template <class T, class Shape>
+class tensor_printer {
+ public:
+  tensor_printer(const T* data, const print_options& how) : data_(data), how_(how), shorten_(Shape::size > how.limit) {
+    how_.edge = std::max<index>(how_.edge, 1);
+    if constexpr (is_floating<T>) {
+      std::vector<double> shown;
+      visit<0>(0, [&](index i) { shown.push_back(static_cast<double>(static_cast<compute_type<T>>(data_[i]))); });
+      format_.reset(new element_format(shown, how.digits));
+      width_ = format_->width();
+    } else {
+      visit<0>(0, [&](index i) { width_ = std::max(width_, text(data_[i]).size()); });
+    }
+  }
+  std::string operator()() {
+    write<0>(0);
+    return std::move(out_);
+  }
+
+ private:
+  std::string text(T x) const {
+    if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
+    else if constexpr (is_floating<T>) return (*format_)(static_cast<double>(static_cast<compute_type<T>>(x)));
+    else return std::to_string(x);
+  }
+  // The positions shown along an axis: all, or those near its ends; `f(position, gap)` learns whether some were left out.
+  template <class F>
+  void positions(index extent, const F& f) const {
+    const bool gap = shorten_ && extent > 2 * how_.edge;
+    for (index i = 0; i < extent; ++i) {
+      if (gap && i == how_.edge) i = extent - how_.edge;
+      f(i, gap && i == extent - how_.edge);
+    }
+  }
+  template <index Axis, class F>
+  void visit(index at, const F& f) const {
+    if constexpr (Axis == Shape::rank) {
+      f(at);
+    } else {
+      constexpr index extent = Shape::extents[Axis];
+      positions(extent, [&](index i, bool) { visit<Axis + 1>(at * extent + i, f); });
+    }
+  }
+  template <index Axis>
+  void write(index at) {
+    if constexpr (Axis == Shape::rank) {
+      const std::string element = text(data_[at]);
+      out_.append(width_ - element.size(), ' ');
+      out_ += element;
+    } else {
+      constexpr index extent = Shape::extents[Axis];
+      out_ += '[';
+      positions(extent, [&](index i, bool gap) {
+        if (gap) {
+          separate<Axis>(3);
+          out_ += "...";
+        }
+        if (i > 0) separate<Axis>(width_);
+        write<Axis + 1>(at * extent + i);
+      });
+      out_ += ']';
+    }
+  }
+  // A comma; then a blank within a row, and as many new lines between blocks as they have axes.
+  template <index Axis>
+  void separate(std::size_t next) {
+    out_ += ',';
+    const std::size_t line = out_.size() - (out_.rfind('\n') + 1);  // npos + 1 is 0
+    if constexpr (Axis + 1 == Shape::rank) {
+      if (line + next + 2 <= how_.width) {
+        out_ += ' ';
+        return;
+      }
+      out_ += '\n';
+    } else {
+      out_.append(Shape::rank - 1 - Axis, '\n');
+    }
+    out_.append(Axis + 1, ' ');
+  }
+
+  const T* data_;
+  print_options how_;
+  bool shorten_;
+  std::unique_ptr<element_format> format_;
+  std::size_t width_ = 0;
+  std::string out_;
+};
+
+template <class Shape>
+std::string shape_text() {
+  std::string text = "shape<";
+  for (index i = 0; i < Shape::rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(Shape::extents[i]);
+  return text + ">";
+}
+
+template <class X>
+concept carries_tensor = !is_tensor<X> && requires(const X& x) {
+  typename X::tensor_type;
+  requires is_tensor<std::remove_cvref_t<decltype(x.value())>>;
+};
+
+}  // namespace detail
+
+/// The elements between nested brackets, in columns, then the element type and the shape:
+/// `[[1., 2.], [3., 4.]] f32 shape<2, 2>` over two lines. Waits for the device.
+template <class T, class Shape, class D>
+std::string to_string(const tensor<T, Shape, D>& t, const print_options& how = {}) {
+  std::string text;
+  if (!t) {
+    text = "empty";
+  } else if constexpr (std::is_same_v<D, meta>) {
+    text = "meta";
+  } else if constexpr (std::is_same_v<D, cpu>) {
+    text = detail::tensor_printer<T, Shape>(t.data(), how)();
+  } else {
+    const std::unique_ptr<T[]> host(new T[Shape::size]);
+    device_access<D>::download(t.owner(), host.get(), t.data(), t.bytes);
+    text = detail::tensor_printer<T, Shape>(host.get(), how)();
+  }
+  return text + " " + std::string(dtype_name<T>()) + " " + detail::shape_text<Shape>();
+}
+
+/// A parameter or traced value: its tensor, and the word `param` or `traced`.
+template <detail::carries_tensor X>
+std::string to_string(const X& x, const print_options& how = {}) {
+  if constexpr (is_param<X>) return to_string(x.value(), how) + " param";
+  else if constexpr (requires { x.recorder(); }) return to_string(x.value(), how) + " traced";
+  else return to_string(x.value(), how);
+}
+
+/// Writes to_string(x).
+template <class Char, class Traits, class X>
+  requires(is_tensor<X> || detail::carries_tensor<X>)
+std::basic_ostream<Char, Traits>& operator<<(std::basic_ostream<Char, Traits>& out, const X& x) {
+  return out << std::string_view(to_string(x));
+}
+
+}  // namespace gradus

@@ -1,0 +1,91 @@
+#pragma once
+// Random tensors. Element i depends on the key and on i alone, so the numbers are the same on any number of threads, and for
+// every element type up to rounding.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "../core/philox.hpp"
+#include "tensor.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+// Fills n elements four at a time: draw(words) makes four values of one Philox block.
+template <class T, class Draw>
+void fill_random(T* to, std::size_t n, random_key key, const Draw& draw) {
+  const auto groups = static_cast<std::int64_t>((n + 3) / 4);
+#if defined(_OPENMP)
+#pragma omp parallel for schedule(static) if (groups > 4096)
+#endif
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const std::array<T, 4> drawn = draw(key.words(static_cast<std::uint64_t>(g)));
+    const std::size_t first = static_cast<std::size_t>(g) * 4;
+    std::copy_n(drawn.begin(), std::min<std::size_t>(4, n - first), to + first);
+  }
+}
+
+template <class T, class Shape, class D, class Draw>
+constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, category what, const Draw& draw) {
+  tensor<T, Shape, D> t(ctx, what);
+  if constexpr (std::is_same_v<D, cpu>) {
+    fill_random(t.data(), Shape::size, key, draw);
+  } else if constexpr (!std::is_same_v<D, meta>) {
+    const std::unique_ptr<T[]> host(new T[Shape::size]);
+    fill_random(host.get(), Shape::size, key, draw);
+    device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);
+  }
+  return t;
+}
+
+}  // namespace detail
+
+/// Independent draws from the uniform distribution on [low, high); rounding to T may give `high` itself. Made on the host.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_key key, double low = 0, double high = 1,
+                                      category what = category::activation) {
+  static_assert(is_floating<T>, "uniform<T, Shape>(ctx, key): T must be a floating-point type");
+  using C = compute_type<T>;
+  return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
+    std::array<T, 4> out{};
+    for (std::size_t i = 0; i < 4; ++i)
+      out[i] = static_cast<T>(static_cast<C>(low + (high - low) * static_cast<double>(uniform_float(words[i]))));
+    return out;
+  });
+}
+
+/// Independent draws from the normal distribution (Box-Muller). Made on the host.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key key, double mean = 0, double deviation = 1,
+                                     category what = category::activation) {
+  static_assert(is_floating<T>, "normal<T, Shape>(ctx, key): T must be a floating-point type");
+  using C = compute_type<T>;
+  return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
+    const auto first = normal_pair(words[0], words[1]);
+    const auto second = normal_pair(words[2], words[3]);
+    const std::array<float, 4> z{first[0], first[1], second[0], second[1]};
+    std::array<T, 4> out{};
+    for (std::size_t i = 0; i < 4; ++i)
+      out[i] = static_cast<T>(static_cast<C>(mean + deviation * static_cast<double>(z[i])));
+    return out;
+  });
+}
+
+/// Independent draws that are 1 (true) with the given probability, else 0. Any element type. Made on the host.
+template <class T, class Shape, class D>
+constexpr tensor<T, Shape, D> bernoulli(context<D>& ctx, random_key key, double probability,
+                                        category what = category::activation) {
+  return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
+    std::array<T, 4> out{};
+    for (std::size_t i = 0; i < 4; ++i)
+      out[i] = static_cast<double>(uniform_float(words[i])) < probability ? T(1.0f) : T(0.0f);
+    return out;
+  });
+}
+
+}  // namespace gradus

@@ -1,0 +1,85 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace gradus {
+
+/// True when standard output is a terminal that somebody looks at.
+inline bool output_is_a_terminal() {
+#if defined(__unix__) || defined(__APPLE__)
+  return isatty(STDOUT_FILENO) == 1;
+#else
+  return false;
+#endif
+}
+
+/// `####------`: a bar `width` characters wide of which `fraction` (held to 0 … 1; NaN is 0) is filled.
+inline std::string progress_bar(double fraction, std::size_t width = 20) {
+  const double part = fraction > 0 ? std::min(fraction, 1.0) : 0.0;
+  const auto filled = static_cast<std::size_t>(part * static_cast<double>(width));
+  return std::string(filled, '#') + std::string(width - filled, '-');
+}
+
+/// How a long run tells where it is. On a terminal: a bar with a line of figures, redrawn in place. Otherwise: plain lines,
+/// no more than one every few seconds, so that a file stays short and readable.
+class progress {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  explicit progress(std::FILE* out = stdout, bool terminal = output_is_a_terminal()) : out_(out), terminal_(terminal) {}
+  progress(const progress&) = delete;
+  progress& operator=(const progress&) = delete;
+  ~progress() { clear_bar(); }
+
+  /// True if update() would show something now: a caller need not format figures that nobody sees.
+  bool due() const { return !shown_ || clock::now() - last_ >= (terminal_ ? redraw : quiet); }
+
+  /// The state of the run; `fraction` of it is done.
+  void update(double fraction, std::string_view figures) {
+    if (!due()) return;
+    shown_ = true;
+    last_ = clock::now();
+    const int length = static_cast<int>(figures.size());
+    if (terminal_) {
+      // "\033[K" clears what a longer text before left to the right.
+      std::fprintf(out_, "\r[%s] %3.0f %% %.*s\033[K", progress_bar(fraction).c_str(),
+                   100 * std::clamp(fraction, 0.0, 1.0), length, figures.data());
+      bar_ = true;
+    } else {
+      std::fprintf(out_, "%.*s\n", length, figures.data());
+    }
+    std::fflush(out_);
+  }
+
+  /// A line that stays.
+  void line(std::string_view text) {
+    clear_bar();
+    std::fprintf(out_, "%.*s\n", static_cast<int>(text.size()), text.data());
+    std::fflush(out_);
+    if (!terminal_) last_ = clock::now();
+  }
+
+ private:
+  static constexpr clock::duration redraw = std::chrono::milliseconds(200);
+  static constexpr clock::duration quiet = std::chrono::seconds(10);
+
+  void clear_bar() {
+    if (bar_) std::fputs("\r\033[K", out_);
+    bar_ = false;
+  }
+
+  std::FILE* out_;
+  bool terminal_;
+  bool bar_ = false;
+  bool shown_ = false;
+  clock::time_point last_{};
+};
+
+}  // namespace gradus
