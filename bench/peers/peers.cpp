@@ -1,0 +1,148 @@
+// One model's training step on random tokens: tokens a second, peak memory and the bare GEMM rate at the model's own shapes,
+// as one JSON line. The same work as bench/peers/torch_gpt.py: fp32, no dropout, clipping at 1, AdamW.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gpt/model.hpp"
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
+constexpr gr::index batch = GPT_BATCH;
+using X = gr::on<gr::cpu, gr::fp32>;
+using ids = gr::tensor<std::int32_t, gr::shape<batch, config.context>>;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double status_mib(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(field, 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) / 1024;
+  return 0;
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+// GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs.
+double gemm_rate() {
+  constexpr gr::index rows = batch * config.context;
+  constexpr gr::index c = config.width;
+  struct layer {
+    gr::index in, out, times;
+  };
+  const layer layers[] = {{c, 3 * c, config.layers},
+                          {c, c, config.layers},
+                          {c, 4 * c, config.layers},
+                          {4 * c, c, config.layers},
+                          {c, config.padded_vocabulary(), 1}};
+  double flops = 0;
+  double seconds = 0;
+  for (const layer& l : layers) {
+    std::vector<float> x(rows * l.in, 0.5f), w(l.in * l.out, 0.25f), y(rows * l.out, 0.125f);
+    const auto products = [&] {
+      if (l.out == config.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
+        gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
+        gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(), l.in);
+        gr::cpu_kit::gemm<float>(true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, 0.0f, w.data(), l.in);
+      } else {
+        gr::cpu_kit::gemm<float>(false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, 0.0f, y.data(), l.out);
+        gr::cpu_kit::gemm<float>(false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, 0.0f, x.data(), l.in);
+        gr::cpu_kit::gemm<float>(true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, 0.0f, w.data(), l.out);
+      }
+      // Keep values finite over many rounds.
+      std::fill(x.begin(), x.end(), 0.5f);
+      std::fill(w.begin(), w.end(), 0.25f);
+    };
+    products();
+    std::vector<double> times;
+    for (int i = 0; i < 3; ++i) {
+      const double start = now();
+      products();
+      times.push_back(now() - start);
+    }
+    const double per_round = 6.0 * static_cast<double>(rows * l.in * l.out);
+    flops += per_round * static_cast<double>(l.times);
+    seconds += *std::min_element(times.begin(), times.end()) * static_cast<double>(l.times);
+  }
+  return flops / seconds * 1e-9;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int steps = 4;
+  int warmup = 2;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const int value = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--steps") == 0) steps = value;
+    else if (std::strcmp(argv[i], "--warmup") == 0) warmup = value;
+    else if (std::strcmp(argv[i], "--threads") == 0) gr::set_thread_count(value);
+    else {
+      std::fprintf(stderr, "bench_peers: unknown flag %s; --steps N --warmup N --threads N are known\n", argv[i]);
+      return 2;
+    }
+  }
+  if (steps < 1 || warmup < 0) {
+    std::fprintf(stderr, "bench_peers: --steps must be at least 1 and --warmup at least 0\n");
+    return 2;
+  }
+
+  const double base = status_mib("VmRSS:");
+  std::vector<double> times;
+  double loss = 0;
+  std::size_t parameters = 0;
+  {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::pool_resource pool(heap);
+    gr::context ctx{stream, pool};
+    gpt::model<X, config> net;
+    gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.02});
+    parameters = gr::parameter_count(net);
+    gr::adamw opt{net, {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
+    gr::tape tape{ctx};
+
+    ids tokens(ctx, gr::category::input);
+    ids targets(ctx, gr::category::input);
+    const gr::random_key key{.seed = 5};
+    constexpr gr::index used = config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;
+    for (gr::index i = 0; i < ids::size; ++i) {
+      const auto w = key.words(i);
+      tokens.data()[i] = static_cast<std::int32_t>(w[0] % used);
+      targets.data()[i] = static_cast<std::int32_t>(w[1] % used);
+    }
+    for (int s = 0; s < warmup + steps; ++s) {
+      const double start = now();
+      {
+        const auto l = net.loss(tape.watch(tokens), targets);
+        gr::backward(l);
+        loss = static_cast<double>(gr::item(l.value()));
+      }
+      opt.clip(ctx, 1.0);
+      opt.step(ctx);
+      if (s >= warmup) times.push_back(now() - start);
+    }
+  }
+  const double peak = status_mib("VmHWM:");
+  const double seconds = median(times);
+  std::printf(
+      "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, \"loss\": %.4f, "
+      "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
+      static_cast<double>(batch * config.context) / seconds, seconds * 1e3, peak, peak - base, parameters, loss,
+      gr::thread_count(), gemm_rate());
+}

@@ -1,0 +1,177 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <gradus/gradus.hpp>
+
+namespace gr = gradus;
+
+namespace {
+
+using X = gr::on<gr::cpu, gr::fp32>;
+
+// Odd sizes, one tensor longer than a chunk of the parallel loop.
+struct model {
+  gr::param<X, 3, 37> w;
+  gr::param<X, 5> b;
+  gr::param<X, 40001> long_vector;
+  GRADUS_MEMBERS(w, b, long_vector)
+};
+
+struct world {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  model net;
+  world() {
+    gr::init(net, ctx, gr::normal_init{.seed = 3, .stddev = 1});
+    for (float& x : net.long_vector.value().values()) x = 0.25f;
+  }
+  void give_gradients(unsigned round) {
+    std::uint32_t ordinal = 0;
+    gr::visit_params(net, [&](auto& p) {
+      using P = std::remove_reference_t<decltype(p)>;
+      auto g = gr::empty<float, typename P::shape>(ctx);
+      const gr::random_key key{.seed = 9, .step = round, .ordinal = ordinal++};
+      for (gr::index i = 0; i < g.size; ++i) g.data()[i] = gr::uniform_float(key.words(i)[0]) - 0.4f;
+      p.slot().give(std::move(g));
+    });
+  }
+  std::vector<std::vector<double>> values() {
+    std::vector<std::vector<double>> all;
+    gr::visit_params(net, [&](auto& p) { all.emplace_back(p.data(), p.data() + p.size()); });
+    return all;
+  }
+  std::vector<std::vector<double>> gradients() {
+    std::vector<std::vector<double>> all;
+    gr::visit_params(net, [&](auto& p) { all.emplace_back(p.gradient_data(), p.gradient_data() + p.size()); });
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("adamw takes the steps of its formula, with decay on matrices only") {
+  world w;
+  gr::adamw opt{w.net, {.lr = 0.01, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-6, .weight_decay = 0.5}};
+  auto expected = w.values();
+  auto m = expected;
+  auto v = expected;
+  for (auto& t : m) std::fill(t.begin(), t.end(), 0.0);
+  for (auto& t : v) std::fill(t.begin(), t.end(), 0.0);
+  for (unsigned step = 1; step <= 5; ++step) {
+    w.give_gradients(step);
+    const auto g = w.gradients();
+    for (std::size_t p = 0; p < expected.size(); ++p)
+      for (std::size_t i = 0; i < expected[p].size(); ++i) {
+        if (p == 0) expected[p][i] -= 0.01 * 0.5 * expected[p][i];
+        m[p][i] = 0.8 * m[p][i] + 0.2 * g[p][i];
+        v[p][i] = 0.9 * v[p][i] + 0.1 * g[p][i] * g[p][i];
+        expected[p][i] -=
+            0.01 * (m[p][i] / (1 - std::pow(0.8, step))) / (std::sqrt(v[p][i] / (1 - std::pow(0.9, step))) + 1e-6);
+      }
+    opt.step(w.ctx);
+  }
+  const auto got = w.values();
+  double worst = 0;
+  for (std::size_t p = 0; p < expected.size(); ++p)
+    for (std::size_t i = 0; i < expected[p].size(); ++i) worst = std::max(worst, std::abs(got[p][i] - expected[p][i]));
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("sgd with momentum starts from the gradient and then averages") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 0.1, .momentum = 0.9}};
+  auto expected = w.values();
+  std::vector<std::vector<double>> v;
+  for (unsigned step = 1; step <= 3; ++step) {
+    w.give_gradients(step);
+    const auto g = w.gradients();
+    if (step == 1) v = g;
+    else
+      for (std::size_t p = 0; p < v.size(); ++p)
+        for (std::size_t i = 0; i < v[p].size(); ++i) v[p][i] = 0.9 * v[p][i] + g[p][i];
+    for (std::size_t p = 0; p < v.size(); ++p)
+      for (std::size_t i = 0; i < v[p].size(); ++i) expected[p][i] -= 0.1 * v[p][i];
+    opt.step(w.ctx);
+  }
+  const auto got = w.values();
+  double worst = 0;
+  for (std::size_t p = 0; p < expected.size(); ++p)
+    for (std::size_t i = 0; i < expected[p].size(); ++i) worst = std::max(worst, std::abs(got[p][i] - expected[p][i]));
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("clipping returns the norm before scaling and scales the next step only") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  double squares = 0;
+  for (const auto& t : w.gradients())
+    for (const double g : t) squares += g * g;
+  const auto before = w.values();
+  const auto g = w.gradients();
+  CHECK(opt.clip(w.ctx, 1.0) == doctest::Approx(std::sqrt(squares)).epsilon(1e-6));
+  opt.step(w.ctx);
+  const double coefficient = 1.0 / (std::sqrt(squares) + 1e-6);
+  CHECK(w.values()[0][7] == doctest::Approx(before[0][7] - coefficient * g[0][7]).epsilon(1e-5));
+
+  w.give_gradients(2);
+  const auto again = w.values();
+  const auto g2 = w.gradients();
+  opt.step(w.ctx);
+  CHECK(w.values()[0][7] == doctest::Approx(again[0][7] - g2[0][7]).epsilon(1e-5));
+}
+
+TEST_CASE("a gradient norm under the limit leaves the gradients as they are") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.clip(w.ctx, 1e9);
+  opt.step(w.ctx);
+  CHECK(w.values()[2][40000] == doctest::Approx(before[2][40000] - g[2][40000]).epsilon(1e-6));
+}
+
+TEST_CASE("a step forgets the gradients, and parameters without one stay as they are") {
+  world w;
+  gr::adamw opt{w.net};
+  w.give_gradients(1);
+  w.net.b.clear_gradient();
+  const auto before = w.values();
+  opt.step(w.ctx);
+  CHECK(w.values()[1] == before[1]);
+  CHECK(w.values()[0] != before[0]);
+  gr::visit_params(w.net, [](const auto& p) { CHECK_FALSE(p.has_gradient()); });
+}
+
+TEST_CASE("steps and norms are the same to the bit on one thread and on two") {
+  std::array<std::vector<std::vector<double>>, 2> results;
+  std::array<double, 2> norms{};
+  for (int threads = 1; threads <= 2; ++threads) {
+    gr::set_thread_count(threads);
+    world w;
+    gr::adamw opt{w.net};
+    for (unsigned step = 1; step <= 3; ++step) {
+      w.give_gradients(step);
+      norms[static_cast<std::size_t>(threads - 1)] = opt.clip(w.ctx, 1.0);
+      opt.step(w.ctx);
+    }
+    results[static_cast<std::size_t>(threads - 1)] = w.values();
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(norms[0] == norms[1]);
+}
+
+TEST_CASE("warm-up is linear, then half a cosine leads to the lowest rate") {
+  const gr::warmup_cosine rate{.peak = 1, .low = 0.1, .warmup = 4, .total = 12};
+  CHECK(rate(0) == doctest::Approx(0.25));
+  CHECK(rate(3) == doctest::Approx(1));
+  CHECK(rate(4) == doctest::Approx(1));
+  CHECK(rate(8) == doctest::Approx(0.55));
+  CHECK(rate(12) == doctest::Approx(0.1));
+  CHECK(rate(1000) == doctest::Approx(0.1));
+}
