@@ -3,6 +3,7 @@
 /// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
 
 #include "autodiff/backward.hpp"
+#include "autodiff/custom_op.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cpu/access.hpp"
@@ -17,6 +18,11 @@
 #include "ops/elementwise/cpu.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "ops/matmul/cpu.hpp"
+#include "ops/permute/cpu.hpp"
+#include "ops/reduce/cpu.hpp"
+#include "ops/reshape/reshape.hpp"
+#include "ops/slice/cpu.hpp"
+#include "ops/softmax/cpu.hpp"
 #include "optim/adamw.hpp"
 #include "optim/cpu.hpp"
 #include "optim/schedule.hpp"
@@ -27,3 +33,4 @@
 #include "tensor/print.hpp"
 #include "tensor/random.hpp"
 #include "tensor/tensor.hpp"
+#include "testing/gradcheck.hpp"

@@ -79,11 +79,11 @@ template <std::ptrdiff_t... Axes>
 struct axes {
   static constexpr index count = sizeof...(Axes);
   /// True when `axis` (0-based from the front, of a tensor of `rank` axes) is in the list; an empty list means every axis.
-  static constexpr bool contains(index axis, index rank) {
+  static constexpr bool contains([[maybe_unused]] index axis, [[maybe_unused]] index rank) {
     if (count == 0) return true;
     return ((static_cast<index>(Axes < 0 ? Axes + static_cast<std::ptrdiff_t>(rank) : Axes) == axis) || ...);
   }
-  static constexpr bool valid(index rank) {
+  static constexpr bool valid([[maybe_unused]] index rank) {
     return ((Axes < static_cast<std::ptrdiff_t>(rank) && Axes >= -static_cast<std::ptrdiff_t>(rank)) && ...);
   }
 };

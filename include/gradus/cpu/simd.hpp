@@ -9,6 +9,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
 
@@ -48,11 +52,17 @@ struct pack {
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
   }
-  /// Loads the first `count` lanes; the rest are zero.
+  /// Loads the first `count` lanes; the rest are zero, or `rest`.
   template <class S>
   static GRADUS_INLINE pack load(const S* from, std::size_t count) {
     T lanes_in[size] = {};
     for (std::size_t i = 0; i < count; ++i) lanes_in[i] = static_cast<T>(from[i]);
+    return load(lanes_in);
+  }
+  template <class S>
+  static GRADUS_INLINE pack load(const S* from, std::size_t count, T rest) {
+    T lanes_in[size];
+    for (std::size_t i = 0; i < size; ++i) lanes_in[i] = i < count ? static_cast<T>(from[i]) : rest;
     return load(lanes_in);
   }
   template <class S>
@@ -111,7 +121,6 @@ GRADUS_INLINE To bits_as(const From& from) {
 }  // namespace detail
 
 // Functions that vector hardware does in one instruction, or that are not worth a polynomial, go lane by lane.
-template <class T> GRADUS_INLINE pack<T> sqrt(pack<T> x) { return detail::by_lane(x, [](T a) { return std::sqrt(a); }); }
 template <class T> GRADUS_INLINE pack<T> log(pack<T> x) { return detail::by_lane(x, [](T a) { return std::log(a); }); }
 template <class T> GRADUS_INLINE pack<T> erf(pack<T> x) { return detail::by_lane(x, [](T a) { return std::erf(a); }); }
 template <class T> GRADUS_INLINE pack<T> abs(pack<T> x) { return select(x < pack<T>(0), -x, x + pack<T>(0)); }
@@ -119,6 +128,24 @@ template <class T>
 GRADUS_INLINE pack<T> pow(pack<T> x, pack<T> y) {
   for (std::size_t i = 0; i < pack<T>::size; ++i) x.v[i] = std::pow(x.v[i], y.v[i]);
   return x;
+}
+
+/// Square root, correctly rounded. Every x86-64 processor has it as a vector instruction, which no compiler makes of
+/// std::sqrt (it may set errno).
+template <class T>
+GRADUS_INLINE pack<T> sqrt(pack<T> x) {
+#if defined(__SSE2__)
+  constexpr std::size_t quarter = pack<T>::size / 4;
+  T part[pack<T>::size];
+  x.store(part);
+  for (std::size_t i = 0; i < pack<T>::size; i += quarter) {
+    if constexpr (std::is_same_v<T, float>) _mm_storeu_ps(part + i, _mm_sqrt_ps(_mm_loadu_ps(part + i)));
+    else _mm_storeu_pd(part + i, _mm_sqrt_pd(_mm_loadu_pd(part + i)));
+  }
+  return pack<T>::load(part);
+#else
+  return detail::by_lane(x, [](T a) { return std::sqrt(a); });
+#endif
 }
 
 /// e^x. Float: 2^n times a degree-7 polynomial on |r| <= ln(2)/2 (the classical Cody-Waite reduction), 1 ulp or so;

@@ -2,6 +2,7 @@
 // Helpers of the elementwise operations: how an operand's elements are found under a larger shape, and the sum that takes a
 // gradient back to the operand's shape.
 
+#include "../../core/config.hpp"
 #include "../../core/device.hpp"
 #include "../../core/shape_algebra.hpp"
 

@@ -1,0 +1,79 @@
+#pragma once
+// An operation of one's own, from two functions on plain tensors.
+
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tape.hpp"
+
+namespace gradus {
+
+namespace detail {
+template <class X>
+inline constexpr bool is_tuple = false;
+template <class... Ts>
+inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
+}  // namespace detail
+
+namespace op {
+
+/// What custom_op applies. All inputs and the output are kept for backward.
+template <class Forward, class Backward>
+struct custom {
+  Forward compute;
+  Backward gradient;
+
+  static constexpr std::string_view name = "custom";
+  static constexpr save_rule saves{~0u, true};
+
+  template <class... Xs>
+  constexpr auto forward(auto, const Xs&... xs) const {
+    return compute(xs...);
+  }
+  template <class Saved, class Grad, class... Xs>
+  constexpr void backward(const Saved& saved, Grad grad, const gradient_sink<Xs>&... sinks) const {
+    auto found = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return gradient(std::as_const(grad), output(saved), input<I>(saved)...);
+    }(std::index_sequence_for<Xs...>{});
+    if constexpr (gradus::detail::is_tuple<decltype(found)>) {
+      static_assert(std::tuple_size_v<decltype(found)> == sizeof...(Xs),
+                    "custom_op(forward, backward, x...): backward must return one gradient for each operand");
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (give(std::move(std::get<I>(found)), sinks), ...);
+      }(std::index_sequence_for<Xs...>{});
+    } else {
+      static_assert(sizeof...(Xs) == 1,
+                    "custom_op(forward, backward, x...): backward must return a tuple, one gradient for each operand");
+      (give(std::move(found), sinks), ...);
+    }
+  }
+
+ private:
+  // What stands in the place of an integer operand's gradient (std::ignore, say) is ignored.
+  template <class G, class X>
+  static constexpr void give(G found, const gradient_sink<X>& sink) {
+    if constexpr (is_floating<typename X::value_type>) {
+      static_assert(std::is_same_v<G, X>,
+                    "custom_op(forward, backward, x...): a gradient must have the type and shape of its operand");
+      if (sink) sink.give(std::move(found));
+    }
+  }
+};
+
+}  // namespace op
+
+/// Applies an operation given by two callables on plain tensors: `forward(x...)` returns the output, and
+/// `backward(gradient of the output, output, x...)` the gradient of the one operand, or a std::tuple with one for each
+/// operand (std::ignore in the place of an integer one). On plain operands only `forward` runs.
+///
+/// Captures are copied into the recording; memory that backward needs beyond the operands and the output is captured too.
+template <class Forward, class Backward, operand... Xs>
+constexpr auto custom_op(Forward forward, Backward backward, Xs&&... xs) {
+  static_assert(sizeof...(Xs) >= 1, "custom_op(forward, backward, x...): needs at least one operand");
+  return apply(op::custom<Forward, Backward>{std::move(forward), std::move(backward)}, std::forward<Xs>(xs)...);
+}
+
+}  // namespace gradus

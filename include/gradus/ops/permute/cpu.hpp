@@ -1,0 +1,89 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "../../cpu/parallel.hpp"
+#include "permute.hpp"
+
+namespace gradus {
+
+/// Where the last axis stays last, rows are copied; elsewhere tiles of the two axes that are innermost on either side are
+/// exchanged, so that both sides are read and written by whole cache lines.
+template <index... Order>
+struct kernel<op::permute<Order...>, cpu> {
+  template <class T, class To, class From>
+  static void forward(context<cpu>&, view<T, To> to, view<const T, From> from, bool accumulate) {
+    constexpr index rank = To::rank;
+    if constexpr (rank == 0) {
+      put(to.data(), from.data(), accumulate);
+    } else {
+      constexpr std::array<index, rank> order{Order...};
+      constexpr index last = rank - 1;
+      constexpr index columns = To::extents[last];
+      if constexpr (order[last] == last) {
+        constexpr index rows = To::size / columns;
+        cpu_kit::parallel_ranges(rows, std::max<index>(1, grain / columns), [&](index first, index end) {
+          for (index r = first; r < end; ++r) {
+            const T* source = from.data() + start<To, From>(r * columns);
+            T* target = to.data() + r * columns;
+            if (!accumulate) std::memcpy(target, source, columns * sizeof(T));
+            else
+              for (index c = 0; c < columns; ++c) put(target + c, source + c, true);
+          }
+        });
+      } else {
+        constexpr index moved = place_of(last);  // the output's axis that is innermost in the input
+        constexpr index rows = To::extents[moved];
+        constexpr index row_stride = To::stride(static_cast<std::ptrdiff_t>(moved));
+        constexpr index column_stride = From::stride(static_cast<std::ptrdiff_t>(order[last]));
+        constexpr index between = row_stride / columns;              // positions of the axes between the two
+        constexpr index outer = To::size / (rows * row_stride);      // and of those before them
+        constexpr index strips = (rows + tile - 1) / tile;
+        cpu_kit::parallel_ranges(outer * between * strips, std::max<index>(1, grain / (tile * columns)), [&](index first, index end) {
+          for (index s = first; s < end; ++s) {
+            const index matrix = s / strips;
+            const index r0 = s % strips * tile;
+            const index r1 = std::min(rows, r0 + tile);
+            const index target = matrix / between * rows * row_stride + matrix % between * columns;
+            const T* in = from.data() + start<To, From>(target);
+            T* out = to.data() + target;
+            for (index c0 = 0; c0 < columns; c0 += tile)
+              for (index r = r0; r < r1; ++r)
+                for (index c = c0; c < std::min(columns, c0 + tile); ++c)
+                  put(out + r * row_stride + c, in + c * column_stride + r, accumulate);
+          }
+        });
+      }
+    }
+  }
+
+ private:
+  static constexpr index tile = 32;
+  static constexpr index grain = 1 << 14;
+
+  static constexpr index place_of(index axis) {
+    index at = 0;
+    index found = 0;
+    ((Order == axis ? found = at : found, ++at), ...);
+    return found;
+  }
+  // Offset in the input of the element at `offset` in the output.
+  template <class To, class From>
+  static index start(index offset) {
+    constexpr std::array<index, To::rank> order{Order...};
+    index source = 0;
+    for (index i = To::rank; i-- > 0;) {
+      source += offset % To::extents[i] * From::stride(static_cast<std::ptrdiff_t>(order[i]));
+      offset /= To::extents[i];
+    }
+    return source;
+  }
+  template <class T>
+  static void put(T* to, const T* from, bool accumulate) {
+    using C = compute_type<T>;
+    *to = accumulate ? static_cast<T>(static_cast<C>(*to) + static_cast<C>(*from)) : *from;
+  }
+};
+
+}  // namespace gradus

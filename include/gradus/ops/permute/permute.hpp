@@ -1,0 +1,68 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// Axes in another order: axis i of the output is axis Order[i] of the input. Gradient: the inverse order.
+/// Kernel: forward(ctx, to, from, accumulate).
+template <index... Order>
+struct permute {
+  static constexpr std::string_view name = "permute";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {0, X::bytes, X::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {0, X::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, const X& x) const {
+    with_shape<X, permuted_shape<typename X::shape, Order...>> y(x.owner());
+    kernel<permute, typename X::device>::forward(x.owner(), y.view(), x.view(), false);
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    using inverse = typename inverse_of<std::make_index_sequence<sizeof...(Order)>>::type;
+    kernel<inverse, typename X::device>::forward(dy.owner(), to.view(), dy.view(), to.accumulate);
+  }
+
+ private:
+  static constexpr index place_of(index axis) {
+    index at = 0;
+    index found = 0;
+    ((Order == axis ? found = at : found, ++at), ...);
+    return found;
+  }
+  template <class>
+  struct inverse_of;
+  template <std::size_t... I>
+  struct inverse_of<std::index_sequence<I...>> {
+    using type = permute<place_of(I)...>;
+  };
+};
+
+}  // namespace op
+
+/// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
+template <index... Order, operand X>
+constexpr auto permute(X&& x) {
+  static_assert(is_permutation_of<shape_of<X>, Order...>, "permute<order...>(x): the order must name each axis of x once");
+  if constexpr (is_permutation_of<shape_of<X>, Order...>) return apply(op::permute<Order...>{}, std::forward<X>(x));
+}
+
+}  // namespace gradus

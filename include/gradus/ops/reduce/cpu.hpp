@@ -1,0 +1,370 @@
+#pragma once
+// Sums are taken block by block in the compute type, and blocks are added in double; work is split by the shape alone. So
+// results are accurate and the same on any number of threads.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "../../cpu/parallel.hpp"
+#include "../../cpu/simd.hpp"
+#include "plan.hpp"
+#include "reduce.hpp"
+
+namespace gradus {
+namespace cpu_kit {
+
+/// What a reduction computes in: small integers widen, so that no sum of two overflows unseen.
+template <class T>
+using reduce_type = std::conditional_t<is_floating<T>, compute_type<T>,
+                                       std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>>;
+/// What sums of blocks are added in.
+template <class C>
+using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::int64_t>;
+
+/// `n` elements, fewer than a pack at the end of a row.
+template <class C, class S>
+GRADUS_INLINE pack<C> load_up_to(const S* from, index n) {
+  return n >= lanes<C> ? pack<C>::load(from) : pack<C>::load(from, n);
+}
+template <class C, class S>
+GRADUS_INLINE void store_up_to(pack<C> x, S* to, index n) {
+  if (n >= lanes<C>) x.store(to);
+  else x.store(to, n);
+}
+
+/// How a reduction's work is cut: into tasks with results of their own (one output, or a block of columns), and a task, if
+/// there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
+template <class Plan>
+struct reduction_grid {
+  static constexpr index piece = 4096;  // of a reduced row
+  static constexpr index block = 64;    // columns
+  static constexpr index pieces = (Plan::inner + piece - 1) / piece;
+  static constexpr index blocks = (Plan::inner + block - 1) / block;
+  static constexpr index tasks = Plan::inner_reduced ? Plan::out_rows : Plan::out_rows * blocks;
+  static constexpr index units = Plan::inner_reduced ? Plan::steps * pieces : Plan::steps;
+  static constexpr index work = Plan::outputs * Plan::count / tasks;
+  static constexpr index wanted = tasks >= 32 || work < (index{1} << 16) ? 1 : std::min(units, index{32} / tasks);
+  static constexpr index chunk = (units + wanted - 1) / wanted;
+  static constexpr index chunks = (units + chunk - 1) / chunk;
+  static constexpr index width = Plan::inner_reduced ? 1 : std::min(block, Plan::inner);  ///< results of a task, at most
+
+  /// Columns of a task: the first, and how many.
+  static constexpr index first_column(index task) { return task % blocks * block; }
+  static constexpr index columns(index task) { return std::min(block, Plan::inner - first_column(task)); }
+  /// First output of a task.
+  static constexpr index output(index task) {
+    return Plan::inner_reduced ? task : task / blocks * Plan::inner + first_column(task);
+  }
+  static constexpr index results(index task) { return Plan::inner_reduced ? 1 : columns(task); }
+
+  /// Runs `reduce(state, task, first unit, last unit)` on the chunks of every task, merges them, and calls finish(state, task).
+  template <class State, class Reduce, class Finish>
+  static void run(const Reduce& reduce, const Finish& finish) {
+    if constexpr (chunks == 1) {
+      parallel_ranges(tasks, std::max<index>(1, (index{1} << 14) / work), [&](index first, index last) {
+        for (index t = first; t < last; ++t) {
+          State state;
+          reduce(state, t, index{0}, units);
+          finish(state, t);
+        }
+      });
+    } else {
+      std::array<State, tasks * chunks> parts;  // at most 32
+      parallel_tasks(tasks * chunks, [&](index i) {
+        const index c = i % chunks;
+        reduce(parts[i], i / chunks, c * chunk, std::min(units, (c + 1) * chunk));
+      });
+      for (index t = 0; t < tasks; ++t) {
+        for (index c = 1; c < chunks; ++c) parts[t * chunks].merge(parts[t * chunks + c]);
+        finish(parts[t * chunks], t);
+      }
+    }
+  }
+};
+
+/// The sums of one task.
+template <class W, index Width>
+struct sums {
+  W value[Width] = {};
+  void merge(const sums& o) {
+    for (index i = 0; i < Width; ++i) value[i] += o.value[i];
+  }
+};
+
+/// Sums of term(x, output): of the elements, or of something made of each and of its output's number.
+/// `term(pack, offset of the first of the outputs it belongs to, lanes that count)`.
+template <class Plan, class C, class T, class Term, class Finish>
+void sum_terms(const T* x, const Term& term, const Finish& finish) {
+  using grid = reduction_grid<Plan>;
+  using W = wide_type<C>;
+  using state = sums<W, grid::width>;
+  const auto reduce = [&](state& s, index task, index first, index last) {
+    if constexpr (Plan::inner_reduced) {
+      for (index u = first; u < last; ++u) {
+        const index begin = u % grid::pieces * grid::piece;
+        const T* from = x + Plan::row(task, u / grid::pieces) + begin;
+        const index n = std::min(grid::piece, Plan::inner - begin);
+        pack<C> a(0), b(0), c(0), d(0);  // four sums hide the latency of an addition
+        index i = 0;
+        for (; i + 4 * lanes<C> <= n; i += 4 * lanes<C>) {
+          a = a + term(pack<C>::load(from + i), task);
+          b = b + term(pack<C>::load(from + i + lanes<C>), task);
+          c = c + term(pack<C>::load(from + i + 2 * lanes<C>), task);
+          d = d + term(pack<C>::load(from + i + 3 * lanes<C>), task);
+        }
+        for (; i + lanes<C> <= n; i += lanes<C>) a = a + term(pack<C>::load(from + i), task);
+        W total = n >= lanes<C> ? static_cast<W>(sum_lanes((a + b) + (c + d))) : W(0);
+        if (i < n) {
+          C rest[lanes<C>];
+          term(pack<C>::load(from + i, n - i), task).store(rest);
+          for (index k = 0; k < n - i; ++k) total += static_cast<W>(rest[k]);
+        }
+        s.value[0] += total;
+      }
+    } else {
+      constexpr index packs = (grid::width + lanes<C> - 1) / lanes<C>;
+      constexpr index rows_at_once = 32;
+      const index out_row = task / grid::blocks;
+      const index column = grid::first_column(task);
+      const index width = grid::columns(task);
+      const auto add_rows = [&](index from_row, index to_row, auto whole) {
+        pack<C> part[packs];
+        for (auto& p : part) p = pack<C>(0);
+        for (index r = from_row; r < to_row; ++r) {
+          const T* from = x + Plan::row(out_row, r) + column;
+          for (index p = 0; p < packs; ++p) {
+            if constexpr (decltype(whole)::value) {
+              part[p] = part[p] + term(pack<C>::load(from + p * lanes<C>), grid::output(task) + p * lanes<C>, lanes<C>);
+            } else {
+              if (p * lanes<C> >= width) break;
+              const index n = width - p * lanes<C>;
+              part[p] = part[p] + term(load_up_to<C>(from + p * lanes<C>, n), grid::output(task) + p * lanes<C>, n);
+            }
+          }
+        }
+        C flat[packs * lanes<C>];
+        for (index p = 0; p < packs; ++p) part[p].store(flat + p * lanes<C>);
+        for (index c = 0; c < width; ++c) s.value[c] += static_cast<W>(flat[c]);
+      };
+      for (index r = first; r < last; r += rows_at_once) {
+        const index end = std::min(last, r + rows_at_once);
+        if constexpr (grid::width == packs * lanes<C>) {
+          if (width == grid::width) {
+            add_rows(r, end, std::true_type{});
+            continue;
+          }
+        }
+        add_rows(r, end, std::false_type{});
+      }
+    }
+  };
+  grid::template run<state>(reduce, [&](const state& s, index task) {
+    for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c]);
+  });
+}
+
+/// to (+)= factor * the plain sums of `from`.
+template <class Plan, class T, class U>
+void sum_into(T* to, const U* from, bool accumulate, double factor) {
+  using C = reduce_type<U>;
+  using W = wide_type<C>;
+  const auto as_is = [](pack<C> x, auto...) { return x; };
+  sum_terms<Plan, C>(from, as_is, [&](index i, W sum) {
+    if constexpr (std::is_floating_point_v<C>) {
+      const W before = accumulate ? static_cast<W>(static_cast<reduce_type<T>>(to[i])) : W(0);
+      to[i] = static_cast<T>(static_cast<reduce_type<T>>(before + sum * factor));
+    } else {
+      to[i] = static_cast<T>(sum);
+    }
+  });
+}
+
+/// The extreme values of one task and where they were first seen. NaN beats everything.
+template <class C, index Width, bool Largest>
+struct extremes {
+  C value[Width];
+  std::int32_t at[Width];
+  bool any = false;
+
+  static bool better(C a, C b) { return (Largest ? a > b : a < b) || (a != a && b == b); }
+  static GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {
+    if constexpr (Largest) return a > b || (a != a && b == b);
+    else return a < b || (a != a && b == b);
+  }
+  void offer(index i, C v, std::int32_t where) {
+    if (!better(v, value[i]) && !(where < at[i] && !better(value[i], v))) return;  // of equal ones the first counts
+    value[i] = v;
+    at[i] = where;
+  }
+  void merge(const extremes& o) {
+    for (index i = 0; i < Width; ++i) offer(i, o.value[i], o.at[i]);
+  }
+};
+
+/// finish(output, value, place) for every output.
+template <class Plan, bool Largest, class T, class Finish>
+void find_extremes(const T* x, const Finish& finish) {
+  static_assert(Plan::count < (index{1} << 31), "max, min, argmax: more elements to choose from than an i32 can number");
+  using grid = reduction_grid<Plan>;
+  using C = reduce_type<T>;
+  using state = extremes<C, grid::width, Largest>;
+  const auto reduce = [&](state& s, index task, index first, index last) {
+    const index out_row = Plan::inner_reduced ? task : task / grid::blocks;
+    for (index u = first; u < last; ++u) {
+      if constexpr (Plan::inner_reduced) {
+        const index begin = u % grid::pieces * grid::piece;
+        const T* from = x + Plan::row(out_row, u / grid::pieces) + begin;
+        const index n = std::min(grid::piece, Plan::inner - begin);
+        const auto base = static_cast<std::int32_t>(u / grid::pieces * Plan::inner + begin);
+        index i = 0;
+        if (!s.any) {
+          s.value[0] = static_cast<C>(from[0]);
+          s.at[0] = base;
+          s.any = true;
+        }
+        if (n >= lanes<C>) {
+          using places = typename pack<C>::mask_native;
+          pack<C> best = pack<C>::load(from);
+          places at{}, now{};
+          for (index l = 0; l < lanes<C>; ++l) now[l] = static_cast<typename pack<C>::integer>(l);
+          at = now;
+          for (i = lanes<C>; i + lanes<C> <= n; i += lanes<C>) {
+            const pack<C> v = pack<C>::load(from + i);
+            now += static_cast<typename pack<C>::integer>(lanes<C>);
+            const auto m = state::better(v, best);
+            best = select(m, v, best);
+            at = m.m ? now : at;
+          }
+          for (index l = 0; l < lanes<C>; ++l) s.offer(0, best.v[l], base + static_cast<std::int32_t>(at[l]));
+        }
+        for (; i < n; ++i) s.offer(0, static_cast<C>(from[i]), base + static_cast<std::int32_t>(i));
+      } else {
+        const T* from = x + Plan::row(out_row, u) + grid::first_column(task);
+        const index width = grid::columns(task);
+        const auto where = static_cast<std::int32_t>(u);
+        if (!s.any) {
+          for (index c = 0; c < grid::width; ++c) {
+            s.value[c] = static_cast<C>(from[std::min(c, width - 1)]);  // a short last block repeats its last column
+            s.at[c] = where;
+          }
+          s.any = true;
+          continue;
+        }
+        for (index c = 0; c < width; ++c) {  // the compiler makes selects of this
+          const C v = static_cast<C>(from[c]);
+          const bool take = state::better(v, s.value[c]);
+          s.value[c] = take ? v : s.value[c];
+          s.at[c] = take ? where : s.at[c];
+        }
+      }
+    }
+  };
+  grid::template run<state>(reduce, [&](const state& s, index task) {
+    for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c], s.at[c]);
+  });
+}
+
+/// to (+)= value(pack offset, ...): walks all rows of the larger side. `value(at, out, n)` gives the pack for elements at ..
+/// at+n-1, which belong to output `out` (the inner axis reduced) or to outputs out .. out+n-1.
+template <class Plan, class T, class Value>
+void spread(T* to, bool accumulate, const Value& value) {
+  using C = compute_type<T>;
+  constexpr index rows = Plan::out_rows * Plan::steps;
+  constexpr index pieces = reduction_grid<Plan>::pieces;
+  constexpr index piece = reduction_grid<Plan>::piece;
+  parallel_ranges(rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)), [&](index first, index last) {
+    for (index u = first; u < last; ++u) {
+      const index r = u / pieces;
+      const index out_row = r / Plan::steps;
+      const index start = Plan::row(out_row, r % Plan::steps);
+      const index begin = u % pieces * piece;
+      const index end = std::min(Plan::inner, begin + piece);
+      for (index i = begin; i < end; i += lanes<C>) {
+        const index n = std::min<index>(lanes<C>, end - i);
+        pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
+        if (accumulate) v = v + load_up_to<C>(to + start + i, n);
+        store_up_to(v, to + start + i, n);
+      }
+    }
+  });
+}
+/// The pack of per-output values that goes with n elements, in the sense of spread.
+template <class Plan, class C, class S>
+GRADUS_INLINE pack<C> per_output(const S* from, index out, index n) {
+  if constexpr (Plan::inner_reduced) return pack<C>(static_cast<C>(from[out]));
+  else return load_up_to<C>(from + out, n);
+}
+
+}  // namespace cpu_kit
+
+template <class Axes, bool Keep, bool Mean>
+struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
+  template <class T, class Small, class Big>
+  static void forward(context<cpu>&, view<T, Small> y, view<const T, Big> x) {
+    using plan = reduction_plan<Big, Small>;
+    cpu_kit::sum_into<plan>(y.data(), x.data(), false, Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
+  }
+  template <class T, class Big, class Small>
+  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const T, Small> dy) {
+    using plan = reduction_plan<Big, Small>;
+    using C = compute_type<T>;
+    const pack<C> factor(Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
+    cpu_kit::spread<plan>(dx.data(), accumulate, [&](index, index out, index n) {
+      return cpu_kit::per_output<plan, C>(dy.data(), out, n) * factor;
+    });
+  }
+};
+
+template <class Axes, bool Keep, bool Largest>
+struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
+  template <class T, class Small, class Big>
+  static void forward(context<cpu>&, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
+    cpu_kit::find_extremes<reduction_plan<Big, Small>, Largest>(x.data(), [&](index i, auto value, std::int32_t place) {
+      if (y.data() != nullptr) y[i] = static_cast<T>(value);
+      if (at.data() != nullptr) at[i] = place;
+    });
+  }
+  template <class T, class Big, class Small>
+  static void backward(context<cpu>&, view<T, Big> dx, view<const T, Small> dy, view<const std::int32_t, Small> at) {
+    using plan = reduction_plan<Big, Small>;
+    using C = compute_type<T>;
+    cpu_kit::parallel_ranges(plan::outputs, 1 << 12, [&](index first, index last) {
+      for (index o = first; o < last; ++o) {
+        const auto place = static_cast<index>(at[o]);
+        const index where = plan::inner_reduced ? plan::row(o, place / plan::inner) + place % plan::inner
+                                                : plan::row(o / plan::inner, place) + o % plan::inner;
+        dx[where] = static_cast<T>(static_cast<C>(dx[where]) + static_cast<C>(dy[o]));
+      }
+    });
+  }
+};
+
+template <class Axes, bool Keep>
+struct kernel<op::variance<Axes, Keep>, cpu> {
+  template <class T, class Small, class C, class Big>
+  static void forward(context<cpu>&, view<T, Small> y, view<C, Small> mean, view<const T, Big> x) {
+    using plan = reduction_plan<Big, Small>;
+    constexpr double share = 1.0 / static_cast<double>(plan::count);
+    cpu_kit::sum_into<plan>(mean.data(), x.data(), false, share);
+    const auto square = [&](pack<C> v, index out, index n = lanes<C>) {
+      const pack<C> d = v - cpu_kit::per_output<plan, C>(mean.data(), out, n);
+      return d * d;
+    };
+    cpu_kit::sum_terms<plan, C>(x.data(), square, [&](index i, double sum) { y[i] = static_cast<T>(static_cast<C>(sum * share)); });
+  }
+  template <class T, class Big, class Small, class C>
+  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const T, Small> dy, view<const T, Big> x,
+                       view<const C, Small> mean) {
+    using plan = reduction_plan<Big, Small>;
+    const pack<C> factor(2.0 / static_cast<double>(plan::count));
+    cpu_kit::spread<plan>(dx.data(), accumulate, [&](index at, index out, index n) {
+      return factor * cpu_kit::per_output<plan, C>(dy.data(), out, n) *
+             (cpu_kit::load_up_to<C>(x.data() + at, n) - cpu_kit::per_output<plan, C>(mean.data(), out, n));
+    });
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,66 @@
+#pragma once
+// How a reduction walks memory: neighbouring axes that are treated alike are one axis, so that runs are as long as they can be.
+
+#include <array>
+
+#include "../../core/config.hpp"
+#include "../../core/shape_algebra.hpp"
+
+namespace gradus {
+
+/// A reduction from shape Big to Small, whose reduced axes have extent 1 (or are missing in front).
+///
+/// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps` rows
+/// whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
+template <class Big, class Small>
+struct reduction_plan {
+ private:
+  struct axis_list {
+    std::array<index, Big::rank + 1> extent{};  // from the back, reduced and kept in turn
+    index count = 0;
+    bool inner_reduced = false;
+  };
+  static constexpr axis_list merge() {
+    axis_list l;
+    bool reduced = false;
+    for (index i = 0; i < Big::rank; ++i) {
+      const index e = detail::padded_extent<Big>(i);
+      if (e == 1) continue;
+      const bool r = detail::padded_extent<Small>(i) == 1;
+      if (l.count == 0) l.inner_reduced = r;
+      if (l.count == 0 || r != reduced) l.extent[l.count++] = e;
+      else l.extent[l.count - 1] *= e;
+      reduced = r;
+    }
+    if (l.count == 0) l.extent[l.count++] = 1;
+    return l;
+  }
+  static constexpr axis_list merged = merge();
+
+ public:
+  static constexpr bool inner_reduced = merged.inner_reduced;
+  static constexpr index inner = merged.extent[0];            ///< length of a row
+  static constexpr index outputs = Small::size;
+  static constexpr index count = Big::size / outputs;         ///< elements that become one
+  static constexpr index out_rows = inner_reduced ? outputs : outputs / inner;
+  static constexpr index steps = inner_reduced ? count / inner : count;
+
+  /// Where the row number `step` of output row `out_row` starts in Big.
+  static GRADUS_HD constexpr index row(index out_row, index step) {
+    constexpr axis_list axes = merged;
+    index offset = 0;
+    index stride = axes.extent[0];
+    bool reduced = axes.inner_reduced;
+    for (index g = 1; g < axes.count; ++g) {
+      reduced = !reduced;
+      const index e = axes.extent[g];
+      index& from = reduced ? step : out_row;
+      offset += from % e * stride;
+      from /= e;
+      stride *= e;
+    }
+    return offset;
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,229 @@
+#pragma once
+// Reductions over any axes: sum, mean, max, min, argmax, variance. `axes<>` (the default) means every axis.
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// Sum or mean. Nothing is saved: the gradient is dy (over the count, for the mean), repeated along the reduced axes.
+/// Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy); views have the kept form of their shape.
+template <class Axes, bool Keep, bool Mean>
+struct sum {
+  static constexpr std::string_view name = Mean ? "mean" : "sum";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
+  template <class X>
+  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {Mean ? X::size : 0, output_of<X>::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, const X& x) const {
+    output_of<X> y(x.owner());
+    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
+    kernel<sum, typename X::device>::forward(x.owner(), to, x.view());
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
+    if constexpr (is_floating<typename X::value_type>) {
+      if (!dx) return;
+      auto to = dx.open(dy.owner());
+      view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      kernel<sum, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from);
+    }
+  }
+};
+
+/// Largest or smallest element. Saves where each was found (the first, if several are equal); the gradient goes there.
+/// Kernels: forward(ctx, y, at, x), where either of y and at may be null; backward(ctx, dx, dy, at), which adds.
+template <class Axes, bool Keep, bool Largest>
+struct extremum {
+  static constexpr std::string_view name = Largest ? "max" : "min";
+  static constexpr save_rule saves = save_nothing();  // the places are statistics
+
+  template <class X>
+  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
+  template <class X>
+  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
+  template <class X>
+  using places = tensor<std::int32_t, kept_shape<X>, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {0, output_of<X>::bytes + places<X>::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto keep, const X& x) const {
+    output_of<X> y(x.owner());
+    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
+    if constexpr (decltype(keep)::value && is_floating<typename X::value_type>) {
+      places<X> at(x.owner());
+      kernel<extremum, typename X::device>::forward(x.owner(), to, at.view(), x.view());
+      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
+    } else {
+      view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr);
+      kernel<extremum, typename X::device>::forward(x.owner(), to, nowhere, x.view());
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
+    if constexpr (is_floating<typename X::value_type>) {
+      if (!dx) return;
+      auto to = dx.open(dy.owner());
+      view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
+      kernel<extremum, typename X::device>::backward(dy.owner(), to.view(), from, statistics(saved).view());
+    }
+  }
+};
+
+/// Index of the first largest element, counted row-major along the reduced axes. Kernel: that of extremum.
+template <class Axes, bool Keep>
+struct argmax {
+  static constexpr std::string_view name = "argmax";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = tensor<std::int32_t, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, const X& x) const {
+    using kept = reduced_shape<typename X::shape, Axes, true>;
+    output_of<X> at(x.owner());
+    view<std::int32_t, kept, typename X::device> to(at.data());
+    view<typename X::value_type, kept, typename X::device> no_values(nullptr);
+    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(x.owner(), no_values, to, x.view());
+    return at;
+  }
+  template <class... Ignored>
+  constexpr void backward(const Ignored&...) const {}
+};
+
+/// Mean square distance from the mean (divided by the count), in two passes. Saves x, and the means as statistics.
+/// Gradient: dx = dy * 2 / count * (x - mean).
+/// Kernels: forward(ctx, y, mean, x), backward(ctx, dx, accumulate, dy, x, mean).
+template <class Axes, bool Keep>
+struct variance {
+  static constexpr std::string_view name = "variance";
+  static constexpr save_rule saves = save_inputs(0);
+
+  template <class X>
+  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
+  template <class X>
+  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
+  template <class X>
+  using means = tensor<compute_type<typename X::value_type>, kept_shape<X>, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {4 * X::size, 2 * X::bytes, output_of<X>::bytes + means<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {3 * X::size, X::bytes + output_of<X>::bytes + means<X>::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto keep, const X& x) const {
+    output_of<X> y(x.owner());
+    means<X> mean(x.owner(), decltype(keep)::value ? category::activation : category::temporary);
+    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
+    kernel<variance, typename X::device>::forward(x.owner(), to, mean.view(), x.view());
+    if constexpr (decltype(keep)::value) return with_statistics<output_of<X>, means<X>>{std::move(y), std::move(mean)};
+    else return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+    kernel<variance, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from, input<0>(saved).view(),
+                                                   statistics(saved).view());
+  }
+};
+
+}  // namespace op
+
+namespace detail {
+template <class Axes, index Rank>
+inline constexpr bool axes_exist = Axes::valid(Rank);
+template <class T>
+inline constexpr bool has_floating_elements = is_floating<T>;
+}  // namespace detail
+
+/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto sum(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "sum<axes<...>>(x): x has no such axis");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return apply(op::sum<Axes, Keep, false>{}, std::forward<X>(x));
+}
+/// Mean over the given axes.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto mean(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "mean<axes<...>>(x): x has no such axis");
+  static_assert(detail::has_floating_elements<value_of_t<X>>, "mean(x): x must have floating-point elements");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
+    return apply(op::sum<Axes, Keep, true>{}, std::forward<X>(x));
+}
+/// Largest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto max(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "max<axes<...>>(x): x has no such axis");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return apply(op::extremum<Axes, Keep, true>{}, std::forward<X>(x));
+}
+/// Smallest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto min(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "min<axes<...>>(x): x has no such axis");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
+}
+/// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; with several axes it counts
+/// through them in row-major order. It has no gradient.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto argmax(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "argmax<axes<...>>(x): x has no such axis");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
+}
+/// Population variance over the given axes: the mean of the squared distances from the mean.
+template <class Axes = axes<>, bool Keep = false, operand X>
+constexpr auto variance(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "variance<axes<...>>(x): x has no such axis");
+  static_assert(detail::has_floating_elements<value_of_t<X>>, "variance(x): x must have floating-point elements");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
+    return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));
+}
+
+}  // namespace gradus

@@ -1,0 +1,54 @@
+#pragma once
+// The same elements under another shape: no kernel, no copy, in either direction.
+
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace detail {
+template <index ElementsOfX, index ElementsOfShape>
+inline constexpr bool elements_equal = ElementsOfX == ElementsOfShape;
+}
+
+namespace op {
+
+/// Shares its operand's elements; the gradient shares too.
+template <class Shape>
+struct reshape {
+  static constexpr std::string_view name = "reshape";
+  static constexpr save_rule saves = save_nothing();
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, X x) const {
+    return with_shape<X, Shape>(std::move(x).storage());
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
+    if (dx) dx.give(X(std::move(dy).storage()));
+  }
+};
+
+}  // namespace op
+
+/// x under the shape [Extents...], which has as many elements; row-major order is kept. Shares x's elements.
+template <index... Extents, operand X>
+constexpr auto reshape(X&& x) {
+  static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
+                "reshape<extents...>(x): the new shape must have as many elements as x");
+  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
+    return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
+}
+
+}  // namespace gradus

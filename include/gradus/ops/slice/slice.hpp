@@ -1,0 +1,192 @@
+#pragma once
+// slice, concat and split: runs of one axis are taken out or put side by side. All of them, and their gradients, move blocks.
+
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+/// A block of `rows` runs of `run` elements, the same block found at an offset and at a distance from row to row on two sides.
+struct block_move {
+  index rows, run;
+  index to_offset, to_stride;
+  index from_offset, from_stride;
+};
+
+namespace op {
+
+/// Copies (or adds) a block: kernel forward(ctx, T* to, const T* from, block_move, bool accumulate).
+struct move_block {};
+
+/// Entries First .. First+Count-1 along an axis. Gradient: the same entries, and zero elsewhere.
+template <index Axis, index First, index Count>
+struct slice {
+  static constexpr std::string_view name = "slice";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = with_shape<X, with_extent<typename X::shape, Axis, Count>>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {0, output_of<X>::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {0, output_of<X>::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, const X& x) const {
+    output_of<X> y(x.owner());
+    constexpr index inner = X::shape::stride(Axis);
+    constexpr index wide = X::shape::extents[Axis] * inner;
+    kernel<move_block, typename X::device>::forward(
+        x.owner(), y.data(), x.data(), block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide}, false);
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    constexpr index inner = X::shape::stride(Axis);
+    constexpr index wide = X::shape::extents[Axis] * inner;
+    if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
+    kernel<move_block, typename X::device>::forward(
+        dy.owner(), to.tensor.data(), dy.data(), block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner},
+        to.accumulate);
+  }
+};
+
+/// Operands side by side along an axis. Gradient: each operand's entries of it.
+template <index Axis>
+struct concat {
+  static constexpr std::string_view name = "concat";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X, class... Xs>
+  using output_of =
+      with_shape<X, with_extent<typename X::shape, Axis, (X::shape::extents[Axis] + ... + Xs::shape::extents[Axis])>>;
+  template <class... Xs>
+  static constexpr cost forward_cost() {
+    return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
+  }
+  template <class... Xs>
+  static constexpr cost backward_cost() {
+    return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
+  }
+
+  template <class X, class... Xs>
+  constexpr auto forward(auto, const X& x, const Xs&... xs) const {
+    output_of<X, Xs...> y(x.owner());
+    index at = 0;
+    const auto put = [&](const auto& part) {
+      using P = std::remove_cvref_t<decltype(part)>;
+      constexpr index run = P::shape::extents[Axis] * P::shape::stride(Axis);
+      kernel<move_block, typename X::device>::forward(x.owner(), y.data(), part.data(),
+                                                      block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
+      at += run;
+    };
+    put(x);
+    (put(xs), ...);
+    return y;
+  }
+  template <class Saved, class Y, class... Xs>
+  constexpr void backward(const Saved&, const Y& dy, const gradient_sink<Xs>&... sinks) const {
+    index at = 0;
+    const auto take = [&]<class X>(const gradient_sink<X>& dx) {
+      constexpr index run = X::shape::extents[Axis] * X::shape::stride(Axis);
+      if (dx) {
+        auto to = dx.open(dy.owner());
+        kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
+                                                        block_move{X::size / run, run, 0, run, at, width<Y>}, to.accumulate);
+      }
+      at += run;
+    };
+    (take(sinks), ...);
+  }
+
+ private:
+  template <class Y>
+  static constexpr index width = Y::shape::extents[Axis] * Y::shape::stride(Axis);
+};
+
+}  // namespace op
+
+namespace detail {
+template <index Axis, index Rank>
+inline constexpr bool axis_exists = Axis < Rank;
+template <index SumOfSizes, index Extent>
+inline constexpr bool elements_equal_extent = SumOfSizes == Extent;
+template <index End, index Extent>
+inline constexpr bool ends_within = End <= Extent;
+template <index Axis, class A, class B>
+constexpr bool fits_beside() {
+  if constexpr (A::rank != B::rank) return false;
+  else return std::is_same_v<A, with_extent<B, Axis, A::extents[Axis]>>;
+}
+template <class A, class B, index Axis>
+inline constexpr bool shapes_fit_beside = fits_beside<Axis, A, B>();
+
+template <index Axis, index First, index Count, index... Rest, class X>
+constexpr auto split_from(const X& x);
+}  // namespace detail
+
+/// Entries First .. First+Count-1 of x along Axis: [.., n, ..] -> [.., Count, ..].
+template <index Axis, index First, index Count, operand X>
+constexpr auto slice(X&& x) {
+  using s = shape_of<X>;
+  static_assert(detail::axis_exists<Axis, s::rank>, "slice<axis, first, count>(x): x has no such axis");
+  if constexpr (detail::axis_exists<Axis, s::rank>) {
+    static_assert(detail::ends_within<First + Count, s::extents[Axis]> && Count >= 1,
+                  "slice<axis, first, count>(x): first + count must be within the axis of x");
+    if constexpr (First + Count <= s::extents[Axis] && Count >= 1)
+      return apply(op::slice<Axis, First, Count>{}, std::forward<X>(x));
+  }
+}
+
+/// The operands side by side along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
+template <index Axis, operand X, operand... Xs>
+constexpr auto concat(X&& x, Xs&&... xs) {
+  using s = shape_of<X>;
+  static_assert(detail::axis_exists<Axis, s::rank>, "concat<axis>(a, b, ...): a has no such axis");
+  if constexpr (detail::axis_exists<Axis, s::rank>) {
+    static_assert((detail::shapes_fit_beside<s, shape_of<Xs>, Axis> && ...),
+                  "concat<axis>(a, b, ...): the shapes must be equal on every other axis");
+    static_assert((std::is_same_v<value_of_t<X>, value_of_t<Xs>> && ...),
+                  "concat<axis>(a, b, ...): the element types must be equal");
+    if constexpr ((detail::shapes_fit_beside<s, shape_of<Xs>, Axis> && ...) &&
+                  (std::is_same_v<value_of_t<X>, value_of_t<Xs>> && ...))
+      return apply(op::concat<Axis>{}, std::forward<X>(x), std::forward<Xs>(xs)...);
+  }
+}
+
+/// x cut along Axis into parts of the given sizes, which add up to its extent, as a std::tuple.
+template <index Axis, index... Sizes, operand X>
+constexpr auto split(X&& x) {
+  using s = shape_of<X>;
+  static_assert(detail::axis_exists<Axis, s::rank>, "split<axis, sizes...>(x): x has no such axis");
+  if constexpr (detail::axis_exists<Axis, s::rank>) {
+    constexpr bool whole = detail::elements_equal_extent<(Sizes + ... + index{0}), s::extents[Axis]>;
+    static_assert(detail::elements_equal_extent<(Sizes + ... + index{0}), s::extents[Axis]>,
+                  "split<axis, sizes...>(x): the sizes must add up to the axis of x");
+    if constexpr (whole) return detail::split_from<Axis, 0, Sizes...>(x);
+  }
+}
+
+namespace detail {
+template <index Axis, index First, index Count, index... Rest, class X>
+constexpr auto split_from(const X& x) {
+  auto part = std::make_tuple(slice<Axis, First, Count>(x));
+  if constexpr (sizeof...(Rest) == 0) return part;
+  else return std::tuple_cat(std::move(part), split_from<Axis, First + Count, Rest...>(x));
+}
+}  // namespace detail
+
+}  // namespace gradus

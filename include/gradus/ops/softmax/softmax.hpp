@@ -1,0 +1,72 @@
+#pragma once
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)), and for the logarithm
+/// dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
+template <bool Log>
+struct softmax {
+  static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
+  static constexpr save_rule saves = save_output();
+
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {14 * X::size, X::bytes, X::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {(Log ? 13 : 4) * X::size, 2 * X::bytes, X::bytes};
+  }
+
+  template <class X>
+  constexpr auto forward(auto, X x) const {
+    auto& ctx = x.owner();
+    const auto from = std::as_const(x).view();
+    X y = place(ctx, x);
+    kernel<softmax, typename X::device>::forward(ctx, y.view(), from);
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    kernel<softmax, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(), output(saved).view());
+  }
+
+ private:
+  // An operand given away becomes the output.
+  template <class X>
+  static constexpr X place(context<typename X::device>& ctx, X& x) {
+    if (x.unique()) return std::move(x);
+    return X(ctx);
+  }
+};
+
+}  // namespace op
+
+/// e^x / sum(e^x) along the last axis, without overflow: [..., n] -> [..., n].
+template <operand X>
+constexpr auto softmax(X&& x) {
+  static_assert(shape_of<X>::rank >= 1, "softmax(x): x needs at least one axis");
+  static_assert(is_floating<value_of_t<X>>, "softmax(x): x must have floating-point elements");
+  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)
+    return apply(op::softmax<false>{}, std::forward<X>(x));
+}
+/// x - log(sum(e^x)) along the last axis, without overflow: [..., n] -> [..., n].
+template <operand X>
+constexpr auto log_softmax(X&& x) {
+  static_assert(shape_of<X>::rank >= 1, "log_softmax(x): x needs at least one axis");
+  static_assert(is_floating<value_of_t<X>>, "log_softmax(x): x must have floating-point elements");
+  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)
+    return apply(op::softmax<true>{}, std::forward<X>(x));
+}
+
+}  // namespace gradus
