@@ -16,14 +16,15 @@ struct kernel<op::map<F>, cpu> {
     using C = compute_type<T>;
     rows<Out, Ins...>([&](index row, index begin, index end) {
       const auto at = std::make_tuple(in.data() + offset<Ins, Out, sizeof...(Ins)>(row)...);
-      T* to = out.data() + row * columns_of<grid<Out, Ins...>> ;
+      T* to = out.data() + row * columns_of<grid<Out, Ins...>>;
       std::apply(
           [&](const auto*... from) {
             if constexpr (std::is_floating_point_v<C>) {
               for (index i = begin; i < end; i += lanes<C>) {
-                const index n = end - i;
-                if (n >= lanes<C>) f(get<C, moves<Ins, Out, Ins...>>(from, i)...).store(to + i);
-                else f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...).store(to + i, n);
+                const index n = std::min<index>(end - i, lanes<C>);
+                const pack<C> y = f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...);  // once, so that it is compiled once
+                if (n == lanes<C>) y.store(to + i);
+                else y.store(to + i, n);
               }
             } else {
               for (index i = begin; i < end; ++i) to[i] = static_cast<T>(f(from[moves<Ins, Out, Ins...> ? i : 0]...));
@@ -69,13 +70,8 @@ struct kernel<op::map<F>, cpu> {
   }
 
   template <class C, bool Moves, class S>
-  static GRADUS_INLINE pack<C> get(const S* from, index i) {
-    if constexpr (Moves) return pack<C>::load(from + i);
-    else return pack<C>(static_cast<C>(*from));
-  }
-  template <class C, bool Moves, class S>
   static GRADUS_INLINE pack<C> get(const S* from, index i, index n) {
-    if constexpr (Moves) return pack<C>::load(from + i, n);
+    if constexpr (Moves) return n == lanes<C> ? pack<C>::load(from + i) : pack<C>::load(from + i, n);
     else return pack<C>(static_cast<C>(*from));
   }
 
@@ -102,7 +98,6 @@ struct kernel<op::map<F>, cpu> {
     } else {
       const S* from = in.data() + offset<In, Out, sizeof...(Ins)>(row);
       constexpr bool along = moves<In, Out, Ins...>;
-      if (n == lanes<C>) return get<C, along>(from, i);
       return get<C, along>(from, i, n);
     }
   }
