@@ -29,7 +29,8 @@ struct token_split {
 /// many tokens there would have to be.
 template <token_type Token>
 token_split<Token> split_tokens(std::span<const Token> tokens, std::size_t context, double validation_share = 0.1) {
-  if (!(validation_share > 0 && validation_share < 1)) throw error("split_tokens: the validation share must be between 0 and 1");
+  if (!(validation_share > 0 && validation_share < 1))
+    throw error("split_tokens: the validation share must be between 0 and 1");
   const auto cut = static_cast<std::size_t>(static_cast<double>(tokens.size()) * (1 - validation_share));
   const token_split<Token> parts{tokens.first(cut), tokens.subspan(cut)};
   const std::size_t least = context + 1;

@@ -97,16 +97,19 @@ inline std::string curve_svg(const chart_labels& labels, std::span<const curve> 
   const auto at_x = [&](double x) { return left + plot_width * across.place(x); };
   const auto at_y = [&](double y) { return top + plot_height * (1 - up.place(y)); };
 
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"480\" viewBox=\"0 0 860 480\" "
-                    "font-family=\"sans-serif\" font-size=\"13\" fill=\"#333\">\n"
-                    "<rect width=\"860\" height=\"480\" fill=\"white\"/>\n";
-  const auto text = [&](double x, double y, std::string_view anchor, std::string_view what, std::string_view more = "") {
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"480\" viewBox=\"0 0 860 480\" "
+      "font-family=\"sans-serif\" font-size=\"13\" fill=\"#333\">\n"
+      "<rect width=\"860\" height=\"480\" fill=\"white\"/>\n";
+  const auto text = [&](double x, double y, std::string_view anchor, std::string_view what,
+                        std::string_view more = "") {
     svg += "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" text-anchor=\"" + std::string(anchor) + "\"" +
            std::string(more) + ">" + svg_escape(what) + "</text>\n";
   };
   const auto line = [&](double x1, double y1, double x2, double y2, std::string_view color, int thickness) {
     svg += "<line x1=\"" + svg_number(x1) + "\" y1=\"" + svg_number(y1) + "\" x2=\"" + svg_number(x2) + "\" y2=\"" +
-           svg_number(y2) + "\" stroke=\"" + std::string(color) + "\" stroke-width=\"" + std::to_string(thickness) + "\"/>\n";
+           svg_number(y2) + "\" stroke=\"" + std::string(color) + "\" stroke-width=\"" + std::to_string(thickness) +
+           "\"/>\n";
   };
 
   text(width / 2, 28, "middle", labels.title, " font-size=\"17\" font-weight=\"bold\"");

@@ -1,0 +1,274 @@
+#pragma once
+// The safetensors format: a 64-bit little-endian header length, a JSON header, and the tensors' bytes end to end. This is the
+// only header that includes nlohmann/json, and gradus.hpp does not include it.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../core/dtype.hpp"
+#include "../core/error.hpp"
+#include "atomic_file.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+inline constexpr std::uint64_t longest_safetensors_header = 100'000'000;
+
+/// Bytes of one element of a dtype as safetensors spells it; 0 for a dtype that this library does not read.
+inline std::size_t safetensors_element_bytes(std::string_view dtype) {
+  if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
+  if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
+  if (dtype == "F16" || dtype == "BF16" || dtype == "I16" || dtype == "U16") return 2;
+  if (dtype == "I8" || dtype == "U8" || dtype == "BOOL" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
+  return 0;
+}
+
+/// "f32" as safetensors spells it: "F32".
+template <class T>
+std::string safetensors_dtype() {
+  std::string name(dtype_name<T>());
+  for (char& c : name)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return name;
+}
+
+/// a * b, or false where it does not fit.
+inline bool multiply_fits(std::uint64_t a, std::uint64_t b, std::uint64_t& product) {
+  if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return false;
+  product = a * b;
+  return true;
+}
+
+inline std::string shape_text(std::span<const std::size_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+}  // namespace detail
+
+/// What the header says of one tensor. Offsets count from the first byte after the header.
+struct safetensors_entry {
+  std::string dtype;
+  std::vector<std::size_t> shape;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// An opened safetensors file. Everything the header claims is checked on construction: its length, the JSON, duplicate
+/// names, dtypes, that a tensor's bytes are what its shape needs (without overflow), that the tensors lie end to end from 0,
+/// and that they end where the file ends. Anything else throws gradus::error, which names the file and the tensor. Values are
+/// read when they are asked for.
+class safetensors_file {
+ public:
+  explicit safetensors_file(std::filesystem::path path) : path_(std::move(path)) {
+    static_assert(std::endian::native == std::endian::little, "safetensors_file: a little-endian machine is needed");
+    std::error_code problem;
+    if (!std::filesystem::exists(path_, problem)) fail("no such file");
+    if (std::filesystem::is_directory(path_, problem)) fail("is a directory");
+    in_.open(path_, std::ios::binary);
+    const std::uint64_t file_bytes = std::filesystem::file_size(path_, problem);
+    if (!in_ || problem) fail("cannot be read");
+    if (file_bytes < 8) fail("is too short for a safetensors file");
+    std::uint64_t header_bytes = 0;
+    read_at(0, &header_bytes, 8);
+    if (header_bytes > detail::longest_safetensors_header)
+      fail("is no safetensors file: the header length is over 100 MB");
+    if (header_bytes > file_bytes - 8) fail("ends within its header");
+    std::string header(header_bytes, '\0');
+    read_at(8, header.data(), header.size());
+    data_ = 8 + header_bytes;
+    parse(header);
+    check_layout(file_bytes - data_);
+  }
+
+  /// The tensors by name.
+  const std::map<std::string, safetensors_entry, std::less<>>& entries() const { return entries_; }
+  /// The texts of `__metadata__`.
+  const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  const safetensors_entry& entry(std::string_view name) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) fail("has no tensor '" + std::string(name) + "'");
+    return found->second;
+  }
+
+  /// Reads a tensor that must be stored as T and have this shape.
+  template <class T>
+  std::vector<T> read(std::string_view name, std::span<const std::size_t> shape) {
+    const safetensors_entry& e = entry(name);
+    if (!std::ranges::equal(e.shape, shape))
+      fail(quoted(name) + " has the shape " + detail::shape_text(e.shape) + " where " + detail::shape_text(shape) +
+           " is needed");
+    return read<T>(name);
+  }
+  /// Reads a tensor that must be stored as T, whatever its shape.
+  template <class T>
+  std::vector<T> read(std::string_view name) {
+    const safetensors_entry& e = entry(name);
+    if (e.dtype != detail::safetensors_dtype<T>())
+      fail(quoted(name) + " is stored as " + e.dtype + " where " + detail::safetensors_dtype<T>() + " is needed");
+    std::vector<T> values((e.end - e.begin) / sizeof(T));
+    read_at(data_ + e.begin, values.data(), e.end - e.begin);
+    return values;
+  }
+
+ private:
+  static std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+  [[noreturn]] void fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
+
+  void read_at(std::uint64_t position, void* to, std::size_t bytes) {
+    in_.seekg(static_cast<std::streamoff>(position));
+    if (!in_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes))) fail("cannot be read to its end");
+  }
+
+  void parse(const std::string& header) {
+    using nlohmann::json;
+    // The format forbids names that occur twice, and the parser would keep only the last: watch the keys as they go by.
+    std::set<std::string> names;
+    std::string twice;
+    const auto watch = [&](int depth, json::parse_event_t event, json& value) {
+      if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
+        twice = value.get<std::string>();
+      return true;
+    };
+    const json parsed = json::parse(header, watch, /*allow_exceptions=*/false);
+    // A writer pads with spaces at the end, never in front.
+    if (parsed.is_discarded() || !parsed.is_object() || header.front() != '{')
+      fail("is no safetensors file: its header is no JSON object");
+    if (!twice.empty()) fail(quoted(twice) + " occurs twice");
+    for (const auto& item : parsed.items()) {
+      if (item.key() == "__metadata__") parse_metadata(item.value());
+      else entries_.emplace(item.key(), parse_entry(item.key(), item.value()));
+    }
+  }
+  void parse_metadata(const nlohmann::json& texts) {
+    if (!texts.is_object()) fail("'__metadata__' is no JSON object");
+    for (const auto& item : texts.items()) {
+      if (!item.value().is_string()) fail("'__metadata__': " + quoted(item.key()) + " is no text");
+      metadata_.emplace(item.key(), item.value().get<std::string>());
+    }
+  }
+  safetensors_entry parse_entry(const std::string& name, const nlohmann::json& from) const {
+    const auto whole_numbers = [&](const char* key) {
+      if (!from.contains(key) || !from[key].is_array()) fail(quoted(name) + " has no list '" + key + "'");
+      std::vector<std::size_t> numbers;
+      for (const auto& number : from[key]) {
+        if (!number.is_number_unsigned())
+          fail(quoted(name) + ": '" + key + "' holds something other than whole numbers");
+        numbers.push_back(number.get<std::size_t>());
+      }
+      return numbers;
+    };
+    if (!from.is_object()) fail(quoted(name) + " is no JSON object");
+    if (!from.contains("dtype") || !from["dtype"].is_string()) fail(quoted(name) + " has no 'dtype'");
+    safetensors_entry e;
+    e.dtype = from["dtype"].get<std::string>();
+    e.shape = whole_numbers("shape");
+    const auto offsets = whole_numbers("data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1])
+      fail(quoted(name) + ": 'data_offsets' must be a begin and an end");
+    e.begin = offsets[0];
+    e.end = offsets[1];
+
+    std::uint64_t bytes = detail::safetensors_element_bytes(e.dtype);
+    if (bytes == 0) fail(quoted(name) + " has the unknown dtype '" + e.dtype + "'");
+    for (const std::size_t extent : e.shape)
+      if (!detail::multiply_fits(bytes, extent, bytes)) fail(quoted(name) + ": a tensor this large cannot exist");
+    if (bytes != e.end - e.begin)
+      fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes, and its shape and dtype need " +
+           std::to_string(bytes));
+    return e;
+  }
+  void check_layout(std::uint64_t data_bytes) const {
+    std::vector<std::pair<std::string_view, const safetensors_entry*>> order;
+    for (const auto& [name, e] : entries_) order.emplace_back(name, &e);
+    std::ranges::sort(order, {}, [](const auto& item) { return std::pair(item.second->begin, item.second->end); });
+    std::uint64_t at = 0;
+    for (const auto& [name, e] : order) {
+      if (e->begin != at)
+        fail(quoted(name) + " begins at byte " + std::to_string(e->begin) + " where " + std::to_string(at) + " is due");
+      at = e->end;
+    }
+    if (at != data_bytes)
+      fail("holds " + std::to_string(data_bytes) + " bytes of values, and its header accounts for " +
+           std::to_string(at));
+  }
+
+  std::filesystem::path path_;
+  std::ifstream in_;
+  std::uint64_t data_ = 0;
+  std::map<std::string, safetensors_entry, std::less<>> entries_;
+  std::map<std::string, std::string, std::less<>> metadata_;
+};
+
+/// Collects tensors and writes them as one safetensors file, in the order they were added. Values are not copied: they must
+/// stay where they are until write() has returned.
+class safetensors_writer {
+ public:
+  void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }
+
+  /// Throws gradus::error if the name was added before, or if the values are not as many as the shape says.
+  template <class T, std::size_t N>
+  void add(std::string_view name, std::span<const std::size_t> shape, std::span<T, N> values) {
+    using value = std::remove_const_t<T>;
+    std::uint64_t count = 1;
+    for (const std::size_t extent : shape)
+      if (!detail::multiply_fits(count, extent, count))
+        throw error("safetensors: '" + std::string(name) + "': a tensor this large cannot exist");
+    if (count != values.size())
+      throw error("safetensors: '" + std::string(name) + "' has " + std::to_string(values.size()) +
+                  " values for the shape " + detail::shape_text(shape));
+    if (name == "__metadata__" || !names_.insert(std::string(name)).second)
+      throw error("safetensors: the name '" + std::string(name) + "' is taken");
+    parts_.push_back(
+        {std::string(name), detail::safetensors_dtype<value>(), {shape.begin(), shape.end()}, std::as_bytes(values)});
+  }
+
+  /// Writes the file in one step (see atomic_file).
+  void write(const std::filesystem::path& path) const {
+    nlohmann::ordered_json header = nlohmann::ordered_json::object();
+    if (!metadata_.empty()) header["__metadata__"] = metadata_;
+    std::size_t at = 0;
+    for (const part& p : parts_) {
+      header[p.name] = {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes.size()}}};
+      at += p.bytes.size();
+    }
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t length = text.size();
+    atomic_file file(path);
+    file.write(&length, 8);
+    file.write(text);
+    for (const part& p : parts_) file.write(p.bytes.data(), p.bytes.size());
+    file.commit();
+  }
+
+ private:
+  struct part {
+    std::string name;
+    std::string dtype;
+    std::vector<std::size_t> shape;
+    std::span<const std::byte> bytes;
+  };
+  std::vector<part> parts_;
+  std::set<std::string> names_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace gradus

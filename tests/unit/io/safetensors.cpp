@@ -1,0 +1,158 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <gradus/io/safetensors.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct temporary_folder {
+  fs::path path;
+  explicit temporary_folder(const char* name) : path(fs::temp_directory_path() / name) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~temporary_folder() { fs::remove_all(path); }
+};
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A file with this header, and `data_bytes` zero bytes after it.
+fs::path make_file(const fs::path& folder, const std::string& header, std::size_t data_bytes) {
+  const fs::path path = folder / "made.safetensors";
+  std::ofstream out(path, std::ios::binary);
+  for (int i = 0; i < 8; ++i) out.put(static_cast<char>((header.size() >> (8 * i)) & 255u));
+  out << header << std::string(data_bytes, '\0');
+  return path;
+}
+
+std::string complaint(const fs::path& path) {
+  try {
+    const gradus::safetensors_file file(path);
+  } catch (const gradus::error& e) { return e.what(); }
+  return "";
+}
+
+bool complains(const std::string& text, std::string_view about) {
+  CAPTURE(text);
+  CHECK(text.find('\n') == std::string::npos);
+  return text.find(about) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("what is written to a safetensors file is read back") {
+  const temporary_folder folder("gradus_io_round_trip");
+  const std::vector<float> weights{1, 2, 3, 4, 5, -6.5f};
+  const std::vector<std::int64_t> ids{-1, 1LL << 40};
+  const std::vector<gradus::bf16> half{gradus::bf16(1.5f)};
+  const std::vector<std::size_t> two_by_three{2, 3}, pair{2}, scalar{};
+  gradus::safetensors_writer writer;
+  writer.set_metadata("width", "3");
+  writer.add("weights", two_by_three, std::span(weights));
+  writer.add("ids", pair, std::span(ids));
+  writer.add("half", scalar, std::span(half));
+  writer.write(folder.path / "a.safetensors");
+
+  gradus::safetensors_file file(folder.path / "a.safetensors");
+  CHECK(file.metadata().at("width") == "3");
+  CHECK(file.entries().size() == 3);
+  CHECK(file.read<float>("weights", two_by_three) == weights);
+  CHECK(file.read<std::int64_t>("ids", pair) == ids);
+  CHECK(file.entry("half").dtype == "BF16");
+  CHECK(static_cast<float>(file.read<gradus::bf16>("half").at(0)) == 1.5f);
+  CHECK_FALSE(fs::exists(folder.path / "a.safetensors.tmp"));
+
+  SUBCASE("the header is padded to a multiple of 8") {
+    CHECK((fs::file_size(folder.path / "a.safetensors") - 24 - 16 - 2) % 8 == 0);
+  }
+  SUBCASE("another shape, dtype or name is refused") {
+    CHECK_THROWS_WITH_AS(file.read<float>("weights", pair),
+                         doctest::Contains("'weights' has the shape [2, 3] where [2] is needed"), gradus::error);
+    CHECK_THROWS_WITH_AS(file.read<double>("weights"), doctest::Contains("stored as F32 where F64 is needed"),
+                         gradus::error);
+    CHECK_THROWS_WITH_AS(file.entry("bias"), doctest::Contains("has no tensor 'bias'"), gradus::error);
+  }
+}
+
+TEST_CASE("a safetensors file without tensors is sixteen bytes") {
+  const temporary_folder folder("gradus_io_empty");
+  gradus::safetensors_writer().write(folder.path / "e.safetensors");
+  CHECK(bytes_of(folder.path / "e.safetensors") == std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
+  CHECK(gradus::safetensors_file(folder.path / "e.safetensors").entries().empty());
+}
+
+TEST_CASE("the writer refuses a name twice and values that do not fit the shape") {
+  const std::vector<float> two{1, 2};
+  const std::vector<std::size_t> pair{2}, three{3};
+  gradus::safetensors_writer writer;
+  writer.add("a", pair, std::span(two));
+  CHECK_THROWS_AS(writer.add("a", pair, std::span(two)), gradus::error);
+  CHECK_THROWS_AS(writer.add("b", three, std::span(two)), gradus::error);
+  CHECK_THROWS_AS(writer.add("__metadata__", pair, std::span(two)), gradus::error);
+}
+
+TEST_CASE("a malformed safetensors file is refused in one line that says why") {
+  const temporary_folder folder("gradus_io_malformed");
+  const auto problem = [&](const std::string& header, std::size_t data) {
+    return complaint(make_file(folder.path, header, data));
+  };
+  const std::string a4 = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+
+  CHECK(problem(a4 + "}", 4) == "");
+  CHECK(complains(complaint(folder.path / "none"), "no such file"));
+  CHECK(complains(complaint(folder.path), "is a directory"));
+  {
+    const fs::path path = folder.path / "short";
+    std::ofstream(path) << "abc";
+    CHECK(complains(complaint(path), "too short"));
+    std::ofstream(path) << std::string("\x20\0\0\0\0\0\0\0{}", 10);
+    CHECK(complains(complaint(path), "ends within its header"));
+    std::ofstream(path) << std::string(8, '\x7f') << "{}";
+    CHECK(complains(complaint(path), "over 100 MB"));
+  }
+  CHECK(complains(problem("", 0), "no JSON object"));
+  CHECK(complains(problem("[]", 0), "no JSON object"));
+  CHECK(complains(problem(" {}", 0), "no JSON object"));
+  CHECK(complains(problem(a4, 4), "no JSON object"));
+  CHECK(complains(problem(a4 + "}", 3), "accounts for 4"));
+  CHECK(complains(problem(a4 + "}", 5), "accounts for 4"));
+  CHECK(complains(problem(a4 + R"(,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "'a' occurs twice"));
+  CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "where 4 is due"));
+  CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", 12), "where 4 is due"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), "need 8"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4), "unknown dtype 'F31'"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "whole numbers"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0),
+                  "cannot exist"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4), "a begin and an end"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4), "a begin and an end"));
+  CHECK(complains(problem(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4), "no list 'shape'"));
+  CHECK(complains(problem(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4), "no 'dtype'"));
+  CHECK(complains(problem(R"({"a":7})", 0), "no JSON object"));
+  CHECK(complains(problem(R"({"__metadata__":{"k":1}})", 0), "'k' is no text"));
+}
+
+TEST_CASE("an atomic file that is not committed leaves the old one as it was") {
+  const temporary_folder folder("gradus_io_atomic");
+  const fs::path path = folder.path / "f";
+  gradus::write_file_atomically(path, "old");
+  {
+    gradus::atomic_file file(path);
+    file.write("new");
+  }
+  CHECK(bytes_of(path) == "old");
+  CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+  gradus::write_file_atomically(path, "new");
+  CHECK(bytes_of(path) == "new");
+  CHECK_THROWS_WITH_AS(gradus::write_file_atomically(folder.path / "no" / "f", "x"), doctest::Contains("No such file"),
+                       gradus::error);
+}

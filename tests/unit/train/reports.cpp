@@ -1,0 +1,108 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <gradus/train/curve_svg.hpp>
+#include <gradus/train/progress.hpp>
+#include <gradus/train/run_log.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+std::string contents(std::FILE* file) {
+  std::string text;
+  std::rewind(file);
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("each line of a run log is one JSON object, and a second log goes on where the first ended") {
+  const auto path = std::filesystem::temp_directory_path() / "gradus_run_log.jsonl";
+  std::filesystem::remove(path);
+  gradus::run_log(path).write({{"step", 3}, {"loss", 2.25}, {"note", "a \"b\"\n\x01 c\\d"}, {"done", false}});
+  gradus::run_log(path).write({{"loss", std::nan("")}, {"rate", 1e-3}});
+  std::ifstream in(path);
+  std::string line;
+  REQUIRE(std::getline(in, line));
+  const auto first = nlohmann::json::parse(line);
+  CHECK(first["step"] == 3);
+  CHECK(first["loss"] == 2.25);
+  CHECK(first["note"] == "a \"b\"\n\x01 c\\d");
+  CHECK(first["done"] == false);
+  REQUIRE(std::getline(in, line));
+  const auto second = nlohmann::json::parse(line);
+  CHECK(second["loss"].is_null());
+  CHECK(second["rate"] == 1e-3);
+  CHECK_FALSE(std::getline(in, line));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a run log that cannot be written says so") {
+  CHECK_THROWS_WITH_AS(gradus::run_log("/nowhere/log.jsonl"),
+                       doctest::Contains("/nowhere/log.jsonl: cannot be written"), gradus::error);
+  if (std::filesystem::exists("/dev/full")) {
+    gradus::run_log log("/dev/full");
+    CHECK_THROWS_WITH_AS(log.write({{"step", 1}}), doctest::Contains("No space left"), gradus::error);
+  }
+}
+
+TEST_CASE("a chart shows its title, axes and curves, and leaves out points that are not finite") {
+  const std::vector<gradus::curve> curves{{"train", "#1f77b4", {0, 100, 200, 300}, {5.5, 3, std::nan(""), 2.125}},
+                                          {"a < b", "red", {100, 300}, {3.5, std::numeric_limits<double>::infinity()}}};
+  const std::string svg = gradus::curve_svg({"loss & more", "step", "nats"}, curves);
+  CHECK(svg.starts_with("<svg xmlns"));
+  CHECK(svg.ends_with("</svg>\n"));
+  for (const char* part :
+       {"loss &amp; more", ">step<", ">nats<", "train (2.125)", "a &lt; b (3.500)", ">300<", ">2<", "#1f77b4"})
+    CHECK_MESSAGE(svg.find(part) != std::string::npos, part);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+}
+
+TEST_CASE("a chart of nothing, of one point and of huge numbers is still a chart") {
+  for (const std::vector<double>& y :
+       {std::vector<double>{}, std::vector<double>{2.5}, std::vector<double>{0}, std::vector<double>{1e30}}) {
+    const std::vector<gradus::curve> curves{{"c", "blue", std::vector<double>(y.size(), 1e7), y}};
+    const std::string svg = gradus::curve_svg({"t", "x", "y"}, curves);
+    CHECK(svg.ends_with("</svg>\n"));
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.size() < 20000);
+  }
+}
+
+TEST_CASE("the progress bar is full at the end, empty at the start and within bounds everywhere") {
+  CHECK(gradus::progress_bar(0, 4) == "----");
+  CHECK(gradus::progress_bar(0.5, 4) == "##--");
+  CHECK(gradus::progress_bar(1, 4) == "####");
+  CHECK(gradus::progress_bar(7, 4) == "####");
+  CHECK(gradus::progress_bar(std::nan(""), 4) == "----");
+}
+
+TEST_CASE("progress writes plain lines to a file and redraws one on a terminal") {
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    gradus::progress plain(file, false);
+    plain.update(0.1, "step 1");
+    plain.update(0.2, "step 2");  // too soon
+    plain.line("validation");
+  }
+  CHECK(contents(file) == "step 1\nvalidation\n");
+  std::fclose(file);
+
+  file = std::tmpfile();
+  {
+    gradus::progress bar(file, true);
+    bar.update(0.5, "step 1");
+    bar.line("validation");
+  }
+  CHECK(contents(file) == "\r[##########----------]  50 % step 1\033[K\r\033[Kvalidation\n");
+  std::fclose(file);
+}
