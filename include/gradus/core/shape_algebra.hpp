@@ -117,17 +117,19 @@ struct permute_rule {
     constexpr auto operator()() const { return std::array<index, S::rank>{S::extents[Order]...}; }
   };
   using type = typename shape_from<S::rank, list>::type;
-  static constexpr bool valid() {
-    if (sizeof...(Order) != S::rank) return false;
-    constexpr std::array<index, sizeof...(Order)> order{Order...};
-    for (index i = 0; i < order.size(); ++i) {
-      if (order[i] >= S::rank) return false;
-      for (index j = 0; j < i; ++j)
-        if (order[i] == order[j]) return false;
-    }
-    return true;
-  }
 };
+// Apart from the rule, which cannot be instantiated for an order that names axes that are not there.
+template <index Rank, index... Order>
+constexpr bool names_each_axis_once() {
+  if (sizeof...(Order) != Rank) return false;
+  constexpr std::array<index, sizeof...(Order)> order{Order...};
+  for (index i = 0; i < order.size(); ++i) {
+    if (order[i] >= Rank) return false;
+    for (index j = 0; j < i; ++j)
+      if (order[i] == order[j]) return false;
+  }
+  return true;
+}
 
 template <class S, index Axis, index Extent>
 struct replace_rule {
@@ -170,7 +172,7 @@ using reduced_shape = typename detail::reduce_rule<S, Axes, Keep>::type;
 template <class S, index... Order>
 using permuted_shape = typename detail::permute_rule<S, Order...>::type;
 template <class S, index... Order>
-inline constexpr bool is_permutation_of = detail::permute_rule<S, Order...>::valid();
+inline constexpr bool is_permutation_of = detail::names_each_axis_once<S::rank, Order...>();
 
 /// `S` with the extent of one axis replaced.
 template <class S, index Axis, index Extent>

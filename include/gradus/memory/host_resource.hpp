@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <limits>
 #include <new>
 #include <string>
 
@@ -18,7 +20,9 @@ class host_resource final : public memory_resource {
     return std::align_val_t{request.bytes >= 2 * huge_page ? huge_page : memory_request::alignment};
   }
   void* do_allocate(const memory_request& request, stream&) override {
-    void* memory = ::operator new(request.bytes, alignment(request), std::nothrow);
+    // Near the largest size_t, rounding up to the alignment would wrap around inside operator new.
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    void* memory = request.bytes > most ? nullptr : ::operator new(request.bytes, alignment(request), std::nothrow);
     if (memory == nullptr)
       throw out_of_memory("host memory: " + std::to_string(request.bytes) + " bytes asked for, none of that size left");
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
