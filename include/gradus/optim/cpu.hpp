@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../cpu/parallel.hpp"
-#include "../cpu/simd.hpp"
+#include "../cpu/vector_loop.hpp"
 #include "adamw.hpp"
 #include "sgd.hpp"
 
@@ -33,22 +33,6 @@ index span_chunks(const std::vector<update_span<T>>& spans) {
   return chunks;
 }
 
-/// Runs f(pack index, count) over [begin, end), where count is less than a pack only at the end.
-template <class T, class F>
-GRADUS_INLINE void for_packs(index begin, index end, const F& f) {
-  for (index i = begin; i < end; i += lanes<T>) f(i, std::min<index>(lanes<T>, end - i));
-}
-
-template <class T>
-GRADUS_INLINE pack<T> load_some(const T* from, index count) {
-  return count == lanes<T> ? pack<T>::load(from) : pack<T>::load(from, count);
-}
-template <class T>
-GRADUS_INLINE void store_some(pack<T> x, T* to, index count) {
-  if (count == lanes<T>) x.store(to);
-  else x.store(to, count);
-}
-
 }  // namespace cpu_kit
 
 template <>
@@ -61,8 +45,8 @@ struct kernel<op::gradient_square_sum, cpu> {
       double sum = 0;
       for (index i = begin; i < end; i += run) {
         pack<T> squares(0);
-        cpu_kit::for_packs<T>(i, std::min(end, i + run), [&](index at, index n) {
-          const pack<T> g = cpu_kit::load_some(s.gradient + at, n);
+        cpu_kit::for_packs<T>(std::min(end - i, run), [&](index k, auto n) {
+          const pack<T> g = cpu_kit::load<T>(s.gradient + i + k, n);
           squares = squares + g * g;
         });
         sum += static_cast<double>(sum_lanes(squares));
@@ -84,14 +68,15 @@ struct kernel<op::adamw_step, cpu> {
       const P b1(s.beta1), b2(s.beta2), c1(1 - s.beta1), c2(1 - s.beta2), scale(s.gradient_scale), eps(s.eps);
       const P keep(1 - s.lr * static_cast<double>(t.weight_decay)), step(s.lr / s.correction1);
       const P root(1 / std::sqrt(s.correction2));
-      cpu_kit::for_packs<T>(begin, end, [&](index i, index n) {
-        const P g = cpu_kit::load_some(t.gradient + i, n) * scale;
-        const P m = b1 * cpu_kit::load_some(t.moment1 + i, n) + c1 * g;
-        const P v = b2 * cpu_kit::load_some(t.moment2 + i, n) + c2 * g * g;
-        const P p = cpu_kit::load_some(t.value + i, n) * keep - step * m / (sqrt(v) * root + eps);
-        cpu_kit::store_some(m, t.moment1 + i, n);
-        cpu_kit::store_some(v, t.moment2 + i, n);
-        cpu_kit::store_some(p, t.value + i, n);
+      cpu_kit::for_packs<T>(end - begin, [&](index k, auto n) {
+        const index i = begin + k;
+        const P g = cpu_kit::load<T>(t.gradient + i, n) * scale;
+        const P m = b1 * cpu_kit::load<T>(t.moment1 + i, n) + c1 * g;
+        const P v = b2 * cpu_kit::load<T>(t.moment2 + i, n) + c2 * g * g;
+        const P p = cpu_kit::load<T>(t.value + i, n) * keep - step * m / (sqrt(v) * root + eps);
+        cpu_kit::store(m, t.moment1 + i, n);
+        cpu_kit::store(v, t.moment2 + i, n);
+        cpu_kit::store(p, t.value + i, n);
       });
     });
   }
@@ -104,14 +89,15 @@ struct kernel<op::sgd_step, cpu> {
     using P = pack<T>;
     cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end, index) {
       const P lr(s.lr), momentum(s.momentum), scale(s.gradient_scale), decay(t.weight_decay);
-      cpu_kit::for_packs<T>(begin, end, [&](index i, index n) {
-        const P p = cpu_kit::load_some(t.value + i, n);
-        P step = cpu_kit::load_some(t.gradient + i, n) * scale + decay * p;
+      cpu_kit::for_packs<T>(end - begin, [&](index k, auto n) {
+        const index i = begin + k;
+        const P p = cpu_kit::load<T>(t.value + i, n);
+        P step = cpu_kit::load<T>(t.gradient + i, n) * scale + decay * p;
         if (t.moment1 != nullptr) {
-          if (!s.first) step = momentum * cpu_kit::load_some(t.moment1 + i, n) + step;
-          cpu_kit::store_some(step, t.moment1 + i, n);
+          if (!s.first) step = momentum * cpu_kit::load<T>(t.moment1 + i, n) + step;
+          cpu_kit::store(step, t.moment1 + i, n);
         }
-        cpu_kit::store_some(p - lr * step, t.value + i, n);
+        cpu_kit::store(p - lr * step, t.value + i, n);
       });
     });
   }
