@@ -1,0 +1,270 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <gradus/gradus.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace gr = gradus;
+using X = gr::on<gr::cpu>;
+using vec = std::vector<float>;
+
+namespace {
+
+struct bench {
+  gr::stream s;
+  gr::host_resource heap;
+  gr::stats_resource stats{heap};
+  gr::context<gr::cpu> ctx{s, stats};
+  gr::tape<gr::cpu> tape{ctx};
+
+  gr::tensor<float, gr::shape<>> scalar(float x) { return gr::full<float, gr::shape<>>(ctx, x); }
+  gr::param<X> weight(float x) {
+    gr::param<X> p;
+    p.set(scalar(x));
+    return p;
+  }
+};
+
+template <class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const gr::error& e) {
+    return e.what();
+  }
+  return "nothing thrown";
+}
+
+}  // namespace
+
+TEST_CASE("gradients add up over several backward passes until they are cleared") {
+  bench b;
+  const auto w = b.weight(3);
+  for (int pass = 1; pass <= 3; ++pass) {
+    gr::backward(b.tape.watch(b.scalar(2)) * w);
+    CHECK(gr::item(w.gradient()) == static_cast<float>(2 * pass));
+  }
+  w.clear_gradient();
+  CHECK_FALSE(w.gradient());
+  gr::backward(b.tape.watch(b.scalar(5)) * w);
+  CHECK(gr::item(w.gradient()) == 5);
+}
+
+TEST_CASE("backward scales the gradient") {
+  bench b;
+  const auto w = b.weight(3);
+  gr::backward(b.tape.watch(b.scalar(2)) * w, 16);
+  CHECK(gr::item(w.gradient()) == 32);
+}
+
+namespace {
+// The identity, which notes whether its gradient is to be assigned or added.
+struct noting {
+  std::vector<bool>* accumulated;
+  static constexpr std::string_view name = "noting";
+  static constexpr gr::save_rule saves = gr::save_nothing();
+  template <class T>
+  T forward(auto, const T& x) const {
+    return gr::clone(x);
+  }
+  template <class Saved, class T>
+  void backward(const Saved&, T grad, const gr::gradient_sink<T>& dx) const {
+    auto to = dx.open(grad.owner());
+    accumulated->push_back(to.accumulate);
+    for (std::size_t i = 0; i < T::size; ++i)
+      to.view()[i] = (to.accumulate ? to.view()[i] : typename T::value_type(0)) + grad.view()[i];
+  }
+};
+}  // namespace
+
+TEST_CASE("the first contribution to a gradient assigns, later ones add") {
+  bench b;
+  std::vector<bool> accumulated;
+  const auto x = b.tape.variable(b.scalar(4));
+  gr::backward(gr::apply(noting{&accumulated}, x) + gr::apply(noting{&accumulated}, x));
+  CHECK(accumulated == std::vector<bool>{false, true});
+  CHECK(gr::item(x.gradient()) == 2);
+}
+
+TEST_CASE("a value used twice gathers both gradients") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(3));
+  gr::backward(x * x);
+  CHECK(gr::item(x.gradient()) == 6);
+  const auto y = b.tape.variable(b.scalar(3));
+  gr::backward(y + y);
+  CHECK(gr::item(y.gradient()) == 2);
+}
+
+TEST_CASE("a gradient that two values share is not overwritten through one of them") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(3));
+  const auto y = b.tape.variable(b.scalar(4));
+  // x + y gives both the same tensor; then x alone gets more.
+  gr::backward((x * 10.0) + (x + y));
+  CHECK(gr::item(x.gradient()) == 11);
+  CHECK(gr::item(y.gradient()) == 1);
+}
+
+TEST_CASE("a diamond sums over both of its ways") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(2));
+  const auto a = x * x;                 // 4
+  const auto left = a * 3.0;            // 12
+  const auto right = a * a;             // 16
+  gr::backward(left * right);           // 3 x^6
+  CHECK(gr::item(x.gradient()) == 576);  // 18 x^5
+}
+
+TEST_CASE("a chain of a thousand operations has the gradient it should") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(0));
+  auto y = x + 0.0;
+  for (int i = 0; i < 1000; ++i) y = y + x;
+  CHECK(b.tape.size() == 1002);
+  gr::backward(y);
+  CHECK(gr::item(x.gradient()) == 1001);
+}
+
+TEST_CASE("several losses of one recording give the gradients of their sum") {
+  bench b;
+  const auto w = b.weight(5);
+  const auto h = b.tape.watch(b.scalar(2)) * w;
+  const auto first = h * 3.0;
+  const auto second = h * h;
+  gr::backward_all(first, second, first);
+  CHECK(gr::item(w.gradient()) == 2 * (3 + 3 + 2 * 10));
+}
+
+TEST_CASE("x.value() is cut off: no gradient flows through it") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(3));
+  gr::backward(x * (x * x).value());
+  CHECK(gr::item(x.gradient()) == 9);
+}
+
+TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves what had been gathered") {
+  bench b;
+  gr::param<X, 2> w;
+  w.set(gr::from_values<float, gr::shape<2>>(b.ctx, {1, 2}));
+  const auto other = b.weight(1);
+  gr::backward(b.tape.watch(b.scalar(7)) * other);
+  const auto x = b.tape.variable(gr::from_values<float, gr::shape<2>>(b.ctx, {3, 4}));
+  const auto ones = gr::ones<float, gr::shape<2, 1>>(b.ctx);
+  const gr::tensor<float, gr::shape<1, 2>> row(gr::full<float, gr::shape<1, 2>>(b.ctx, 1.0f));
+  const auto loss = gr::matmul(row * x * w, ones);
+  auto found = gr::gradients(loss, x, w, other, w);
+  static_assert(std::is_same_v<std::tuple_element_t<2, decltype(found)>, gr::tensor<float, gr::shape<>>>);
+  CHECK(gr::to_host(std::get<0>(found)) == vec{1, 2});
+  CHECK(gr::to_host(std::get<1>(found)) == vec{3, 4});
+  CHECK(gr::item(std::get<2>(found)) == 0);
+  CHECK(gr::to_host(std::get<3>(found)) == vec{3, 4});
+  CHECK_FALSE(w.gradient());
+  CHECK(gr::item(other.gradient()) == 7);
+}
+
+TEST_CASE("gradients() refuses values that are not variables of this recording, and takes nothing from parameters then") {
+  bench b;
+  const auto w = b.weight(3);
+  gr::backward(b.tape.watch(b.scalar(2)) * w);
+  const auto watched = b.tape.watch(b.scalar(2));
+  const auto inner = watched * w;
+  const auto loss = inner * 2.0;
+  CHECK(message_of([&] { gr::gradients(loss, w, watched); }) ==
+        "gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
+  CHECK_THROWS_AS(gr::gradients(loss, w, inner), gr::error);
+  CHECK(gr::item(w.gradient()) == 2);
+}
+
+TEST_CASE("x.gradient() is for variables, until the tape is used again") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(3));
+  CHECK_FALSE(x.gradient());
+  const auto y = x * 2.0;
+  CHECK_THROWS_AS(y.gradient(), gr::error);
+  gr::backward(y);
+  CHECK(gr::item(x.gradient()) == 2);
+  CHECK_THROWS_AS(y.gradient(), gr::error);
+  static_cast<void>(b.tape.watch(b.scalar(1)));
+  CHECK(message_of([&] { static_cast<void>(x.gradient()); }) ==
+        "x.gradient(): x must come from tape.variable() in the tape's current recording");
+}
+
+TEST_CASE("a value from a recording that has ended is refused") {
+  bench b;
+  const auto x = b.tape.variable(b.scalar(3));
+  const auto y = x * 2.0;
+  gr::backward(y);
+  CHECK(message_of([&] { gr::backward(y); }) ==
+        "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
+  CHECK(message_of([&] { static_cast<void>(y * 2.0); }) ==
+        "apply: this value was recorded before backward() or clear(); compute it again in this recording");
+  const auto z = b.tape.watch(b.scalar(1)) * 1.0;
+  b.tape.clear();
+  CHECK_THROWS_AS(static_cast<void>(z + z), gr::error);
+  CHECK_THROWS_AS(gr::backward(z), gr::error);
+  CHECK_THROWS_AS(gr::backward_all(z, z), gr::error);
+}
+
+TEST_CASE("operands of two tapes are refused") {
+  bench b;
+  gr::tape other{b.ctx};
+  const auto x = b.tape.variable(b.scalar(3));
+  const auto y = other.variable(b.scalar(4));
+  CHECK(message_of([&] { static_cast<void>(x + y); }) ==
+        "apply: the operands were recorded on two different tapes; use one tape");
+  CHECK_THROWS_AS(gr::backward_all(x * 1.0, y * 1.0), gr::error);
+}
+
+TEST_CASE("nothing is recorded where nobody wants a gradient") {
+  bench b;
+  auto x = b.tape.watch(b.scalar(3));
+  const auto y = gr::exp(x * 2.0 + b.scalar(1));
+  CHECK(b.tape.size() == 0);
+  gr::backward(y);
+  const auto w = b.weight(1);
+  const auto z = b.tape.watch(b.scalar(3)) * w;
+  CHECK(b.tape.size() == 1);
+  CHECK(gr::item(z.value()) == 3);
+}
+
+TEST_CASE("plain tensors and parameters alone record nothing and give plain tensors") {
+  bench b;
+  const auto w = b.weight(2);
+  const auto y = b.scalar(3) * w;
+  static_assert(gr::is_tensor<std::remove_cvref_t<decltype(y)>>);
+  CHECK(b.tape.size() == 0);
+}
+
+TEST_CASE("what no loss depends on is skipped") {
+  bench b;
+  const auto w = b.weight(2), v = b.weight(3);
+  const auto x = b.tape.watch(b.scalar(5));
+  const auto unused = x * v;
+  gr::backward(x * w);
+  CHECK(gr::item(w.gradient()) == 5);
+  CHECK_FALSE(v.gradient());
+}
+
+TEST_CASE("random keys depend on seed, step and ordinal: steps move on with each recording, and can be set") {
+  bench b;
+  b.tape.set_random(77, 4);
+  const auto w = b.weight(2);
+  const auto x = b.tape.watch(b.scalar(1));
+  const auto first = b.tape.next_key();
+  CHECK(first.seed == 77);
+  CHECK(first.step == 4);
+  CHECK(first.ordinal == 0);
+  CHECK(b.tape.next_key().ordinal == 1);
+  gr::backward(x * w);
+  static_cast<void>(b.tape.watch(b.scalar(1)));
+  const auto next = b.tape.next_key();
+  CHECK(next.step == 5);
+  CHECK(next.ordinal == 0);
+  gr::backward(b.tape.watch(b.scalar(1)) * w);
+  b.tape.set_random(77, 20);  // between steps: the next one is number 20, not 21
+  static_cast<void>(b.tape.watch(b.scalar(1)));
+  CHECK(b.tape.next_key().step == 20);
+}
