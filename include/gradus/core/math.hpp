@@ -3,6 +3,8 @@
 // exp(x): for packs and duals the overload beside them is found by argument-dependent lookup.
 
 #include <cmath>
+#include <type_traits>
+#include <cstdint>
 
 #include "config.hpp"
 
@@ -21,12 +23,15 @@ GRADUS_HD inline float erf(float x) { return ::erff(x); }
 GRADUS_HD inline double erf(double x) { return ::erf(x); }
 GRADUS_HD inline float abs(float x) { return ::fabsf(x); }
 GRADUS_HD inline double abs(double x) { return ::fabs(x); }
+GRADUS_HD inline std::int32_t abs(std::int32_t x) { return x < 0 ? -x : x; }
+GRADUS_HD inline std::int64_t abs(std::int64_t x) { return x < 0 ? -x : x; }
 GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on
 
 /// `a` where the condition holds, `b` elsewhere; the form of ?: that also works lane by lane.
 template <class T>
+  requires std::is_arithmetic_v<T>
 GRADUS_HD constexpr T select(bool condition, T a, T b) {
   return condition ? a : b;
 }

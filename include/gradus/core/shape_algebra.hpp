@@ -23,13 +23,15 @@ struct shape_from<Rank, F, std::index_sequence<I...>> {
 
 template <class S>
 constexpr index padded_extent(index axis_from_back) {
-  return axis_from_back < S::rank ? S::extents[S::rank - 1 - axis_from_back] : index{1};
+  if constexpr (S::rank == 0) return 1;
+  else return axis_from_back < S::rank ? S::extents[S::rank - 1 - axis_from_back] : index{1};
 }
 
 template <class... S>
 constexpr index max_rank() {
   index r = 0;
-  ((r = S::rank > r ? S::rank : r), ...);
+  const auto grow = [&r](index rank) { r = rank > r ? rank : r; };
+  (grow(S::rank), ...);
   return r;
 }
 
@@ -37,7 +39,7 @@ template <class... S>
 struct broadcast_rule {
   static constexpr index rank = max_rank<S...>();
   static constexpr bool valid() {
-    for (index i = 0; i < rank; ++i) {
+    for (index i = 0; i != rank; ++i) {
       index e = 1;
       bool ok = true;
       auto one = [&](index x) {
@@ -51,7 +53,7 @@ struct broadcast_rule {
   }
   static constexpr std::array<index, rank> extents() {
     std::array<index, rank> out{};
-    for (index i = 0; i < rank; ++i) {
+    for (index i = 0; i != rank; ++i) {
       index e = 1;
       ((e = padded_extent<S>(i) > e ? padded_extent<S>(i) : e), ...);
       out[rank - 1 - i] = e;
@@ -94,14 +96,14 @@ template <class S, class Axes, bool Keep>
 struct reduce_rule {
   static constexpr index rank = [] {
     index r = 0;
-    for (index i = 0; i < S::rank; ++i) r += (Keep || !Axes::contains(i, S::rank)) ? 1 : 0;
+    for (index i = 0; i != S::rank; ++i) r += (Keep || !Axes::contains(i, S::rank)) ? 1 : 0;
     return r;
   }();
   struct list {
     constexpr auto operator()() const {
       std::array<index, rank> out{};
       index n = 0;
-      for (index i = 0; i < S::rank; ++i) {
+      for (index i = 0; i != S::rank; ++i) {
         if (!Axes::contains(i, S::rank)) out[n++] = S::extents[i];
         else if (Keep) out[n++] = 1;
       }

@@ -23,7 +23,7 @@ struct reduction_plan {
   static constexpr axis_list merge() {
     axis_list l;
     bool reduced = false;
-    for (index i = 0; i < Big::rank; ++i) {
+    for (index i = 0; i != Big::rank; ++i) {
       const index e = detail::padded_extent<Big>(i);
       if (e == 1) continue;
       const bool r = detail::padded_extent<Small>(i) == 1;

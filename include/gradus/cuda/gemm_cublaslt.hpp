@@ -1,0 +1,209 @@
+#pragma once
+// The one header that includes cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and the
+// algorithm that the library's heuristics put first, made on first use and kept in the context.
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "../core/dtype.hpp"
+#include "../memory/context.hpp"
+#include "error.hpp"
+#include "resource.hpp"
+#include "stream.hpp"
+
+namespace gradus::cuda_kit {
+
+inline void check(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw error(std::string(call) + ": " + cublasLtGetStatusString(status));
+}
+
+/// How products are computed; change it before a context's first product.
+struct gemm_settings {
+  explicit gemm_settings(context<cuda>&) {}
+  bool tf32 = false;  ///< float products on the tensor cores with 10 mantissa bits
+};
+
+/// The library's handle and the scratch memory that its kernels share; they run one after another on the context's stream.
+class gemm_library {
+ public:
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // the library's default, none, rules out split-k kernels
+
+  // The workspace is the library's and no tensor: it does not come from the context's resource, whose requests may be planned.
+  explicit gemm_library(context<cuda>&) {
+    check(cublasLtCreate(&handle_), "cublasLtCreate");
+    const cudaError_t status = cudaMalloc(&workspace_, workspace_bytes);
+    if (status != cudaSuccess) {
+      static_cast<void>(cublasLtDestroy(handle_));
+      fail(status, "cudaMalloc (32 MiB for cuBLASLt)");
+    }
+  }
+  gemm_library(const gemm_library&) = delete;
+  gemm_library& operator=(const gemm_library&) = delete;
+  ~gemm_library() {
+    static_cast<void>(cudaFree(workspace_));
+    static_cast<void>(cublasLtDestroy(handle_));
+  }
+  cublasLtHandle_t handle() const { return handle_; }
+  void* workspace() const { return workspace_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+template <class T>
+constexpr cudaDataType_t cublas_type() {
+  if constexpr (std::is_same_v<T, double>) return CUDA_R_64F;
+  else if constexpr (std::is_same_v<T, float>) return CUDA_R_32F;
+  else if constexpr (std::is_same_v<T, bf16>) return CUDA_R_16BF;
+  else {
+    static_assert(std::is_same_v<T, f16>, "matrix products on the GPU take f64, f32, bf16 or f16");
+    return CUDA_R_16F;
+  }
+}
+
+/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one after another;
+/// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
+/// belongs to each.
+template <class Input, class Output, bool TransposeA, bool TransposeB, index M, index N, index K, index Batch = 1,
+          bool SharedB = false, std::size_t Alignment = memory_request::alignment>
+struct product {
+  static constexpr std::size_t alignment = Alignment;
+  using input = Input;
+  using output = Output;
+  static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
+  static constexpr index m = M, n = N, k = K, batch = Batch;
+};
+
+/// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T: what lies in
+/// memory as a row-major matrix is, to the library, its transpose.
+template <class P, bool Accumulate, bool Bias>
+class gemm_plan {
+  using scalar = compute_type<typename P::output>;
+  static_assert(!(Accumulate && Bias));
+
+ public:
+  explicit gemm_plan(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {
+    try {
+      describe(ctx.get<gemm_settings>().tf32);
+    } catch (...) {
+      destroy();
+      throw;
+    }
+  }
+  gemm_plan(const gemm_plan&) = delete;
+  gemm_plan& operator=(const gemm_plan&) = delete;
+  ~gemm_plan() { destroy(); }
+
+  /// False when the library has no kernel for it: nothing was done then.
+  bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
+           const typename P::output* bias) {
+    if constexpr (Bias) set_bias(bias);
+    if (state_ == state::new_) state_ = choose() ? state::ready : state::unsupported;
+    if (state_ == state::unsupported) return false;
+    const scalar alpha = 1;
+    const scalar beta = Accumulate ? 1 : 0;
+    check(cublasLtMatmul(library_->handle(), operation_, &alpha, b, left_, a, right_, &beta, c, result_, c, result_, &algorithm_,
+                         library_->workspace(), gemm_library::workspace_bytes, ctx.stream().handle()),
+          "cublasLtMatmul");
+    return true;
+  }
+
+ private:
+  enum class state { new_, ready, unsupported };
+  void describe(bool tf32) {
+    constexpr bool is_double = std::is_same_v<typename P::output, double>;
+    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(&operation_, compute, is_double ? CUDA_R_64F : CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const cublasOperation_t of_left = P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t of_right = P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    set(CUBLASLT_MATMUL_DESC_TRANSA, of_left);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, of_right);
+    if constexpr (Bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    layout(left_, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
+           P::shared_b ? 0 : P::k * P::n);
+    layout(right_, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m, P::m * P::k);
+    layout(result_, cublas_type<typename P::output>(), P::n, P::m, P::m * P::n);
+  }
+
+  // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
+  bool choose() {
+    cublasLtMatmulPreference_t preference = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    const std::size_t bytes = gemm_library::workspace_bytes;
+    const auto alignment = static_cast<std::uint32_t>(P::alignment);
+    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                                                                 sizeof(bytes));
+    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof(alignment));
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), operation_, left_, right_, result_, result_, preference, 1, &found,
+                                              &count);
+    static_cast<void>(cublasLtMatmulPreferenceDestroy(preference));
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
+    algorithm_ = found.algo;
+    return true;
+  }
+
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t which, const V& value) {
+    check(cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+  }
+  void set_bias(const typename P::output* bias) {
+    const void* pointer = bias;
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
+  }
+  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index stride) {
+    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)), "cublasLtMatrixLayoutCreate");
+    if constexpr (P::batch > 1) {
+      const auto count = static_cast<std::int32_t>(P::batch);
+      const auto offset = static_cast<std::int64_t>(stride);
+      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+            "cublasLtMatrixLayoutSetAttribute");
+      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof(offset)),
+            "cublasLtMatrixLayoutSetAttribute");
+    }
+  }
+  void destroy() {
+    for (cublasLtMatrixLayout_t made : {left_, right_, result_})
+      if (made != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(made));
+    if (operation_ != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(operation_));
+  }
+
+  gemm_library* library_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t left_ = nullptr;
+  cublasLtMatrixLayout_t right_ = nullptr;
+  cublasLtMatrixLayout_t result_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_{};
+  state state_ = state::new_;
+};
+
+/// Runs product P on the context's stream: assigns c, or adds to it.
+template <class P>
+void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c, bool accumulate) {
+  const bool done = accumulate ? ctx.get<gemm_plan<P, true, false>>().run(ctx, a, b, c, nullptr)
+                               : ctx.get<gemm_plan<P, false, false>>().run(ctx, a, b, c, nullptr);
+  if (!done)
+    throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) + " and " +
+                std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " + std::string(dtype_name<typename P::input>()));
+}
+
+/// Runs product P and adds `bias`, of n elements, to every row of c. False when the library cannot do both at once.
+template <class P>
+bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
+               const typename P::output* bias) {
+  if constexpr (std::is_same_v<typename P::output, double>) return false;
+  else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
+}
+
+}  // namespace gradus::cuda_kit

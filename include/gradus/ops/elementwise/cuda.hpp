@@ -1,0 +1,197 @@
+#pragma once
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../../core/dual.hpp"
+#include "../../cuda/launch.hpp"
+#include "../broadcast/cuda.hpp"
+#include "elementwise.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+
+/// How an output of shape Out is walked over operands of shapes Ins, one run of elements a thread. Without broadcasting, or with
+/// one-element operands only, the output is one long row; otherwise a run stays within a row.
+template <class Out, int Widest, class... Ins>
+struct walk {
+  static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);
+  static constexpr index columns = flat ? Out::size : columns_of<Out>;
+  static constexpr int width = flat || columns % Widest == 0 ? Widest : 1;
+  static constexpr bool has_tail = Out::size % width != 0;
+  static constexpr index runs = (Out::size + width - 1) / width;
+  using count = count_for<Out::size + width * block_threads>;
+
+  /// Whether the operand is read along the row; otherwise it is constant along it.
+  template <class In>
+  static constexpr bool moves = flat ? In::size != 1 : columns_of<In> == columns_of<Out> && columns_of<In> != 1;
+
+  /// Position in the operand of the output's element `at`.
+  template <class In>
+  static __device__ count position(count at) {
+    if constexpr (In::size == 1) return 0;
+    else if constexpr (flat) return at;
+    else {
+      const count start = operand_row_offset<In, Out>(static_cast<count>(at / static_cast<count>(columns)));
+      if constexpr (moves<In>) return start + at % static_cast<count>(columns);
+      else return start;
+    }
+  }
+};
+
+/// A run of an operand's elements; one element repeated where the operand does not move.
+template <class Walk, bool Whole, class S, class In>
+__device__ inline vector_of<S, Walk::width> operand_run(const view<const S, In, cuda>& in, typename Walk::count at, int n) {
+  const S* from = in.data() + Walk::template position<In>(at);
+  if constexpr (Walk::template moves<In>) {
+    return load<Walk::width, Whole>(from, n);
+  } else {
+    vector_of<S, Walk::width> run;
+    const S value = *from;
+#pragma unroll
+    for (int i = 0; i < Walk::width; ++i) run.at[i] = value;
+    return run;
+  }
+}
+
+/// An operand as the functor sees it: converted to what is computed in, or as it is where that is an integer.
+template <class C, class S>
+__device__ inline auto functor_argument(S value) {
+  if constexpr (std::is_floating_point_v<C>) return static_cast<C>(value);
+  else return value;
+}
+
+template <class Walk, bool Whole, class F, class T, class... Runs>
+__device__ inline void map_run(const F& f, T* to, int n, const Runs&... runs) {
+  using C = compute_type<T>;
+  vector_of<T, Walk::width> result;
+#pragma unroll
+  for (int i = 0; i < Walk::width; ++i) result.at[i] = static_cast<T>(f(functor_argument<C>(runs.at[i])...));
+  store<Walk::width, Whole>(to, result, n);
+}
+
+// The output may lie where an operand of the same shape lies: a thread reads its run before it writes it.
+template <class F, class Walk, class Out, class... In>
+__global__ void __launch_bounds__(block_threads) map_kernel(F f, Out out, In... in) {
+  using count = typename Walk::count;
+  const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * Walk::width;
+  if (at >= Out::size) return;
+  if (!Walk::has_tail || at + Walk::width <= Out::size)
+    map_run<Walk, true>(f, out.data() + at, Walk::width, operand_run<Walk, true>(in, at, Walk::width)...);
+  else
+    map_run<Walk, false>(f, out.data() + at, static_cast<int>(Out::size - at),
+                         operand_run<Walk, false>(in, at, static_cast<int>(Out::size - at))...);
+}
+
+/// One operand of an elementwise gradient: what it was, and where its gradient goes.
+template <class S, class In, class G>
+struct gradient_operand {
+  view<const S, In, cuda> in;
+  elementwise_target<G> to;
+  using value = S;
+  using gradient = G;
+};
+
+/// An operand's run, the run of its gradient, and where that goes.
+template <class P, class C, int N>
+struct gradient_run {
+  vector_of<typename P::value, N> in;
+  vector_of<C, N> out;
+  elementwise_target<typename P::gradient> to;
+};
+
+template <class F, class Walk, bool Whole, class C, class P>
+__device__ inline gradient_run<P, C, Walk::width> open_run(const P& operand, typename Walk::count at, int n) {
+  gradient_run<P, C, Walk::width> run;
+  if constexpr (!is_linear_functor<F>) run.in = operand_run<Walk, Whole>(operand.in, at, n);
+  run.to = operand.to;
+  return run;
+}
+
+template <class F, class C, class Run>
+__device__ inline C gradient_argument(const Run& run, int i) {
+  if constexpr (is_linear_functor<F>) return C(1);  // any value serves: the derivatives do not depend on it
+  else return static_cast<C>(run.in.at[i]);
+}
+
+// What is there already is read only now: an operand that is used twice, as in x * x, has one gradient, written twice.
+template <class Walk, bool Whole, class C, class P>
+__device__ inline void close_run(const gradient_run<P, C, Walk::width>& run, typename Walk::count at, int n) {
+  using G = typename P::gradient;
+  if constexpr (is_floating<G>) {
+    if (run.to.data == nullptr) return;
+    G* to = run.to.data + at;
+    vector_of<G, Walk::width> result;
+    if (run.to.accumulate) {
+      result = load<Walk::width, Whole>(to, n);
+#pragma unroll
+      for (int i = 0; i < Walk::width; ++i) result.at[i] = static_cast<G>(static_cast<C>(result.at[i]) + run.out.at[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Walk::width; ++i) result.at[i] = static_cast<G>(run.out.at[i]);
+    }
+    store<Walk::width, Whole>(to, result, n);
+  }
+}
+
+template <bool Whole, class Walk, class F, class T, std::size_t... K, class... P>
+__device__ inline void map_gradient_run(const F& f, const T* grad, typename Walk::count at, int n, std::index_sequence<K...>,
+                                        gradient_run<P, compute_type<T>, Walk::width>... runs) {
+  using C = compute_type<T>;
+  using D = dual<C, static_cast<int>(sizeof...(P))>;
+  const auto g = load<Walk::width, Whole>(grad + at, n);
+#pragma unroll
+  for (int i = 0; i < Walk::width; ++i) {
+    const D value = f(D(gradient_argument<F, C>(runs, i), static_cast<int>(K))...);
+    ((runs.out.at[i] = static_cast<C>(g.at[i]) * value.partial[K]), ...);
+  }
+  (close_run<Walk, Whole, C, P>(runs, at, n), ...);
+}
+
+// Gradients have the output's shape: operands that were broadcast are summed afterwards.
+template <class F, class Walk, class Grad, class... P>
+__global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Grad grad, P... operands) {
+  using count = typename Walk::count;
+  using each = std::index_sequence_for<P...>;
+  const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * Walk::width;
+  if (at >= Grad::size) return;
+  using T = std::remove_const_t<typename Grad::value_type>;
+  const T* from = grad.data();
+  if (!Walk::has_tail || at + Walk::width <= Grad::size) {
+    map_gradient_run<true, Walk, F, T>(f, from, at, Walk::width, each{},
+                                       open_run<F, Walk, true, compute_type<T>>(operands, at, Walk::width)...);
+  } else {
+    const int n = static_cast<int>(Grad::size - at);
+    map_gradient_run<false, Walk, F, T>(f, from, at, n, each{}, open_run<F, Walk, false, compute_type<T>>(operands, at, n)...);
+  }
+}
+
+}  // namespace cuda_kit
+
+/// One pass, with 16-byte accesses where the shapes allow them.
+template <class F>
+struct kernel<op::map<F>, cuda> {
+  template <class T, class Out, class... Ts, class... Ins>
+  static void forward(context<cuda>& ctx, const F& f, view<T, Out, cuda> out, view<const Ts, Ins, cuda>... in) {
+    using walk = cuda_kit::walk<Out, cuda_kit::vector_width<T, Ts...>, Ins...>;
+    cuda_kit::launch(ctx, &cuda_kit::map_kernel<F, walk, view<T, Out, cuda>, view<const Ts, Ins, cuda>...>,
+                     cuda_kit::blocks_for(walk::runs), cuda_kit::block_threads, f, out, in...);
+  }
+
+  template <class T, class Out, class... Ts, class... Ins, class... Gs>
+  static void backward(context<cuda>& ctx, const F& f, view<const T, Out, cuda> grad, std::tuple<view<const Ts, Ins, cuda>...> in,
+                       elementwise_target<Gs>... to) {
+    using walk = cuda_kit::walk<Out, cuda_kit::vector_width<T, Ts..., Gs...>, Ins...>;
+    std::apply(
+        [&](const auto&... operand) {
+          cuda_kit::launch(ctx, &cuda_kit::map_gradient_kernel<F, walk, view<const T, Out, cuda>, cuda_kit::gradient_operand<Ts, Ins, Gs>...>,
+                           cuda_kit::blocks_for(walk::runs), cuda_kit::block_threads, f, grad,
+                           cuda_kit::gradient_operand<Ts, Ins, Gs>{operand, to}...);
+        },
+        in);
+  }
+};
+
+}  // namespace gradus
