@@ -41,7 +41,7 @@ struct pack {
   GRADUS_INLINE explicit pack(native x) : v(x) {}
   template <class U>
     requires std::is_arithmetic_v<U>
-  GRADUS_INLINE explicit pack(U x) : v(native{} + static_cast<T>(x)) {}
+  GRADUS_INLINE explicit pack(U x) : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x, so no subtraction is left
 
   /// Loads elements stored as S, converting to T.
   template <class S>

@@ -81,10 +81,11 @@ struct layer_norm {
     using blocks = detail::norm_blocks<typename X::shape>;
     using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
     const bool parameters = dw || db;
-    partial_sums partial = parameters ? partial_sums(ctx, category::temporary) : partial_sums();
+    partial_sums partial;
+    if (parameters) partial = partial_sums(ctx, category::temporary);
     kernel<layer_norm, typename X::device>::backward(
         ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw), detail::open_target(ctx, db),
-        parameters ? partial.data() : nullptr, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
+        partial ? partial.data() : nullptr, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
         statistics(saved).view());
   }
 };

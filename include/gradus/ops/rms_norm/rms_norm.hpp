@@ -48,9 +48,10 @@ struct rms_norm {
     auto& ctx = dy.owner();
     using blocks = detail::norm_blocks<typename X::shape>;
     using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
-    partial_sums partial = dw ? partial_sums(ctx, category::temporary) : partial_sums();
+    partial_sums partial;
+    if (dw) partial = partial_sums(ctx, category::temporary);
     kernel<rms_norm, typename X::device>::backward(ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw),
-                                                   dw ? partial.data() : nullptr, std::as_const(dy).view(),
+                                                   partial ? partial.data() : nullptr, std::as_const(dy).view(),
                                                    input<0>(saved).view(), input<1>(saved).view(), statistics(saved).view());
   }
 };

@@ -1,0 +1,255 @@
+#pragma once
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../../tensor/creation.hpp"
+#include "../cost.hpp"
+#include "../elementwise/functions.hpp"
+#include "../matmul/matmul.hpp"
+#include "../permute/permute.hpp"
+#include "../reshape/reshape.hpp"
+#include "../slice/slice.hpp"
+#include "../softmax/softmax.hpp"
+
+namespace gradus {
+
+/// How attention is computed: `flash` goes through the scores block by block and never stores them (Dao et al.,
+/// "FlashAttention", 2022); `plain` stores all of them, as the definition reads.
+enum class attention_kernel { flash, plain };
+
+/// Where one of attention's operands lies: distances between neighbours in batch, head and time, in elements. The elements
+/// of one head at one time are neighbours. `data` may be null where an operand is not wanted.
+template <class T>
+struct attention_operand {
+  T* data = nullptr;
+  index batch = 0;
+  index head = 0;
+  index time = 0;
+  bool accumulate = false;  ///< of an operand that is written: add to what is there
+};
+
+namespace detail {
+
+template <index Width, index Parts>
+inline constexpr bool width_divides = Width % Parts == 0;
+template <class K, class V>
+inline constexpr bool same_shape = std::is_same_v<K, V>;
+
+/// 1 / sqrt(n); std::sqrt is not constexpr.
+constexpr double inverse_square_root(index n) {
+  const double x = static_cast<double>(n);
+  double r = x;
+  for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
+  return 1 / r;
+}
+
+/// FLOPs of `products` matrix products over the scores.
+constexpr std::size_t attention_flops(index heads, index queries, index keys, index depth, bool causal, std::size_t products) {
+  const std::size_t scores = causal ? queries * (queries + 1) / 2 : queries * keys;
+  return products * 2 * heads * scores * depth + 5 * heads * scores;
+}
+
+}  // namespace detail
+
+namespace op {
+
+/// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of scores; the
+/// gradient computes the scores again, block by block.
+template <index Heads>
+struct causal_attention {
+  static constexpr std::string_view name = "causal_attention";
+  static constexpr save_rule saves{1u, true};  // and the statistics: log-sum-exp [B, Heads, T]
+
+  template <class X>
+  struct dims {
+    static constexpr index batch = X::shape::extent(0);
+    static constexpr index time = X::shape::extent(1);
+    static constexpr index width = X::shape::extent(2) / 3;
+    static constexpr index depth = width / Heads;
+    using output = with_shape<X, shape<batch, time, width>>;
+    using statistics = tensor<compute_type<typename X::value_type>, shape<batch, Heads, time>, typename X::device>;
+  };
+  template <class X>
+  static constexpr cost forward_cost() {
+    using d = dims<X>;
+    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 2), X::bytes, d::output::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    using d = dims<X>;
+    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 5), X::bytes + 2 * d::output::bytes,
+            X::bytes};
+  }
+
+  template <class Keep, class X>
+  constexpr auto forward(Keep, const X& qkv) const {
+    using d = dims<X>;
+    using Y = typename d::output;
+    using S = typename d::statistics;
+    auto& ctx = qkv.owner();
+    Y y(ctx);
+    if constexpr (Keep::value) {
+      S lse(ctx);
+      kernel<causal_attention, typename X::device>::forward(ctx, y.view(), lse.view(), qkv.view());
+      return with_statistics<Y, S>{std::move(y), std::move(lse)};
+    } else {
+      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
+      kernel<causal_attention, typename X::device>::forward(ctx, y.view(), none, qkv.view());
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dqkv) const {
+    if (!dqkv) return;
+    auto& ctx = dy.owner();
+    auto to = dqkv.open(ctx);
+    kernel<causal_attention, typename X::device>::backward(ctx, to.view(), to.accumulate, std::as_const(dy).view(),
+                                                           input<0>(saved).view(), output(saved).view(),
+                                                           statistics(saved).view());
+  }
+};
+
+/// The same for q, k and v apart, heads before time; every key is seen unless Causal.
+template <bool Causal>
+struct attention {
+  static constexpr std::string_view name = "attention";
+  static constexpr save_rule saves{7u, true};  // and the statistics: log-sum-exp [B, H, T]
+
+  template <class Q>
+  using statistics_type = tensor<compute_type<typename Q::value_type>, leading_shape<typename Q::shape, 3>, typename Q::device>;
+
+  template <class Q, class K, class V>
+  static constexpr cost forward_cost() {
+    return {flops<Q, K>(2), Q::bytes + K::bytes + V::bytes, Q::bytes};
+  }
+  template <class Q, class K, class V>
+  static constexpr cost backward_cost() {
+    return {flops<Q, K>(5), 3 * Q::bytes + K::bytes + V::bytes, Q::bytes + K::bytes + V::bytes};
+  }
+
+  template <class Keep, class Q, class K, class V>
+  constexpr auto forward(Keep, const Q& q, const K& k, const V& v) const {
+    using S = statistics_type<Q>;
+    auto& ctx = q.owner();
+    Q y(ctx);
+    if constexpr (Keep::value) {
+      S lse(ctx);
+      kernel<attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
+      return with_statistics<Q, S>{std::move(y), std::move(lse)};
+    } else {
+      const view<typename S::value_type, typename S::shape, typename Q::device> none(nullptr);
+      kernel<attention, typename Q::device>::forward(ctx, y.view(), none, q.view(), k.view(), v.view());
+      return y;
+    }
+  }
+  template <class Saved, class Y, class Q, class K, class V>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Q>& dq, const gradient_sink<K>& dk,
+                          const gradient_sink<V>& dv) const {
+    auto& ctx = dy.owner();
+    auto to_q = open(ctx, dq);
+    auto to_k = open(ctx, dk);
+    auto to_v = open(ctx, dv);
+    // One tensor in two roles: its gradient gathers from both, in no order that an assignment could rely on.
+    if (to_k.data == to_v.data) together<K>(ctx, to_k, to_v);
+    if (to_q.data == to_k.data) together<Q>(ctx, to_q, to_k);
+    if (to_q.data == to_v.data) together<Q>(ctx, to_q, to_v);
+    kernel<attention, typename Q::device>::backward(ctx, to_q, to_k, to_v, std::as_const(dy).view(), input<0>(saved).view(),
+                                                    input<1>(saved).view(), input<2>(saved).view(), output(saved).view(),
+                                                    statistics(saved).view());
+  }
+
+ private:
+  template <class Q, class K>
+  static constexpr std::size_t flops(std::size_t products) {
+    return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2), K::shape::extent(2),
+                                           Q::shape::extent(3), Causal, products);
+  }
+  template <class X>
+  static constexpr auto open(context<typename X::device>& ctx, const gradient_sink<X>& sink) {
+    attention_operand<typename X::value_type> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2), false};
+    if (!sink) return to;
+    auto target = sink.open(ctx);
+    to.data = target.tensor.data();
+    to.accumulate = target.accumulate;
+    return to;
+  }
+  template <class X, class T>
+  static constexpr void together(context<typename X::device>& ctx, attention_operand<T>& a, attention_operand<T>& b) {
+    if (a.data == nullptr) return;
+    if (!a.accumulate) device_access<typename X::device>::zero(ctx, a.data, X::bytes);
+    a.accumulate = b.accumulate = true;
+  }
+};
+
+}  // namespace op
+
+namespace detail {
+
+/// [T, T] with 0 where the column is not later than the row, minus infinity elsewhere.
+template <class X, index T>
+constexpr auto causal_mask(context<typename X::device>& ctx) {
+  using element = typename X::value_type;
+  std::vector<element> host(T * T, element(0.0f));
+  for (index i = 0; i < T; ++i)
+    for (index j = i + 1; j < T; ++j) host[i * T + j] = element(-std::numeric_limits<float>::infinity());
+  return from_host<element, shape<T, T>>(ctx, host.data(), category::temporary);
+}
+
+template <index Heads, class X>
+constexpr auto plain_causal_attention(const X& qkv) {
+  using s = shape_of<X>;
+  constexpr index batch = s::extent(0);
+  constexpr index time = s::extent(1);
+  constexpr index width = s::extent(2) / 3;
+  constexpr index depth = width / Heads;
+  const auto part = [&](auto which) {
+    return permute<0, 2, 1, 3>(reshape<batch, time, Heads, depth>(slice<2, which * width, width>(qkv)));
+  };
+  const auto q = part(std::integral_constant<index, 0>{});
+  const auto k = part(std::integral_constant<index, 1>{});
+  const auto v = part(std::integral_constant<index, 2>{});
+  const auto scores = matmul<transpose{.a = false, .b = true}>(q, k) * inverse_square_root(depth);
+  const auto weights = softmax(scores + causal_mask<tensor_of<X>, time>(plain(qkv).owner()));
+  return reshape<batch, time, width>(permute<0, 2, 1, 3>(matmul(weights, v)));
+}
+
+}  // namespace detail
+
+/// Causal self-attention of Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h at columns
+/// h*D .. of each with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D); a time sees itself and the past.
+template <index Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
+constexpr auto causal_attention(X&& qkv) {
+  using s = shape_of<X>;
+  static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");
+  if constexpr (s::rank == 3) {
+    constexpr bool fits = detail::width_divides<s::extent(2), 3 * Heads>;
+    static_assert(detail::width_divides<s::extent(2), 3 * Heads>,
+                  "causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads");
+    if constexpr (fits && Kernel == attention_kernel::flash)
+      return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
+    else if constexpr (fits) return detail::plain_causal_attention<Heads>(qkv);
+  }
+}
+
+/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and needs S = T.
+template <bool Causal = false, operand Q, operand K, operand V>
+constexpr auto attention(Q&& q, K&& k, V&& v) {
+  using sq = shape_of<Q>;
+  using sk = shape_of<K>;
+  static_assert(sq::rank == 4 && sk::rank == 4, "attention(q, k, v): q, k and v must have four axes, [B, H, T, D]");
+  static_assert(detail::same_shape<sk, shape_of<V>>, "attention(q, k, v): k and v must have the same shape");
+  if constexpr (sq::rank == 4 && sk::rank == 4 && std::is_same_v<sk, shape_of<V>>) {
+    using expected = with_extent<sk, 2, sq::extent(2)>;
+    constexpr bool fits = detail::same_shape<sq, expected> && (!Causal || sq::extent(2) == sk::extent(2));
+    static_assert(detail::same_shape<sq, expected>, "attention(q, k, v): q and k must have the same batch, heads and depth");
+    static_assert(!Causal || detail::same_shape<sq, sk>, "attention<true>(q, k, v): causal attention needs as many keys as queries");
+    if constexpr (fits) return apply(op::attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+  }
+}
+
+}  // namespace gradus

@@ -1,0 +1,55 @@
+#pragma once
+// The matrix product inside attention's blocks: small, on scratch memory in the cache, without packing.
+
+#include <cstddef>
+#include <utility>
+
+#include "../../cpu/simd.hpp"
+
+namespace gradus::cpu_kit {
+
+/// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k * ak],
+/// so that a may be taken transposed. `rows` is a multiple of 4 (of a scratch that is padded so).
+///
+/// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to hide
+/// their latency.
+template <class C, index LdB, index LdC>
+struct block_product {
+  static void run(index rows, index packs, index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+    for (; packs >= 4; packs -= 4, b += 4 * lanes<C>, c += 4 * lanes<C>) stripe<4>(rows, inner, a, am, ak, b, c, add);
+    if (packs == 3) stripe<3>(rows, inner, a, am, ak, b, c, add);
+    if (packs == 2) stripe<2>(rows, inner, a, am, ak, b, c, add);
+    if (packs == 1) stripe<1>(rows, inner, a, am, ak, b, c, add);
+  }
+
+ private:
+  template <index N>
+  static void stripe(index rows, index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+    index m = 0;
+    if constexpr (N <= 2)  // narrow: more rows, for as many multiply-adds in flight
+      for (; m + 8 <= rows; m += 8) tile<8, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
+    for (; m < rows; m += 4) tile<4, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
+  }
+
+  template <index M, index N>
+  static GRADUS_INLINE void tile(index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+    tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner, a, am, ak, b,
+               c, add);
+  }
+  // Folds instead of loops: every index is a constant, so that all of it is held in registers.
+  template <index N, std::size_t... M, std::size_t... Pack, std::size_t... I>
+  static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>, index inner,
+                                    const C* a, index am, index ak, const C* b, C* c, bool add) {
+    pack<C> sum[sizeof...(I)];
+    if (add) ((sum[I] = pack<C>::load(c + I / N * LdC + I % N * lanes<C>)), ...);
+    else ((sum[I] = pack<C>(0)), ...);
+    for (index k = 0; k < inner; ++k, a += ak, b += LdB) {
+      const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
+      const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};
+      ((sum[I].v += left[I / N].v * right[I % N].v), ...);  // one expression, so that compilers contract it to a multiply-add
+    }
+    (sum[I].store(c + I / N * LdC + I % N * lanes<C>), ...);
+  }
+};
+
+}  // namespace gradus::cpu_kit

@@ -1,0 +1,124 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "../../core/error.hpp"
+#include "../../cpu/parallel.hpp"
+#include "../../cpu/vector_loop.hpp"
+#include "cross_entropy.hpp"
+
+namespace gradus {
+
+template <index Vocabulary>
+struct kernel<op::cross_entropy<Vocabulary>, cpu> {
+  /// `gradient` may be null (not wanted) or the logits themselves.
+  template <class C, class T, class X, class Rows, class I, class Targets>
+  static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient, view<double, Rows> row_losses,
+                      view<const T, X> logits, view<const I, Targets> targets) {
+    constexpr index rows = rows_of<X>;
+    constexpr index columns = columns_of<X>;
+    const index count = checked_count(ignore, targets);
+    cpu_kit::parallel_ranges(rows, columns >= 8192 ? 1 : 8192 / columns, [=](index first, index last) {
+      for (index r = first; r < last; ++r) {
+        T* to = gradient.data() == nullptr ? nullptr : gradient.data() + r * columns;
+        if (std::cmp_equal(targets[r], ignore)) {
+          row_losses[r] = 0;
+          if (to != nullptr) std::fill_n(to, columns, T(0.0f));
+        } else {
+          row_losses[r] = row<C>(logits.data() + r * columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
+          if (to != nullptr) std::fill_n(to + Vocabulary, columns - Vocabulary, T(0.0f));
+        }
+      }
+    });
+    double total = 0;
+    for (index r = 0; r < rows; ++r) total += row_losses[r];
+    *loss.data() = count == 0 ? C(0) : static_cast<C>(total / static_cast<double>(count));
+  }
+
+  /// gradient *= dloss; no pass at all when that is 1.
+  template <class T, class X, class C>
+  static void backward(context<cpu>&, view<T, X> gradient, view<const C, shape<>> dloss) {
+    const C scale = *dloss.data();
+    if (scale == C(1)) return;
+    cpu_kit::parallel_ranges(X::size, 1 << 15, [=](index first, index last) {
+      cpu_kit::for_packs<C>(last - first, [&](index i, auto n) {
+        T* at = gradient.data() + first + i;
+        cpu_kit::store(cpu_kit::load<C>(at, n) * pack<C>(scale), at, n);
+      });
+    });
+  }
+
+ private:
+  static constexpr index unroll = 4;
+
+  // Rows that count; throws before anything is written.
+  template <class I, class Targets>
+  static index checked_count(long long ignore, view<const I, Targets> targets) {
+    index count = 0;
+    for (index r = 0; r < Targets::size; ++r) {
+      if (std::cmp_equal(targets[r], ignore)) continue;
+      if (std::cmp_less(targets[r], 0) || std::cmp_greater_equal(targets[r], Vocabulary)) [[unlikely]]
+        throw error("cross_entropy(logits, targets): target " + std::to_string(targets[r]) + " of row " + std::to_string(r) +
+                    " is outside 0 .. " + std::to_string(Vocabulary - 1) + " and is not the ignored " + std::to_string(ignore));
+      ++count;
+    }
+    return count;
+  }
+
+  // Loss of one row; leaves (softmax - onehot) * weight in `to`. The row comes from memory in the first pass and is in the
+  // cache for the others.
+  template <class C, class T>
+  static double row(const T* x, index target, T* to, C weight) {
+    const C largest = row_max<C>(x);
+    const C at_target = static_cast<C>(x[target]);
+    const pack<C> shift(largest);
+    std::array<pack<C>, unroll> sums;
+    sums.fill(pack<C>(0));
+    const auto step = [&](index i, pack<C>& sum, auto n) {
+      const pack<C> e = cpu_kit::inside_or(exp(cpu_kit::load<C>(x + i, n) - shift), C(0), n);
+      if (to != nullptr) cpu_kit::store(e, to + i, n);
+      sum = sum + e;
+    };
+    each<C>(step, sums);
+    const C sum = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    if (to != nullptr) {
+      const pack<C> scale(weight / sum);
+      cpu_kit::for_packs<C>(Vocabulary, [&](index i, auto n) { cpu_kit::store(cpu_kit::load<C>(to + i, n) * scale, to + i, n); });
+      to[target] = static_cast<T>(static_cast<C>(to[target]) - weight);
+    }
+    return std::log(static_cast<double>(sum)) + (static_cast<double>(largest) - static_cast<double>(at_target));
+  }
+
+  template <class C, class T>
+  static C row_max(const T* x) {
+    constexpr C lowest = -std::numeric_limits<C>::infinity();
+    std::array<pack<C>, unroll> best;
+    best.fill(pack<C>(lowest));
+    each<C>([&](index i, pack<C>& b, auto n) {
+      const pack<C> v = cpu_kit::inside_or(cpu_kit::load<C>(x + i, n), lowest, n);
+      b = select(v > b, v, b);
+    }, best);
+    for (index u = 1; u < unroll; ++u) best[0] = select(best[u] > best[0], best[u], best[0]);
+    return max_lanes(best[0]);
+  }
+
+  // Runs step(i, one of several sums in turn, lanes) over the row: several, so that one addition need not wait for the last.
+  template <class C, class Step>
+  static GRADUS_INLINE void each(const Step& step, std::array<pack<C>, unroll>& sums) {
+    constexpr index stride = unroll * lanes<C>;
+    index i = 0;
+    for (; i + stride <= Vocabulary; i += stride) {
+      step(i, sums[0], cpu_kit::all_lanes{});
+      step(i + lanes<C>, sums[1], cpu_kit::all_lanes{});
+      step(i + 2 * lanes<C>, sums[2], cpu_kit::all_lanes{});
+      step(i + 3 * lanes<C>, sums[3], cpu_kit::all_lanes{});
+    }
+    cpu_kit::for_packs<C>(Vocabulary - i, [&](index k, auto n) { step(i + k, sums[0], n); });
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,102 @@
+#pragma once
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace detail {
+template <class LeadingShapeOfLogits, class ShapeOfTargets>
+inline constexpr bool targets_match_rows_of_logits = std::is_same_v<LeadingShapeOfLogits, ShapeOfTargets>;
+template <index Vocabulary, index ColumnsOfLogits>
+inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Vocabulary <= ColumnsOfLogits;
+}  // namespace detail
+
+namespace op {
+
+/// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`; only the first `Vocabulary` columns
+/// are real. Gradient: (softmax - onehot) / count.
+///
+/// When recorded, forward also makes the gradient, while a row is in the cache, and keeps nothing else. It writes it over the
+/// logits when nobody else holds them, so that training has one [..., V] tensor and not three.
+template <index Vocabulary>
+struct cross_entropy {
+  long long ignore;
+
+  static constexpr std::string_view name = "cross_entropy";
+  static constexpr save_rule saves = save_nothing();  // but the statistics: the gradient for a loss gradient of 1
+
+  template <class X, class Targets>
+  static constexpr cost forward_cost() {
+    return {5 * X::size, X::bytes + Targets::bytes, X::bytes};
+  }
+  template <class X, class Targets>
+  static constexpr cost backward_cost() {
+    return {0, 0, 0};  // forward made the gradient; a scale other than 1 takes one pass over it
+  }
+
+  template <class Keep, class X, class Targets>
+  constexpr auto forward(Keep, X logits, const Targets& targets) const {
+    using C = compute_type<typename X::value_type>;
+    using loss_type = tensor<C, shape<>, typename X::device>;
+    using on_device = kernel<cross_entropy, typename X::device>;
+    auto& ctx = logits.owner();
+    loss_type loss(ctx);
+    tensor<double, shape<rows_of<typename X::shape>>, typename X::device> row_losses(ctx, category::temporary);
+    if constexpr (Keep::value) {
+      const auto from = std::as_const(logits).view();
+      X gradient = own(std::move(logits));
+      on_device::forward(ctx, ignore, loss.view(), gradient.view(), row_losses.view(), from, targets.view());
+      return with_statistics<loss_type, X>{std::move(loss), std::move(gradient)};
+    } else {
+      const view<typename X::value_type, typename X::shape, typename X::device> none(nullptr);
+      on_device::forward(ctx, ignore, loss.view(), none, row_losses.view(), std::as_const(logits).view(), targets.view());
+      return loss;
+    }
+  }
+  template <class Saved, class Loss, class X, class Targets>
+  constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx, const gradient_sink<Targets>&) const {
+    if (!dx) return;
+    X gradient = statistics(saved);  // ours alone, and read no more: it may be scaled in place
+    kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view());
+    dx.give(std::move(gradient));
+  }
+
+ private:
+  template <class X>
+  static constexpr X own(X logits) {
+    if (logits.unique()) return logits;
+    return X(logits.owner());
+  }
+};
+
+}  // namespace op
+
+/// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is `ignore`
+/// count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from Vocabulary on out of the
+/// softmax (a vocabulary padded to a rounder size). A recorded call overwrites logits that are given away (an rvalue that
+/// nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
+template <index Vocabulary = 0, operand X, operand Targets>
+constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
+  using sx = shape_of<X>;
+  static_assert(sx::rank >= 1, "cross_entropy(logits, targets): logits need at least one axis");
+  static_assert(is_floating<value_of_t<X>>, "cross_entropy(logits, targets): logits must be floating-point numbers");
+  static_assert(std::is_integral_v<value_of_t<Targets>>, "cross_entropy(logits, targets): targets must be integers");
+  if constexpr (sx::rank >= 1 && is_floating<value_of_t<X>> && std::is_integral_v<value_of_t<Targets>>) {
+    constexpr index columns = sx::extent(-1);
+    constexpr index real = Vocabulary == 0 ? columns : Vocabulary;
+    using leading = leading_shape<sx, sx::rank - 1>;
+    static_assert(detail::targets_match_rows_of_logits<leading, shape_of<Targets>>,
+                  "cross_entropy(logits, targets): targets must have the shape of logits without the last axis");
+    static_assert(detail::vocabulary_fits_columns_of_logits<real, columns>,
+                  "cross_entropy<Vocabulary>(logits, targets): Vocabulary must not exceed the columns of logits");
+    if constexpr (std::is_same_v<leading, shape_of<Targets>> && real <= columns)
+      return apply(op::cross_entropy<real>{ignore}, std::forward<X>(logits), std::forward<Targets>(targets));
+  }
+}
+
+}  // namespace gradus

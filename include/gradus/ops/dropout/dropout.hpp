@@ -1,0 +1,87 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/error.hpp"
+#include "../../core/philox.hpp"
+#include "../cost.hpp"
+
+namespace gradus {
+
+namespace op {
+
+/// Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al., 2014). Element i falls when
+/// its random word is below p * 2^32: a pure function of the key and i. The gradient draws the same words again, so that
+/// nothing but the key is kept.
+struct dropout {
+  double p;
+  random_key key;
+
+  static constexpr std::string_view name = "dropout";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, X::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return forward_cost<X>();
+  }
+
+  /// An element falls when its word is below this.
+  constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
+
+  template <class X>
+  constexpr X forward(auto, X x) const {
+    return masked(std::move(x));
+  }
+  template <class Saved, class X>
+  constexpr void backward(const Saved&, X dy, const gradient_sink<X>& dx) const {
+    if (dx) dx.give(masked(std::move(dy)));
+  }
+
+ private:
+  // In place where nobody else holds x.
+  template <class X>
+  constexpr X masked(X x) const {
+    auto& ctx = x.owner();
+    const auto from = std::as_const(x).view();
+    if (x.unique()) {
+      kernel<dropout, typename X::device>::forward(ctx, key, threshold(), 1 / (1 - p), x.view(), from);
+      return x;
+    }
+    X y(ctx);
+    kernel<dropout, typename X::device>::forward(ctx, key, threshold(), 1 / (1 - p), y.view(), from);
+    return y;
+  }
+};
+
+}  // namespace op
+
+namespace detail {
+[[noreturn]] inline void dropout_rejects(double p) {
+  throw error("dropout(x, p): p is " + std::to_string(p) + "; it must be at least 0 and less than 1");
+}
+}  // namespace detail
+
+/// Training noise: on a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), drawing from the
+/// recorder's next key. Plain values (inference) and p = 0 pass unchanged. Throws gradus::error unless 0 <= p < 1.
+template <operand X>
+constexpr auto dropout(X&& x, double p) {
+  if (!(p >= 0 && p < 1)) detail::dropout_rejects(p);
+  if constexpr (is_traced<std::remove_cvref_t<X>>) {
+    using result = std::remove_cvref_t<X>;
+    static_assert(is_floating<value_of_t<X>>, "dropout(x, p): x must be of floating-point numbers");
+    if (p == 0) return result(std::forward<X>(x));
+    const op::dropout drop{p, x.recorder().next_key()};
+    return apply(drop, std::forward<X>(x));
+  } else {
+    return tensor_of<X>(plain(std::forward<X>(x)));
+  }
+}
+
+}  // namespace gradus
