@@ -1,0 +1,64 @@
+// Same input, same bits: a GPT trained twice, on one thread and on two.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "gpt/model.hpp"
+
+namespace gr = gradus;
+
+namespace {
+
+struct run_result {
+  std::vector<float> losses;
+  std::vector<std::vector<float>> weights;
+  bool operator==(const run_result&) const = default;
+};
+
+// Large enough that matrix products are cut into several tiles and every reduction into several blocks.
+template <gpt::config C, gr::index Batch>
+run_result train(int threads, double dropout) {
+  gr::set_thread_count(threads);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::pool_resource pool(heap);
+  gr::context ctx{stream, pool};
+  gpt::model<gr::on<gr::cpu, gr::fp32>, C> net;
+  net.dropout = dropout;
+  gr::init(net, ctx, gr::normal_init{.seed = 11});
+  gr::adamw opt{net, {.lr = 1e-3}};
+  gr::tape tape{ctx, 5};
+  run_result r;
+  for (std::uint32_t step = 0; step < 4; ++step) {
+    auto tokens = gr::empty<std::int32_t, gr::shape<Batch, C.context>>(ctx);
+    auto targets = gr::empty<std::int32_t, gr::shape<Batch, C.context>>(ctx);
+    for (gr::index i = 0; i < tokens.size; ++i) {
+      const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
+      tokens.data()[i] = static_cast<std::int32_t>(w[0] % C.vocabulary);
+      targets.data()[i] = static_cast<std::int32_t>(w[1] % C.vocabulary);
+    }
+    const auto loss = net.loss(tape.watch(tokens), targets);
+    gr::backward(loss);
+    r.losses.push_back(gr::item(loss.value()));
+    opt.clip(ctx, 1.0);
+    opt.step(ctx);
+  }
+  gr::visit_params(net, [&](const auto& p) { r.weights.push_back(gr::to_host(p.value())); });
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("two runs, and runs on one thread and on two, train to the same bits") {
+  const auto once = train<gpt::config{2, 4, 256, 64, 300}, 8>(2, 0.0);
+  CHECK(train<gpt::config{2, 4, 256, 64, 300}, 8>(2, 0.0) == once);
+  CHECK(train<gpt::config{2, 4, 256, 64, 300}, 8>(1, 0.0) == once);
+  CHECK(train<gpt::config{2, 4, 256, 64, 300}, 8>(3, 0.0) == once);
+}
+
+TEST_CASE("dropout draws the same masks on one thread and on two, and changes the result") {
+  const auto once = train<gpt::config{1, 3, 39, 13, 61}, 3>(2, 0.2);
+  CHECK(train<gpt::config{1, 3, 39, 13, 61}, 3>(1, 0.2) == once);
+  CHECK_FALSE(train<gpt::config{1, 3, 39, 13, 61}, 3>(1, 0.0) == once);
+}
