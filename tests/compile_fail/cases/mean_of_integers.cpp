@@ -1,0 +1,10 @@
+// expect: mean\(x\): x must have floating-point elements
+#include <gradus/gradus.hpp>
+
+#ifdef GRADUS_FAIL
+using subject = gradus::tensor<std::int32_t, gradus::shape<4>>;
+#else
+using subject = gradus::tensor<float, gradus::shape<4>>;
+#endif
+
+auto f(const subject& x) { return gradus::mean(x); }

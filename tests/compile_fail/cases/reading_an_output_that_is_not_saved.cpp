@@ -1,0 +1,18 @@
+// expect: output\(saved\): the operation's .saves. does not list its output
+#include <gradus/gradus.hpp>
+
+#ifdef GRADUS_FAIL
+#define SAVES gradus::save_inputs(0)
+#else
+#define SAVES gradus::save_output()
+#endif
+
+struct op {
+  static constexpr std::string_view name = "op";
+  template <class T>
+  T forward(auto, const T& x) const { return x; }
+  static constexpr gradus::save_rule saves = SAVES;
+  template <class Saved, class T>
+  void backward(const Saved& saved, T, const gradus::gradient_sink<T>& dx) const { dx.give(gradus::output(saved)); }
+};
+auto f(gradus::tape<gradus::cpu>& tape, const gradus::tensor<float, gradus::shape<2>>& x) { return gradus::apply(op{}, tape.variable(x)); }
