@@ -13,12 +13,14 @@ constexpr double square_root(double x) {  // std::sqrt is not constexpr
 }
 /// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth (GPT-2).
 constexpr double residual_scale(index depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
+template <index Heads, index Width>
+inline constexpr bool heads_divide_width = Width % Heads == 0;
 }  // namespace detail
 
 /// Causal self-attention with Heads heads: x [B, T, Width] -> [B, T, Width].
 template <class X, index Width, index Heads, index Depth = 1>
 struct attention {
-  static_assert(Width % Heads == 0, "attention<X, Width, Heads>: Width must be divisible by Heads");
+  static_assert(detail::heads_divide_width<Heads, Width>, "attention<X, Width, Heads>: Width must be divisible by Heads");
   linear<X, Width, 3 * Width> qkv;
   linear<X, Width, Width> projection{.weight = param<X, Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
   GRADUS_MEMBERS(qkv, projection)
