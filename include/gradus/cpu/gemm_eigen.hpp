@@ -1,6 +1,16 @@
 #pragma once
 // The one header that includes Eigen.
+
+// g++ 12 takes the deliberately undefined upper halves in its own AVX-512 intrinsics, which Eigen uses, for a mistake.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
 #include <cstddef>
 
 namespace gradus::cpu_kit {
