@@ -47,7 +47,8 @@ int main() {
     const double slope = (formula(v + 1e-5) - formula(v - 1e-5)) / 2e-5;
     const double value_error = static_cast<double>(values(i)) - formula(v);
     const double slope_error = static_cast<double>(x.gradient()(i)) - slope;
-    std::printf("x = %5.2f  y = %8.5f  dy/dx = %8.5f\n", v, static_cast<double>(values(i)), static_cast<double>(x.gradient()(i)));
+    std::printf("x = %5.2f  y = %8.5f  dy/dx = %8.5f\n", v, static_cast<double>(values(i)),
+                static_cast<double>(x.gradient()(i)));
     worst = std::max({worst, std::abs(value_error), std::abs(slope_error)});
   }
   std::printf("largest error %.1e\n", worst);

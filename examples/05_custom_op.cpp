@@ -34,7 +34,8 @@ int main() {
     auto difference = round_straight_through(x) - target;
     gr::backward(gr::sum(difference * difference));
     value = value - x.gradient() * 0.05f;
-    if (step % 10 == 9) std::printf("step %2d  x = %.3f  rounded %g\n", step + 1, value(0), round_straight_through(value)(0));
+    if (step % 10 == 9)
+      std::printf("step %2d  x = %.3f  rounded %g\n", step + 1, value(0), round_straight_through(value)(0));
   }
   return round_straight_through(value)(0) == 7.0f || round_straight_through(value)(0) == 8.0f ? 0 : 1;
 }

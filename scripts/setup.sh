@@ -17,6 +17,7 @@ gradus_needs() {
       echo "libeigen3-dev|Eigen 3.4|gradus_has_header Eigen/Core eigen3"
       echo "libdnnl-dev|oneDNN|gradus_has_header oneapi/dnnl/dnnl.h"
       echo "libcli11-dev|CLI11|gradus_has_header CLI/CLI.hpp"
+      echo "nlohmann-json3-dev|nlohmann json|gradus_has_header nlohmann/json.hpp"
       echo "ccache|ccache|command -v ccache" ;;
     train)
       gradus_needs build
@@ -24,7 +25,6 @@ gradus_needs() {
     test)
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
-      echo "nlohmann-json3-dev|nlohmann json|gradus_has_header nlohmann/json.hpp"
       echo "clang|clang++, to check its messages too|command -v clang++" ;;
     clang)
       echo "clang|clang++|command -v clang++"

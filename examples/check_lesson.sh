@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# check_lesson.sh PROGRAM REGEX: passes if the program exits with 0 and prints a line that matches.
+set -euo pipefail
+[[ $# -eq 2 ]] || { echo "usage: $0 PROGRAM REGEX" >&2; exit 2; }
+output=$("$1") || { status=$?; printf '%s\n' "$output"; echo "$1 ended with $status" >&2; exit 1; }
+printf '%s\n' "$output"
+grep -qE -- "$2" <<<"$output" || { echo "no line matches: $2" >&2; exit 1; }

@@ -1,0 +1,41 @@
+#pragma once
+// The sizes that are part of the model's type. They come from the build (scripts/train.sh passes them as definitions); what is
+// not given is that of the model called tiny.
+
+#include <gradus/data/text.hpp>
+
+#include "model.hpp"
+
+#ifndef GPT_LAYERS
+#define GPT_LAYERS 4
+#endif
+#ifndef GPT_HEADS
+#define GPT_HEADS 4
+#endif
+#ifndef GPT_WIDTH
+#define GPT_WIDTH 128
+#endif
+#ifndef GPT_CONTEXT
+#define GPT_CONTEXT 128
+#endif
+#ifndef GPT_VOCABULARY
+#define GPT_VOCABULARY 256
+#endif
+#ifndef GPT_BATCH
+#define GPT_BATCH 16
+#endif
+
+namespace gpt {
+
+inline constexpr config sizes{
+    .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
+inline constexpr gr::index batch_size = GPT_BATCH;
+
+using X = gr::on<gr::cpu, gr::fp32>;
+using network = model<X, sizes>;
+
+static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");
+static_assert(sizes.heads > 0 && sizes.width % sizes.heads == 0, "width must be divisible by heads");
+static_assert(sizes.vocabulary >= gr::byte_tokenizer::vocabulary, "the vocabulary must hold the 256 bytes");
+
+}  // namespace gpt

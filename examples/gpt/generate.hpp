@@ -1,0 +1,64 @@
+#pragma once
+// Writing text with a model: the next byte is drawn from its probabilities, and so on.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config.hpp"
+
+namespace gpt {
+
+struct sampling {
+  double temperature = 0.8;  ///< below 1: likelier choices become likelier still; 0: always the likeliest
+  int top_k = 0;             ///< choose among this many; 0: among all
+  std::uint64_t seed = 1;
+};
+
+/// Draws an id in proportion to exp(logit / temperature) among the top_k largest; `draw` is uniform in [0, 1).
+inline std::size_t choose(std::span<const float> logits, const sampling& how, double draw) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return logits[i]; });
+  if (how.temperature == 0) return order.front();
+  if (how.top_k > 0 && static_cast<std::size_t>(how.top_k) < order.size())
+    order.resize(static_cast<std::size_t>(how.top_k));
+
+  std::vector<double> weights;
+  for (const std::size_t i : order)
+    weights.push_back(std::exp(static_cast<double>(logits[i] - logits[order.front()]) / how.temperature));
+  double left = draw * std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    left -= weights[i];
+    if (left < 0) return order[i];
+  }
+  return order.back();  // rounding
+}
+
+/// Writes `count` bytes that follow `prompt`, handing over each as it comes; ends early if `emit` returns false. Every byte is
+/// a forward pass over the whole context, on plain tensors: nothing is recorded.
+inline void generate(const network& net, gr::context<gr::cpu>& ctx, std::string_view prompt, int count,
+                     const sampling& how, const std::function<bool(char)>& emit) {
+  using ids = gr::shape<1, sizes.context>;
+  std::string text(prompt.empty() ? "\n" : prompt);
+  for (int i = 0; i < count; ++i) {
+    // The last `context` bytes; a shorter text is padded behind, where causal attention does not look.
+    const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
+    auto window = gr::byte_tokenizer::encode(std::string_view(text).substr(text.size() - known));
+    window.resize(sizes.context);
+    const auto logits = net(gr::from_host<std::uint8_t, ids>(ctx, window.data(), gr::category::input));
+    const float* row = logits.data() + (known - 1) * sizes.padded_vocabulary();
+    const gr::random_key key{how.seed, static_cast<std::uint32_t>(i), 0};
+    const double draw = gr::uniform_float(key.words(0)[0]);
+    text += static_cast<char>(choose({row, gr::byte_tokenizer::vocabulary}, how, draw));
+    if (!emit(text.back())) return;
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,56 @@
+#pragma once
+// A trained model as a safetensors file: its parameters under their names, and its sizes as metadata.
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradus/io/safetensors.hpp>
+
+#include "config.hpp"
+
+namespace gpt {
+
+/// The sizes of this program's model, as they are called on the command line.
+inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
+  return {{{"layers", sizes.layers},
+           {"heads", sizes.heads},
+           {"width", sizes.width},
+           {"context", sizes.context},
+           {"vocabulary", sizes.vocabulary}}};
+}
+
+inline void save_model(const network& net, const std::filesystem::path& path) {
+  gr::safetensors_writer file;
+  file.set_metadata("model", "gradus gpt");
+  for (const auto& [name, size] : named_sizes()) file.set_metadata(name, std::to_string(size));
+  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
+    using S = typename std::remove_cvref_t<decltype(p)>::shape;
+    const std::vector<std::size_t> shape(S::extents.begin(), S::extents.end());
+    file.add(name, shape, p.value().values());
+  });
+  file.write(path);
+}
+
+/// Fills the model from a file. Throws gradus::error, which names the first size that differs from this program's.
+inline void load_model(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path) {
+  gr::safetensors_file file(path);
+  for (const auto& [name, size] : named_sizes()) {
+    const auto found = file.metadata().find(name);
+    if (found == file.metadata().end())
+      throw gr::error(path.string() + ": no model of this program: it names no " + name);
+    if (found->second != std::to_string(size))
+      throw gr::error(path.string() + ": its " + name + " is " + found->second +
+                      ", and this program was compiled for " + std::to_string(size));
+  }
+  gr::for_each_param(net, [&](std::string_view name, auto& p) {
+    using P = std::remove_cvref_t<decltype(p)>;
+    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
+    const auto values = file.read<typename P::value_type>(name, shape);
+    p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
+  });
+}
+
+}  // namespace gpt

@@ -1,0 +1,76 @@
+#pragma once
+// The trainer's flags.
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program.hpp"
+
+namespace gpt {
+
+struct options {
+  std::vector<std::string> data;
+  long long steps = 0;  ///< 0: as many as fit into the minutes
+  double minutes = 0;   ///< 0: as long as the steps take
+  double lr = 1e-3;
+  long long warmup = 100;
+  double weight_decay = 0.1;
+  double clip = 1;
+  double dropout = 0;
+  std::uint64_t seed = 1;
+  int threads = 0;  ///< 0: all cores
+  int accumulate = 1;
+  std::string out;
+  long long eval_every = 100;
+  int sample = 400;
+  bool save = true;
+};
+
+/// Reads the command line. Throws CLI::ParseError or bad_flag; returns nothing where --help was asked for and printed.
+inline std::optional<options> read_options(int argc, char** argv, const std::string& what) {
+  options o;
+  CLI::App app{what};
+  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")
+      ->required()
+      ->expected(1, -1);
+  auto* steps = app.add_option("--steps", o.steps, "optimizer steps (default: 1000 unless --minutes is given)");
+  auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
+  app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
+  app.add_option("--warmup", o.warmup, "steps over which the learning rate rises")->capture_default_str();
+  app.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay, on matrices only")->capture_default_str();
+  app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
+  app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
+  app.add_option("--seed", o.seed, "of the weights, the batches and dropout")->capture_default_str();
+  app.add_option("--threads", o.threads, "threads; 0: one a core")->capture_default_str();
+  app.add_option("--accumulate", o.accumulate, "batches a step")->capture_default_str();
+  app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
+  app.add_option("--eval-every", o.eval_every, "steps between validation losses")->capture_default_str();
+  app.add_option("--sample", o.sample, "characters to write at the end; 0: none")->capture_default_str();
+  app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    app.exit(help);
+    return std::nullopt;
+  }
+
+  if (steps->count() > 0) check_flag(o.steps > 0, "--steps", "a positive number", o.steps);
+  if (minutes->count() > 0)
+    check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
+  if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
+  check_flag(o.lr > 0 && std::isfinite(o.lr), "--lr", "a positive number", o.lr);
+  check_flag(o.warmup >= 0, "--warmup", "0 or more", o.warmup);
+  check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
+  check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
+  check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
+  check_flag(o.threads >= 0 && o.threads <= 4096, "--threads", "a number of threads, or 0", o.threads);
+  check_flag(o.accumulate > 0, "--accumulate", "a positive number", o.accumulate);
+  check_flag(o.eval_every > 0, "--eval-every", "a positive number", o.eval_every);
+  check_flag(o.sample >= 0, "--sample", "0 or more", o.sample);
+  return o;
+}
+
+}  // namespace gpt

@@ -1,0 +1,54 @@
+// Writes text with a model that gpt_train saved. Compiled for the model's sizes, like the trainer.
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "generate.hpp"
+#include "model_file.hpp"
+#include "program.hpp"
+
+namespace gr = gradus;
+
+int main(int argc, char** argv) {
+  return gpt::run_program("gpt_sample", [&] {
+    std::string path;
+    std::string prompt = "\n";
+    int count = 400;
+    int threads = 0;
+    gpt::sampling how;
+    CLI::App app{"Writes text with a trained GPT."};
+    app.add_option("model", path, "model.safetensors of a run")->required();
+    app.add_option("--prompt", prompt, "what the text begins with");
+    app.add_option("--count", count, "bytes to write")->capture_default_str();
+    app.add_option("--temperature", how.temperature, "0: always the likeliest byte; 1: the model's own odds")
+        ->capture_default_str();
+    app.add_option("--top-k", how.top_k, "choose among this many bytes; 0: among all")->capture_default_str();
+    app.add_option("--seed", how.seed, "another seed, another text")->capture_default_str();
+    app.add_option("--threads", threads, "threads; 0: one a core")->capture_default_str();
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp& help) { return app.exit(help); }
+    gpt::check_flag(count > 0, "--count", "a positive number", count);
+    gpt::check_flag(how.temperature >= 0 && std::isfinite(how.temperature), "--temperature", "0 or more",
+                    how.temperature);
+    gpt::check_flag(how.top_k >= 0, "--top-k", "0 or more", how.top_k);
+    gpt::check_flag(threads >= 0 && threads <= 4096, "--threads", "a number of threads, or 0", threads);
+    if (threads > 0) gr::set_thread_count(threads);
+
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::pool_resource pool(heap);
+    gr::context ctx{stream, pool};
+    gpt::network net;
+    gpt::load_model(net, ctx, path);
+    std::fputs(prompt.c_str(), stdout);
+    gpt::generate(net, ctx, prompt, count, how, [](char c) {
+      std::putchar(c);
+      std::fflush(stdout);
+      return true;
+    });
+    std::putchar('\n');
+    return 0;
+  });
+}

@@ -1,0 +1,42 @@
+#pragma once
+// How fast training is, against what the machine could do.
+
+#include <chrono>
+#include <vector>
+
+#include <gradus/cpu/gemm.hpp>
+
+#include "config.hpp"
+
+namespace gpt {
+
+/// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
+/// context for attention's two products (Chowdhery et al. 2022, appendix B).
+inline double training_flops_per_token(std::size_t parameters) {
+  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
+}
+
+class stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width]:
+/// the best of about 0.3 seconds of them.
+inline double machine_flops() {
+  constexpr std::size_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
+  const std::vector<float> a(rows * in, 1.0f), b(in * out, 1.0f);
+  std::vector<float> c(rows * out);
+  double best = 0;
+  for (const stopwatch all; best == 0 || all.seconds() < 0.3;) {
+    const stopwatch one;
+    gr::cpu_kit::gemm<float>(false, false, rows, out, in, a.data(), in, b.data(), out, 0.0f, c.data(), out);
+    best = std::max(best, 2.0 * static_cast<double>(rows * in * out) / one.seconds());
+  }
+  return best;
+}
+
+}  // namespace gpt

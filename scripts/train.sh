@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Trains a GPT on your text, on this machine: installs what is missing, compiles the trainer for the model's sizes, runs it.
+#
+#   scripts/train.sh                                  # tiny, on a public-domain text, about 4 minutes
+#   scripts/train.sh --data book.txt --minutes 10     # your own text
+#   scripts/train.sh --model nano --steps 2000 --out runs/nano
+#
+#   --data FILE...    text files (default: the King James Bible, from Debian's bible-kjv)
+#   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
+#   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
+#                     change one size of the model; --batch is sequences a step
+#   --steps N         optimizer steps
+#   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
+#   --seed N          of the weights and the batches
+#   --help            this text, and then the trainer's own flags
+#
+# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --out,
+# --eval-every, --sample, --no-save.
+#
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors. The compiled trainer stays
+# in build/train/<sizes>, and beside it gpt_sample, which writes more text: build/train/<sizes>/examples/gpt_sample MODEL.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/scripts/setup.sh"
+
+fail() { echo "train.sh: $*" >&2; exit 2; }
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
+
+model=tiny help=0
+layers="" heads="" width="" context="" batch="" vocabulary=""
+steps="" minutes="" lr="" sample="" warmup=""
+data=() passed=()
+while [[ $# -gt 0 ]]; do
+  # --flag=value reads like --flag value
+  if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+  case $1 in
+    -h | --help) help=1; shift ;;
+    --data)
+      shift
+      [[ $# -gt 0 && $1 != --* ]] || fail "--data needs the name of a text file"
+      while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
+    --model | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
+      [[ $# -ge 2 && $2 != --* ]] || fail "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
+      shift 2 ;;
+    --save | --no-save) passed+=("$1"); shift ;;
+    --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every)
+      [[ $# -ge 2 && $2 != --* ]] || fail "$1 needs a value"
+      passed+=("$1" "$2")
+      shift 2 ;;
+    *) fail "unknown argument '$1'; --help lists what there is" ;;
+  esac
+done
+if [[ $help -eq 1 ]]; then usage; exit 0; fi
+
+# A model: its sizes, and a learning rate and a length of sample that suit them.
+#           layers heads width context vocabulary batch lr     sample
+case $model in
+  tiny)        preset=(4  4  128  128  256   16 3e-3 400) ;;
+  nano)        preset=(6  6  384  256  256   12 1e-3 400) ;;
+  seed)        preset=(4  4  256  512  50257 8  1e-3 300) ;;
+  gpt2)        preset=(12 12 768  1024 50257 8  6e-4 0) ;;
+  gpt2-medium) preset=(24 16 1024 1024 50257 8  3e-4 0) ;;
+  *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
+esac
+names=(layers heads width context vocabulary batch lr sample)
+for i in "${!names[@]}"; do
+  if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
+done
+for name in layers heads width context vocabulary batch; do
+  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || fail "--$name must be a whole number above 0 (and below a million), not '${!name}'"
+done
+[[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
+[[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
+[[ -z $steps || $steps =~ ^[1-9][0-9]{0,11}$ ]] || fail "--steps must be a whole number above 0, not '$steps'"
+number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
+[[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, not '$minutes'"
+[[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"
+# The trainer says the same, but only after it was compiled.
+for file in ${data[@]+"${data[@]}"}; do
+  [[ -e $file ]] || fail "--data: $file: no such file"
+  [[ ! -d $file ]] || fail "--data: $file: is a directory; name a text file"
+  [[ -r $file ]] || fail "--data: $file: cannot be read: Permission denied"
+  [[ ! -f $file || -s $file ]] || fail "--data: $file: is empty"
+done
+if [[ -z $steps && -z $minutes && $model == tiny ]]; then minutes=4; fi
+
+if [[ ${#data[@]} -gt 0 ]]; then gradus_setup build; else gradus_setup train; fi
+
+# The default text: one verse a line, an empty line between chapters, without the verse marks.
+if [[ ${#data[@]} -eq 0 ]]; then
+  text=$root/build/data/bible.txt
+  if [[ ! -s $text ]]; then
+    mkdir -p "${text%/*}"
+    bible -f Gen1:1-Rev22:21 | awk '{
+      chapter = $1; sub(/:.*/, "", chapter)
+      if (NR > 1 && chapter != last) print ""
+      last = chapter; sub(/^[^ ]+ /, ""); print
+    }' >"$text.tmp"
+    mv "$text.tmp" "$text"
+  fi
+  data=("$text")
+fi
+
+# The trainer, compiled for these sizes. Where it was compiled before and nothing changed, this takes a second.
+build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch
+mkdir -p "$build"
+log=$build/build.log
+started=$SECONDS
+if ! {
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
+    -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
+    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" &&
+    cmake --build "$build" --target gpt_train gpt_sample
+} >"$log" 2>&1; then
+  grep -E 'error|Error' "$log" | head -n 5 >&2 || true
+  echo "train.sh: the trainer could not be compiled; see $log" >&2
+  exit 1
+fi
+echo "compiled for these sizes in $((SECONDS - started)) s"
+
+flags=(--data "${data[@]}" --lr "$lr" --sample "$sample")
+if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
+if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
+if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
+exec "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}
