@@ -37,7 +37,7 @@ template <class D>
 struct device_access;
 
 /// The code that runs `Op` on `Device`: static member functions `forward` and, where the op has one, `backward`.
-/// Specialised beside each op: ops/<op>/cpu.hpp, ops/<op>/cuda.hpp.
+/// Specialised beside each op, in the files cpu.hpp and cuda.hpp of its folder in ops.
 template <class Op, class Device>
 struct kernel;
 
