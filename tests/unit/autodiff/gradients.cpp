@@ -59,7 +59,6 @@ TEST_CASE("backward scales the gradient") {
   CHECK(gr::item(w.gradient()) == 32);
 }
 
-namespace {
 // The identity, which notes whether its gradient is to be assigned or added.
 struct noting {
   std::vector<bool>* accumulated;
@@ -77,7 +76,6 @@ struct noting {
       to.view()[i] = (to.accumulate ? to.view()[i] : typename T::value_type(0)) + grad.view()[i];
   }
 };
-}  // namespace
 
 TEST_CASE("the first contribution to a gradient assigns, later ones add") {
   bench b;

@@ -48,7 +48,8 @@ TEST_CASE("a moved-from buffer is empty, and assignment gives the old bytes back
   CHECK(second);
   second = buffer<cpu>(b.ctx, 128, category::input);
   CHECK(b.stats.all().live == 128);
-  second = second;
+  const auto& itself = second;
+  second = itself;
   CHECK(second.unique());
   second = {};
   CHECK(b.stats.all().live == 0);
