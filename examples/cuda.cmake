@@ -1,0 +1,8 @@
+# The examples for the GPU; included where there is CUDA.
+if(GRADUS_HAS_CUDA AND NOT TARGET example_cuda_mlp)
+  gradus_executable(example_cuda_mlp "${CMAKE_CURRENT_LIST_DIR}/cuda_mlp.cu")
+  if(GRADUS_BUILD_TESTS)
+    add_test(NAME example/cuda_mlp COMMAND example_cuda_mlp)
+    set_tests_properties(example/cuda_mlp PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endif()

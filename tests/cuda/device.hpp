@@ -1,0 +1,71 @@
+#pragma once
+// What the GPU's tests share: memory that is poisoned before it is handed out, and the comparison with the CPU.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <gradus/cuda.hpp>
+#include <random>
+#include <vector>
+
+#include "cases.hpp"
+
+/// GPU memory whose every byte is 0xFF when it is handed out, a NaN in all floating formats: what a kernel fails to write shows.
+class poisoned_resource final : public gr::cuda_resource {
+ public:
+  explicit poisoned_resource(gr::cuda_resource& from) : from_(&from) {}
+
+ private:
+  void* do_allocate(const gr::memory_request& request, gr::cuda_stream& on) override {
+    void* memory = from_->allocate(request, on);
+    gr::cuda_kit::check(cudaMemsetAsync(memory, 0xFF, request.bytes, on.handle()), "cudaMemsetAsync");
+    return memory;
+  }
+  void do_deallocate(void* memory, const gr::memory_request& request, gr::cuda_stream& on) noexcept override {
+    from_->deallocate(memory, request, on);
+  }
+  gr::cuda_resource* from_;
+};
+
+struct gpu {
+  gr::cuda_stream stream;
+  gr::device_resource memory;
+  poisoned_resource poisoned{memory};
+  gr::context<gr::cuda> ctx{stream, poisoned};
+};
+
+/// True, and counted, where there is no GPU: scripts/test.sh reads the line that is printed at the program's end.
+struct skipped_cases {
+  int count = 0;
+  ~skipped_cases() {
+    if (count > 0) std::printf("gradus skipped: %d (no GPU: %s)\n", count, gr::cuda_unavailable_reason().c_str());
+  }
+};
+inline skipped_cases skipped;
+inline bool no_gpu() {
+  if (gr::cuda_available()) return false;
+  ++skipped.count;
+  return true;
+}
+
+/// Runs the cases on the GPU, twice, with inputs that nobody saw before, and holds the results against the CPU's and each other.
+template <class F>
+void agree(std::vector<record> (*on_cpu)(unsigned), const F& cases) {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  gpu g;
+  const auto run = [&] {
+    runner<gr::cuda> r(g.ctx, seed);
+    cases(r);
+    return std::move(r.records);
+  };
+  const auto got = run();
+  const auto again = run();
+  const auto expected = on_cpu(seed);
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(expected[i].name);
+    REQUIRE(got[i].values.size() == expected[i].values.size());
+    CHECK(relative_error(got[i].values, expected[i].values) < expected[i].tolerance);
+    CHECK(got[i].values == again[i].values);
+  }
+}

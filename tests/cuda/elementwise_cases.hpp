@@ -1,0 +1,44 @@
+#pragma once
+#include "cases.hpp"
+
+template <class D>
+void elementwise_cases(runner<D>& r) {
+  // whole, odd and single sizes
+  const auto smooth = [](auto x, auto y) { return gr::gelu(x) * y + gr::tanh(x * y) - gr::sigmoid(y) / 3.0; };
+  r.template differentiate<float, gr::shape<1>, gr::shape<1>>("one element", smooth);
+  r.template differentiate<float, gr::shape<3>, gr::shape<3>>("three elements", smooth);
+  r.template differentiate<float, gr::shape<4, 256>, gr::shape<4, 256>>("whole runs", smooth);
+  r.template differentiate<float, gr::shape<37, 1013>, gr::shape<37, 1013>>("a tail", smooth);
+  r.template differentiate<double, gr::shape<5, 7>, gr::shape<5, 7>>("double", smooth);
+
+  using s = gr::shape<33, 5>;
+  r.template differentiate<float, s>("relu silu abs gelu_erf", [](auto x) { return gr::relu(x) + gr::silu(x) + gr::abs(x) + gr::gelu_erf(x); });
+  r.template differentiate<float, s>("exp clamp", [](auto x) { return gr::exp(x) + gr::clamp(x, -0.5, 0.5) - x; });
+  r.template differentiate<float, s>("log sqrt pow", [](auto x) {
+    return gr::log(x) + gr::sqrt(x) + gr::rsqrt(x) + gr::pow(x, 1.5) + 2.0 / x;
+  }, 0.5, 2.0);
+  r.template differentiate<float, s, s>("minimum maximum", [](auto x, auto y) { return gr::minimum(x, y) * gr::maximum(x, y); });
+
+  // operands that broadcast
+  const auto f = [](auto x, auto y) { return x * y + gr::tanh(y) - x; };
+  r.template differentiate<float, gr::shape<9, 12>, gr::shape<12>>("rows in runs of four", f);
+  r.template differentiate<float, gr::shape<9, 13>, gr::shape<13>>("rows one by one", f);
+  r.template differentiate<float, gr::shape<9, 12>, gr::shape<9, 1>>("columns", f);
+  r.template differentiate<float, gr::shape<3, 1, 8>, gr::shape<5, 1>>("both operands grow", f);
+  r.template differentiate<float, gr::shape<2, 3, 4, 5>, gr::shape<3, 1, 5>>("a middle axis", f);
+  r.template differentiate<float, gr::shape<70, 20>, gr::shape<>>("a scalar", f);
+  r.template differentiate<float, gr::shape<1>, gr::shape<6, 1>>("one element grows", f);
+  r.template differentiate<float, gr::shape<300, 1000>, gr::shape<1000>>("a wide row", f);
+
+  // a value used twice has both its gradients
+  r.template differentiate<float, gr::shape<61>>("x * x + x", [](auto x) { return x * x + x; });
+  r.template differentiate<double, gr::shape<8, 8>>("x * x * x", [](auto x) { return x * x * x; });
+
+  using cube = gr::shape<17, 9, 21>;
+  r.template differentiate<float, cube>("sum", [](auto x) { return gr::sum(x); });
+  r.template differentiate<float, cube>("mean", [](auto x) { return gr::mean(x); });
+  r.template differentiate<float, cube>("sum of axis 0", [](auto x) { return gr::sum<gr::axes<0>>(x); });
+  r.template differentiate<float, cube>("mean of axis 1", [](auto x) { return gr::mean<gr::axes<1>>(x); });
+  r.template differentiate<float, cube>("mean of axis 2", [](auto x) { return gr::mean<gr::axes<2>>(x); });
+  r.template differentiate<float, cube>("sum of axes 0 and 2", [](auto x) { return gr::sum<gr::axes<0, 2>, true>(x); });
+}

@@ -1,0 +1,77 @@
+#pragma once
+#include "cases.hpp"
+
+template <class Logits, gr::index Vocabulary, class D>
+void cross_entropy_case(runner<D>& r, int ignore) {
+  auto& ctx = r.ctx();
+  constexpr gr::index rows = gr::rows_of<Logits>;
+  const auto values = r.template random<float>(Logits::size, -6, 6);
+  std::vector<int> targets(rows);
+  for (gr::index i = 0; i < rows; ++i) targets[i] = static_cast<int>((i * 7 + 3) % Vocabulary);
+  if (rows > 2) targets[1] = ignore;
+  const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
+  const std::string name = "cross_entropy of " + std::to_string(rows) + " rows of " + std::to_string(Logits::size / rows);
+  for (const bool in_place : {false, true}) {
+    gr::tape tape{ctx};
+    auto x = tape.variable(gr::from_host<float, Logits>(ctx, values.data()));
+    // x * 1 is nobody else's, so that its memory becomes the gradient's
+    auto loss = in_place ? gr::cross_entropy<Vocabulary>(x * 1.0, t, ignore) : gr::cross_entropy<Vocabulary>(x, t, ignore);
+    r.keep(name, gr::to_host(loss.value()), 2e-5);
+    gr::backward(loss, 0.5f);
+    r.keep(name + ": gradient", gr::to_host(x.gradient()), 2e-5);
+  }
+  const auto x = gr::from_host<float, Logits>(ctx, values.data());
+  r.keep(name + ", not recorded", gr::to_host(gr::cross_entropy<Vocabulary>(x, t, ignore)), 2e-5);
+}
+
+template <class D>
+void cross_entropy_cases(runner<D>& r) {
+  cross_entropy_case<gr::shape<1, 2>, 2>(r, -1);
+  cross_entropy_case<gr::shape<37, 11>, 11>(r, -1);
+  cross_entropy_case<gr::shape<16, 1024>, 1000>(r, -100);
+  cross_entropy_case<gr::shape<5, 50304>, 50257>(r, -1);
+  cross_entropy_case<gr::shape<9, 333>, 300>(r, 0);
+}
+
+template <class X>
+struct mlp {
+  gr::param<X, 13, 29> w1;
+  gr::param<X, 29> b1;
+  gr::param<X, 29, 5> w2;
+  gr::param<X, 5> b2;
+  GRADUS_MEMBERS(w1, b1, w2, b2)
+  auto operator()(auto x) const { return gr::linear(gr::gelu(gr::linear(x, w1, b1)), w2, b2); }
+};
+
+/// Five steps: the losses, the first gradients and the last weights.
+template <class D, class MakeOptimizer>
+void train(runner<D>& r, const std::string& name, double max_norm, const MakeOptimizer& make_optimizer) {
+  constexpr gr::index batch = 37;
+  auto& ctx = r.ctx();
+  mlp<gr::on<D>> net;
+  gr::init(net, ctx, gr::he_normal{.seed = 11});
+  auto optimizer = make_optimizer(net);
+  gr::tape tape{ctx};
+  std::vector<int> classes(batch);
+  for (gr::index i = 0; i < batch; ++i) classes[i] = static_cast<int>(i % 5);
+  const auto inputs = gr::from_host<float, gr::shape<batch, 13>>(ctx, r.template random<float>(batch * 13).data());
+  const auto labels = gr::from_host<int, gr::shape<batch>>(ctx, classes.data());
+  for (int step = 0; step < 5; ++step) {
+    auto loss = gr::cross_entropy(net(tape.watch(inputs)), labels);
+    r.keep(name + ": loss", gr::to_host(loss.value()), 1e-4);
+    gr::backward(loss);
+    if (step == 0) gr::for_each_param(net, [&](auto part, auto& p) {
+      r.keep(name + ": gradient of " + std::string(part), gr::to_host(p.gradient()), 1e-4);
+    });
+    if (max_norm > 0) r.keep(name + ": norm", std::vector<double>{optimizer.clip(ctx, max_norm)}, 1e-4);
+    optimizer.step(ctx);
+  }
+  gr::for_each_param(net, [&](auto part, auto& p) { r.keep(name + ": " + std::string(part), gr::to_host(p.value()), 1e-3); });
+}
+
+template <class D>
+void training_cases(runner<D>& r) {
+  train(r, "adamw", 0, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
+  train(r, "adamw, clipped", 0.1, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
+  train(r, "sgd", 0, [](auto& net) { return gr::sgd{net, {.lr = 1e-1, .momentum = 0.9}}; });
+}
