@@ -1,5 +1,9 @@
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
@@ -27,7 +31,11 @@ struct kernel<op::map<F>, cpu> {
                 else y.store(to + i, n);
               }
             } else {
-              for (index i = begin; i < end; ++i) to[i] = static_cast<T>(f(from[moves<Ins, Out, Ins...> ? i : 0]...));
+              // Integers are computed in the wider of i32 and what they are stored in.
+              using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
+              if constexpr (gradus::detail::functor_takes<F, T>)
+                for (index i = begin; i < end; ++i)
+                  to[i] = static_cast<T>(f(static_cast<I>(from[moves<Ins, Out, Ins...> ? i : 0])...));
             }
           },
           at);

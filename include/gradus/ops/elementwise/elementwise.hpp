@@ -30,8 +30,19 @@ constexpr std::size_t functor_flops() {
   else return 1;
 }
 
+/// A functor that makes no sense on integers (`static constexpr bool floating_only = true`).
+template <class F>
+inline constexpr bool is_floating_functor = requires { requires F::floating_only; };
+
+namespace detail {
+template <class F, class T>
+inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
+}  // namespace detail
+
 namespace op {
 
+/// The operation behind map(). The output's elements are of the first floating-point operand's type, or of the first
+/// operand's if all are of integers; other operands are converted on the way.
 template <class F>
 struct map {
   F f;
@@ -59,6 +70,8 @@ struct map {
   constexpr auto forward(auto, Xs... xs) const {
     using out_type = output_of<Xs...>;
     using device = typename out_type::device;
+    static_assert(gradus::detail::functor_takes<F, typename out_type::value_type>,
+                  "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
     auto& ctx = std::get<0>(std::tie(xs...)).owner();
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
     out_type out = reuse<out_type>(ctx, xs...);
@@ -73,15 +86,17 @@ struct map {
     } else {
       using device = typename Grad::device;
       auto& ctx = grad.owner();
+      bool spare = grad.unique();  // nobody else reads the output's gradient: one operand's may be written over it
       // Braces, because they are evaluated from left to right: one value may be several operands, and the kernel writes in that order.
-      std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{contribution<Grad, sink_tensor<Sinks>>(ctx, sinks)...};
+      std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{
+          contribution<Grad, sink_tensor<Sinks>>(ctx, sinks, grad, spare)...};
       std::apply(
           [&](auto&... slot) {
             [&]<std::size_t... I>(std::index_sequence<I...>) {
               kernel<map, device>::backward(ctx, f, std::as_const(grad).view(), std::make_tuple(saved_view<I, Sinks>(saved)...),
                                             slot.place()...);
             }(std::index_sequence_for<Sinks...>{});
-            (slot.finish(ctx), ...);
+            (slot.finish(ctx, grad), ...);
           },
           slots);
     }
@@ -139,30 +154,42 @@ struct map {
   template <class Grad, class X>
   struct contribution {
     gradient_sink<X> sink;
-    Grad wide{};
+    tensor<typename X::value_type, typename Grad::shape, typename Grad::device> wide{};
     typename X::value_type* data = nullptr;
     bool accumulate = false;
+    bool in_place = false;
 
-    constexpr contribution(context<typename X::device>& ctx, const gradient_sink<X>& s) : sink(s) {
+    constexpr contribution(context<typename X::device>& ctx, const gradient_sink<X>& s, Grad& grad, bool& spare) : sink(s) {
       if constexpr (is_floating<typename X::value_type>) {
         if (!sink) return;
+        if constexpr (std::is_same_v<X, Grad>) {
+          if (spare && sink.is_empty()) {
+            spare = false;
+            in_place = true;
+            data = grad.data();
+            return;
+          }
+        }
         if constexpr (std::is_same_v<typename X::shape, typename Grad::shape>) {
           auto to = sink.open(ctx);
           data = to.tensor.data();
           accumulate = to.accumulate;
         } else {
-          wide = Grad(ctx, category::temporary);
+          wide = decltype(wide)(ctx, category::temporary);
           data = wide.data();
         }
       }
     }
     constexpr auto place() const { return elementwise_target<typename X::value_type>{data, accumulate}; }
-    constexpr void finish(context<typename X::device>& ctx) {
+    constexpr void finish([[maybe_unused]] context<typename X::device>& ctx, [[maybe_unused]] Grad& grad) {
+      if constexpr (std::is_same_v<X, Grad>) {
+        if (in_place) sink.give(std::move(grad));
+      }
       if constexpr (is_floating<typename X::value_type> && !std::is_same_v<typename X::shape, typename Grad::shape>) {
         if (!sink) return;
         auto to = sink.open(ctx);
         kernel<sum_to, typename X::device>::forward(ctx, to.view(), std::as_const(wide).view(), to.accumulate);
-        wide = Grad{};
+        wide = decltype(wide){};
       }
     }
   };
@@ -187,7 +214,7 @@ template <class F, operand... Xs>
 constexpr auto map(F f, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
   static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
-  return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
+  if constexpr (can_broadcast<shape_of<Xs>...>) return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
 }
 
 }  // namespace gradus

@@ -1,7 +1,9 @@
 #pragma once
 // The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write yours.
 
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "elementwise.hpp"
 
@@ -18,43 +20,55 @@ struct multiply { template <class T> GRADUS_HD T operator()(T a, T b) const { re
 struct divide { template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
 struct negate { static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
-/// x * factor + offset with run-time constants.
+/// x * factor + offset with run-time constants; on integers computed in double and cut to an integer.
 struct affine { double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
-  template <class T> GRADUS_HD T operator()(T x) const { return x * T(factor) + T(offset); } };
+  template <class T> GRADUS_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) * factor + offset);
+    else return x * T(factor) + T(offset);
+  } };
+/// x / divisor with a run-time constant: a product with its reciprocal, but a true quotient on integers.
+struct divide_by { double divisor; static constexpr bool linear = true;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) / divisor);
+    else return x * T(1.0 / divisor);
+  } };
 /// constant / x.
-struct divide_into { double constant;
+struct divide_into { double constant; static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
-struct minimum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b, a, b); } };
-struct maximum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b, a, b); } };
-struct exp { static constexpr std::size_t flops = 10;
+// NaN in either operand gives NaN.
+struct minimum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
+struct maximum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
+struct exp { static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
-struct log { static constexpr std::size_t flops = 10;
+struct log { static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::log; return log(x); } };
-struct sqrt { template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
-struct rsqrt { template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
+struct sqrt { static constexpr bool floating_only = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
+struct rsqrt { static constexpr bool floating_only = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
 struct abs { template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
-struct tanh { static constexpr std::size_t flops = 12;
+struct tanh { static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
-struct sigmoid { static constexpr std::size_t flops = 12;
+struct sigmoid { static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return T(0.5) + T(0.5) * tanh(T(0.5) * x); } };
-struct relu { template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x > T(0), x, T(0)); } };
-struct silu { static constexpr std::size_t flops = 13;
+struct relu { template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
+struct silu { static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
   template <class T> GRADUS_HD T operator()(T x) const { return x * sigmoid{}(x); } };
 /// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
-struct gelu { static constexpr std::size_t flops = 18;
+struct gelu { static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::tanh;
     return T(0.5) * x * (T(1) + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
   } };
 /// x * Phi(x), exactly, with the error function.
-struct gelu_erf { static constexpr std::size_t flops = 18;
+struct gelu_erf { static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::erf;
     return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
   } };
-struct pow { static constexpr std::size_t flops = 20;
+struct pow { static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
-struct pow_constant { double exponent; static constexpr std::size_t flops = 20;
+struct pow_constant { double exponent; static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
 struct clamp { double low, high;
   template <class T> GRADUS_HD T operator()(T x) const {
@@ -244,7 +258,7 @@ constexpr auto operator/(A&& a, B&& b) {
 }
 template <operand X>
 constexpr auto operator/(X&& x, double constant) {
-  return apply(op::map<functor::affine>{{1.0 / constant, 0.0}}, std::forward<X>(x));
+  return apply(op::map<functor::divide_by>{{constant}}, std::forward<X>(x));
 }
 template <operand X>
 constexpr auto operator/(double constant, X&& x) {
