@@ -66,6 +66,8 @@ class gradient_sink {
   constexpr gradient_sink() = default;
   constexpr explicit gradient_sink(gradient_slot<Tensor>* slot) : slot_(slot) {}
   constexpr explicit operator bool() const { return slot_ != nullptr; }
+  /// True when nothing has been contributed yet.
+  constexpr bool is_empty() const { return !slot_->value(); }
   constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
 

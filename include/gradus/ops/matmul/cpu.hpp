@@ -70,10 +70,7 @@ struct kernel<op::linear, cpu> {
     constexpr index rows = rows_of<X>;
     constexpr index in = W::extents[0];
     constexpr index out = W::extents[1];
-    cpu_kit::parallel_ranges(rows, 64, [&](index first, index last) {  // the product is added to the bias
-      for (index r = first; r < last; ++r) std::memcpy(y.data() + r * out, b.data(), out * sizeof(T));
-    });
-    cpu_kit::gemm<T>(false, false, rows, out, in, x.data(), in, w.data(), out, T(1), y.data(), out);
+    cpu_kit::gemm<T>(false, false, rows, out, in, x.data(), in, w.data(), out, T(0), y.data(), out, b.data());
   }
   template <class T, class X, class Y, class W>
   static void backward_x(context<cpu>&, view<T, X> dx, bool accumulate, view<const T, Y> dy, view<const T, W> w) {
