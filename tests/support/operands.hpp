@@ -1,0 +1,115 @@
+// What tests of operations share: memory that is full of NaN, fresh random operands, and comparisons.
+#pragma once
+
+#include <gradus/gradus.hpp>
+#include <gradus/testing/tolerances.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <tuple>
+#include <type_traits>
+
+namespace gradus_test {
+
+/// Memory whose every byte is 0xFF: NaN as a float, so that an element that is read before it is written shows.
+class poisoned_resource final : public gradus::memory_resource {
+ private:
+  void* do_allocate(const gradus::memory_request& request, gradus::stream& on) override {
+    void* memory = heap_.allocate(request, on);
+    std::memset(memory, 0xFF, request.bytes);
+    return memory;
+  }
+  void do_deallocate(void* memory, const gradus::memory_request& request, gradus::stream& on) noexcept override {
+    heap_.deallocate(memory, request, on);
+  }
+  gradus::host_resource heap_;
+};
+
+/// A context on poisoned memory that counts its bytes.
+struct workplace {
+  gradus::stream stream;
+  poisoned_resource poisoned;
+  gradus::stats_resource stats{poisoned};
+  gradus::context<gradus::cpu> ctx{stream, stats};
+};
+
+/// Normal values, different in every run of the tests unless a seed is given.
+template <class T, class Shape>
+gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1, unsigned seed = std::random_device{}()) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> draw(0.0, scale);
+  gradus::tensor<T, Shape> x(ctx);
+  for (T& v : x.values()) v = static_cast<T>(static_cast<gradus::compute_type<T>>(draw(engine)));
+  return x;
+}
+
+/// Integers in low .. high.
+template <class T, class Shape>
+gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high, unsigned seed = std::random_device{}()) {
+  std::mt19937 engine(seed);
+  std::uniform_int_distribution<int> draw(low, high);
+  gradus::tensor<T, Shape> x(ctx);
+  for (T& v : x.values()) v = static_cast<T>(draw(engine));
+  return x;
+}
+
+/// Largest error of `found`, each relative to the wanted element plus the mean magnitude of all; infinite when one is NaN.
+template <class A, class B>
+double worst_error(const A& found, const B& wanted) {
+  if (found.size() != wanted.size()) return INFINITY;
+  double mean = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    mean += std::abs(static_cast<double>(wanted[i])) / static_cast<double>(wanted.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double w = static_cast<double>(wanted[i]);
+    const double difference = std::abs(static_cast<double>(found[i]) - w);
+    if (difference == 0) continue;
+    const double e = difference / (std::abs(w) + mean);
+    worst = std::isnan(e) ? INFINITY : std::max(worst, e);
+  }
+  return worst;
+}
+
+template <class X>
+bool same_bits(const X& a, const X& b) {
+  return std::memcmp(a.data(), b.data(), X::bytes) == 0;
+}
+
+/// A number of threads for as long as it lives.
+struct threads {
+  explicit threads(int n) : before(gradus::thread_count()) { gradus::set_thread_count(n); }
+  ~threads() { gradus::set_thread_count(before); }
+  threads(const threads&) = delete;
+  threads& operator=(const threads&) = delete;
+  int before;
+};
+
+/// Output and gradients of an operation: its result y for tape variables, and what backward leaves for gradient dy.
+template <class Y, class... Xs>
+struct evaluation {
+  Y y;
+  std::tuple<Xs...> gradients;
+};
+/// f applied to variables xs..., unwound from output gradient dy (`times` contributions of it, one use of f each).
+template <class F, class G, class... Xs>
+auto evaluate(gradus::context<gradus::cpu>& ctx, const F& f, const G& dy, const Xs&... xs) {
+  gradus::tape<gradus::cpu> tape(ctx);
+  auto run = [&](auto... vs) {
+    auto y = f(vs...);
+    y.slot()->give(gradus::clone(dy));
+    auto value = y.value();
+    tape.unwind();
+    return evaluation<decltype(value), Xs...>{value, {vs.gradient()...}};
+  };
+  const auto watched = [&](const auto& x) {
+    using X = std::remove_cvref_t<decltype(x)>;
+    return tape.variable(X(x));
+  };
+  return run(watched(xs)...);
+}
+
+}  // namespace gradus_test

@@ -1,0 +1,145 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using namespace gradus_test;
+
+namespace {
+
+template <gr::index Heads>
+const auto flash = [](auto x) { return gr::causal_attention<Heads>(x); };
+template <gr::index Heads>
+const auto plain = [](auto x) { return gr::causal_attention<Heads, gr::attention_kernel::plain>(x); };
+
+template <class X>
+auto widened(const X& x) {
+  gr::tensor<double, typename X::shape> y(x.owner());
+  for (gr::index i = 0; i < x.size; ++i) y.data()[i] = static_cast<double>(x.data()[i]);
+  return y;
+}
+
+template <gr::index B, gr::index T, gr::index Heads, gr::index Depth>
+void check(double scale) {
+  CAPTURE(T);
+  CAPTURE(Depth);
+  workplace at;
+  constexpr gr::index width = Heads * Depth;
+  const auto x = normal<float, gr::shape<B, T, 3 * width>>(at.ctx, scale);
+  const auto dy = normal<float, gr::shape<B, T, width>>(at.ctx);
+  const auto f = evaluate(at.ctx, flash<Heads>, dy, x);
+  const auto p = evaluate(at.ctx, plain<Heads>, widened(dy), widened(x));
+  CHECK(worst_error(f.y.values(), p.y.values()) < 1e-4);
+  CHECK(worst_error(std::get<0>(f.gradients).values(), std::get<0>(p.gradients).values()) < 1e-3);
+  CHECK(same_bits(gr::causal_attention<Heads>(x), f.y));
+}
+
+}  // namespace
+
+TEST_CASE("flash attention is plain attention, in any number of heads, depth and length") {
+  check<1, 1, 1, 1>(1);
+  check<2, 13, 3, 5>(1);
+  check<1, 64, 2, 64>(1);
+  check<2, 65, 3, 13>(1);
+  check<1, 200, 1, 33>(1);
+  check<1, 129, 2, 16>(3);
+  check<1, 40, 1, 300>(0.5);
+  check<3, 31, 2, 1>(1);
+}
+
+TEST_CASE("attention does not depend on the number of threads") {
+  workplace at;
+  const auto x = normal<float, gr::shape<2, 150, 3 * 40>>(at.ctx);
+  const auto dy = normal<float, gr::shape<2, 150, 40>>(at.ctx);
+  const auto run = [&](int n) {
+    const threads some(n);
+    return evaluate(at.ctx, flash<2>, dy, x);
+  };
+  const auto one = run(1);
+  const auto two = run(2);
+  CHECK(same_bits(one.y, two.y));
+  CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
+}
+
+TEST_CASE("attention adds to a gradient that is there already") {
+  workplace at;
+  const auto x = normal<double, gr::shape<1, 70, 3 * 6>>(at.ctx);
+  const auto dy = normal<double, gr::shape<1, 70, 6>>(at.ctx);
+  const auto once = evaluate(at.ctx, flash<2>, dy, x);
+  const auto twice = evaluate(at.ctx, [](auto v) { return gr::causal_attention<2>(v) + gr::causal_attention<2>(v); }, dy, x);
+  std::vector<double> wanted;
+  for (const double v : std::get<0>(once.gradients).values()) wanted.push_back(2 * v);
+  CHECK(worst_error(std::get<0>(twice.gradients).values(), wanted) < 1e-12);
+}
+
+TEST_CASE("what comes later changes no bit of what came before") {
+  workplace at;
+  constexpr gr::index length = 100;
+  constexpr gr::index width = 20;
+  const auto x = normal<float, gr::shape<1, length, 3 * width>>(at.ctx);
+  const auto y = gr::causal_attention<2>(x);
+  for (const gr::index changed : {1u, 31u, 50u, 99u}) {
+    auto other = gr::clone(x);
+    for (gr::index i = changed * 3 * width; i < other.size; ++i) other.data()[i] = -3 * other.data()[i] + 1;
+    const auto z = gr::causal_attention<2>(other);
+    CHECK(std::equal(y.data(), y.data() + changed * width, z.data()));
+  }
+}
+
+TEST_CASE("attention never allocates anything of the size of the scores") {
+  workplace at;
+  using X = gr::tensor<float, gr::shape<1, 512, 3 * 8>>;
+  gr::tape tape{at.ctx};
+  const auto before = at.stats.all().live;
+  at.stats.reset_peak();
+  auto v = tape.variable(normal<float, X::shape>(at.ctx));
+  auto y = gr::causal_attention<1>(v);
+  y.slot()->give(normal<float, gr::shape<1, 512, 8>>(at.ctx));
+  tape.unwind();
+  CHECK(at.stats.all().peak - before < 4 * X::bytes);
+}
+
+TEST_CASE("scores far apart neither overflow nor lose the largest") {
+  workplace at;
+  const auto x = normal<float, gr::shape<1, 50, 3 * 8>>(at.ctx, 100);
+  const auto dy = normal<float, gr::shape<1, 50, 8>>(at.ctx);
+  const auto f = evaluate(at.ctx, flash<1>, dy, x);
+  for (const float v : f.y.values()) CHECK(std::isfinite(v));
+  for (const float v : std::get<0>(f.gradients).values()) CHECK(std::isfinite(v));
+}
+
+TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all three") {
+  workplace at;
+  constexpr gr::index T = 37;
+  constexpr gr::index D = 9;
+  const auto x = normal<double, gr::shape<2, T, 3 * 2 * D>>(at.ctx);
+  const auto dy = normal<double, gr::shape<2, T, 2 * D>>(at.ctx);
+  const auto parted = [](auto v) {
+    const auto head = [&](auto first) {
+      return gr::permute<0, 2, 1, 3>(gr::reshape<2, T, 2, D>(gr::slice<2, first * 2 * D, 2 * D>(v)));
+    };
+    auto y = gr::attention<true>(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 1>{}),
+                                 head(std::integral_constant<gr::index, 2>{}));
+    return gr::reshape<2, T, 2 * D>(gr::permute<0, 2, 1, 3>(y));
+  };
+  const auto packed = evaluate(at.ctx, flash<2>, dy, x);
+  const auto apart = evaluate(at.ctx, parted, dy, x);
+  CHECK(same_bits(packed.y, apart.y));
+  CHECK(worst_error(std::get<0>(packed.gradients).values(), std::get<0>(apart.gradients).values()) < 1e-12);
+
+  const auto s = normal<double, gr::shape<1, 2, 70, 5>>(at.ctx);
+  const auto ds = normal<double, gr::shape<1, 2, 70, 5>>(at.ctx);
+  const auto alone = evaluate(at.ctx, [](auto v) { return gr::attention(v, v, v); }, ds, s);
+  const auto three = evaluate(at.ctx, [](auto q, auto k, auto v) { return gr::attention(q, k, v); }, ds, s, s, s);
+  std::vector<double> wanted;
+  for (gr::index i = 0; i < s.size; ++i)
+    wanted.push_back(std::get<0>(three.gradients).data()[i] + std::get<1>(three.gradients).data()[i] +
+                     std::get<2>(three.gradients).data()[i]);
+  CHECK(worst_error(std::get<0>(alone.gradients).values(), wanted) < 1e-12);
+}

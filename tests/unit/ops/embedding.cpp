@@ -1,0 +1,73 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using namespace gradus_test;
+
+namespace {
+
+template <class I, gr::index Columns>
+void check() {
+  workplace at;
+  using Table = gr::shape<11, Columns>;
+  const auto tokens = integers<I, gr::shape<5, 7>>(at.ctx, 0, 10);
+  const auto table = normal<float, Table>(at.ctx);
+  const auto dy = normal<float, gr::shape<5, 7, Columns>>(at.ctx);
+  const auto r = evaluate(at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
+  std::vector<double> wanted(table.size);
+  bool equal = true;
+  for (gr::index i = 0; i < tokens.size; ++i)
+    for (gr::index c = 0; c < Columns; ++c) {
+      const auto row = static_cast<gr::index>(tokens.data()[i]);
+      equal = equal && r.y.data()[i * Columns + c] == table(row, c);
+      wanted[row * Columns + c] += dy.data()[i * Columns + c];
+    }
+  CHECK(equal);
+  CHECK(worst_error(std::get<0>(r.gradients).values(), wanted) < 1e-5);
+  CHECK(same_bits(gr::embedding(tokens, table), r.y));
+}
+
+}  // namespace
+
+TEST_CASE("embedding looks rows up by tokens of any integer type, and sums gradients over repeats") {
+  check<std::int32_t, 1>();
+  check<std::int64_t, 16>();
+  check<std::uint16_t, 67>();
+  check<std::uint8_t, 130>();
+}
+
+TEST_CASE("an embedding adds to what the table's gradient holds (tied weights), on any number of threads") {
+  workplace at;
+  using Table = gr::shape<20, 200>;
+  const auto tokens = integers<std::int32_t, gr::shape<64>>(at.ctx, 0, 4);
+  const auto table = normal<float, Table>(at.ctx);
+  const auto dy = normal<float, gr::shape<64, 200>>(at.ctx);
+  const auto tied = [&](auto t) { return gr::embedding(tokens, t) + gr::embedding(tokens, t); };
+  const auto run = [&](int n) {
+    const threads some(n);
+    return evaluate(at.ctx, tied, dy, table);
+  };
+  const auto one = run(1);
+  const auto two = run(2);
+  CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
+  const auto once = evaluate(at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
+  std::vector<double> wanted;
+  for (const float v : std::get<0>(once.gradients).values()) wanted.push_back(2 * static_cast<double>(v));
+  CHECK(worst_error(std::get<0>(one.gradients).values(), wanted) < 1e-5);
+}
+
+TEST_CASE("a token outside the table is refused") {
+  workplace at;
+  const auto table = normal<float, gr::shape<11, 3>>(at.ctx);
+  auto tokens = integers<std::int32_t, gr::shape<4>>(at.ctx, 0, 10);
+  tokens(2) = 11;
+  CHECK_THROWS_WITH_AS(gr::embedding(tokens, table), "embedding(tokens, table): token 11 at position 2 is outside 0 .. 10", gr::error);
+  tokens(2) = -1;
+  CHECK_THROWS_AS(gr::embedding(tokens, table), gr::error);
+}

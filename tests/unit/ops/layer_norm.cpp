@@ -1,0 +1,142 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using namespace gradus_test;
+
+namespace {
+
+// The definition, in double, with its gradients; `centred` false is rms_norm.
+struct reference {
+  std::vector<double> y, dx, dw, db;
+};
+template <class X, class W>
+reference normalise(bool centred, const X& x, const W& w, const W& b, const X& dy, double eps) {
+  const std::size_t columns = w.size;
+  reference r{std::vector<double>(x.size), std::vector<double>(x.size), std::vector<double>(columns), std::vector<double>(columns)};
+  for (std::size_t row = 0; row < x.size; row += columns) {
+    double mean = 0;
+    double var = 0;
+    for (std::size_t c = 0; centred && c < columns; ++c) mean += x.data()[row + c] / static_cast<double>(columns);
+    for (std::size_t c = 0; c < columns; ++c) var += std::pow(x.data()[row + c] - mean, 2) / static_cast<double>(columns);
+    const double rstd = 1 / std::sqrt(var + eps);
+    double mean_g = 0;
+    double mean_gx = 0;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double normal = (x.data()[row + c] - mean) * rstd;
+      const double d = dy.data()[row + c];
+      r.y[row + c] = normal * w.data()[c] + (centred ? b.data()[c] : 0);
+      r.dw[c] += d * normal;
+      r.db[c] += d;
+      mean_g += centred ? d * w.data()[c] / static_cast<double>(columns) : 0;
+      mean_gx += d * w.data()[c] * normal / static_cast<double>(columns);
+    }
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double normal = (x.data()[row + c] - mean) * rstd;
+      r.dx[row + c] = rstd * (dy.data()[row + c] * w.data()[c] - mean_g - normal * mean_gx);
+    }
+  }
+  return r;
+}
+
+const auto layer = [](auto x, auto w, auto b) { return gr::layer_norm(x, w, b); };
+const auto rms = [](auto x, auto w) { return gr::rms_norm(x, w); };
+
+template <class Shape>
+void check(double within) {
+  workplace at;
+  constexpr gr::index columns = Shape::extent(-1);
+  const auto x = normal<float, Shape>(at.ctx, 2.0);
+  const auto w = normal<float, gr::shape<columns>>(at.ctx);
+  const auto b = normal<float, gr::shape<columns>>(at.ctx);
+  const auto dy = normal<float, Shape>(at.ctx);
+  const auto l = evaluate(at.ctx, layer, dy, x, w, b);
+  const auto wanted = normalise(true, x, w, b, dy, 1e-5);
+  CHECK(worst_error(l.y.values(), wanted.y) < within);
+  CHECK(worst_error(std::get<0>(l.gradients).values(), wanted.dx) < within * 4);
+  CHECK(worst_error(std::get<1>(l.gradients).values(), wanted.dw) < within);
+  CHECK(worst_error(std::get<2>(l.gradients).values(), wanted.db) < within);
+  CHECK(same_bits(gr::layer_norm(x, w, b), l.y));  // without a tape
+
+  const auto r = evaluate(at.ctx, rms, dy, x, w);
+  const auto wanted_rms = normalise(false, x, w, b, dy, 1e-5);
+  CHECK(worst_error(r.y.values(), wanted_rms.y) < within);
+  CHECK(worst_error(std::get<0>(r.gradients).values(), wanted_rms.dx) < within * 4);
+  CHECK(worst_error(std::get<1>(r.gradients).values(), wanted_rms.dw) < within);
+  CHECK(same_bits(gr::rms_norm(x, w), r.y));
+}
+
+}  // namespace
+
+TEST_CASE("layer_norm and rms_norm are what they are defined to be, at odd sizes too") {
+  check<gr::shape<3, 5, 13>>(1e-4);
+  check<gr::shape<1, 16>>(1e-4);
+  check<gr::shape<7, 2>>(1e-2);
+  check<gr::shape<37, 129>>(1e-4);
+  check<gr::shape<131, 384>>(1e-4);
+  check<gr::shape<100>>(1e-4);
+}
+
+TEST_CASE("the norm of a single column is the bias") {
+  workplace at;
+  const auto b = normal<float, gr::shape<1>>(at.ctx);
+  const auto y = gr::layer_norm(normal<float, gr::shape<4, 1>>(at.ctx), normal<float, gr::shape<1>>(at.ctx), b);
+  for (const float v : y.values()) CHECK(v == b(0));
+}
+
+TEST_CASE("norms do not depend on the number of threads") {
+  workplace at;
+  using S = gr::shape<300, 77>;
+  const auto x = normal<float, S>(at.ctx);
+  const auto w = normal<float, gr::shape<77>>(at.ctx);
+  const auto dy = normal<float, S>(at.ctx);
+  const auto run = [&](int n) {
+    const threads t(n);
+    return std::make_tuple(evaluate(at.ctx, layer, dy, x, w, w), evaluate(at.ctx, rms, dy, x, w));
+  };
+  const auto [l1, r1] = run(1);
+  const auto [l2, r2] = run(2);
+  CHECK(same_bits(l1.y, l2.y));
+  CHECK(same_bits(std::get<0>(l1.gradients), std::get<0>(l2.gradients)));
+  CHECK(same_bits(std::get<1>(l1.gradients), std::get<1>(l2.gradients)));
+  CHECK(same_bits(std::get<2>(l1.gradients), std::get<2>(l2.gradients)));
+  CHECK(same_bits(r1.y, r2.y));
+  CHECK(same_bits(std::get<0>(r1.gradients), std::get<0>(r2.gradients)));
+  CHECK(same_bits(std::get<1>(r1.gradients), std::get<1>(r2.gradients)));
+}
+
+TEST_CASE("norms add to gradients that are there already") {
+  workplace at;
+  using S = gr::shape<9, 33>;
+  const auto x = normal<double, S>(at.ctx);
+  const auto w = normal<double, gr::shape<33>>(at.ctx);
+  const auto dy = normal<double, S>(at.ctx);
+  const auto doubled = [&](const auto& once, const auto& twice) {
+    std::vector<double> wanted;
+    for (const double v : once.values()) wanted.push_back(2 * v);
+    CHECK(worst_error(twice.values(), wanted) < 1e-12);
+  };
+  const auto one = evaluate(at.ctx, layer, dy, x, w, w);
+  const auto two = evaluate(at.ctx, [](auto v, auto m, auto b) { return gr::layer_norm(v, m, b) + gr::layer_norm(v, m, b); }, dy, x, w, w);
+  doubled(std::get<0>(one.gradients), std::get<0>(two.gradients));
+  doubled(std::get<1>(one.gradients), std::get<1>(two.gradients));
+  doubled(std::get<2>(one.gradients), std::get<2>(two.gradients));
+  const auto r1 = evaluate(at.ctx, rms, dy, x, w);
+  const auto r2 = evaluate(at.ctx, [](auto v, auto m) { return gr::rms_norm(v, m) + gr::rms_norm(v, m); }, dy, x, w);
+  doubled(std::get<0>(r1.gradients), std::get<0>(r2.gradients));
+  doubled(std::get<1>(r1.gradients), std::get<1>(r2.gradients));
+}
+
+TEST_CASE("without a tape a norm allocates its output and nothing else") {
+  workplace at;
+  const auto x = normal<float, gr::shape<8, 16>>(at.ctx);
+  const auto w = normal<float, gr::shape<16>>(at.ctx);
+  const auto before = at.stats.all().total;
+  const auto y = gr::layer_norm(x, w, w);
+  CHECK(at.stats.all().total - before == x.bytes);
+}
