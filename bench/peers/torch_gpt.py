@@ -6,7 +6,7 @@ trained with fused AdamW for a few steps on random tokens. The result is one lin
 
   tok_s               tokens a second, from the median step
   step_ms             the median step
-  peak_mib            the most memory that this process ever held (VmHWM)
+  peak_mib            the most memory that this process ever held (VmHWM; with --device cuda, that it held on the GPU)
   peak_over_base_mib  the same, less what it held just before the model was made
   params, loss, threads, torch, and the flags
 
@@ -41,6 +41,7 @@ SIZES = {
     "seed": Size(4, 256, 4, 512, 50304, 8),
     "gpt2-64": Size(12, 768, 12, 64, 50304, 4),
     "gpt2-256": Size(12, 768, 12, 256, 50304, 8),
+    "gpt2-1024": Size(12, 768, 12, 1024, 50304, 16),  # for a GPU
 }
 REAL_TOKENS = 50257  # the larger vocabularies are padded from this
 
@@ -107,20 +108,24 @@ def status_mib(key):
 
 def time_training(o, size):
     torch.manual_seed(1)
-    base = status_mib("VmRSS")
-    model = GPT(size)
+    cuda = o.device == "cuda"
+    base = 0.0 if cuda else status_mib("VmRSS")
+    model = GPT(size).to(o.device)
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
         lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
-    run = torch.compile(model) if o.compile else model
+    if o.max_autotune:
+        run = torch.compile(model, mode="max-autotune")
+    else:
+        run = torch.compile(model) if o.compile else model
     upper = min(size.vocabulary, REAL_TOKENS)
-    text = torch.randint(0, upper, (o.batch, size.context + 1))
+    text = torch.randint(0, upper, (o.batch, size.context + 1), device=o.device)
     tokens, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
     def step():
-        lower = torch.autocast("cpu", dtype=torch.bfloat16) if o.precision == "bf16" else contextlib.nullcontext()
+        lower = torch.autocast(o.device, dtype=torch.bfloat16) if o.precision == "bf16" else contextlib.nullcontext()
         with lower:
             loss = run(tokens, targets)
         loss.backward()
@@ -137,7 +142,7 @@ def time_training(o, size):
         loss = step()
         times.append(time.perf_counter() - begin)
     median = statistics.median(times)
-    peak = status_mib("VmHWM")
+    peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else status_mib("VmHWM")
     return {"tok_s": round(o.batch * size.context / median, 1), "step_ms": round(median * 1e3, 2),
             "peak_mib": round(peak), "peak_over_base_mib": round(peak - base),
             "params": sum(p.numel() for p in model.parameters()), "loss": round(loss, 5)}
@@ -174,17 +179,22 @@ def main():
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
+    parser.add_argument("--max-autotune", action="store_true", help="torch.compile in its max-autotune mode")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--gemm", action="store_true", help="time only the bare matrix products")
     o = parser.parse_args()
     if o.steps < 1 or o.warmup < 0 or o.threads < 1 or o.batch < 0:
         parser.error("steps and threads must be positive, warmup and batch not negative")
+    if o.device == "cuda" and (o.gemm or not torch.cuda.is_available()):
+        parser.error("--device cuda needs a GPU, and does not do --gemm")
     size = SIZES[o.model]
     o.batch = o.batch or size.batch
     torch.set_num_threads(o.threads)
     result = time_gemm(o, size) if o.gemm else time_training(o, size)
     print(json.dumps({**result, "model": o.model, "batch": o.batch, "steps": o.steps, "precision": o.precision,
-                      "compile": o.compile, "threads": o.threads, "torch": torch.__version__}), flush=True)
+                      "compile": o.compile or o.max_autotune, "max_autotune": o.max_autotune, "device": o.device,
+                      "threads": o.threads, "torch": torch.__version__}), flush=True)
 
 
 if __name__ == "__main__":

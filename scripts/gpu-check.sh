@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, example and benchmark, runs them,
+# runs the tests again under compute-sanitizer if it is there, and times PyTorch's GPT-2 124M if PyTorch is there. Needs nvcc, CMake
+# and Ninja, and no network. Logs go to ${OUT:-build/gpu}; a short table comes last.
+#
+#   scripts/gpu-check.sh              on the machine with the GPU
+#   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack (Eigen,
+#                                     doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
+#   scripts/gpu-check.sh --no-torch   leaves PyTorch out
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+torch=1
+case ${1:-} in
+  "") ;;
+  --no-torch) torch=0 ;;
+  --collect)
+    rm -rf .gpu-deps && mkdir -p .gpu-deps/include
+    for folder in eigen3 doctest benchmark CLI nlohmann; do
+      if [[ -d /usr/include/$folder ]]; then cp -r "/usr/include/$folder" .gpu-deps/include/; else echo "gpu-check.sh: no /usr/include/$folder"; fi
+    done
+    # Of Eigen, the library itself: its unsupported modules are half its size.
+    rm -rf .gpu-deps/include/eigen3/unsupported
+    du -sh .gpu-deps
+    exit 0 ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  *) echo "gpu-check.sh: unknown argument '$1'; --help lists what there is" >&2; exit 2 ;;
+esac
+
+out=${OUT:-build/gpu}
+build=build/gpu-check
+mkdir -p "$out" "$build"
+table=$out/table.txt
+: >"$table"
+bad=0
+say() { printf '%-34s %s\n' "$1" "$2" >>"$table"; }
+# step NAME SECONDS COMMAND...: runs it with its output in a log; says how it went.
+step() {
+  local name=$1 limit=$2 log begin status=0
+  shift 2
+  log=$out/${name// /_}.log
+  begin=$SECONDS
+  timeout "$limit" "$@" >"$log" 2>&1 || status=$?
+  case $status in
+    0) say "$name" "ok, $((SECONDS - begin)) s" ;;
+    77) say "$name" "skipped: $(tail -n 1 "$log")" ;;
+    124) say "$name" "STOPPED after $limit s"; bad=1 ;;
+    *) say "$name" "FAILED ($status), see $log"; bad=1; tail -n 15 "$log" ;;
+  esac
+  return "$status"
+}
+
+# Without CMake's configuration step: it would want packages that this machine may not have.
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[[ -x $nvcc ]] || { echo "gpu-check.sh: no nvcc on the PATH nor in /usr/local/cuda/bin" >&2; exit 2; }
+cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
+include=()
+for folder in .gpu-deps/include .gpu-deps/include/eigen3 /usr/include/eigen3; do
+  if [[ -d $folder ]]; then include+=(-isystem "$folder"); fi
+done
+{
+  echo "builddir = $build"
+  echo "nvcc = $nvcc"
+  echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a} -lineinfo -Xcompiler=-Wall,-Wextra,-fopenmp -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
+  echo "cxxflags = -std=c++20 -O2 -fopenmp -Iinclude ${include[*]}"
+  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp -Xlinker -rpath=$cuda/lib64"
+  # Dependency files, so that a second run builds only what changed.
+  echo "rule cu"; echo '  command = $nvcc $cuflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
+  echo "rule cxx"; echo '  command = g++ $cxxflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
+  echo "rule link"; echo '  command = $nvcc $in -o $out $libs'
+  objects=()
+  for source in tests/main.cpp tests/cuda/*.cpp; do
+    object=\$builddir/$(basename "$source").o; objects+=("$object"); echo "build $object: cxx $source"
+  done
+  for source in tests/cuda/*.cu; do
+    object=\$builddir/$(basename "$source").o; objects+=("$object"); echo "build $object: cu $source"
+  done
+  echo "build \$builddir/tests: link ${objects[*]}"
+  echo 'build $builddir/mlp.o: cu examples/cuda_mlp.cu'
+  echo 'build $builddir/mlp: link $builddir/mlp.o'
+  echo 'build $builddir/bench.o: cu bench/cuda/cuda.cu'
+  echo 'build $builddir/bench: link $builddir/bench.o'
+} >"$build/build.ninja"
+
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$out/gpu.txt" 2>&1 || echo "nvidia-smi failed" >>"$out/gpu.txt"
+say "GPU" "$(head -n 1 "$out/gpu.txt")"
+rm -f "$build"/{tests,mlp,bench}  # a failed build must not leave an old program to run
+step build 240 ninja -f "$build/build.ninja" -k 0
+if [[ -x $build/tests ]]; then
+  step tests 120 "$build/tests" && say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$out/tests.log" | tr '\n' ' ')"
+  if command -v compute-sanitizer >/dev/null && nvidia-smi >/dev/null 2>&1; then
+    step "memcheck of the tests" 150 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests"
+  fi
+fi
+if [[ -x $build/mlp ]]; then step "example cuda_mlp" 60 "$build/mlp" && say "  last line" "$(tail -n 1 "$out/example_cuda_mlp.log")"; fi
+if [[ -x $build/bench ]]; then
+  if GRADUS_BENCH_JSON=$out/bench.json step bench 60 "$build/bench"; then sed 's/^/  /' "$out/bench.log" >>"$table"; fi
+fi
+# Leaves what is left of ten minutes to PyTorch, the most telling settings first.
+if [[ $torch -eq 1 ]] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  for setting in "64 --compile" "64" "32 --compile" "64 --max-autotune" "16 --compile"; do
+    left=$((580 - SECONDS))
+    if [[ $left -lt 40 ]]; then say "torch, batch $setting" "no time left"; continue; fi
+    # shellcheck disable=SC2086  # a batch and a flag
+    if step "torch $setting" "$((left < 150 ? left : 150))" \
+      python3 bench/peers/torch_gpt.py --device cuda --model gpt2-1024 --precision bf16 --steps 20 --warmup 5 --batch $setting; then
+      say "  result" "$(grep -oE '"(tok_s|peak_mib|loss)": [0-9.]+' "$out/torch_${setting// /_}.log" | tr '\n' ' ')"
+    fi
+  done
+fi
+cat "$table"
+exit $bad
