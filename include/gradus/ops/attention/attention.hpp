@@ -208,7 +208,8 @@ constexpr auto plain_causal_attention(const X& qkv) {
   constexpr index width = s::extent(2) / 3;
   constexpr index depth = width / Heads;
   const auto part = [&](auto which) {
-    return permute<0, 2, 1, 3>(reshape<batch, time, Heads, depth>(slice<2, which * width, width>(qkv)));
+    constexpr index first = decltype(which)::value * width;
+    return permute<0, 2, 1, 3>(reshape<batch, time, Heads, depth>(slice<2, first, width>(qkv)));
   };
   const auto q = part(std::integral_constant<index, 0>{});
   const auto k = part(std::integral_constant<index, 1>{});

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "../../cpu/block_product.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "../elementwise/cpu.hpp"
@@ -11,7 +12,6 @@
 #include "../slice/cpu.hpp"
 #include "../softmax/cpu.hpp"
 #include "attention.hpp"
-#include "product.hpp"
 
 namespace gradus {
 

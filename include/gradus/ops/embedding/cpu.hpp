@@ -1,6 +1,8 @@
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "../../core/error.hpp"
 #include "../../cpu/parallel.hpp"
@@ -25,22 +27,28 @@ struct kernel<op::embedding, cpu> {
     });
   }
 
-  // A task owns a few columns and goes through the tokens in order: repeated tokens add up the same way on any thread count,
-  // and rows that no token names are not touched.
+  // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
+  // tokens add up the same way on any thread count, and rows that no token names are not touched.
   template <class T, class Table, class Y, class I, class S>
   static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const T, Y> dy, view<const I, S> tokens) {
     using C = compute_type<T>;
     constexpr index columns = columns_of<Table>;
-    constexpr index width = 64;
+    constexpr index width = 512;
+    constexpr index blocks = (columns + width - 1) / width;
+    constexpr index classes = 16;
     if (!accumulate)
       cpu_kit::parallel_ranges(Table::size, 1 << 16, [&](index first, index last) {
         std::memset(static_cast<void*>(dtable.data() + first), 0, (last - first) * sizeof(T));
       });
-    cpu_kit::parallel_ranges(columns, width, [&](index first, index last) {
+    cpu_kit::parallel_tasks(blocks * classes, [&](index task) {
+      const index first = task / classes * width;
+      const index count = std::min(width, columns - first);
       for (index i = 0; i < S::size; ++i) {
+        const auto token = static_cast<index>(tokens[i]);
+        if (token % classes != task % classes) continue;
         const T* from = dy.data() + i * columns + first;
-        T* to = dtable.data() + static_cast<index>(tokens[i]) * columns + first;
-        cpu_kit::for_packs<C>(last - first, [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });
+        T* to = dtable.data() + token * columns + first;
+        cpu_kit::for_packs<C>(count, [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });
       }
     });
   }

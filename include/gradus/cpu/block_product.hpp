@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "../../cpu/simd.hpp"
+#include "../core/extent.hpp"
+#include "simd.hpp"
 
 namespace gradus::cpu_kit {
 
