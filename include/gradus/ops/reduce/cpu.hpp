@@ -185,8 +185,8 @@ void sum_into(T* to, const U* from, bool accumulate, double factor) {
 /// The extreme values of one task and where they were first seen. NaN beats everything.
 template <class C, index Width, bool Largest>
 struct extremes {
-  C value[Width];
-  std::int32_t at[Width];
+  C value[Width] = {};
+  std::int32_t at[Width] = {};
   bool any = false;
 
   static bool better(C a, C b) { return (Largest ? a > b : a < b) || (a != a && b == b); }

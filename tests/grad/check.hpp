@@ -1,0 +1,42 @@
+// gradcheck as a test: of the function itself, and of a use of it twice, whose second gradient has to be added to the first.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <gradus/testing/gradcheck.hpp>
+
+#include "../support/operands.hpp"
+
+namespace gradus_test {
+
+template <class F, class... Xs>
+void check_gradient(const char* what, const F& f, const Xs&... xs) {
+  const auto once = gradus::gradcheck(f, xs...);
+  CHECK_MESSAGE(once.ok, what, ": ", once.message);
+  const auto twice = gradus::gradcheck([&](const auto&... vs) { return f(vs...) + f(vs...) * 0.5; }, xs...);
+  CHECK_MESSAGE(twice.ok, what, ", used twice: ", twice.message);
+}
+
+/// Values in [low, high).
+template <class Shape>
+gradus::tensor<double, Shape> between(gradus::context<gradus::cpu>& ctx, double low, double high) {
+  std::mt19937 engine(std::random_device{}());
+  std::uniform_real_distribution<double> draw(low, high);
+  gradus::tensor<double, Shape> x(ctx);
+  for (double& v : x.values()) v = draw(engine);
+  return x;
+}
+/// Distinct values with gaps of 0.01 and none nearer than 0.005 to 0, in random order: nothing is near a kink.
+template <class Shape>
+gradus::tensor<double, Shape> apart(gradus::context<gradus::cpu>& ctx) {
+  gradus::tensor<double, Shape> x(ctx);
+  double next = 0.005 - 0.01 * static_cast<double>(Shape::size / 2);
+  for (double& v : x.values()) {
+    v = next;
+    next += 0.01;
+  }
+  std::shuffle(x.values().begin(), x.values().end(), std::mt19937(std::random_device{}()));
+  return x;
+}
+
+}  // namespace gradus_test
