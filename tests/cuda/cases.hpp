@@ -1,6 +1,6 @@
 #pragma once
-// The same computations for both devices. They are instantiated for the CPU in on_cpu.cpp and for the GPU in .cu files, because
-// nvcc cannot see the CPU's SIMD packets inside functors that also run on the GPU.
+// The same computations for both devices: instantiated for the CPU in on_cpu.cpp, by the compiler that users' CPU code sees, and for
+// the GPU in .cu files, which include cuda.hpp alone.
 
 #include <cmath>
 #include <random>

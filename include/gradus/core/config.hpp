@@ -12,6 +12,14 @@
 #define GRADUS_HD
 #endif
 
+// nvcc reads a .cu once for the host and once for the GPU (__CUDA_ARCH__). The second time it would refuse the CPU's SIMD packets
+// in a functor that also runs on the GPU, so CPU kernels leave their calls of functors out. No host object file sees a 1 here.
+#if defined(__CUDA_ARCH__)
+#define GRADUS_GPU_PASS 1
+#else
+#define GRADUS_GPU_PASS 0
+#endif
+
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.

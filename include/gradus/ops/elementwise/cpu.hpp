@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
 #include "../broadcast/cpu.hpp"
@@ -16,7 +17,19 @@ namespace gradus {
 template <class F>
 struct kernel<op::map<F>, cpu> {
   template <class T, class Out, class... Ts, class... Ins>
-  static void forward(context<cpu>&, const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
+  static void forward(context<cpu>&, [[maybe_unused]] const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
+    if constexpr (!GRADUS_GPU_PASS) forward_on(f, out, in...);
+  }
+
+  template <class T, class Out, class... Ts, class... Ins, class... Gs>
+  static void backward(context<cpu>&, const F& f, view<const T, Out> grad, std::tuple<view<const Ts, Ins>...> in,
+                       elementwise_target<Gs>... to) {
+    if constexpr (!GRADUS_GPU_PASS) backward_on(f, grad, in, std::make_tuple(to...), std::index_sequence_for<Gs...>{});
+  }
+
+ private:
+  template <class T, class Out, class... Ts, class... Ins>
+  static void forward_on(const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
     using C = compute_type<T>;
     rows<Out, Ins...>([&](index row, index begin, index end) {
       const auto at = std::make_tuple(in.data() + offset<Ins, Out, sizeof...(Ins)>(row)...);
@@ -42,13 +55,6 @@ struct kernel<op::map<F>, cpu> {
     });
   }
 
-  template <class T, class Out, class... Ts, class... Ins, class... Gs>
-  static void backward(context<cpu>&, const F& f, view<const T, Out> grad, std::tuple<view<const Ts, Ins>...> in,
-                       elementwise_target<Gs>... to) {
-    backward_on(f, grad, in, std::make_tuple(to...), std::index_sequence_for<Gs...>{});
-  }
-
- private:
   // Without broadcasting (or with one-element operands only) the output is one long row.
   template <class Out, class... Ins>
   static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);

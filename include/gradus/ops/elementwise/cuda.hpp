@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -56,19 +57,18 @@ __device__ inline vector_of<S, Walk::width> operand_run(const view<const S, In, 
   }
 }
 
-/// An operand as the functor sees it: converted to what is computed in, or as it is where that is an integer.
-template <class C, class S>
-__device__ inline auto functor_argument(S value) {
-  if constexpr (std::is_floating_point_v<C>) return static_cast<C>(value);
-  else return value;
-}
+/// What an element is computed in: integers in the wider of i32 and what they are stored in.
+template <class T, class... Ts>
+using functor_type = std::conditional_t<std::is_floating_point_v<compute_type<T>>, compute_type<T>,
+                                        std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>>;
 
-template <class Walk, bool Whole, class F, class T, class... Runs>
-__device__ inline void map_run(const F& f, T* to, int n, const Runs&... runs) {
-  using C = compute_type<T>;
+template <class Walk, bool Whole, class F, class T, class... Ts>
+__device__ inline void map_run(const F& f, T* to, int n, const vector_of<Ts, Walk::width>&... runs) {
+  using C = functor_type<T, Ts...>;
   vector_of<T, Walk::width> result;
 #pragma unroll
-  for (int i = 0; i < Walk::width; ++i) result.at[i] = static_cast<T>(f(functor_argument<C>(runs.at[i])...));
+  for (int i = 0; i < Walk::width; ++i)
+    if constexpr (gradus::detail::functor_takes<F, T>) result.at[i] = static_cast<T>(f(static_cast<C>(runs.at[i])...));
   store<Walk::width, Whole>(to, result, n);
 }
 
