@@ -1,0 +1,84 @@
+// The code of docs/guide/shapes-and-errors.md. The mistakes it speaks of are in tests/compile_fail/cases.
+#include <doctest/doctest.h>
+
+#include <gradus/gradus.hpp>
+#include <string>
+
+namespace gr = gradus;
+
+TEST_CASE("shapes are types") {
+  // [shape]
+  using image = gr::shape<28, 28>;
+  static_assert(image::rank == 2 && image::size == 784);
+  static_assert(image::extent(0) == 28 && image::extent(-1) == 28);  // from the front, or from the back
+  static_assert(gr::shape<>::size == 1);                             // a scalar has no axes and one element
+  // [/shape]
+
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  auto x = gr::zeros<float, gr::shape<8, 1, 6>>(ctx);
+  auto y = gr::zeros<float, gr::shape<7, 1>>(ctx);
+  // [broadcast]
+  auto z = x + y;  // [8, 1, 6] + [7, 1]
+  static_assert(std::is_same_v<decltype(z)::shape, gr::shape<8, 7, 6>>);
+  // [/broadcast]
+  CHECK(z(7, 6, 5) == 0);
+}
+
+// [own]
+template <gr::index RowsOfA, gr::index RowsOfB>
+inline constexpr bool rows_of_a_equal_rows_of_b = RowsOfA == RowsOfB;
+
+auto squared_distance(const auto& a, const auto& b) {
+  constexpr gr::index rows_a = gr::shape_of<decltype(a)>::extent(0), rows_b = gr::shape_of<decltype(b)>::extent(0);
+  static_assert(rows_of_a_equal_rows_of_b<rows_a, rows_b>, "squared_distance(a, b): a and b must have as many rows");
+  auto d = a - b;
+  return gr::sum(d * d);
+}
+// [/own]
+
+namespace {
+template <class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const gr::error& e) { return e.what(); }
+  return "nothing was thrown";
+}
+}  // namespace
+
+TEST_CASE("errors at run time say what the guide says") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::tape tape{ctx};
+  const auto v = gr::ones<float, gr::shape<2>>(ctx);
+  CHECK(gr::item(squared_distance(v, v)) == 0);
+
+  auto x = tape.variable(v);
+  gr::backward(gr::sum(x));
+  const auto old = message_of([&] { gr::backward(gr::sum(x * tape.variable(v))); });
+  CHECK(old == "apply: this value was recorded before backward() or clear(); compute it again in this recording");
+
+  gr::tape second{ctx};
+  const auto two = message_of([&] { (void)(tape.variable(v) + second.variable(v)); });
+  CHECK(two == "apply: the operands were recorded on two different tapes; use one tape");
+
+  const auto table = gr::zeros<float, gr::shape<10, 4>>(ctx);
+  const auto token = message_of([&] { (void)gr::embedding(gr::full<std::int32_t, gr::shape<3>>(ctx, 12), table); });
+  CHECK(token == "embedding(tokens, table): token 12 at position 0 is outside 0 .. 9");
+
+  const auto p = message_of([&] { (void)gr::dropout(v, 1.5); });
+  CHECK(p == "dropout(x, p): p is 1.500000; it must be at least 0 and less than 1");
+
+  // [limit]
+  gr::limit_resource small(heap, 1 << 20);  // at most 1 MiB at a time
+  gr::context tight{stream, small};
+  std::string said;
+  try {
+    auto big = gr::zeros<float, gr::shape<1000, 1000>>(tight);
+  } catch (const gr::out_of_memory& e) { said = e.what(); }
+  // [/limit]
+  CHECK(said == "memory limit: asked 4000000 bytes with 0 live of a limit of 1048576; at most 1048576 would fit");
+}

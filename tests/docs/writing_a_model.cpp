@@ -1,0 +1,267 @@
+// The code of docs/guide/writing-a-model.md.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <gradus/gradus.hpp>
+#include <gradus/io/safetensors.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace gr = gradus;
+
+// [model]
+template <class X>
+struct gated_layer {
+  gr::param<X, 64, 32> weight;             // a matrix: drawn by the initialiser
+  gr::param<X, 32> bias;                   // a vector: starts at zero
+  gr::param<X, 32> gain{gr::start::ones};  // unless it says otherwise
+  GRADUS_MEMBERS(weight, bias, gain)
+
+  constexpr auto operator()(const auto& x) const { return gain * gr::sigmoid(gr::linear(x, weight, bias)); }
+};
+// [/model]
+
+// [nested]
+template <class X>
+struct classifier {
+  gated_layer<X> input;
+  std::array<gr::nn::mlp<X, 32>, 3> blocks;
+  gr::nn::linear<X, 32, 2> head;
+  double dropout = 0.1;  // no parameter: not named below
+  GRADUS_MEMBERS(input, blocks, head)
+
+  constexpr auto operator()(const auto& x) const {
+    auto h = gr::dropout(input(x), dropout);
+    for (const auto& block : blocks) h = h + block(h);
+    return head(h);
+  }
+};
+// [/nested]
+
+namespace {
+
+using X = gr::on<gr::cpu>;
+constexpr gr::index batch_size = 32;
+
+struct fixture {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+
+  // Points around 0; the class is which half of the axes is larger in sum.
+  gr::tensor<float, gr::shape<batch_size, 64>> points(std::uint32_t number) {
+    return gr::normal<float, gr::shape<batch_size, 64>>(ctx, {1, number, 0});
+  }
+  gr::tensor<std::int32_t, gr::shape<batch_size>> classes(const gr::tensor<float, gr::shape<batch_size, 64>>& points) {
+    auto c = gr::empty<std::int32_t, gr::shape<batch_size>>(ctx);
+    for (gr::index i = 0; i < batch_size; ++i) {
+      float sum = 0;
+      for (gr::index j = 0; j < 64; ++j) sum += j < 32 ? points(i, j) : -points(i, j);
+      c(i) = sum > 0;
+    }
+    return c;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(fixture, "parameters have the names of the members") {
+  std::string list;
+  // [names]
+  classifier<X> net;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::for_each_param(net, [&](std::string_view name, auto& p) {
+    list += std::string(name) + " " + std::to_string(p.size()) + "\n";  // input.weight 2048, input.bias 32, ...
+  });
+  // [/names]
+  CHECK(list.starts_with("input.weight 2048\ninput.bias 32\ninput.gain 32\nblocks.0.up.weight 4096\n"));
+  CHECK(list.ends_with("head.weight 64\nhead.bias 2\n"));
+}
+
+TEST_CASE_FIXTURE(fixture, "the training loop, and inference") {
+  // [loop]
+  classifier<X> net;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::adamw optimizer{net, {.lr = 3e-3, .weight_decay = 0.01}};
+  gr::warmup_cosine schedule{.peak = 3e-3, .low = 3e-4, .warmup = 20, .total = 300};
+  gr::tape tape{ctx, 7};  // 7: the seed of what is drawn while training (dropout)
+  for (std::uint32_t step = 0; step < 300; ++step) {
+    auto x = points(step);
+    auto loss = gr::cross_entropy(net(tape.watch(x)), classes(x));
+    if (step % 100 == 0) std::printf("step %3u  loss %.4f\n", step, gr::item(loss.value()));
+    gr::backward(loss);
+    optimizer.clip(ctx, 1.0);  // the joint norm of all gradients, at most 1
+    optimizer.options.lr = schedule(step);
+    optimizer.step(ctx);  // and the gradients are forgotten
+  }
+  // [/loop]
+
+  // [inference]
+  auto x = points(1000);
+  auto best = gr::argmax<gr::axes<1>>(net(x));  // x is a plain tensor, and so is what comes out
+  // [/inference]
+  const auto wanted = classes(x);
+  int right = 0;
+  for (gr::index i = 0; i < batch_size; ++i) right += best(i) == wanted(i);
+  CHECK(right >= 26);
+}
+
+TEST_CASE_FIXTURE(fixture, "accumulating over batches gives the gradient of the whole") {
+  classifier<X> net;
+  net.dropout = 0;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::adamw optimizer{net, {.lr = 1e-3}};
+  gr::tape tape{ctx};
+  std::vector<gr::tensor<float, gr::shape<batch_size, 64>>> parts{points(0), points(1)};
+
+  // The gradient of the mean over both parts at once.
+  const auto whole = gr::concat<0>(parts[0], parts[1]);
+  const auto both = gr::concat<0>(classes(parts[0]), classes(parts[1]));
+  gr::backward(gr::cross_entropy(net(tape.watch(whole)), both));
+  const auto wanted = net.head.weight.gradient();
+  gr::visit_params(net, [](auto& p) { p.clear_gradient(); });
+
+  // [accumulate]
+  for (const auto& x : parts) {  // 2 parts of a batch
+    auto loss = gr::cross_entropy(net(tape.watch(x)), classes(x));
+    gr::backward(loss, 1.0f / 2);  // the gradient of half the loss is added
+  }
+  // [/accumulate]
+  const auto found = net.head.weight.gradient();
+  for (gr::index i = 0; i < found.size; ++i)
+    CHECK(found.values()[i] == doctest::Approx(wanted.values()[i]).epsilon(1e-3));
+  // [accumulate]
+  optimizer.step(ctx);
+  // [/accumulate]
+  CHECK_FALSE(net.head.weight.gradient());
+}
+
+TEST_CASE_FIXTURE(fixture, "dropout is on where values are traced") {
+  // [dropout]
+  gr::tape tape{ctx, 7};
+  auto x = gr::ones<float, gr::shape<1000>>(ctx);
+  auto in_training = gr::dropout(tape.watch(x), 0.25);  // about 250 zeros, the others 1 / 0.75
+  auto in_use = gr::dropout(x, 0.25);                   // x itself
+  // [/dropout]
+  CHECK(std::abs(std::ranges::count(in_training.value().values(), 0.0f) - 250) < 60);
+  CHECK(gr::item(gr::sum(in_use)) == 1000);
+
+  const auto first = gr::to_host(in_training.value());
+  tape.clear();
+  // [redraw]
+  tape.set_random(7, 0);  // seed and step: the same draws again
+  // [/redraw]
+  CHECK(gr::to_host(gr::dropout(tape.watch(x), 0.25).value()) == first);
+}
+
+TEST_CASE_FIXTURE(fixture, "gradients of inputs, and of chosen values") {
+  classifier<X> net;
+  net.dropout = 0;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::tape tape{ctx};
+  const auto picture = points(0);
+  const auto labels = classes(picture);
+
+  // [input]
+  auto x = tape.variable(picture);  // variable: its gradient is wanted
+  auto loss = gr::cross_entropy(net(x), labels);
+  gr::backward(loss);
+  auto saliency = gr::abs(x.gradient());  // readable until the tape is used again
+  // [/input]
+  CHECK(gr::item(gr::sum(saliency)) > 0);
+  gr::visit_params(net, [](auto& p) { p.clear_gradient(); });
+
+  // [gradients]
+  auto y = tape.variable(picture);
+  auto [dw, dy] = gr::gradients(gr::cross_entropy(net(y), labels), net.head.weight, y);
+  // [/gradients]
+  CHECK(gr::to_host(dy) == gr::to_host(x.value() * 0.0 + dy));
+  CHECK(dw.size == 64);
+  CHECK_FALSE(net.head.weight.gradient());  // it stayed as it was
+  CHECK(net.head.bias.gradient());          // it was not named, so it gathered
+  gr::visit_params(net, [](auto& p) { p.clear_gradient(); });
+
+  // [frozen]
+  auto h = gr::linear(tape.watch(picture), net.input.weight.value(), net.input.bias.value());  // constants
+  auto logits = gr::linear(h, net.head.weight, net.head.bias);                                 // trained
+  gr::backward(gr::cross_entropy(logits, labels));
+  // [/frozen]
+  CHECK_FALSE(net.input.weight.gradient());
+  CHECK(net.head.weight.gradient());
+}
+
+// [functor]
+struct swish {
+  double beta;
+  template <class T>
+  GRADUS_HD auto operator()(const T& x) const {
+    using gr::math::exp;
+    return x / (T(1) + exp(-T(beta) * x));
+  }
+};
+// [/functor]
+
+// [custom]
+/// The value of x, with a gradient that is turned round on its way back (Ganin and Lempitsky 2015).
+auto reverse_gradient(const auto& x, double strength) {
+  return gr::custom_op(
+      [](const auto& v) { return v; },
+      [strength](const auto& gradient, const auto& /*output*/, const auto& /*v*/) { return -strength * gradient; }, x);
+}
+// [/custom]
+
+TEST_CASE_FIXTURE(fixture, "operations of one's own") {
+  gr::tape tape{ctx};
+  const auto values = gr::from_values<float, gr::shape<3>>(ctx, {-1, 0, 2});
+  auto x = tape.variable(values);
+  // [map]
+  auto y = gr::map(swish{1.5}, x);  // recorded, fused into one pass, differentiable
+  // [/map]
+  gr::backward(gr::sum(y));
+  CHECK(x.gradient()(1) == doctest::Approx(0.5));
+
+  auto z = tape.variable(values);
+  gr::backward(gr::sum(reverse_gradient(z, 0.1)));
+  CHECK(z.gradient()(2) == doctest::Approx(-0.1));
+
+  // [gradcheck]
+  auto at = gr::uniform<double, gr::shape<2, 3>>(ctx, {.seed = 1}, -2, 2);
+  gr::gradcheck_result result = gr::gradcheck([](const auto& v) { return gr::map(swish{1.5}, v); }, at);
+  CHECK_MESSAGE(result.ok, result.message);
+  // [/gradcheck]
+}
+
+TEST_CASE_FIXTURE(fixture, "a model goes to a file and comes back") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("gradus_docs_" + std::to_string(std::random_device{}()) + ".safetensors");
+  classifier<X> net, loaded;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::init(loaded, ctx, gr::he_normal{.seed = 8});
+  {
+    // [save]
+    gr::safetensors_writer file;
+    gr::for_each_param(net, [&](std::string_view name, const auto& p) {
+      using S = typename std::remove_cvref_t<decltype(p)>::shape;
+      file.add(name, {S::extents.begin(), S::extents.end()}, p.value().values());
+    });
+    file.write(path);
+    // [/save]
+  }
+  {
+    // [load]
+    gr::safetensors_file file(path);
+    gr::for_each_param(loaded, [&](std::string_view name, auto& p) {
+      using P = std::remove_cvref_t<decltype(p)>;
+      const auto values = file.read<float>(name, {P::shape::extents.begin(), P::shape::extents.end()});
+      p.set(gr::from_host<float, typename P::shape>(ctx, values.data(), gr::category::parameter));
+    });
+    // [/load]
+  }
+  std::filesystem::remove(path);
+  const auto x = points(0);
+  CHECK(gr::to_host(net(x)) == gr::to_host(loaded(x)));
+}
