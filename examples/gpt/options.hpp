@@ -39,7 +39,8 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   auto* steps = app.add_option("--steps", o.steps, "optimizer steps (default: 1000 unless --minutes is given)");
   auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
   app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
-  app.add_option("--warmup", o.warmup, "steps over which the learning rate rises")->capture_default_str();
+  app.add_option("--warmup", o.warmup, "steps over which the learning rate rises (at most a tenth of the run)")
+      ->capture_default_str();
   app.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay, on matrices only")->capture_default_str();
   app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
   app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();

@@ -3,7 +3,6 @@
 // when a flag is.
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -43,21 +42,5 @@ inline int run_program(const char* name, const std::function<int()>& work) {
   std::fprintf(stderr, "%s: %s\n", name, problem.c_str());
   return status;
 }
-
-namespace detail {
-// A signal handler can reach nothing but a global of this type; it belongs to the program, not to the library.
-inline volatile std::sig_atomic_t interrupted = 0;
-}  // namespace detail
-
-/// From here on Ctrl-C (or a polite kill) only sets interrupted(); a second one ends the program at once.
-inline void catch_interrupts() {
-  const auto handler = [](int signal) {
-    detail::interrupted = 1;
-    std::signal(signal, SIG_DFL);
-  };
-  std::signal(SIGINT, handler);
-  std::signal(SIGTERM, handler);
-}
-inline bool interrupted() { return detail::interrupted != 0; }
 
 }  // namespace gpt

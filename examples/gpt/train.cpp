@@ -9,6 +9,7 @@
 #include <gradus/data/tokens.hpp>
 
 #include "generate.hpp"
+#include "interrupt.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -36,6 +37,7 @@ double validation_loss(const gpt::network& net, gr::context<gr::cpu>& ctx, std::
 }
 
 int train(const gpt::options& o) {
+  const gpt::interrupts stop;
   if (o.threads > 0) gr::set_thread_count(o.threads);
 
   // The text, as bytes.
@@ -90,7 +92,6 @@ int train(const gpt::options& o) {
   report.line(line);
 
   // Training.
-  gpt::catch_interrupts();
   const double flops_per_token = gpt::training_flops_per_token(parameters);
   const gpt::stopwatch run;
   double training_seconds = 0;
@@ -101,8 +102,9 @@ int train(const gpt::options& o) {
     // How much of the run is behind us, by steps or by the clock, whichever is further.
     if (o.steps > 0) now.fraction = static_cast<double>(step) / static_cast<double>(o.steps);
     if (o.minutes > 0) now.fraction = std::max(now.fraction, run.seconds() / (60 * o.minutes));
-    const double warmup = o.warmup > 0 ? std::min(1.0, (step + 1.0) / static_cast<double>(o.warmup)) : 1.0;
-    now.lr = warmup * schedule(now.fraction);
+    // The rate rises over --warmup steps, or over the first tenth of a run that is shorter than that.
+    const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
+    now.lr = std::min(1.0, risen) * schedule(now.fraction);
 
     now.loss = 0;
     for (int i = 0; i < o.accumulate; ++i) {
@@ -123,8 +125,7 @@ int train(const gpt::options& o) {
     now.tokens += static_cast<double>(ids::size) * o.accumulate;
     now.tokens_per_second = now.tokens / training_seconds;
     now.flops = flops_per_token * now.tokens_per_second;
-    done = gpt::interrupted() || (o.steps > 0 && now.step >= o.steps) ||
-           (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
+    done = stop.noticed() || (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
     const bool evaluate = done || now.step % o.eval_every == 0;
     now.validation = evaluate ? validation_loss(net, ctx, part.validation, done ? 32 : 8) : std::nan("");
     now.elapsed = run.seconds();
@@ -139,12 +140,12 @@ int train(const gpt::options& o) {
   std::snprintf(line, sizeof line, "validation loss %.4f nats a byte after %lld steps; peak memory %.0f MiB",
                 now.validation, now.step, static_cast<double>(memory.all().peak) / (1 << 20));
   report.line(line);
-  if (o.sample > 0 && !gpt::interrupted()) {
+  if (o.sample > 0 && !stop.noticed()) {
     report.line("a sample:");
-    gpt::generate(net, ctx, "\n", o.sample, {.seed = o.seed}, [](char c) {
+    gpt::generate(net, ctx, "\n", o.sample, {.seed = o.seed}, [&](char c) {
       std::putchar(c);
       std::fflush(stdout);
-      return !gpt::interrupted();
+      return !stop.noticed();
     });
     std::putchar('\n');
   }

@@ -1,0 +1,43 @@
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+
+namespace gpt {
+
+/// Notices Ctrl-C (and a polite kill) so that a loop can end in its own time; a second one ends the program at once.
+///
+/// There is no signal handler, and there must be none: oneDNN's generated code points the stack register elsewhere while it
+/// multiplies, and a handler that starts on such a thread writes over the heap. So the signals are blocked in this thread and
+/// in all that it starts, and a thread that does nothing else waits for them. Make one before the first parallel loop.
+class interrupts {
+ public:
+  interrupts() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    watcher_ = std::jthread([this, signals](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const timespec patience{.tv_sec = 0, .tv_nsec = 50'000'000};
+        if (sigtimedwait(&signals, nullptr, &patience) < 0) continue;
+        if (noticed_.exchange(true)) std::_Exit(130);
+      }
+    });
+  }
+  interrupts(const interrupts&) = delete;
+  interrupts& operator=(const interrupts&) = delete;
+
+  bool noticed() const { return noticed_; }
+
+ private:
+  std::atomic<bool> noticed_ = false;
+  std::jthread watcher_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# check.sh GROUP TRAIN SAMPLE SCRIPT WORK: one group of checks, in the folder WORK, which is emptied.
+#   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
+#   text    bad training texts: one line, and no run folder is made
+#   runs    good runs, Ctrl-C, a full disk, a run folder that is taken
+#   model   model files: read back, and refused where they are not this program's
+set -euo pipefail
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|model TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+group=$1 train=$2 sample=$3 script=$4 work=$5
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+failures=0
+wrong() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# refuses STATUS REGEX COMMAND...: it ends with STATUS and one line on stderr, which matches.
+refuses() {
+  local expected=$1 regex=$2 status=0
+  shift 2
+  "$@" >out 2>err </dev/null || status=$?
+  [[ $status -eq $expected ]] || wrong "status $status, not $expected: $*"
+  [[ $(wc -l <err) -eq 1 ]] || wrong "$(wc -l <err) lines on stderr, not one: $*: $(head -c 300 err)"
+  grep -qE -- "$regex" err || wrong "'$(cat err)' does not match '$regex': $*"
+}
+# succeeds COMMAND...
+succeeds() { "$@" >out 2>err </dev/null || wrong "status $?: $*: $(tail -n 3 err)"; }
+has() { grep -qE -- "$2" "$1" || wrong "$1 has no line that matches '$2': $(head -c 300 "$1")"; }
+
+for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
+quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
+
+flags() {
+  refuses 2 'width 130 is not divisible by --heads 4; try --width 132' "$script" --width 130
+  refuses 2 '--layers must be a whole number above 0.*0' "$script" --layers 0
+  refuses 2 '--heads must be a whole number' "$script" --heads four
+  refuses 2 '--context must be a whole number' "$script" --context -8
+  refuses 2 '--batch must be a whole number' "$script" --batch 1.5
+  refuses 2 '--minutes must be a number above 0, not .-3' "$script" --minutes -3
+  refuses 2 '--minutes must be a number above 0' "$script" --minutes 0
+  refuses 2 '--minutes must be a number above 0' "$script" --minutes=soon
+  refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
+  refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
+  refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
+  refuses 2 "unknown argument '--spets'" "$script" --spets 3
+  refuses 2 '--data needs' "$script" --data
+  refuses 2 '--data: nowhere.txt: no such file' "$script" --data nowhere.txt
+  refuses 2 '--data: .: is a directory' "$script" --data .
+  succeeds "$script" --help
+  has out '--minutes M'
+
+  refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
+  refuses 2 '--steps' "$train" --data text --steps 0
+  refuses 2 '--steps' "$train" --data text --steps many
+  refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
+  refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
+  refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
+  refuses 2 '--accumulate must be a positive number' "${quick[@]}" --accumulate 0
+  refuses 2 '--spets' "${quick[@]}" --spets 3
+  refuses 2 '--data is required' "$train"
+  refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
+  refuses 2 '--count must be a positive number' "$sample" model --count 0
+  refuses 2 'model is required' "$sample"
+  succeeds "$train" --help
+  [[ ! -e runs ]] || wrong "a refused run made a run folder"
+}
+
+text() {
+  : >empty
+  head -c 500 text >short
+  refuses 1 'nowhere.txt: no such file' "$train" --data nowhere.txt --out run
+  refuses 1 'empty: is empty' "$train" --data text empty --out run
+  refuses 1 '\.: is a directory' "$train" --data . --out run
+  # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
+  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1291' "$train" --data short --out run
+  if [[ $(id -u) -ne 0 ]]; then  # root may read anything
+    cp text locked
+    chmod 000 locked
+    refuses 1 'locked: cannot be read: Permission denied' "$train" --data locked --out run
+  fi
+  [[ ! -e run ]] || wrong "a refused text left a run folder"
+}
+
+# The losses of a run, one a line.
+losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/log.jsonl"; }
+
+runs() {
+  succeeds "${quick[@]}" --out first
+  has out '^step +2  loss .* validation .* lr .* tokens/s .* TFLOP/s \([0-9]+ % of GEMM\)'
+  has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
+  has first/loss.svg '</svg>'
+  [[ -s first/model.safetensors ]] || wrong "no model was saved"
+  [[ $(losses first | wc -l) -eq 2 ]] || wrong "the log has not one line a step"
+
+  # The same seed gives the same losses on any number of threads; another gives others.
+  succeeds "${quick[@]}" --out second --threads 1
+  [[ $(losses first) == "$(losses second)" ]] || wrong "the losses depend on the number of threads"
+  succeeds "${quick[@]}" --out third --seed 2
+  [[ $(losses first) != "$(losses third)" ]] || wrong "the losses do not depend on the seed"
+  succeeds "${quick[@]}" --out dropped --dropout 0.2 --accumulate 2 --no-save
+  [[ ! -e dropped/model.safetensors ]] || wrong "--no-save saved"
+
+  # A run folder that is taken stays as it was.
+  find first -type f -exec cksum {} + | sort >before
+  refuses 1 'first: is not empty; name another folder with --out' "${quick[@]}" --out first
+  refuses 1 'text: is no folder' "${quick[@]}" --out text
+  refuses 1 'cannot be made' "${quick[@]}" --out text/run
+  find first -type f -exec cksum {} + | sort | cmp -s - before || wrong "an existing run folder was touched"
+
+  # A full disk, played by a limit on the size of a file: the log fits, the model does not.
+  full_disk() { (trap '' XFSZ; ulimit -f 100; exec "$@"); }
+  refuses 1 'full/model.safetensors: cannot be written: File too large' full_disk "${quick[@]}" --out full
+  [[ $(ls full) == $'log.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
+
+  # Ctrl-C: the step is finished and the model saved. Job control gives the program its own reaction to SIGINT.
+  set -m
+  "$train" --data text --minutes 10 --out stopped >out 2>err &
+  local pid=$! status=0
+  for _ in $(seq 600); do grep -qs '"step": 2' stopped/log.jsonl && break; sleep 0.1; done
+  kill -INT $pid
+  wait $pid || status=$?
+  set +m
+  [[ $status -eq 0 && -s stopped/model.safetensors ]] || wrong "Ctrl-C: status $status, $(ls stopped)"
+}
+
+model() {
+  succeeds "${quick[@]}" --out run
+  succeeds "$sample" run/model.safetensors --prompt "the " --count 30 --top-k 5 --seed 3
+  cp out one
+  [[ $(wc -c <one) -eq 35 ]] || wrong "30 bytes after a prompt of 4 and a newline are $(wc -c <one)"
+  succeeds "$sample" run/model.safetensors --prompt "the " --count 30 --top-k 5 --seed 3
+  cmp -s out one || wrong "the same seed wrote another text"
+
+  refuses 1 'nowhere: no such file' "$sample" nowhere
+  refuses 1 'no safetensors file' "$sample" text
+  head -c 100000 run/model.safetensors >cut
+  refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
+  sed 's/"width":"128"/"width":"129"/' run/model.safetensors >other
+  refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
+}
+
+case $group in
+  flags | text | runs | model) "$group" ;;
+  *) echo "$0: no group '$group'" >&2; exit 2 ;;
+esac
+[[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }
