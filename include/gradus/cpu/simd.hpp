@@ -194,8 +194,8 @@ GRADUS_INLINE pack<T> tanh(pack<T> x) {
     p = p * z + pack<float>(-5.37397155531e-2f);
     p = p * z + pack<float>(1.33314422036e-1f);
     p = p * z + pack<float>(-3.33332819422e-1f);
-    const pack<float> small = x + x * (z * p);
-    return select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large));
+    const pack<float> small = x * (z * p) + x;
+    return select(x == pack<float>(0), x, select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
   }
 }
 

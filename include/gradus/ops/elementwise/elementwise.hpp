@@ -50,11 +50,6 @@ struct map {
   static constexpr std::string_view name = "map";
   static constexpr save_rule saves = is_linear_functor<F> ? save_rule{} : save_rule{~0u, false};
 
-  /// Shape rule: operands broadcast together.
-  template <class... Xs>
-  using output_type = tensor<typename std::tuple_element_t<0, std::tuple<Xs...>>::value_type,
-                             broadcast_shape<typename Xs::shape...>, typename std::tuple_element_t<0, std::tuple<Xs...>>::device>;
-
   template <class... Xs>
   static constexpr cost forward_cost() {
     using out = output_of<Xs...>;
@@ -115,8 +110,8 @@ struct map {
     using type = X;
   };
   template <class... Xs>
-  using output_of = tensor<typename first_floating<Xs...>::type::value_type, broadcast_shape<typename Xs::shape...>,
-                           typename first_floating<Xs...>::type::device>;
+  using output_of = tensor<typename first_floating<Xs..., std::tuple_element_t<0, std::tuple<Xs...>>>::type::value_type,
+                           broadcast_shape<typename Xs::shape...>, typename first_floating<Xs...>::type::device>;
 
   // An operand given away (nobody else holds it) becomes the output: the pass then works in place.
   template <class Out, class X, class... Rest>

@@ -39,7 +39,7 @@ GRADUS_INLINE void store_up_to(pack<C> x, S* to, index n) {
 /// there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
 template <class Plan>
 struct reduction_grid {
-  static constexpr index piece = 4096;  // of a reduced row
+  static constexpr index piece = 1024;  // of a reduced row
   static constexpr index block = 64;    // columns
   static constexpr index pieces = (Plan::inner + piece - 1) / piece;
   static constexpr index blocks = (Plan::inner + block - 1) / block;

@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using namespace gradus_test;
+
+namespace {
+
+struct fused {
+  template <class T>
+  T operator()(T a, T b, T c) const {
+    using gr::math::exp;
+    return a * exp(-b) + c;
+  }
+};
+
+template <class S, class F, class Reference>
+double error_of(const F& f, const Reference& reference, double scale = 2) {
+  workplace at;
+  const auto x = normal<float, S>(at.ctx, scale);
+  const auto y = f(x);
+  gr::tensor<double, S> wanted(at.ctx);
+  for (std::size_t i = 0; i < S::size; ++i) wanted.values()[i] = reference(static_cast<double>(x.values()[i]));
+  return worst_error(y.values(), wanted.values());
+}
+
+template <class A, class B>
+void check_broadcast() {
+  workplace at;
+  const auto a = normal<float, A>(at.ctx);
+  const auto b = normal<float, B>(at.ctx);
+  const auto y = a - b;
+  using Out = typename decltype(y)::shape;
+  static_assert(std::is_same_v<Out, gr::broadcast_shape<A, B>>);
+  bool all = true;
+  for (std::size_t i = 0; i < Out::size; ++i) {
+    std::size_t at_a = 0, at_b = 0, rest = i;
+    for (std::size_t k = 1; k <= Out::rank; ++k) {
+      const std::size_t place = rest % Out::extents[Out::rank - k];
+      rest /= Out::extents[Out::rank - k];
+      if (k <= A::rank && A::extents[A::rank - k] != 1) at_a += place * A::stride(-static_cast<std::ptrdiff_t>(k));
+      if (k <= B::rank && B::extents[B::rank - k] != 1) at_b += place * B::stride(-static_cast<std::ptrdiff_t>(k));
+    }
+    all = all && y.values()[i] == a.values()[at_a] - b.values()[at_b];
+  }
+  CHECK(all);
+}
+
+}  // namespace
+
+TEST_CASE("functions of floats agree with the standard library's in double") {
+  using S = gr::shape<5, 31>;
+  CHECK(error_of<S>([](auto x) { return gr::exp(x); }, [](double x) { return std::exp(x); }) < 1e-6);
+  CHECK(error_of<S>([](auto x) { return gr::tanh(x); }, [](double x) { return std::tanh(x); }) < 1e-6);
+  CHECK(error_of<S>([](auto x) { return gr::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }) < 1e-6);
+  CHECK(error_of<S>([](auto x) { return gr::gelu_erf(x); },
+                    [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }) < 1e-6);
+  CHECK(error_of<S>([](auto x) { return gr::sqrt(gr::abs(x)); }, [](double x) { return std::sqrt(std::abs(x)); }) < 1e-6);
+  CHECK(error_of<gr::shape<>>([](auto x) { return gr::pow(x, 3.0); }, [](double x) { return x * x * x; }) < 1e-6);
+  CHECK(error_of<gr::shape<100003>>([](auto x) { return 2.0 * x + 1.0; }, [](double x) { return 2 * x + 1; }) < 1e-6);
+}
+
+TEST_CASE("operands broadcast as NumPy's do") {
+  check_broadcast<gr::shape<3, 1, 5>, gr::shape<4, 1>>();
+  check_broadcast<gr::shape<19>, gr::shape<>>();
+  check_broadcast<gr::shape<1>, gr::shape<2, 3>>();
+  check_broadcast<gr::shape<2, 3, 17>, gr::shape<17>>();
+  check_broadcast<gr::shape<7, 1, 1>, gr::shape<1, 3, 33>>();
+  check_broadcast<gr::shape<300, 70>, gr::shape<300, 1>>();
+}
+
+TEST_CASE("results and gradients have the same bits on one thread and on two") {
+  workplace at;
+  const auto a = normal<float, gr::shape<70, 1000>>(at.ctx);
+  const auto b = normal<float, gr::shape<1000>>(at.ctx);
+  const auto c = normal<float, gr::shape<70, 1>>(at.ctx);
+  const auto dy = normal<float, gr::shape<70, 1000>>(at.ctx);
+  const auto run = [&](int n) {
+    threads t(n);
+    return evaluate(at.ctx, [](auto u, auto v, auto w) { return gr::map(fused{}, u, v, w); }, dy, a, b, c);
+  };
+  const auto one = run(1), two = run(2);
+  CHECK(same_bits(one.y, two.y));
+  CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
+  CHECK(same_bits(std::get<1>(one.gradients), std::get<1>(two.gradients)));
+  CHECK(same_bits(std::get<2>(one.gradients), std::get<2>(two.gradients)));
+}
+
+TEST_CASE("an operand that is given away becomes the output, one that is still held does not") {
+  workplace at;
+  auto x = normal<float, gr::shape<100>>(at.ctx);
+  const float first = x(0);
+  const float* memory = x.data();
+  const auto held = x * 2.0;
+  CHECK(held.data() != memory);
+  CHECK(x(0) == first);
+  const auto given = gr::exp(std::move(x));
+  CHECK(given.data() == memory);
+  CHECK(given(0) == doctest::Approx(std::exp(first)));
+}
+
+TEST_CASE("a linear function saves nothing, so a recorded chain of them works in one piece of memory") {
+  workplace at;
+  gr::tape tape(at.ctx);
+  const auto x = tape.variable(normal<float, gr::shape<1000>>(at.ctx));
+  const auto before = at.stats.all().live;
+  const auto y = -(x * 2.0 + 1.0) / 4.0;
+  CHECK(at.stats.all().live == before + 4000);
+  const auto z = gr::exp(y) * 2.0;  // exp keeps its input
+  CHECK(at.stats.all().live == before + 8000);
+  tape.clear();
+}
+
+TEST_CASE("integer tensors are computed with as integers, of any width") {
+  workplace at;
+  const auto a = gr::from_values<std::int32_t, gr::shape<4>>(at.ctx, {-7, 0, 3, 2000000000});
+  const auto b = gr::from_values<std::uint8_t, gr::shape<4>>(at.ctx, {2, 200, 100, 1});
+  const auto sum = a + b;
+  static_assert(std::is_same_v<decltype(sum)::value_type, std::int32_t>);
+  CHECK(sum(1) == 200);
+  CHECK(sum(3) == 2000000001);
+  CHECK((b * 3.0)(2) == static_cast<std::uint8_t>(300));
+  CHECK((a / 7.0)(0) == -1);
+  CHECK((a * 0.5)(2) == 1);
+  CHECK(gr::abs(a)(0) == 7);
+  CHECK(gr::maximum(a, b)(2) == 100);
+  CHECK(gr::relu(a)(0) == 0);
+  const auto wide = gr::from_values<std::int64_t, gr::shape<1>>(at.ctx, {std::int64_t{1} << 40});
+  CHECK((wide * wide * 0.0 + wide)(0) == std::int64_t{1} << 40);
+}
+
+TEST_CASE("halves compute in float, and an output has the type of the first floating operand") {
+  workplace at;
+  const auto x = normal<float, gr::shape<3, 19>>(at.ctx);
+  gr::tensor<gr::bf16, gr::shape<3, 19>> h(at.ctx);
+  for (std::size_t i = 0; i < x.size; ++i) h.values()[i] = gr::bf16(x.values()[i]);
+  const auto e = gr::exp(h);
+  static_assert(std::is_same_v<decltype(e)::value_type, gr::bf16>);
+  for (std::size_t i = 0; i < x.size; ++i)
+    CHECK(static_cast<float>(e.values()[i]) == doctest::Approx(std::exp(static_cast<float>(h.values()[i]))).epsilon(0.005));
+  static_assert(std::is_same_v<decltype(x + h)::value_type, float>);
+  const auto i = gr::arange<std::int32_t, 19>(at.ctx);
+  static_assert(std::is_same_v<decltype(i * h)::value_type, gr::bf16>);
+  // Gradients have the type of their operand, also where it was broadcast.
+  const auto row = normal<float, gr::shape<19>>(at.ctx);
+  const auto g = evaluate(at.ctx, [](auto u, auto v) { return u * v; }, h, h, row);
+  static_assert(std::is_same_v<std::tuple_element_t<1, decltype(g.gradients)>::value_type, float>);
+  double wanted = 0;
+  for (std::size_t r = 0; r < 3; ++r) wanted += std::pow(static_cast<double>(static_cast<float>(h(r, 4))), 2);
+  CHECK(std::get<1>(g.gradients)(4) == doctest::Approx(wanted).epsilon(0.001));
+}
+
+TEST_CASE("NaN comes through minimum, maximum, relu and clamp, and negative zero has no sign in abs") {
+  workplace at;
+  const float nan_value = std::numeric_limits<float>::quiet_NaN();
+  const auto x = gr::from_values<float, gr::shape<3>>(at.ctx, {nan_value, 1, -0.0f});
+  const auto y = gr::from_values<float, gr::shape<3>>(at.ctx, {1, nan_value, 0});
+  CHECK(std::isnan(gr::maximum(x, y)(0)));
+  CHECK(std::isnan(gr::maximum(x, y)(1)));
+  CHECK(std::isnan(gr::minimum(x, y)(0)));
+  CHECK(std::isnan(gr::minimum(x, y)(1)));
+  CHECK(std::isnan(gr::relu(x)(0)));
+  CHECK(std::isnan(gr::clamp(x, 0, 1)(0)));
+  CHECK(!std::signbit(gr::abs(x)(2)));
+}

@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using namespace gradus_test;
+
+namespace {
+
+template <bool Ta, bool Tb, gr::index M, gr::index K, gr::index N>
+void check() {
+  workplace at;
+  const auto a = normal<float, std::conditional_t<Ta, gr::shape<K, M>, gr::shape<M, K>>>(at.ctx);
+  const auto b = normal<float, std::conditional_t<Tb, gr::shape<N, K>, gr::shape<K, N>>>(at.ctx);
+  std::vector<double> wanted;
+  for (std::size_t i = 0; i < M; ++i)
+    for (std::size_t j = 0; j < N; ++j) {
+      double s = 0;
+      for (std::size_t k = 0; k < K; ++k)
+        s += static_cast<double>(Ta ? a(k, i) : a(i, k)) * static_cast<double>(Tb ? b(j, k) : b(k, j));
+      wanted.push_back(s);
+    }
+  CHECK(worst_error(gr::matmul<gr::transpose{.a = Ta, .b = Tb}>(a, b).values(), wanted) < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("matrix products agree with plain loops at odd sizes, transposed or not") {
+  check<false, false, 1, 1, 1>();
+  check<false, false, 7, 19, 5>();
+  check<true, false, 7, 19, 5>();
+  check<false, true, 7, 19, 5>();
+  check<true, true, 7, 19, 5>();
+  check<false, false, 129, 65, 33>();
+  check<false, false, 1, 300, 17>();
+}
+
+TEST_CASE("linear adds its bias, and its gradients are those of the product and the sum") {
+  workplace at;
+  const auto x = normal<float, gr::shape<3, 5, 17>>(at.ctx);
+  const auto w = normal<float, gr::shape<17, 9>>(at.ctx);
+  const auto b = normal<float, gr::shape<9>>(at.ctx);
+  const auto dy = normal<float, gr::shape<3, 5, 9>>(at.ctx);
+  const auto direct = evaluate(at.ctx, [](auto v, auto m, auto s) { return gr::linear(v, m, s); }, dy, x, w, b);
+  const auto parts = evaluate(at.ctx, [](auto v, auto m, auto s) { return gr::matmul(v, m) + s; }, dy, x, w, b);
+  CHECK(worst_error(direct.y.values(), parts.y.values()) < 1e-6);
+  CHECK(worst_error(std::get<0>(direct.gradients).values(), std::get<0>(parts.gradients).values()) < 1e-6);
+  CHECK(worst_error(std::get<1>(direct.gradients).values(), std::get<1>(parts.gradients).values()) < 1e-6);
+  CHECK(worst_error(std::get<2>(direct.gradients).values(), std::get<2>(parts.gradients).values()) < 1e-6);
+}
