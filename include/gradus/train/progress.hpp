@@ -6,6 +6,7 @@
 #include <string_view>
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <sys/ioctl.h>
 #include <unistd.h>
 #endif
 
@@ -18,6 +19,15 @@ inline bool output_is_a_terminal() {
 #else
   return false;
 #endif
+}
+
+/// Columns of the terminal that standard output is; 80 where that is unknown.
+inline std::size_t output_columns() {
+#if defined(__unix__) || defined(__APPLE__)
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+#endif
+  return 80;
 }
 
 /// `####------`: a bar `width` characters wide of which `fraction` (held to 0 … 1; NaN is 0) is filled.
@@ -46,14 +56,18 @@ class progress {
     if (!due()) return;
     shown_ = true;
     last_ = clock::now();
-    const int length = static_cast<int>(figures.size());
     if (terminal_) {
-      // "\033[K" clears what a longer text before left to the right.
-      std::fprintf(out_, "\r[%s] %3.0f %% %.*s\033[K", progress_bar(fraction).c_str(),
-                   100 * std::clamp(fraction, 0.0, 1.0), length, figures.data());
+      // Cut to the terminal's width, because a line that wraps cannot be redrawn. "\033[K" clears what a longer text before
+      // left to the right.
+      char head[64];
+      const int used = std::snprintf(head, sizeof head, "[%s] %3.0f %% ", progress_bar(fraction).c_str(),
+                                     100 * std::clamp(fraction, 0.0, 1.0));
+      const std::size_t room = output_columns() - std::min(output_columns(), static_cast<std::size_t>(used) + 1);
+      const auto shown = figures.substr(0, room);
+      std::fprintf(out_, "\r%s%.*s\033[K", head, static_cast<int>(shown.size()), shown.data());
       bar_ = true;
     } else {
-      std::fprintf(out_, "%.*s\n", length, figures.data());
+      std::fprintf(out_, "%.*s\n", static_cast<int>(figures.size()), figures.data());
     }
     std::fflush(out_);
   }
