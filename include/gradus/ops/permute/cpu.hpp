@@ -48,10 +48,14 @@ struct kernel<op::permute<Order...>, cpu> {
             const index target = matrix / between * rows * row_stride + matrix % between * columns;
             const T* in = from.data() + start<To, From>(target);
             T* out = to.data() + target;
-            for (index c0 = 0; c0 < columns; c0 += tile)
+            for (index c0 = 0; c0 < columns; c0 += tile) {
+              const index width = std::min(columns, c0 + tile) - c0;
+              T buffer[tile][tile + 1];  // lines far apart share few places in the cache: touch each once
+              for (index c = 0; c < width; ++c)
+                std::memcpy(buffer[c], in + (c0 + c) * column_stride + r0, (r1 - r0) * sizeof(T));
               for (index r = r0; r < r1; ++r)
-                for (index c = c0; c < std::min(columns, c0 + tile); ++c)
-                  put(out + r * row_stride + c, in + c * column_stride + r, accumulate);
+                for (index c = 0; c < width; ++c) put(out + r * row_stride + c0 + c, &buffer[c][r - r0], accumulate);
+            }
           }
         });
       }

@@ -101,6 +101,7 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
   using grid = reduction_grid<Plan>;
   using W = wide_type<C>;
   using state = sums<W, grid::width>;
+  [[maybe_unused]] const T* end_of_x = x + Plan::outputs * Plan::count;
   const auto reduce = [&](state& s, index task, index first, index last) {
     if constexpr (Plan::inner_reduced) {
       for (index u = first; u < last; ++u) {
@@ -129,7 +130,7 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
       constexpr index rows_at_once = 32;
       const index out_row = task / grid::blocks;
       const index column = grid::first_column(task);
-      const index width = grid::columns(task);
+      const index width = grid::blocks == 1 ? grid::width : grid::columns(task);  // mostly known to the compiler
       const auto add_rows = [&](index from_row, index to_row, auto whole) {
         pack<C> part[packs];
         for (auto& p : part) p = pack<C>(0);
@@ -141,7 +142,10 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
             } else {
               if (p * lanes<C> >= width) break;
               const index n = width - p * lanes<C>;
-              part[p] = part[p] + term(load_up_to<C>(from + p * lanes<C>, n), grid::output(task) + p * lanes<C>, n);
+              const T* at = from + p * lanes<C>;
+              // A whole pack, if memory goes on that far: what it has too much of the next row is left out below.
+              const pack<C> v = static_cast<index>(end_of_x - at) >= lanes<C> ? pack<C>::load(at) : load_up_to<C>(at, n);
+              part[p] = part[p] + term(v, grid::output(task) + p * lanes<C>, n);
             }
           }
         }
@@ -218,11 +222,12 @@ void find_extremes(const T* x, const Finish& finish) {
         const index begin = u % grid::pieces * grid::piece;
         const T* from = x + Plan::row(out_row, u / grid::pieces) + begin;
         const index n = std::min(grid::piece, Plan::inner - begin);
-        const auto base = static_cast<std::int32_t>(u / grid::pieces * Plan::inner + begin);
+        const index base = u / grid::pieces * Plan::inner + begin;
+        const auto place = [&](index k) { return static_cast<std::int32_t>(base + k); };
         index i = 0;
         if (!s.any) {
           s.value[0] = static_cast<C>(from[0]);
-          s.at[0] = base;
+          s.at[0] = place(0);
           s.any = true;
         }
         if (n >= lanes<C>) {
@@ -238,9 +243,9 @@ void find_extremes(const T* x, const Finish& finish) {
             best = select(m, v, best);
             at = m.m ? now : at;
           }
-          for (index l = 0; l < lanes<C>; ++l) s.offer(0, best.v[l], base + static_cast<std::int32_t>(at[l]));
+          for (index l = 0; l < lanes<C>; ++l) s.offer(0, best.v[l], place(static_cast<index>(at[l])));
         }
-        for (; i < n; ++i) s.offer(0, static_cast<C>(from[i]), base + static_cast<std::int32_t>(i));
+        for (i = n - n % lanes<C>; i < n; ++i) s.offer(0, static_cast<C>(from[i]), place(i));
       } else {
         const T* from = x + Plan::row(out_row, u) + grid::first_column(task);
         const index width = grid::columns(task);
