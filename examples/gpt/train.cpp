@@ -25,9 +25,10 @@ auto upload(gr::context<gr::cpu>& ctx, const std::vector<byte_tokenizer::token>&
   return gr::from_host<byte_tokenizer::token, ids>(ctx, tokens.data(), gr::category::input);
 }
 
-/// Mean loss over windows spread evenly over the text. Plain tensors: nothing is recorded, and dropout is off.
+/// Mean loss over about `tokens` tokens, in windows spread evenly over the text. Plain tensors: nothing is recorded, and dropout is off.
 double validation_loss(const gpt::network& net, gr::context<gr::cpu>& ctx, std::span<const byte_tokenizer::token> text,
-                       std::size_t batches) {
+                       std::size_t tokens) {
+  const std::size_t batches = std::max<std::size_t>(tokens / ids::size, 1);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
     const auto batch = gr::spread_windows<gpt::batch_size, gpt::sizes.context>(text, part, batches);
@@ -127,7 +128,7 @@ int train(const gpt::options& o) {
     now.flops = flops_per_token * now.tokens_per_second;
     done = stop.noticed() || (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
     const bool evaluate = done || now.step % o.eval_every == 0;
-    now.validation = evaluate ? validation_loss(net, ctx, part.validation, done ? 32 : 8) : std::nan("");
+    now.validation = evaluate ? validation_loss(net, ctx, part.validation, done ? 32768 : 8192) : std::nan("");
     now.elapsed = run.seconds();
     report.step(now);
   }
