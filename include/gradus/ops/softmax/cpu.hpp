@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
@@ -79,7 +80,8 @@ struct kernel<op::softmax<Log>, cpu> {
   template <class C, index N, class F>
   static GRADUS_INLINE void each(const F& f) {
     constexpr index whole = N / lanes<C> * lanes<C>;
-    for (index i = 0; i < whole; i += lanes<C>) f(i, std::integral_constant<index, lanes<C>>{});
+    if constexpr (whole > 0)
+      for (index i = 0; i < whole; i += lanes<C>) f(i, std::integral_constant<index, lanes<C>>{});
     if constexpr (whole < N) f(whole, std::integral_constant<index, N - whole>{});
   }
   template <class S, index N, class C>
