@@ -43,7 +43,7 @@ step() {
   timeout "$limit" "$@" >"$log" 2>&1 || status=$?
   case $status in
     0) say "$name" "ok, $((SECONDS - begin)) s" ;;
-    77) say "$name" "skipped: $(tail -n 1 "$log")" ;;
+    77) say "$name" "$(tail -n 1 "$log")" ;;
     124) say "$name" "STOPPED after $limit s"; bad=1 ;;
     *) say "$name" "FAILED ($status), see $log"; bad=1; tail -n 15 "$log" ;;
   esac
@@ -82,7 +82,7 @@ done
   echo 'build $builddir/bench: link $builddir/bench.o'
 } >"$build/build.ninja"
 
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$out/gpu.txt" 2>&1 || echo "nvidia-smi failed" >>"$out/gpu.txt"
+{ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; } >"$out/gpu.txt" 2>/dev/null || echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
 say "GPU" "$(head -n 1 "$out/gpu.txt")"
 rm -f "$build"/{tests,mlp,bench}  # a failed build must not leave an old program to run
 step build 240 ninja -f "$build/build.ninja" -k 0
