@@ -106,7 +106,10 @@ template <operand X>
 constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_tensor<raw>) return std::forward<X>(x);
-  else if constexpr (is_param<raw>) return std::as_const(x).value();
+  else if constexpr (is_param<raw>) {
+    if (!std::as_const(x).value()) throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+    return std::as_const(x).value();
+  }
   else return std::forward<X>(x).value();
 }
 

@@ -122,6 +122,12 @@ void for_each_param(Model& model, const F& f) {
   detail::visit_named(std::string(), model, f);
 }
 
+/// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.
+template <class Model>
+constexpr void clear_gradients(const Model& model) {
+  visit_params(model, [](const auto& p) { p.clear_gradient(); });
+}
+
 /// Number of trainable values.
 template <class Model>
 constexpr std::size_t parameter_count(const Model& model) {

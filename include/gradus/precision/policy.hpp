@@ -1,4 +1,6 @@
 #pragma once
+#include <type_traits>
+
 #include "../core/dtype.hpp"
 
 namespace gradus {
@@ -15,12 +17,12 @@ struct precision {
 
 using fp32 = precision<float>;
 using fp64 = precision<double>;
-/// Parameters and their gradients in float, matrix products in bfloat16, sums in float.
-using bf16_mixed = precision<float, bf16, float, float>;
 
 /// What a model is instantiated with: a device and a precision policy.
 template <class Device, class Precision = fp32>
 struct on {
+  static_assert(std::is_same_v<typename Precision::store, typename Precision::compute>,
+                "on<device, precision>: operations compute in what parameters are stored in; policies that differ are not there yet");
   using device = Device;
   using precision = Precision;
   using store = typename Precision::store;
