@@ -131,7 +131,7 @@ TEST_CASE("integer tensors are computed with as integers, of any width") {
   CHECK(gr::maximum(a, b)(2) == 100);
   CHECK(gr::relu(a)(0) == 0);
   const auto wide = gr::from_values<std::int64_t, gr::shape<1>>(at.ctx, {std::int64_t{1} << 40});
-  CHECK((wide * wide * 0.0 + wide)(0) == std::int64_t{1} << 40);
+  CHECK((wide + wide)(0) == std::int64_t{1} << 41);
 }
 
 TEST_CASE("halves compute in float, and an output has the type of the first floating operand") {
