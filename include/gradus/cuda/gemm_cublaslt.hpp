@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "../core/dtype.hpp"
+#include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "error.hpp"
 #include "resource.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../core/math.hpp"
+#include "../cuda/access.hpp"
 #include "../cuda/launch.hpp"
 #include "../cuda/reduce_cub.hpp"
 #include "../tensor/tensor.hpp"
