@@ -183,7 +183,7 @@ void register_all(bench_world& w) {
   const auto table = w.random<float, gr::shape<50304, 256>>();
   add_op<gr::op::embedding>(w, "embedding", [](auto&& t, auto&& e) { return gr::embedding(t, e); }, tokens, table);
   const auto qkv = w.random<float, gr::shape<8, 512, 3 * 384>>();
-  using attention = gr::op::causal_attention<6, gr::attention_kernel::blocked>;
+  using attention = gr::op::causal_attention<6>;
   add_op<attention>(w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
   const auto logits = w.random<float, gr::shape<512, 50304>>();
   const auto targets = w.ids<gr::shape<512>>(50257);
