@@ -64,7 +64,8 @@ gr::tensor<T, Shape, gr::cuda> random(gr::context<gr::cuda>& ctx) {
   std::mt19937 engine(std::random_device{}());
   std::normal_distribution<float> draw;
   std::vector<T> values(Shape::size);
-  for (std::size_t i = 0; i < Shape::size; ++i) values[i] = i < block ? static_cast<T>(draw(engine)) : values[i - block];
+  for (std::size_t i = 0; i < Shape::size; ++i)
+    values[i] = i < block ? static_cast<T>(draw(engine)) : values[i - block];
   return gr::from_host<T, Shape>(ctx, values.data());
 }
 
@@ -114,7 +115,8 @@ class bench {
     bandwidth("map gelu backward", 3 * bytes, timer_.seconds([&] {
       gelu::backward(ctx_, {}, x.view(), std::make_tuple(x.view()), gr::elementwise_target<float>{y.data(), false});
     }));
-    bandwidth("map multiply by a row", 2 * bytes, timer_.seconds([&] { multiply::forward(ctx_, {}, y.view(), x.view(), bias.view()); }));
+    bandwidth("map multiply by a row", 2 * bytes,
+              timer_.seconds([&] { multiply::forward(ctx_, {}, y.view(), x.view(), bias.view()); }));
     auto sums = gr::empty<float, gr::shape<4096>>(ctx_);
     bandwidth("sum of columns, 4096", bytes, timer_.seconds([&] {
       gr::kernel<gr::op::sum_to, gr::cuda>::forward(ctx_, sums.view(), x.view(), false);
@@ -122,9 +124,8 @@ class bench {
     using narrow = gr::shape<big / 768, 768>;
     const gr::view<const float, narrow, gr::cuda> tall(x.data());
     auto few = gr::empty<float, gr::shape<768>>(ctx_);
-    bandwidth("sum of columns, 768", 4.0 * narrow::size, timer_.seconds([&] {
-      gr::kernel<gr::op::sum_to, gr::cuda>::forward(ctx_, few.view(), tall, false);
-    }));
+    bandwidth("sum of columns, 768", 4.0 * narrow::size,
+              timer_.seconds([&] { gr::kernel<gr::op::sum_to, gr::cuda>::forward(ctx_, few.view(), tall, false); }));
   }
   void optimizers() {
     constexpr gr::index n = 124'000'000 / 4 * 4;
@@ -136,7 +137,8 @@ class bench {
         gr::view<const T, gr::shape<n>, gr::cuda>(p + 3 * n));
     const std::vector<gr::update_span<T>> spans{{p, p + n, p + 2 * n, p + 3 * n, n, 0.1f}};
     const gr::adamw_scalars s{1e-4, 0.9, 0.95, 1e-8, 0.5, 0.5, 1.0};
-    bandwidth("adamw, 124M", 7.0 * 4 * n, timer_.seconds([&] { gr::kernel<gr::op::adamw_step, gr::cuda>::forward(ctx_, spans, s); }));
+    bandwidth("adamw, 124M", 7.0 * 4 * n,
+              timer_.seconds([&] { gr::kernel<gr::op::adamw_step, gr::cuda>::forward(ctx_, spans, s); }));
     auto norm = gr::empty<double, gr::shape<>>(ctx_);
     bandwidth("gradient norm, 124M", 4.0 * n, timer_.seconds([&] {
       gr::kernel<gr::op::gradient_square_sum, gr::cuda>::forward(ctx_, norm.view(), spans);
@@ -151,7 +153,7 @@ class bench {
     auto gradient = gr::empty<float, S>(ctx_);
     bandwidth("cross_entropy and its gradient", 3.0 * S::size * 4, timer_.seconds([&] {
       gr::kernel<gr::op::cross_entropy<50257>, gr::cuda>::forward(ctx_, -1, loss.view(), gradient.view(), losses.view(),
-                                                                 std::as_const(x).view(), targets.view());
+                                                                  std::as_const(x).view(), targets.view());
     }));
   }
   void report() const {
@@ -164,8 +166,8 @@ class bench {
     std::FILE* out = path == nullptr ? nullptr : std::fopen(path, "w");
     if (out == nullptr) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      std::fprintf(out, "%s{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", i == 0 ? "[\n" : ",\n", rows_[i].name.c_str(),
-                   rows_[i].value, rows_[i].unit.c_str());
+      std::fprintf(out, "%s{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", i == 0 ? "[\n" : ",\n",
+                   rows_[i].name.c_str(), rows_[i].value, rows_[i].unit.c_str());
       if (rows_[i].share > 0) std::fprintf(out, ", \"ratio\": %.4f", rows_[i].share);
       std::fprintf(out, "}");
     }

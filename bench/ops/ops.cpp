@@ -38,12 +38,14 @@ machine measure_machine() {
     return best;
   };
   m.bytes_per_second = 8.0 * static_cast<double>(n) / best_of([&] {
-    gr::cpu_kit::parallel_ranges(n, 1 << 16, [&](gr::index i, gr::index j) { std::copy(&a[i], &a[j - 1] + 1, &b[i]); });
-  });
+                         gr::cpu_kit::parallel_ranges(
+                             n, 1 << 16, [&](gr::index i, gr::index j) { std::copy(&a[i], &a[j - 1] + 1, &b[i]); });
+                       });
   const gr::index s = 2048;
-  m.flops_per_second = 2.0 * static_cast<double>(s * s * s) / best_of([&] {
-    gr::cpu_kit::gemm<float>(false, false, s, s, s, a.data(), s, a.data() + s * s, s, 0.0f, b.data(), s);
-  });
+  m.flops_per_second =
+      2.0 * static_cast<double>(s * s * s) / best_of([&] {
+        gr::cpu_kit::gemm<float>(false, false, s, s, s, a.data(), s, a.data() + s * s, s, 0.0f, b.data(), s);
+      });
   return m;
 }
 
@@ -74,10 +76,13 @@ struct bench_world {
 
 void report(benchmark::State& state, const machine& peak, gr::cost c) {
   const double count = static_cast<double>(state.iterations());
-  const auto rate = [&](std::size_t amount) { return benchmark::Counter(static_cast<double>(amount) * count * 1e-9, benchmark::Counter::kIsRate); };
+  const auto rate = [&](std::size_t amount) {
+    return benchmark::Counter(static_cast<double>(amount) * count * 1e-9, benchmark::Counter::kIsRate);
+  };
   state.counters["GB/s"] = rate(c.bytes());
   state.counters["GFLOP/s"] = rate(c.flops);
-  const double least = std::max(static_cast<double>(c.bytes()) / peak.bytes_per_second, static_cast<double>(c.flops) / peak.flops_per_second);
+  const double least = std::max(static_cast<double>(c.bytes()) / peak.bytes_per_second,
+                                static_cast<double>(c.flops) / peak.flops_per_second);
   state.counters["share_of_peak"] = benchmark::Counter(least * count, benchmark::Counter::kIsRate);
 }
 
@@ -90,28 +95,34 @@ auto traced_input(gr::tape<gr::cpu>& tape, const X& x) {
 /// Registers name/forward and name/backward for f(x...) with the operation's cost.
 template <class F, class... Xs>
 void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost backward, F f, Xs... xs) {
-  benchmark::RegisterBenchmark((name + "/forward").c_str(), [=, &w](benchmark::State& state) {
-    for (auto _ : state) {
-      const double start = now();
-      auto y = f(xs...);
-      state.SetIterationTime(now() - start);
-      benchmark::DoNotOptimize(y);
-    }
-    report(state, w.peak, forward);
-  })->UseManualTime()->MinTime(0.2);
+  benchmark::RegisterBenchmark((name + "/forward").c_str(),
+                               [=, &w](benchmark::State& state) {
+                                 for (auto _ : state) {
+                                   const double start = now();
+                                   auto y = f(xs...);
+                                   state.SetIterationTime(now() - start);
+                                   benchmark::DoNotOptimize(y);
+                                 }
+                                 report(state, w.peak, forward);
+                               })
+      ->UseManualTime()
+      ->MinTime(0.2);
   if (backward.bytes() == 0) return;
-  benchmark::RegisterBenchmark((name + "/backward").c_str(), [=, &w](benchmark::State& state) {
-    for (auto _ : state) {
-      auto y = f(traced_input(w.tape, xs)...);
-      using Y = gr::tensor_of<decltype(y)>;
-      y.slot()->give(gr::ones<typename Y::value_type, typename Y::shape>(w.ctx));
-      const double start = now();
-      w.tape.unwind();
-      state.SetIterationTime(now() - start);
-      w.tape.clear();
-    }
-    report(state, w.peak, backward);
-  })->UseManualTime()->MinTime(0.2);
+  benchmark::RegisterBenchmark((name + "/backward").c_str(),
+                               [=, &w](benchmark::State& state) {
+                                 for (auto _ : state) {
+                                   auto y = f(traced_input(w.tape, xs)...);
+                                   using Y = gr::tensor_of<decltype(y)>;
+                                   y.slot()->give(gr::ones<typename Y::value_type, typename Y::shape>(w.ctx));
+                                   const double start = now();
+                                   w.tape.unwind();
+                                   state.SetIterationTime(now() - start);
+                                   w.tape.clear();
+                                 }
+                                 report(state, w.peak, backward);
+                               })
+      ->UseManualTime()
+      ->MinTime(0.2);
 }
 
 /// As above, with the cost read off the operation's type.
@@ -124,7 +135,8 @@ void add_op(bench_world& w, const std::string& name, F f, Xs... xs) {
 
 template <class Functor, class... Xs>
 void add_map(bench_world& w, const std::string& name, Functor functor, Xs... xs) {
-  add_op<gr::op::map<Functor>>(w, name, [functor](auto&&... x) { return gr::map(functor, x...); }, xs...);
+  add_op<gr::op::map<Functor>>(
+      w, name, [functor](auto&&... x) { return gr::map(functor, x...); }, xs...);
 }
 
 void register_all(bench_world& w) {
@@ -156,39 +168,60 @@ void register_all(bench_world& w) {
   add_map(w, "clamp", fn::clamp{0.6, 1.2}, x);
   add_map(w, "where", fn::where{}, x, x, y);
 
-  add_op<gr::op::sum<gr::axes<>, false, false>>(w, "sum_all", [](auto&& a) { return gr::sum(a); }, x);
-  add_op<gr::op::sum<gr::axes<-1>, false, false>>(w, "sum_rows", [](auto&& a) { return gr::sum<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::sum<gr::axes<0>, false, false>>(w, "sum_columns", [](auto&& a) { return gr::sum<gr::axes<0>>(a); }, x);
-  add_op<gr::op::sum<gr::axes<-1>, false, true>>(w, "mean_rows", [](auto&& a) { return gr::mean<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::extremum<gr::axes<-1>, false, true>>(w, "max_rows", [](auto&& a) { return gr::max<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::extremum<gr::axes<-1>, false, false>>(w, "min_rows", [](auto&& a) { return gr::min<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::argmax<gr::axes<-1>, false>>(w, "argmax_rows", [](auto&& a) { return gr::argmax<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::variance<gr::axes<-1>, false>>(w, "variance_rows", [](auto&& a) { return gr::variance<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::softmax<false>>(w, "softmax", [](auto&& a) { return gr::softmax(a); }, x);
-  add_op<gr::op::softmax<true>>(w, "log_softmax", [](auto&& a) { return gr::log_softmax(a); }, x);
-  add_op<gr::op::layer_norm>(w, "layer_norm", [](auto&& a, auto&& g, auto&& b) { return gr::layer_norm(a, g, b); }, x, row, row);
-  add_op<gr::op::rms_norm>(w, "rms_norm", [](auto&& a, auto&& g) { return gr::rms_norm(a, g); }, x, row);
-  add_op<gr::op::permute<1, 0>>(w, "permute", [](auto&& a) { return gr::permute<1, 0>(a); }, x);
-  add_op<gr::op::slice<1, 256, 512>>(w, "slice", [](auto&& a) { return gr::slice<1, 256, 512>(a); }, x);
-  add_op<gr::op::concat<1>>(w, "concat", [](auto&& a, auto&& b) { return gr::concat<1>(a, b); }, x, y);
-  add_op<gr::op::dropout>(w, "dropout", [](auto&& a) { return gr::dropout(a, 0.1); }, x);
+  add_op<gr::op::sum<gr::axes<>, false, false>>(
+      w, "sum_all", [](auto&& a) { return gr::sum(a); }, x);
+  add_op<gr::op::sum<gr::axes<-1>, false, false>>(
+      w, "sum_rows", [](auto&& a) { return gr::sum<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::sum<gr::axes<0>, false, false>>(
+      w, "sum_columns", [](auto&& a) { return gr::sum<gr::axes<0>>(a); }, x);
+  add_op<gr::op::sum<gr::axes<-1>, false, true>>(
+      w, "mean_rows", [](auto&& a) { return gr::mean<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::extremum<gr::axes<-1>, false, true>>(
+      w, "max_rows", [](auto&& a) { return gr::max<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::extremum<gr::axes<-1>, false, false>>(
+      w, "min_rows", [](auto&& a) { return gr::min<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::argmax<gr::axes<-1>, false>>(
+      w, "argmax_rows", [](auto&& a) { return gr::argmax<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::variance<gr::axes<-1>, false>>(
+      w, "variance_rows", [](auto&& a) { return gr::variance<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::softmax<false>>(
+      w, "softmax", [](auto&& a) { return gr::softmax(a); }, x);
+  add_op<gr::op::softmax<true>>(
+      w, "log_softmax", [](auto&& a) { return gr::log_softmax(a); }, x);
+  add_op<gr::op::layer_norm>(
+      w, "layer_norm", [](auto&& a, auto&& g, auto&& b) { return gr::layer_norm(a, g, b); }, x, row, row);
+  add_op<gr::op::rms_norm>(
+      w, "rms_norm", [](auto&& a, auto&& g) { return gr::rms_norm(a, g); }, x, row);
+  add_op<gr::op::permute<1, 0>>(
+      w, "permute", [](auto&& a) { return gr::permute<1, 0>(a); }, x);
+  add_op<gr::op::slice<1, 256, 512>>(
+      w, "slice", [](auto&& a) { return gr::slice<1, 256, 512>(a); }, x);
+  add_op<gr::op::concat<1>>(
+      w, "concat", [](auto&& a, auto&& b) { return gr::concat<1>(a, b); }, x, y);
+  add_op<gr::op::dropout>(
+      w, "dropout", [](auto&& a) { return gr::dropout(a, 0.1); }, x);
 
   const auto a = w.random<float, gr::shape<1024, 768>>();
   const auto m = w.random<float, gr::shape<768, 3072>>();
   const auto bias = w.random<float, gr::shape<3072>>();
-  add_op<gr::op::matmul<false, false>>(w, "matmul", [](auto&& p, auto&& q) { return gr::matmul(p, q); }, a, m);
-  add_op<gr::op::linear>(w, "linear", [](auto&& p, auto&& q, auto&& r) { return gr::linear(p, q, r); }, a, m, bias);
+  add_op<gr::op::matmul<false, false>>(
+      w, "matmul", [](auto&& p, auto&& q) { return gr::matmul(p, q); }, a, m);
+  add_op<gr::op::linear>(
+      w, "linear", [](auto&& p, auto&& q, auto&& r) { return gr::linear(p, q, r); }, a, m, bias);
 
   const auto tokens = w.ids<gr::shape<8, 512>>(50257);
   const auto table = w.random<float, gr::shape<50304, 256>>();
-  add_op<gr::op::embedding>(w, "embedding", [](auto&& t, auto&& e) { return gr::embedding(t, e); }, tokens, table);
+  add_op<gr::op::embedding>(
+      w, "embedding", [](auto&& t, auto&& e) { return gr::embedding(t, e); }, tokens, table);
   const auto qkv = w.random<float, gr::shape<8, 512, 3 * 384>>();
   using attention = gr::op::causal_attention<6>;
-  add_op<attention>(w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
+  add_op<attention>(
+      w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
   const auto logits = w.random<float, gr::shape<512, 50304>>();
   const auto targets = w.ids<gr::shape<512>>(50257);
-  add_op<gr::op::cross_entropy<50257>>(w, "cross_entropy", [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); }, logits,
-                                       targets);
+  add_op<gr::op::cross_entropy<50257>>(
+      w, "cross_entropy", [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); }, logits,
+      targets);
 }
 
 }  // namespace

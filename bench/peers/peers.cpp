@@ -22,9 +22,7 @@ constexpr gr::index batch = GPT_BATCH;
 using X = gr::on<gr::cpu, gr::fp32>;
 using ids = gr::tensor<std::int32_t, gr::shape<batch, config.context>>;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double status_mib(const std::string& field) {
   std::ifstream status("/proc/self/status");
@@ -57,12 +55,16 @@ double gemm_rate() {
     const auto products = [&] {
       if (l.out == config.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
         gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
-        gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(), l.in);
+        gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(),
+                                 l.in);
         gr::cpu_kit::gemm<float>(true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, 0.0f, w.data(), l.in);
       } else {
-        gr::cpu_kit::gemm<float>(false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, 0.0f, y.data(), l.out);
-        gr::cpu_kit::gemm<float>(false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, 0.0f, x.data(), l.in);
-        gr::cpu_kit::gemm<float>(true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, 0.0f, w.data(), l.out);
+        gr::cpu_kit::gemm<float>(false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, 0.0f, y.data(),
+                                 l.out);
+        gr::cpu_kit::gemm<float>(false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, 0.0f, x.data(),
+                                 l.in);
+        gr::cpu_kit::gemm<float>(true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, 0.0f, w.data(),
+                                 l.out);
       }
       // Keep values finite over many rounds.
       std::fill(x.begin(), x.end(), 0.5f);
@@ -141,7 +143,8 @@ int main(int argc, char** argv) {
   const double peak = status_mib("VmHWM:");
   const double seconds = median(times);
   std::printf(
-      "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, \"loss\": %.4f, "
+      "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, "
+      "\"loss\": %.4f, "
       "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
       static_cast<double>(batch * config.context) / seconds, seconds * 1e3, peak, peak - base, parameters, loss,
       gr::thread_count(), gemm_rate());

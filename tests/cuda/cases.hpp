@@ -58,15 +58,18 @@ class runner {
   void differentiate(const std::string& name, const F& f, double low = -2, double high = 2) {
     constexpr double tolerance = std::is_same_v<T, double> ? 1e-12 : 2e-5;
     gr::tape tape{*ctx_};
-    auto variables = std::tuple{tape.variable(gr::from_host<T, Shapes>(*ctx_, random<T>(Shapes::size, low, high).data()))...};
+    auto variables =
+        std::tuple{tape.variable(gr::from_host<T, Shapes>(*ctx_, random<T>(Shapes::size, low, high).data()))...};
     auto y = std::apply(f, variables);
     using S = gr::shape_of<decltype(y)>;
     keep(name + ": value", gr::to_host(y.value()), tolerance);
     gr::backward(gr::sum(y * gr::from_host<T, S>(*ctx_, random<T>(S::size).data())));
     int number = 0;
-    std::apply([&](const auto&... x) {
-      (keep(name + ": gradient " + std::to_string(number++), gr::to_host(x.gradient()), tolerance), ...);
-    }, variables);
+    std::apply(
+        [&](const auto&... x) {
+          (keep(name + ": gradient " + std::to_string(number++), gr::to_host(x.gradient()), tolerance), ...);
+        },
+        variables);
   }
 
  private:

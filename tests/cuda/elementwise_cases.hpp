@@ -12,12 +12,14 @@ void elementwise_cases(runner<D>& r) {
   r.template differentiate<double, gr::shape<5, 7>, gr::shape<5, 7>>("double", smooth);
 
   using s = gr::shape<33, 5>;
-  r.template differentiate<float, s>("relu silu abs gelu_erf", [](auto x) { return gr::relu(x) + gr::silu(x) + gr::abs(x) + gr::gelu_erf(x); });
+  r.template differentiate<float, s>("relu silu abs gelu_erf",
+                                     [](auto x) { return gr::relu(x) + gr::silu(x) + gr::abs(x) + gr::gelu_erf(x); });
   r.template differentiate<float, s>("exp clamp", [](auto x) { return gr::exp(x) + gr::clamp(x, -0.5, 0.5) - x; });
-  r.template differentiate<float, s>("log sqrt pow", [](auto x) {
-    return gr::log(x) + gr::sqrt(x) + gr::rsqrt(x) + gr::pow(x, 1.5) + 2.0 / x;
-  }, 0.5, 2.0);
-  r.template differentiate<float, s, s>("minimum maximum", [](auto x, auto y) { return gr::minimum(x, y) * gr::maximum(x, y); });
+  r.template differentiate<float, s>(
+      "log sqrt pow", [](auto x) { return gr::log(x) + gr::sqrt(x) + gr::rsqrt(x) + gr::pow(x, 1.5) + 2.0 / x; }, 0.5,
+      2.0);
+  r.template differentiate<float, s, s>("minimum maximum",
+                                        [](auto x, auto y) { return gr::minimum(x, y) * gr::maximum(x, y); });
 
   // operands that broadcast
   const auto f = [](auto x, auto y) { return x * y + gr::tanh(y) - x; };

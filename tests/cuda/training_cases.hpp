@@ -10,12 +10,14 @@ void cross_entropy_case(runner<D>& r, int ignore) {
   for (gr::index i = 0; i < rows; ++i) targets[i] = static_cast<int>((i * 7 + 3) % Vocabulary);
   if (rows > 2) targets[1] = ignore;
   const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
-  const std::string name = "cross_entropy of " + std::to_string(rows) + " rows of " + std::to_string(Logits::size / rows);
+  const std::string name =
+      "cross_entropy of " + std::to_string(rows) + " rows of " + std::to_string(Logits::size / rows);
   for (const bool in_place : {false, true}) {
     gr::tape tape{ctx};
     auto x = tape.variable(gr::from_host<float, Logits>(ctx, values.data()));
     // x * 1 is nobody else's, so that its memory becomes the gradient's
-    auto loss = in_place ? gr::cross_entropy<Vocabulary>(x * 1.0, t, ignore) : gr::cross_entropy<Vocabulary>(x, t, ignore);
+    auto loss =
+        in_place ? gr::cross_entropy<Vocabulary>(x * 1.0, t, ignore) : gr::cross_entropy<Vocabulary>(x, t, ignore);
     r.keep(name, gr::to_host(loss.value()), 2e-5);
     gr::backward(loss, 0.5f);
     r.keep(name + ": gradient", gr::to_host(x.gradient()), 2e-5);
@@ -60,13 +62,15 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
     auto loss = gr::cross_entropy(net(tape.watch(inputs)), labels);
     r.keep(name + ": loss", gr::to_host(loss.value()), 1e-4);
     gr::backward(loss);
-    if (step == 0) gr::for_each_param(net, [&](auto part, auto& p) {
-      r.keep(name + ": gradient of " + std::string(part), gr::to_host(p.gradient()), 1e-4);
-    });
+    if (step == 0)
+      gr::for_each_param(net, [&](auto part, auto& p) {
+        r.keep(name + ": gradient of " + std::string(part), gr::to_host(p.gradient()), 1e-4);
+      });
     if (max_norm > 0) r.keep(name + ": norm", std::vector<double>{optimizer.clip(ctx, max_norm)}, 1e-4);
     optimizer.step(ctx);
   }
-  gr::for_each_param(net, [&](auto part, auto& p) { r.keep(name + ": " + std::string(part), gr::to_host(p.value()), 1e-3); });
+  gr::for_each_param(
+      net, [&](auto part, auto& p) { r.keep(name + ": " + std::string(part), gr::to_host(p.value()), 1e-3); });
 }
 
 template <class D>

@@ -14,40 +14,63 @@ TEST_CASE("a custom operation has the gradient that its author gave it") {
   workplace at;
   const auto a = normal<double, gr::shape<3, 5>>(at.ctx);
   const auto b = normal<double, gr::shape<3, 5>>(at.ctx);
-  check_gradient("square", [](auto v) {
-    return gr::custom_op([](const auto& x) { return x * x; },
-                         [](const auto& grad, const auto&, const auto& x) { return grad * x * 2.0; }, v);
-  }, a);
-  check_gradient("exp, from its output", [](auto v) {
-    return gr::custom_op([](const auto& x) { return gr::exp(x); },
-                         [](const auto& grad, const auto& y, const auto&) { return grad * y; }, v);
-  }, a);
-  check_gradient("product", [](auto u, auto v) {
-    return gr::custom_op(product, [](const auto& grad, const auto&, const auto& x, const auto& y) {
-      return std::make_tuple(grad * y, grad * x);
-    }, u, v);
-  }, a, b);
+  check_gradient(
+      "square",
+      [](auto v) {
+        return gr::custom_op([](const auto& x) { return x * x; },
+                             [](const auto& grad, const auto&, const auto& x) { return grad * x * 2.0; }, v);
+      },
+      a);
+  check_gradient(
+      "exp, from its output",
+      [](auto v) {
+        return gr::custom_op([](const auto& x) { return gr::exp(x); },
+                             [](const auto& grad, const auto& y, const auto&) { return grad * y; }, v);
+      },
+      a);
+  check_gradient(
+      "product",
+      [](auto u, auto v) {
+        return gr::custom_op(
+            product,
+            [](const auto& grad, const auto&, const auto& x, const auto& y) {
+              return std::make_tuple(grad * y, grad * x);
+            },
+            u, v);
+      },
+      a, b);
   const auto mask = integers<std::int32_t, gr::shape<3, 5>>(at.ctx, 0, 1);
-  check_gradient("masked", [&](auto v) {
-    return gr::custom_op([](const auto& x, const auto& m) { return x * m; },
-                         [](const auto& grad, const auto&, const auto&, const auto& m) {
-                           return std::make_tuple(grad * m, std::ignore);
-                         }, v, mask);
-  }, a);
-  CHECK(same_bits(gr::custom_op(product, [](const auto& grad, auto&&...) { return grad; }, a, b), a * b));
+  check_gradient(
+      "masked",
+      [&](auto v) {
+        return gr::custom_op([](const auto& x, const auto& m) { return x * m; },
+                             [](const auto& grad, const auto&, const auto&, const auto& m) {
+                               return std::make_tuple(grad * m, std::ignore);
+                             },
+                             v, mask);
+      },
+      a);
+  CHECK(same_bits(gr::custom_op(
+                      product, [](const auto& grad, auto&&...) { return grad; }, a, b),
+                  a * b));
 }
 
 TEST_CASE("gradcheck names the input and the element whose gradient is wrong") {
   workplace at;
   const auto a = between<gr::shape<3, 5>>(at.ctx, 1, 2);
   const auto b = between<gr::shape<3, 5>>(at.ctx, 1, 2);
-  const auto wrong = gr::gradcheck([](auto u, auto v) {
-    return gr::custom_op(product, [](const auto& grad, const auto&, const auto& x, const auto& y) {
-      auto to_y = grad * x;
-      to_y(2, 1) += 0.001;
-      return std::make_tuple(grad * y, to_y);
-    }, u, v);
-  }, a, b);
+  const auto wrong = gr::gradcheck(
+      [](auto u, auto v) {
+        return gr::custom_op(
+            product,
+            [](const auto& grad, const auto&, const auto& x, const auto& y) {
+              auto to_y = grad * x;
+              to_y(2, 1) += 0.001;
+              return std::make_tuple(grad * y, to_y);
+            },
+            u, v);
+      },
+      a, b);
   CHECK(!wrong.ok);
   CHECK(wrong.input == 1);
   CHECK(wrong.element == 11);
@@ -58,10 +81,12 @@ TEST_CASE("gradcheck names the input and the element whose gradient is wrong") {
 TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero") {
   workplace at;
   const auto a = between<gr::shape<3>>(at.ctx, 1, 2);
-  const auto nan = gr::gradcheck([](auto u) {
-    return gr::custom_op([](const auto& x) { return x + 0.0; },
-                         [](const auto& grad, const auto&, const auto&) { return grad * double(NAN); }, u);
-  }, a);
+  const auto nan = gr::gradcheck(
+      [](auto u) {
+        return gr::custom_op([](const auto& x) { return x + 0.0; },
+                             [](const auto& grad, const auto&, const auto&) { return grad * double(NAN); }, u);
+      },
+      a);
   CHECK(!nan.ok);
   CHECK(gr::gradcheck([](auto u, auto v) { return u + gr::sum(v) * 0.0; }, a, a).ok);
   CHECK(gr::gradcheck([](auto u, auto) { return u * 2.0; }, a, a).ok);

@@ -8,8 +8,10 @@ TEST_CASE("gradients of softmax and its logarithm are right for one column, odd 
   workplace at;
   const auto check = [&]<class S>(S) {
     const auto x = normal<double, S>(at.ctx);
-    check_gradient("softmax", [](auto v) { return gr::softmax(v); }, x);
-    check_gradient("log_softmax", [](auto v) { return gr::log_softmax(v); }, x);
+    check_gradient(
+        "softmax", [](auto v) { return gr::softmax(v); }, x);
+    check_gradient(
+        "log_softmax", [](auto v) { return gr::log_softmax(v); }, x);
   };
   check(gr::shape<1>{});
   check(gr::shape<2, 3>{});
@@ -21,19 +23,33 @@ TEST_CASE("gradients of reshape, permute, slice, concat and split are right") {
   workplace at;
   const auto x = normal<double, gr::shape<3, 4, 5>>(at.ctx);
   const auto y = normal<double, gr::shape<3, 2, 5>>(at.ctx);
-  check_gradient("reshape", [](auto v) { return gr::reshape<6, 10>(v); }, x);
-  check_gradient("reshape to itself", [](auto v) { return gr::reshape<3, 4, 5>(v) * v; }, x);
-  check_gradient("permute 102", [](auto v) { return gr::permute<1, 0, 2>(v); }, x);
-  check_gradient("permute 120", [](auto v) { return gr::permute<1, 2, 0>(v); }, x);
-  check_gradient("permute 201", [](auto v) { return gr::permute<2, 0, 1>(v); }, x);
-  check_gradient("permute 021", [](auto v) { return gr::permute<0, 2, 1>(v); }, x);
-  check_gradient("permute 210", [](auto v) { return gr::permute<2, 1, 0>(v); }, x);
-  check_gradient("slice 0", [](auto v) { return gr::slice<0, 1, 2>(v); }, x);
-  check_gradient("slice 1", [](auto v) { return gr::slice<1, 0, 3>(v); }, x);
-  check_gradient("slice 2", [](auto v) { return gr::slice<2, 4, 1>(v); }, x);
-  check_gradient("concat", [](auto u, auto v) { return gr::concat<1>(u, v, u); }, x, y);
-  check_gradient("split", [](auto v) {
-    const auto [a, b, c] = gr::split<1, 1, 2, 1>(v);
-    return gr::concat<1>(b * 2.0, c, a * a);
-  }, x);
+  check_gradient(
+      "reshape", [](auto v) { return gr::reshape<6, 10>(v); }, x);
+  check_gradient(
+      "reshape to itself", [](auto v) { return gr::reshape<3, 4, 5>(v) * v; }, x);
+  check_gradient(
+      "permute 102", [](auto v) { return gr::permute<1, 0, 2>(v); }, x);
+  check_gradient(
+      "permute 120", [](auto v) { return gr::permute<1, 2, 0>(v); }, x);
+  check_gradient(
+      "permute 201", [](auto v) { return gr::permute<2, 0, 1>(v); }, x);
+  check_gradient(
+      "permute 021", [](auto v) { return gr::permute<0, 2, 1>(v); }, x);
+  check_gradient(
+      "permute 210", [](auto v) { return gr::permute<2, 1, 0>(v); }, x);
+  check_gradient(
+      "slice 0", [](auto v) { return gr::slice<0, 1, 2>(v); }, x);
+  check_gradient(
+      "slice 1", [](auto v) { return gr::slice<1, 0, 3>(v); }, x);
+  check_gradient(
+      "slice 2", [](auto v) { return gr::slice<2, 4, 1>(v); }, x);
+  check_gradient(
+      "concat", [](auto u, auto v) { return gr::concat<1>(u, v, u); }, x, y);
+  check_gradient(
+      "split",
+      [](auto v) {
+        const auto [a, b, c] = gr::split<1, 1, 2, 1>(v);
+        return gr::concat<1>(b * 2.0, c, a * a);
+      },
+      x);
 }

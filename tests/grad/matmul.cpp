@@ -7,8 +7,9 @@ namespace {
 template <gr::transpose Which, class A, class B>
 void check_product() {
   workplace at;
-  check_gradient("matmul", [](auto a, auto b) { return gr::matmul<Which>(a, b); }, normal<double, A>(at.ctx),
-                 normal<double, B>(at.ctx));
+  check_gradient(
+      "matmul", [](auto a, auto b) { return gr::matmul<Which>(a, b); }, normal<double, A>(at.ctx),
+      normal<double, B>(at.ctx));
 }
 template <class X, gr::index Out>
 void check_linear() {
@@ -16,7 +17,8 @@ void check_linear() {
   const auto x = normal<double, X>(at.ctx);
   const auto w = normal<double, gr::shape<X::extent(-1), Out>>(at.ctx);
   const auto b = normal<double, gr::shape<Out>>(at.ctx);
-  check_gradient("linear", [](auto v, auto m, auto s) { return gr::linear(v, m, s); }, x, w, b);
+  check_gradient(
+      "linear", [](auto v, auto m, auto s) { return gr::linear(v, m, s); }, x, w, b);
 }
 }  // namespace
 

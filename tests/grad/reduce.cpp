@@ -9,11 +9,16 @@ void check_axes() {
   workplace at;
   const auto x = normal<double, S>(at.ctx);
   const auto distinct = apart<S>(at.ctx);
-  check_gradient("sum", [](auto v) { return gr::sum<Axes, Keep>(v); }, x);
-  check_gradient("mean", [](auto v) { return gr::mean<Axes, Keep>(v); }, x);
-  check_gradient("variance", [](auto v) { return gr::variance<Axes, Keep>(v); }, x);
-  check_gradient("max", [](auto v) { return gr::max<Axes, Keep>(v); }, distinct);
-  check_gradient("min", [](auto v) { return gr::min<Axes, Keep>(v); }, distinct);
+  check_gradient(
+      "sum", [](auto v) { return gr::sum<Axes, Keep>(v); }, x);
+  check_gradient(
+      "mean", [](auto v) { return gr::mean<Axes, Keep>(v); }, x);
+  check_gradient(
+      "variance", [](auto v) { return gr::variance<Axes, Keep>(v); }, x);
+  check_gradient(
+      "max", [](auto v) { return gr::max<Axes, Keep>(v); }, distinct);
+  check_gradient(
+      "min", [](auto v) { return gr::min<Axes, Keep>(v); }, distinct);
 }
 }  // namespace
 
@@ -30,7 +35,10 @@ TEST_CASE("gradients of reductions are right over the first, the last, inner and
 
 TEST_CASE("a mean keeps its gradient when it is broadcast back") {
   workplace at;
-  check_gradient("standardised", [](auto v) {
-    return (v - gr::mean<gr::axes<1>, true>(v)) * gr::rsqrt(gr::variance<gr::axes<1>, true>(v) + 1e-5);
-  }, normal<double, gr::shape<3, 19>>(at.ctx));
+  check_gradient(
+      "standardised",
+      [](auto v) {
+        return (v - gr::mean<gr::axes<1>, true>(v)) * gr::rsqrt(gr::variance<gr::axes<1>, true>(v) + 1e-5);
+      },
+      normal<double, gr::shape<3, 19>>(at.ctx));
 }

@@ -44,7 +44,8 @@ run_result train(int threads, double dropout) {
     opt.clip(ctx, 1.0);
     opt.step(ctx);
   }
-  gr::visit_params(net, [&](const auto& p) { const auto values = gr::to_host(p.value());
+  gr::visit_params(net, [&](const auto& p) {
+    const auto values = gr::to_host(p.value());
     r.weights.emplace_back(values.begin(), values.end());
   });
   return r;

@@ -74,10 +74,12 @@ void check_first_step(const std::string& dtype, double loss_tolerance, double gr
   gr::tape tape{ctx};
   const auto loss = net.loss(tape.watch(batch_of(ctx, "tokens", 0)), batch_of(ctx, "targets", 0));
   gr::backward(loss);
-  CHECK(static_cast<double>(gr::item(loss.value())) == doctest::Approx(recorded().values("loss." + dtype)[0]).epsilon(loss_tolerance));
+  CHECK(static_cast<double>(gr::item(loss.value())) ==
+        doctest::Approx(recorded().values("loss." + dtype)[0]).epsilon(loss_tolerance));
   gr::for_each_param(net, [&](std::string_view name, auto& p) {
     CAPTURE(name);
-    const std::vector<double> expected = recorded().values("grad." + dtype + "." + hugging_face_name(std::string(name)));
+    const std::vector<double> expected =
+        recorded().values("grad." + dtype + "." + hugging_face_name(std::string(name)));
     double largest = 0;
     for (const double e : expected) largest = std::max(largest, std::abs(e));
     double worst = 0;
@@ -126,7 +128,15 @@ void check_curve(const std::string& dtype, double tolerance, bool final_values) 
 
 }  // namespace
 
-TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients in float64") { check_first_step<gr::fp64>("f64", 1e-12, 1e-9); }
-TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients in float32") { check_first_step<gr::fp32>("f32", 1e-6, 1e-5); }
-TEST_CASE("twenty AdamW steps with clipping and cosine follow PyTorch's curve in float64") { check_curve<gr::fp64>("f64", 1e-9, true); }
-TEST_CASE("twenty AdamW steps with clipping and cosine follow PyTorch's curve in float32") { check_curve<gr::fp32>("f32", 1e-5, false); }
+TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients in float64") {
+  check_first_step<gr::fp64>("f64", 1e-12, 1e-9);
+}
+TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients in float32") {
+  check_first_step<gr::fp32>("f32", 1e-6, 1e-5);
+}
+TEST_CASE("twenty AdamW steps with clipping and cosine follow PyTorch's curve in float64") {
+  check_curve<gr::fp64>("f64", 1e-9, true);
+}
+TEST_CASE("twenty AdamW steps with clipping and cosine follow PyTorch's curve in float32") {
+  check_curve<gr::fp32>("f32", 1e-5, false);
+}

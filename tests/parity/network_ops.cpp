@@ -40,15 +40,16 @@ TEST_CASE_TEMPLATE("layer_norm and rms_norm have PyTorch's values and gradients"
   workplace at;
   using S = gr::shape<3, 5, 13>;
   using W = gr::shape<13>;
-  const auto l = evaluate(at.ctx, [](auto x, auto w, auto b) { return gr::layer_norm(x, w, b); },
-                          read<T, S>(at.ctx, "layer_norm.dy"), read<T, S>(at.ctx, "layer_norm.x"),
-                          read<T, W>(at.ctx, "layer_norm.w"), read<T, W>(at.ctx, "layer_norm.b"));
+  const auto l = evaluate(
+      at.ctx, [](auto x, auto w, auto b) { return gr::layer_norm(x, w, b); }, read<T, S>(at.ctx, "layer_norm.dy"),
+      read<T, S>(at.ctx, "layer_norm.x"), read<T, W>(at.ctx, "layer_norm.w"), read<T, W>(at.ctx, "layer_norm.b"));
   CHECK(matches(l.y, "layer_norm.y"));
   CHECK(matches(std::get<0>(l.gradients), "layer_norm.dx"));
   CHECK(matches(std::get<1>(l.gradients), "layer_norm.dw"));
   CHECK(matches(std::get<2>(l.gradients), "layer_norm.db"));
-  const auto r = evaluate(at.ctx, [](auto x, auto w) { return gr::rms_norm(x, w); }, read<T, S>(at.ctx, "rms_norm.dy"),
-                          read<T, S>(at.ctx, "rms_norm.x"), read<T, W>(at.ctx, "rms_norm.w"));
+  const auto r = evaluate(
+      at.ctx, [](auto x, auto w) { return gr::rms_norm(x, w); }, read<T, S>(at.ctx, "rms_norm.dy"),
+      read<T, S>(at.ctx, "rms_norm.x"), read<T, W>(at.ctx, "rms_norm.w"));
   CHECK(matches(r.y, "rms_norm.y"));
   CHECK(matches(std::get<0>(r.gradients), "rms_norm.dx"));
   CHECK(matches(std::get<1>(r.gradients), "rms_norm.dw"));
@@ -57,8 +58,9 @@ TEST_CASE_TEMPLATE("layer_norm and rms_norm have PyTorch's values and gradients"
 TEST_CASE_TEMPLATE("embedding has PyTorch's values and gradient", T, double, float) {
   workplace at;
   const auto tokens = read<std::int32_t, gr::shape<3, 4>>(at.ctx, "embedding.tokens");
-  const auto e = evaluate(at.ctx, [&](auto w) { return gr::embedding(tokens, w); },
-                          read<T, gr::shape<3, 4, 5>>(at.ctx, "embedding.dy"), read<T, gr::shape<11, 5>>(at.ctx, "embedding.w"));
+  const auto e = evaluate(
+      at.ctx, [&](auto w) { return gr::embedding(tokens, w); }, read<T, gr::shape<3, 4, 5>>(at.ctx, "embedding.dy"),
+      read<T, gr::shape<11, 5>>(at.ctx, "embedding.w"));
   CHECK(matches(e.y, "embedding.y"));
   CHECK(matches(std::get<0>(e.gradients), "embedding.dw"));
 }
@@ -75,9 +77,12 @@ TEST_CASE_TEMPLATE("attention has PyTorch's values and gradient", T, double, flo
   check("attention", [](auto x) { return gr::causal_attention<3>(x); });
   check("attention", [](auto x) { return gr::causal_attention<3, gr::attention_kernel::plain>(x); });
   check("attention_full", [](auto x) {
-    const auto head = [&](auto first) { return gr::permute<0, 2, 1, 3>(gr::reshape<2, 13, 3, 5>(gr::slice<2, first, 15>(x))); };
-    const auto y = gr::attention(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 15>{}),
-                                 head(std::integral_constant<gr::index, 30>{}));
+    const auto head = [&](auto first) {
+      return gr::permute<0, 2, 1, 3>(gr::reshape<2, 13, 3, 5>(gr::slice<2, first, 15>(x)));
+    };
+    const auto y =
+        gr::attention(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 15>{}),
+                      head(std::integral_constant<gr::index, 30>{}));
     return gr::reshape<2, 13, 15>(gr::permute<0, 2, 1, 3>(y));
   });
 }
@@ -85,14 +90,16 @@ TEST_CASE_TEMPLATE("attention has PyTorch's values and gradient", T, double, flo
 TEST_CASE_TEMPLATE("cross_entropy has PyTorch's value and gradient", T, double, float) {
   workplace at;
   const auto targets = read<std::int32_t, gr::shape<4, 5>>(at.ctx, "cross_entropy.targets");
-  const auto c = evaluate(at.ctx, [&](auto x) { return gr::cross_entropy(x, targets); },
-                          read<T, gr::shape<>>(at.ctx, "cross_entropy.dy"), read<T, gr::shape<4, 5, 17>>(at.ctx, "cross_entropy.logits"));
+  const auto c = evaluate(
+      at.ctx, [&](auto x) { return gr::cross_entropy(x, targets); }, read<T, gr::shape<>>(at.ctx, "cross_entropy.dy"),
+      read<T, gr::shape<4, 5, 17>>(at.ctx, "cross_entropy.logits"));
   CHECK(matches(c.y, "cross_entropy.y"));
   CHECK(matches(std::get<0>(c.gradients), "cross_entropy.dlogits"));
   const auto padded = read<std::int32_t, gr::shape<3, 5>>(at.ctx, "cross_entropy_padded.targets");
-  const auto p = evaluate(at.ctx, [&](auto x) { return gr::cross_entropy<61>(x, padded); },
-                          read<T, gr::shape<>>(at.ctx, "cross_entropy_padded.dy"),
-                          read<T, gr::shape<3, 5, 64>>(at.ctx, "cross_entropy_padded.logits"));
+  const auto p = evaluate(
+      at.ctx, [&](auto x) { return gr::cross_entropy<61>(x, padded); },
+      read<T, gr::shape<>>(at.ctx, "cross_entropy_padded.dy"),
+      read<T, gr::shape<3, 5, 64>>(at.ctx, "cross_entropy_padded.logits"));
   CHECK(matches(p.y, "cross_entropy_padded.y"));
   CHECK(matches(std::get<0>(p.gradients), "cross_entropy_padded.dlogits"));
 }

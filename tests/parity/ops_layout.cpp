@@ -8,22 +8,31 @@
 namespace gr = gradus;
 using namespace gradus_test;
 
-TEST_CASE_TEMPLATE("softmax and its logarithm have PyTorch's values and gradients, near overflow too", T, double, float) {
+TEST_CASE_TEMPLATE("softmax and its logarithm have PyTorch's values and gradients, near overflow too", T, double,
+                   float) {
   const given<gr::shape<3, 5, 11>> x{"x"};
-  check_case<T>("softmax", [](auto v) { return gr::softmax(v); }, x);
-  check_case<T>("log_softmax", [](auto v) { return gr::log_softmax(v); }, x);
+  check_case<T>(
+      "softmax", [](auto v) { return gr::softmax(v); }, x);
+  check_case<T>(
+      "log_softmax", [](auto v) { return gr::log_softmax(v); }, x);
   if constexpr (std::is_same_v<T, double>) {  // in float the inputs themselves, near 700, are off by 3e-5
-    check_case<T>("softmax_large", [](auto v) { return gr::softmax(v); }, x);
-    check_case<T>("log_softmax_large", [](auto v) { return gr::log_softmax(v); }, x);
+    check_case<T>(
+        "softmax_large", [](auto v) { return gr::softmax(v); }, x);
+    check_case<T>(
+        "log_softmax_large", [](auto v) { return gr::log_softmax(v); }, x);
   }
 }
 
 TEST_CASE_TEMPLATE("permute, slice and concat have PyTorch's values and gradients", T, double, float) {
-  check_case<T>("permute", [](auto v) { return gr::permute<1, 2, 0>(v); }, given<gr::shape<2, 3, 5>>{"x"});
-  check_case<T>("transpose", [](auto v) { return gr::permute<1, 0>(v); }, given<gr::shape<3, 5>>{"x"});
-  check_case<T>("slice", [](auto v) { return gr::slice<1, 2, 4>(v); }, given<gr::shape<5, 7, 3>>{"x"});
-  check_case<T>("concat", [](auto u, auto v) { return gr::concat<1>(u, v); }, given<gr::shape<2, 3, 5>>{"a"},
-                given<gr::shape<2, 4, 5>>{"b"});
+  check_case<T>(
+      "permute", [](auto v) { return gr::permute<1, 2, 0>(v); }, given<gr::shape<2, 3, 5>>{"x"});
+  check_case<T>(
+      "transpose", [](auto v) { return gr::permute<1, 0>(v); }, given<gr::shape<3, 5>>{"x"});
+  check_case<T>(
+      "slice", [](auto v) { return gr::slice<1, 2, 4>(v); }, given<gr::shape<5, 7, 3>>{"x"});
+  check_case<T>(
+      "concat", [](auto u, auto v) { return gr::concat<1>(u, v); }, given<gr::shape<2, 3, 5>>{"a"},
+      given<gr::shape<2, 4, 5>>{"b"});
 }
 
 TEST_CASE_TEMPLATE("split has PyTorch's values and gradients", T, double, float) {

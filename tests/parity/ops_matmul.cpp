@@ -22,7 +22,9 @@ TEST_CASE_TEMPLATE("matrix products have PyTorch's values and gradients", T, dou
 TEST_CASE_TEMPLATE("linear has PyTorch's values and gradients", T, double, float) {
   using X = gr::shape<2, 5, 7>;
   using W = gr::shape<7, 3>;
-  check_case<T>("linear", [](auto x, auto w, auto b) { return gr::linear(x, w, b); }, given<X>{"x"}, given<W>{"w"},
-                given<gr::shape<3>>{"b"});
-  check_case<T>("linear_nobias", [](auto x, auto w) { return gr::linear(x, w); }, given<X>{"x"}, given<W>{"w"});
+  check_case<T>(
+      "linear", [](auto x, auto w, auto b) { return gr::linear(x, w, b); }, given<X>{"x"}, given<W>{"w"},
+      given<gr::shape<3>>{"b"});
+  check_case<T>(
+      "linear_nobias", [](auto x, auto w) { return gr::linear(x, w); }, given<X>{"x"}, given<W>{"w"});
 }

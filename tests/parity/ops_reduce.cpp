@@ -13,11 +13,16 @@ const given<cube> x{"x"};
 
 template <class T, class Axes>
 void check_axes(const std::string& suffix) {
-  check_case<T>("sum_" + suffix, [](auto v) { return gr::sum<Axes>(v); }, x);
-  check_case<T>("mean_" + suffix, [](auto v) { return gr::mean<Axes>(v); }, x);
-  check_case<T>("max_" + suffix, [](auto v) { return gr::max<Axes>(v); }, x);
-  check_case<T>("min_" + suffix, [](auto v) { return gr::min<Axes>(v); }, x);
-  check_case<T>("var_" + suffix, [](auto v) { return gr::variance<Axes>(v); }, x);
+  check_case<T>(
+      "sum_" + suffix, [](auto v) { return gr::sum<Axes>(v); }, x);
+  check_case<T>(
+      "mean_" + suffix, [](auto v) { return gr::mean<Axes>(v); }, x);
+  check_case<T>(
+      "max_" + suffix, [](auto v) { return gr::max<Axes>(v); }, x);
+  check_case<T>(
+      "min_" + suffix, [](auto v) { return gr::min<Axes>(v); }, x);
+  check_case<T>(
+      "var_" + suffix, [](auto v) { return gr::variance<Axes>(v); }, x);
 }
 template <class T, class Axis>
 void check_argmax(const std::string& name) {
@@ -36,14 +41,20 @@ TEST_CASE_TEMPLATE("reductions over any axes have PyTorch's values and gradients
   check_axes<T, gr::axes<0, 2>>("02");
 }
 
-TEST_CASE_TEMPLATE("reductions over all axes, and ones that keep their axes, have PyTorch's values and gradients", T, double,
-                   float) {
-  check_case<T>("sum_all", [](auto v) { return gr::sum(v); }, x);
-  check_case<T>("mean_all", [](auto v) { return gr::mean(v); }, x);
-  check_case<T>("max_all", [](auto v) { return gr::max(v); }, x);
-  check_case<T>("var_all", [](auto v) { return gr::variance(v); }, x);
-  check_case<T>("sum_1_keep", [](auto v) { return gr::sum<gr::axes<1>, true>(v); }, x);
-  check_case<T>("mean_2_keep", [](auto v) { return gr::mean<gr::axes<2>, true>(v); }, x);
+TEST_CASE_TEMPLATE("reductions over all axes, and ones that keep their axes, have PyTorch's values and gradients", T,
+                   double, float) {
+  check_case<T>(
+      "sum_all", [](auto v) { return gr::sum(v); }, x);
+  check_case<T>(
+      "mean_all", [](auto v) { return gr::mean(v); }, x);
+  check_case<T>(
+      "max_all", [](auto v) { return gr::max(v); }, x);
+  check_case<T>(
+      "var_all", [](auto v) { return gr::variance(v); }, x);
+  check_case<T>(
+      "sum_1_keep", [](auto v) { return gr::sum<gr::axes<1>, true>(v); }, x);
+  check_case<T>(
+      "mean_2_keep", [](auto v) { return gr::mean<gr::axes<2>, true>(v); }, x);
 }
 
 TEST_CASE_TEMPLATE("argmax finds PyTorch's indices", T, double, float) {

@@ -38,7 +38,8 @@ struct workplace {
 
 /// Normal values, different in every run of the tests unless a seed is given.
 template <class T, class Shape>
-gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1, unsigned seed = std::random_device{}()) {
+gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1,
+                                unsigned seed = std::random_device{}()) {
   std::mt19937 engine(seed);
   std::normal_distribution<double> draw(0.0, scale);
   gradus::tensor<T, Shape> x(ctx);
@@ -48,7 +49,8 @@ gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale 
 
 /// Integers in low .. high.
 template <class T, class Shape>
-gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high, unsigned seed = std::random_device{}()) {
+gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high,
+                                  unsigned seed = std::random_device{}()) {
   std::mt19937 engine(seed);
   std::uniform_int_distribution<int> draw(low, high);
   gradus::tensor<T, Shape> x(ctx);

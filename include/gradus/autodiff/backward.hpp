@@ -14,7 +14,8 @@ template <class V, class R>
 constexpr void seed_gradient(const traced<V, R>& loss, compute_type<typename V::value_type> scale) {
   using T = typename V::value_type;
   if (!loss.recorder().can_unwind(loss.era()))
-    throw error("backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
+    throw error(
+        "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
   if (loss.slot() != nullptr)
     loss.slot()->give(full<T, typename V::shape>(loss.recorder().owner(), static_cast<T>(scale), category::gradient));
 }
@@ -71,8 +72,7 @@ constexpr gradient_slot<tensor_of<X>>& slot_of_leaf(const X& x) {
 template <class... Tensors>
 class slots_set_aside {
  public:
-  constexpr explicit slots_set_aside(gradient_slot<Tensors>&... slots)
-      : slots_(&slots...), before_(slots.take()...) {}
+  constexpr explicit slots_set_aside(gradient_slot<Tensors>&... slots) : slots_(&slots...), before_(slots.take()...) {}
   slots_set_aside(const slots_set_aside&) = delete;
   slots_set_aside& operator=(const slots_set_aside&) = delete;
   constexpr ~slots_set_aside() {

@@ -54,8 +54,8 @@ inline constexpr bool is_traced<traced<V, R>> = true;
 
 /// Anything an operation takes as a tensor argument.
 template <class X>
-concept operand = is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> ||
-                  is_param<std::remove_cvref_t<X>>;
+concept operand =
+    is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> || is_param<std::remove_cvref_t<X>>;
 
 namespace detail {
 
@@ -107,10 +107,10 @@ constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_tensor<raw>) return std::forward<X>(x);
   else if constexpr (is_param<raw>) {
-    if (!std::as_const(x).value()) throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+    if (!std::as_const(x).value())
+      throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
     return std::as_const(x).value();
-  }
-  else return std::forward<X>(x).value();
+  } else return std::forward<X>(x).value();
 }
 
 /// Where the operand's gradient goes; absent for constants.

@@ -75,8 +75,8 @@ class tape {
       return traced<Output, tape>(std::move(out), this, nullptr, era_);
     } else {
       if (!wanted) return traced<Output, tape>(std::move(out), this, nullptr, era_);
-      using Saved = saved_values<decltype(kept), std::conditional_t<rule.output, Output, not_saved>,
-                                 typename parts::statistics>;
+      using Saved =
+          saved_values<decltype(kept), std::conditional_t<rule.output, Output, not_saved>, typename parts::statistics>;
       using Node = op_node<Op, Output, Saved, tensor_of<Xs>...>;
       auto* n = std::apply(
           [&](const auto&... sink) {

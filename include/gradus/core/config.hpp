@@ -24,7 +24,7 @@
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
 /// Write it once inside the struct: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate.
-#define GRADUS_MEMBERS(...)                                                \
-  constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }        \
-  constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); }  \
+#define GRADUS_MEMBERS(...)                                               \
+  constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }       \
+  constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); } \
   static constexpr std::string_view gradus_member_names() { return #__VA_ARGS__; }

@@ -3,9 +3,9 @@
 
 namespace gradus {
 
-class stream;         // memory/stream.hpp: work runs inline, in order
-class cuda_stream;    // cuda/stream.hpp
-class meta_stream;    // memory/stream.hpp: nothing runs
+class stream;       // memory/stream.hpp: work runs inline, in order
+class cuda_stream;  // cuda/stream.hpp
+class meta_stream;  // memory/stream.hpp: nothing runs
 
 class memory_resource;  // memory/resource.hpp
 class cuda_resource;    // cuda/resource.hpp

@@ -76,12 +76,30 @@ GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a) {
 }
 
 // Comparisons look at values only.
-template <class V, int N> GRADUS_HD inline auto operator<(const dual<V, N>& a, const dual<V, N>& b) { return a.value < b.value; }
-template <class V, int N> GRADUS_HD inline auto operator>(const dual<V, N>& a, const dual<V, N>& b) { return a.value > b.value; }
-template <class V, int N> GRADUS_HD inline auto operator<=(const dual<V, N>& a, const dual<V, N>& b) { return a.value <= b.value; }
-template <class V, int N> GRADUS_HD inline auto operator>=(const dual<V, N>& a, const dual<V, N>& b) { return a.value >= b.value; }
-template <class V, int N> GRADUS_HD inline auto operator==(const dual<V, N>& a, const dual<V, N>& b) { return a.value == b.value; }
-template <class V, int N> GRADUS_HD inline auto operator!=(const dual<V, N>& a, const dual<V, N>& b) { return a.value != b.value; }
+template <class V, int N>
+GRADUS_HD inline auto operator<(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value < b.value;
+}
+template <class V, int N>
+GRADUS_HD inline auto operator>(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value > b.value;
+}
+template <class V, int N>
+GRADUS_HD inline auto operator<=(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value <= b.value;
+}
+template <class V, int N>
+GRADUS_HD inline auto operator>=(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value >= b.value;
+}
+template <class V, int N>
+GRADUS_HD inline auto operator==(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value == b.value;
+}
+template <class V, int N>
+GRADUS_HD inline auto operator!=(const dual<V, N>& a, const dual<V, N>& b) {
+  return a.value != b.value;
+}
 
 template <class M, class V, int N>
 GRADUS_HD inline dual<V, N> select(M condition, const dual<V, N>& a, const dual<V, N>& b) {
@@ -125,8 +143,7 @@ template <class V, int N>
 GRADUS_HD inline dual<V, N> abs(const dual<V, N>& x) {
   using math::abs;
   using math::select;
-  return detail::chain(abs(x.value), x,
-                       select(x.value > V(0), V(1), select(x.value < V(0), V(-1), V(0))));
+  return detail::chain(abs(x.value), x, select(x.value > V(0), V(1), select(x.value < V(0), V(-1), V(0))));
 }
 /// x^y. The derivative in y is taken as 0 where x is 0, and x^0 has derivative 0 in x.
 template <class V, int N>

@@ -3,8 +3,8 @@
 // exp(x): for packs and duals the overload beside them is found by argument-dependent lookup.
 
 #include <cmath>
-#include <type_traits>
 #include <cstdint>
+#include <type_traits>
 
 #include "config.hpp"
 

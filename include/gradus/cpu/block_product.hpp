@@ -34,20 +34,21 @@ struct block_product {
 
   template <index M, index N>
   static GRADUS_INLINE void tile(index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
-    tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner, a, am, ak, b,
-               c, add);
+    tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner,
+               a, am, ak, b, c, add);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers.
   template <index N, std::size_t... M, std::size_t... Pack, std::size_t... I>
-  static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>, index inner,
-                                    const C* a, index am, index ak, const C* b, C* c, bool add) {
+  static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>,
+                                    index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
     pack<C> sum[sizeof...(I)];
     if (add) ((sum[I] = pack<C>::load(c + I / N * LdC + I % N * lanes<C>)), ...);
     else ((sum[I] = pack<C>(0)), ...);
     for (index k = 0; k < inner; ++k, a += ak, b += LdB) {
       const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
       const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};
-      ((sum[I].v += left[I / N].v * right[I % N].v), ...);  // one expression, so that compilers contract it to a multiply-add
+      ((sum[I].v += left[I / N].v * right[I % N].v),
+       ...);  // one expression, so that compilers contract it to a multiply-add
     }
     (sum[I].store(c + I / N * LdC + I % N * lanes<C>), ...);
   }

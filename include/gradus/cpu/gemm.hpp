@@ -27,7 +27,8 @@ struct tile_grid {
   // The longer side is halved until there are 4 tiles, and on to 16 while tiles stay longer than 2048: fewer would leave cores
   // idle, more would pack the shared operand too often.
   tile_grid(std::size_t m, std::size_t n) : height(m), width(n) {
-    while ((rows * columns < 4 && std::max(height, width) > 64) || (rows * columns < 16 && std::max(height, width) > 2048)) {
+    while ((rows * columns < 4 && std::max(height, width) > 64) ||
+           (rows * columns < 16 && std::max(height, width) > 2048)) {
       (height >= width ? rows : columns) *= 2;
       height = (m + rows - 1) / rows;
       width = (n + columns - 1) / columns;
@@ -44,8 +45,8 @@ struct tile_grid {
 /// Left to themselves, the libraries may split the sum over k by the number of threads. Here one thread computes a tile alone.
 /// `Backend` names the library, so that programs built with different ones cannot be confused at link time.
 template <class T, class Backend = std::conditional_t<std::is_same_v<T, float>, float_gemm, eigen_gemm>>
-void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const T* a, std::size_t lda, const T* b,
-          std::size_t ldb, T beta, T* c, std::size_t ldc, const T* bias = nullptr) {
+void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const T* a, std::size_t lda,
+          const T* b, std::size_t ldb, T beta, T* c, std::size_t ldc, const T* bias = nullptr) {
   const tile_grid g(m, n);
   std::atomic<bool> failed = false;
   // Inside a parallel loop of several tasks the libraries compute alone; a lone tile gets an idle companion for that reason.
@@ -58,8 +59,8 @@ void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std:
     T* tile = c + i * ldc + j;
     if (bias != nullptr)
       for (std::size_t r = 0; r < height; ++r) std::copy(bias + j, bias + j + width, tile + r * ldc);
-    if (!Backend::tile(transpose_a, transpose_b, height, width, k, a + (transpose_a ? i : i * lda), lda, b + (transpose_b ? j * ldb : j),
-                       ldb, bias != nullptr ? T(1) : beta, tile, ldc))
+    if (!Backend::tile(transpose_a, transpose_b, height, width, k, a + (transpose_a ? i : i * lda), lda,
+                       b + (transpose_b ? j * ldb : j), ldb, bias != nullptr ? T(1) : beta, tile, ldc))
       failed = true;
   });
   if (failed) throw error("matmul: the matrix library refused the product; memory may be exhausted");

@@ -19,8 +19,8 @@ namespace gradus::cpu_kit {
 struct eigen_gemm {
   /// C = op(A) op(B) + beta C (beta 0 or 1) on the calling thread.
   template <class T>
-  static bool tile(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const T* a, std::size_t lda,
-                  const T* b, std::size_t ldb, T beta, T* c, std::size_t ldc) {
+  static bool tile(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const T* a,
+                   std::size_t lda, const T* b, std::size_t ldb, T beta, T* c, std::size_t ldc) {
     using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     using map = Eigen::Map<matrix, 0, Eigen::OuterStride<>>;
     using const_map = Eigen::Map<const matrix, 0, Eigen::OuterStride<>>;

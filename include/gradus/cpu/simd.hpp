@@ -41,7 +41,8 @@ struct pack {
   GRADUS_INLINE explicit pack(native x) : v(x) {}
   template <class U>
     requires std::is_arithmetic_v<U>
-  GRADUS_INLINE explicit pack(U x) : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x, so no subtraction is left
+  GRADUS_INLINE explicit pack(U x)
+      : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x, so no subtraction is left
 
   /// Loads elements stored as S, converting to T.
   template <class S>
@@ -88,17 +89,50 @@ struct pack_mask {
   GRADUS_INLINE pack_mask operator||(pack_mask o) const { return {m | o.m}; }
 };
 
-template <class T> GRADUS_INLINE pack<T> operator+(pack<T> a, pack<T> b) { return pack<T>(a.v + b.v); }
-template <class T> GRADUS_INLINE pack<T> operator-(pack<T> a, pack<T> b) { return pack<T>(a.v - b.v); }
-template <class T> GRADUS_INLINE pack<T> operator*(pack<T> a, pack<T> b) { return pack<T>(a.v * b.v); }
-template <class T> GRADUS_INLINE pack<T> operator/(pack<T> a, pack<T> b) { return pack<T>(a.v / b.v); }
-template <class T> GRADUS_INLINE pack<T> operator-(pack<T> a) { return pack<T>(-a.v); }
-template <class T> GRADUS_INLINE pack_mask<T> operator<(pack<T> a, pack<T> b) { return {a.v < b.v}; }
-template <class T> GRADUS_INLINE pack_mask<T> operator>(pack<T> a, pack<T> b) { return {a.v > b.v}; }
-template <class T> GRADUS_INLINE pack_mask<T> operator<=(pack<T> a, pack<T> b) { return {a.v <= b.v}; }
-template <class T> GRADUS_INLINE pack_mask<T> operator>=(pack<T> a, pack<T> b) { return {a.v >= b.v}; }
-template <class T> GRADUS_INLINE pack_mask<T> operator==(pack<T> a, pack<T> b) { return {a.v == b.v}; }
-template <class T> GRADUS_INLINE pack_mask<T> operator!=(pack<T> a, pack<T> b) { return {a.v != b.v}; }
+template <class T>
+GRADUS_INLINE pack<T> operator+(pack<T> a, pack<T> b) {
+  return pack<T>(a.v + b.v);
+}
+template <class T>
+GRADUS_INLINE pack<T> operator-(pack<T> a, pack<T> b) {
+  return pack<T>(a.v - b.v);
+}
+template <class T>
+GRADUS_INLINE pack<T> operator*(pack<T> a, pack<T> b) {
+  return pack<T>(a.v * b.v);
+}
+template <class T>
+GRADUS_INLINE pack<T> operator/(pack<T> a, pack<T> b) {
+  return pack<T>(a.v / b.v);
+}
+template <class T>
+GRADUS_INLINE pack<T> operator-(pack<T> a) {
+  return pack<T>(-a.v);
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator<(pack<T> a, pack<T> b) {
+  return {a.v < b.v};
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator>(pack<T> a, pack<T> b) {
+  return {a.v > b.v};
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator<=(pack<T> a, pack<T> b) {
+  return {a.v <= b.v};
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator>=(pack<T> a, pack<T> b) {
+  return {a.v >= b.v};
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator==(pack<T> a, pack<T> b) {
+  return {a.v == b.v};
+}
+template <class T>
+GRADUS_INLINE pack_mask<T> operator!=(pack<T> a, pack<T> b) {
+  return {a.v != b.v};
+}
 
 /// Lanes of `a` where the mask holds, of `b` elsewhere.
 template <class T>
@@ -121,9 +155,18 @@ GRADUS_INLINE To bits_as(const From& from) {
 }  // namespace detail
 
 // Functions that vector hardware does in one instruction, or that are not worth a polynomial, go lane by lane.
-template <class T> GRADUS_INLINE pack<T> log(pack<T> x) { return detail::by_lane(x, [](T a) { return std::log(a); }); }
-template <class T> GRADUS_INLINE pack<T> erf(pack<T> x) { return detail::by_lane(x, [](T a) { return std::erf(a); }); }
-template <class T> GRADUS_INLINE pack<T> abs(pack<T> x) { return select(x < pack<T>(0), -x, x + pack<T>(0)); }
+template <class T>
+GRADUS_INLINE pack<T> log(pack<T> x) {
+  return detail::by_lane(x, [](T a) { return std::log(a); });
+}
+template <class T>
+GRADUS_INLINE pack<T> erf(pack<T> x) {
+  return detail::by_lane(x, [](T a) { return std::erf(a); });
+}
+template <class T>
+GRADUS_INLINE pack<T> abs(pack<T> x) {
+  return select(x < pack<T>(0), -x, x + pack<T>(0));
+}
 template <class T>
 GRADUS_INLINE pack<T> pow(pack<T> x, pack<T> y) {
   for (std::size_t i = 0; i < pack<T>::size; ++i) x.v[i] = std::pow(x.v[i], y.v[i]);
@@ -170,7 +213,8 @@ GRADUS_INLINE pack<T> exp(pack<T> x) {
     p = p * r + pack<float>(1.0f / 6);
     p = p * r + pack<float>(0.5f);
     p = p * r * r + r + pack<float>(1.0f);
-    const integers k = detail::bits_as<integers>(t.v) - 0x4B400000;  // n as integers; 2^n in two factors, so that both are normal
+    const integers k =
+        detail::bits_as<integers>(t.v) - 0x4B400000;  // n as integers; 2^n in two factors, so that both are normal
     const integers k1 = k >> 1;
     const integers k2 = k - k1;
     const auto f1 = detail::bits_as<typename pack<float>::native>((k1 + 127) << 23);
@@ -195,7 +239,8 @@ GRADUS_INLINE pack<T> tanh(pack<T> x) {
     p = p * z + pack<float>(1.33314422036e-1f);
     p = p * z + pack<float>(-3.33332819422e-1f);
     const pack<float> small = x * (z * p) + x;
-    return select(x == pack<float>(0), x, select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
+    return select(x == pack<float>(0), x,
+                  select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
   }
 }
 

@@ -30,7 +30,8 @@ struct gemm_settings {
 /// The library's handle and the scratch memory that its kernels share; they run one after another on the context's stream.
 class gemm_library {
  public:
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // the library's default, none, rules out split-k kernels
+  static constexpr std::size_t workspace_bytes = std::size_t{32}
+                                                 << 20;  // the library's default, none, rules out split-k kernels
 
   // The workspace is the library's and no tensor: it does not come from the context's resource, whose requests may be planned.
   explicit gemm_library(context<cuda>&) {
@@ -107,8 +108,8 @@ class gemm_plan {
     if (state_ == state::unsupported) return false;
     const scalar alpha = 1;
     const scalar beta = Accumulate ? 1 : 0;
-    check(cublasLtMatmul(library_->handle(), operation_, &alpha, b, left_, a, right_, &beta, c, result_, c, result_, &algorithm_,
-                         library_->workspace(), gemm_library::workspace_bytes, ctx.stream().handle()),
+    check(cublasLtMatmul(library_->handle(), operation_, &alpha, b, left_, a, right_, &beta, c, result_, c, result_,
+                         &algorithm_, library_->workspace(), gemm_library::workspace_bytes, ctx.stream().handle()),
           "cublasLtMatmul");
     return true;
   }
@@ -117,8 +118,11 @@ class gemm_plan {
   enum class state { new_, ready, unsupported };
   void describe(bool tf32) {
     constexpr bool is_double = std::is_same_v<typename P::output, double>;
-    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    check(cublasLtMatmulDescCreate(&operation_, compute, is_double ? CUDA_R_64F : CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
+                                        : tf32    ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(&operation_, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
     const cublasOperation_t of_left = P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t of_right = P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(CUBLASLT_MATMUL_DESC_TRANSA, of_left);
@@ -126,7 +130,8 @@ class gemm_plan {
     if constexpr (Bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     layout(left_, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
            P::shared_b ? 0 : P::k * P::n);
-    layout(right_, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m, P::m * P::k);
+    layout(right_, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m,
+           P::m * P::k);
     layout(result_, cublas_type<typename P::output>(), P::n, P::m, P::m * P::n);
   }
 
@@ -136,8 +141,8 @@ class gemm_plan {
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const std::size_t bytes = gemm_library::workspace_bytes;
     const auto alignment = static_cast<std::uint32_t>(P::alignment);
-    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
-                                                                 sizeof(bytes));
+    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                                 &bytes, sizeof(bytes));
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       if (status == CUBLAS_STATUS_SUCCESS)
@@ -145,8 +150,8 @@ class gemm_plan {
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     if (status == CUBLAS_STATUS_SUCCESS)
-      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), operation_, left_, right_, result_, result_, preference, 1, &found,
-                                              &count);
+      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), operation_, left_, right_, result_, result_,
+                                              preference, 1, &found, &count);
     static_cast<void>(cublasLtMatmulPreferenceDestroy(preference));
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -164,14 +169,16 @@ class gemm_plan {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
   }
   static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index stride) {
-    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)), "cublasLtMatrixLayoutCreate");
+    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)),
+          "cublasLtMatrixLayoutCreate");
     if constexpr (P::batch > 1) {
       const auto count = static_cast<std::int32_t>(P::batch);
       const auto offset = static_cast<std::int64_t>(stride);
       check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
             "cublasLtMatrixLayoutSetAttribute");
-      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof(offset)),
-            "cublasLtMatrixLayoutSetAttribute");
+      check(
+          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof(offset)),
+          "cublasLtMatrixLayoutSetAttribute");
     }
   }
   void destroy() {
@@ -191,12 +198,14 @@ class gemm_plan {
 
 /// Runs product P on the context's stream: assigns c, or adds to it.
 template <class P>
-void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c, bool accumulate) {
+void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
+          bool accumulate) {
   const bool done = accumulate ? ctx.get<gemm_plan<P, true, false>>().run(ctx, a, b, c, nullptr)
                                : ctx.get<gemm_plan<P, false, false>>().run(ctx, a, b, c, nullptr);
   if (!done)
-    throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) + " and " +
-                std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " + std::string(dtype_name<typename P::input>()));
+    throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) +
+                " and " + std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " +
+                std::string(dtype_name<typename P::input>()));
 }
 
 /// Runs product P and adds `bias`, of n elements, to every row of c. False when the library cannot do both at once.

@@ -27,7 +27,8 @@ constexpr unsigned blocks_for(index work, unsigned threads = block_threads) {
 
 /// Starts a kernel on the context's stream; throws when it cannot start.
 template <class... Parameters, class... Arguments>
-void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, const Arguments&... arguments) {
+void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+            const Arguments&... arguments) {
   kernel<<<blocks, threads, 0, ctx.stream().handle()>>>(arguments...);
   check(cudaGetLastError(), "kernel launch");
 }

@@ -30,7 +30,8 @@ class cuda_stream {
     const std::string reason = cuda_unavailable_reason();
     if (!reason.empty()) throw error("cuda_stream: " + reason);
     cuda_kit::check(cudaGetDevice(&device_), "cudaGetDevice");
-    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_), "cudaDeviceGetAttribute");
+    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_),
+                    "cudaDeviceGetAttribute");
     cuda_kit::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
   cuda_stream(int) = delete;  // a device number or a handle is not a stream

@@ -26,7 +26,8 @@ class host_resource final : public memory_resource {
     if (memory == nullptr)
       throw out_of_memory("host memory: " + std::to_string(request.bytes) + " bytes asked for, none of that size left");
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (request.bytes >= 2 * huge_page) ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; refusal does no harm
+    if (request.bytes >= 2 * huge_page)
+      ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; refusal does no harm
 #endif
     return memory;
   }

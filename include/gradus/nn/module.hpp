@@ -91,7 +91,9 @@ constexpr void visit(M& m, const F& f) {
 template <class M, class F>
 void visit_named(const std::string& name, M& m, const F& f) {
   using raw = std::remove_const_t<M>;
-  const auto join = [&](std::string_view part) { return name.empty() ? std::string(part) : name + "." + std::string(part); };
+  const auto join = [&](std::string_view part) {
+    return name.empty() ? std::string(part) : name + "." + std::string(part);
+  };
   if constexpr (is_param<raw>) {
     f(std::string_view(name), m);
   } else if constexpr (is_list<raw>) {

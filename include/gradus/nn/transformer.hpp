@@ -20,9 +20,11 @@ inline constexpr bool heads_divide_width = Width % Heads == 0;
 /// Causal self-attention with Heads heads: x [B, T, Width] -> [B, T, Width].
 template <class X, index Width, index Heads, index Depth = 1>
 struct attention {
-  static_assert(detail::heads_divide_width<Heads, Width>, "attention<X, Width, Heads>: Width must be divisible by Heads");
+  static_assert(detail::heads_divide_width<Heads, Width>,
+                "attention<X, Width, Heads>: Width must be divisible by Heads");
   linear<X, Width, 3 * Width> qkv;
-  linear<X, Width, Width> projection{.weight = param<X, Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
+  linear<X, Width, Width> projection{.weight = param<X, Width, Width>{start::drawn, detail::residual_scale(Depth)},
+                                     .bias = {}};
   GRADUS_MEMBERS(qkv, projection)
 
   constexpr auto operator()(auto&& x) const {
@@ -34,7 +36,8 @@ struct attention {
 template <class X, index Width, index Depth = 1>
 struct mlp {
   linear<X, Width, 4 * Width> up;
-  linear<X, 4 * Width, Width> down{.weight = param<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
+  linear<X, 4 * Width, Width> down{.weight = param<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)},
+                                   .bias = {}};
   GRADUS_MEMBERS(up, down)
 
   constexpr auto operator()(auto&& x) const { return down(gelu(up(std::forward<decltype(x)>(x)))); }

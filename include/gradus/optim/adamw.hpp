@@ -34,8 +34,13 @@ class adamw : public optimizer<T, D> {
     ++this->steps_;
     if constexpr (!std::is_same_v<D, meta>) {
       const double t = static_cast<double>(this->steps_);
-      const adamw_scalars s{options.lr, options.beta1, options.beta2, options.eps, 1 - std::pow(options.beta1, t),
-                            1 - std::pow(options.beta2, t), this->gradient_scale_};
+      const adamw_scalars s{options.lr,
+                            options.beta1,
+                            options.beta2,
+                            options.eps,
+                            1 - std::pow(options.beta1, t),
+                            1 - std::pow(options.beta2, t),
+                            this->gradient_scale_};
       kernel<op::adamw_step, D>::forward(ctx, this->params_.spans(m, v, options.weight_decay), s);
     }
     this->finish();
@@ -47,6 +52,7 @@ class adamw : public optimizer<T, D> {
 };
 
 template <class Model>
-adamw(Model&, adamw_options = {}) -> adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device>;
+adamw(Model&, adamw_options = {})
+    -> adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device>;
 
 }  // namespace gradus

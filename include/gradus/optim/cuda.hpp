@@ -82,7 +82,8 @@ struct adamw_constants {
 };
 
 template <class T>
-__global__ void __launch_bounds__(block_threads) adamw_kernel(const __grid_constant__ span_table<T> table, adamw_constants<T> c) {
+__global__ void __launch_bounds__(block_threads)
+    adamw_kernel(const __grid_constant__ span_table<T> table, adamw_constants<T> c) {
   constexpr int width = vector_width<T>;
   for_runs<width>(table, [&](auto whole, const update_span<T>& s, index at, int n) {
     constexpr bool all = decltype(whole)::value;
@@ -181,10 +182,18 @@ struct kernel<op::adamw_step, cuda> {
   template <class T>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T>>& spans, const adamw_scalars& s) {
     const auto t = [](double x) { return static_cast<T>(x); };
-    const cuda_kit::adamw_constants<T> c{t(s.beta1), t(s.beta2), t(1 - s.beta1), t(1 - s.beta2), t(s.lr), t(s.lr / s.correction1),
-                                         t(1 / std::sqrt(s.correction2)), t(s.eps), t(s.gradient_scale)};
+    const cuda_kit::adamw_constants<T> c{t(s.beta1),
+                                         t(s.beta2),
+                                         t(1 - s.beta1),
+                                         t(1 - s.beta2),
+                                         t(s.lr),
+                                         t(s.lr / s.correction1),
+                                         t(1 / std::sqrt(s.correction2)),
+                                         t(s.eps),
+                                         t(s.gradient_scale)};
     cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T>& table) {
-      cuda_kit::launch(ctx, &cuda_kit::adamw_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads, table, c);
+      cuda_kit::launch(ctx, &cuda_kit::adamw_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads,
+                       table, c);
     });
   }
 };
@@ -194,8 +203,9 @@ struct kernel<op::sgd_step, cuda> {
   template <class T>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T>>& spans, const sgd_scalars& s) {
     cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T>& table) {
-      cuda_kit::launch(ctx, &cuda_kit::sgd_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads, table,
-                       static_cast<T>(s.lr), static_cast<T>(s.momentum), static_cast<T>(s.gradient_scale), s.first);
+      cuda_kit::launch(ctx, &cuda_kit::sgd_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads,
+                       table, static_cast<T>(s.lr), static_cast<T>(s.momentum), static_cast<T>(s.gradient_scale),
+                       s.first);
     });
   }
 };

@@ -87,10 +87,11 @@ constexpr auto traits_of(M& m);
 template <class... Ms>
 constexpr auto traits_of_first(Ms&... members) {
   if constexpr (sizeof...(Ms) == 0) return no_param{};
-  else return [](auto& head, auto&... rest) {
-    if constexpr (decltype(traits_of(head))::found) return traits_of(head);
-    else return traits_of_first(rest...);
-  }(members...);
+  else
+    return [](auto& head, auto&... rest) {
+      if constexpr (decltype(traits_of(head))::found) return traits_of(head);
+      else return traits_of_first(rest...);
+    }(members...);
 }
 
 template <class M>

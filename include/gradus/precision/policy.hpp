@@ -22,7 +22,8 @@ using fp64 = precision<double>;
 template <class Device, class Precision = fp32>
 struct on {
   static_assert(std::is_same_v<typename Precision::store, typename Precision::compute>,
-                "on<device, precision>: operations compute in what parameters are stored in; policies that differ are not there yet");
+                "on<device, precision>: operations compute in what parameters are stored in; policies that differ are "
+                "not there yet");
   using device = Device;
   using precision = Precision;
   using store = typename Precision::store;

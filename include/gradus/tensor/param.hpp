@@ -83,7 +83,9 @@ class param final : public param_base<typename X::store, typename X::device> {
   constexpr index size() const override { return shape::size; }
   constexpr index rank() const override { return shape::rank; }
   constexpr value_type* data() override { return value_ ? value_.data() : nullptr; }
-  constexpr const value_type* gradient_data() const override { return slot_->value() ? slot_->value().data() : nullptr; }
+  constexpr const value_type* gradient_data() const override {
+    return slot_->value() ? slot_->value().data() : nullptr;
+  }
   constexpr bool has_gradient() const override { return static_cast<bool>(slot_->value()); }
 
  private:

@@ -20,10 +20,10 @@ namespace gradus {
 
 /// How to_string() lays out a tensor.
 struct print_options {
-  int digits = 4;          ///< after the decimal point
-  index limit = 1000;      ///< tensors of more elements are shortened ...
-  index edge = 3;          ///< ... to this many at both ends of each axis, with `...` between them
-  std::size_t width = 100; ///< rows that are longer go on in the next line
+  int digits = 4;           ///< after the decimal point
+  index limit = 1000;       ///< tensors of more elements are shortened ...
+  index edge = 3;           ///< ... to this many at both ends of each axis, with `...` between them
+  std::size_t width = 100;  ///< rows that are longer go on in the next line
 };
 
 namespace detail {

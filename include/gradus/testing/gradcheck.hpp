@@ -21,12 +21,12 @@ namespace gradus {
 /// What gradcheck found.
 struct gradcheck_result {
   bool ok = true;
-  double worst = 0;            ///< largest relative error
-  std::size_t input = 0;       ///< the operand it was found in, from 0
-  std::size_t element = 0;     ///< the operand's element, in row-major order
-  double from_tape = 0;        ///< the two values that differ there
+  double worst = 0;         ///< largest relative error
+  std::size_t input = 0;    ///< the operand it was found in, from 0
+  std::size_t element = 0;  ///< the operand's element, in row-major order
+  double from_tape = 0;     ///< the two values that differ there
   double from_differences = 0;
-  std::string message;         ///< one line, empty when ok
+  std::string message;  ///< one line, empty when ok
   explicit operator bool() const { return ok; }
 };
 
@@ -140,7 +140,7 @@ void gradcheck_input(gradcheck_result& result, tape<cpu>& t, const testing::tole
 template <class F, class... Xs>
 gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const Xs&... xs) {
   static_assert(sizeof...(Xs) >= 1 && (is_tensor<Xs> && ...), "gradcheck(f, x...): the operands must be tensors");
-  static_assert(((std::is_same_v<typename Xs::value_type, double> || !is_floating<typename Xs::value_type>) && ...),
+  static_assert(((std::is_same_v<typename Xs::value_type, double> || !is_floating<typename Xs::value_type>)&&...),
                 "gradcheck(f, x...): floating-point operands must be of double");
   gradcheck_result result;
   tape<cpu> t(std::get<0>(std::tie(xs...)).owner());

@@ -8,4 +8,6 @@ using subject = gradus::tensor<float, gradus::shape<2, 4, 8, 24>>;
 using subject = gradus::tensor<float, gradus::shape<2, 4, 8, 16>>;
 #endif
 
-auto f(const subject& q, const gradus::tensor<float, gradus::shape<2, 4, 8, 16>>& k) { return gradus::attention(q, k, k); }
+auto f(const subject& q, const gradus::tensor<float, gradus::shape<2, 4, 8, 16>>& k) {
+  return gradus::attention(q, k, k);
+}

@@ -8,4 +8,6 @@ using subject = gradus::tensor<float, gradus::shape<2, 4, 7, 16>>;
 using subject = gradus::tensor<float, gradus::shape<2, 4, 8, 16>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<2, 4, 8, 16>>& q, const subject& v) { return gradus::attention(q, q, v); }
+auto f(const gradus::tensor<float, gradus::shape<2, 4, 8, 16>>& q, const subject& v) {
+  return gradus::attention(q, q, v);
+}

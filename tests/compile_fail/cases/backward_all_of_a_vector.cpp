@@ -7,4 +7,6 @@ using subject = gradus::tensor<float, gradus::shape<5>>;
 using subject = gradus::tensor<float, gradus::shape<>>;
 #endif
 
-void f(gradus::tape<gradus::cpu>& tape, const subject& x, const gradus::tensor<float, gradus::shape<>>& y) { gradus::backward_all(tape.variable(y), tape.variable(x)); }
+void f(gradus::tape<gradus::cpu>& tape, const subject& x, const gradus::tensor<float, gradus::shape<>>& y) {
+  gradus::backward_all(tape.variable(y), tape.variable(x));
+}

@@ -7,4 +7,6 @@ using subject = gradus::tensor<float, gradus::shape<8>>;
 using subject = gradus::tensor<std::int32_t, gradus::shape<8>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<8, 50>>& logits, const subject& targets) { return gradus::cross_entropy(logits, targets); }
+auto f(const gradus::tensor<float, gradus::shape<8, 50>>& logits, const subject& targets) {
+  return gradus::cross_entropy(logits, targets);
+}

@@ -8,4 +8,7 @@ constexpr gradus::index vocabulary = 51;
 constexpr gradus::index vocabulary = 49;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<8, 50>>& logits, const gradus::tensor<std::int32_t, gradus::shape<8>>& targets) { return gradus::cross_entropy<vocabulary>(logits, targets); }
+auto f(const gradus::tensor<float, gradus::shape<8, 50>>& logits,
+       const gradus::tensor<std::int32_t, gradus::shape<8>>& targets) {
+  return gradus::cross_entropy<vocabulary>(logits, targets);
+}

@@ -7,4 +7,6 @@ using subject = gradus::tensor<float, gradus::shape<4>>;
 using subject = gradus::tensor<std::int32_t, gradus::shape<4>>;
 #endif
 
-auto f(const subject& tokens, const gradus::tensor<float, gradus::shape<50, 8>>& table) { return gradus::embedding(tokens, table); }
+auto f(const subject& tokens, const gradus::tensor<float, gradus::shape<50, 8>>& table) {
+  return gradus::embedding(tokens, table);
+}

@@ -7,4 +7,6 @@ using subject = gradus::tensor<float, gradus::shape<50, 8, 2>>;
 using subject = gradus::tensor<float, gradus::shape<50, 8>>;
 #endif
 
-auto f(const gradus::tensor<std::int32_t, gradus::shape<4>>& tokens, const subject& table) { return gradus::embedding(tokens, table); }
+auto f(const gradus::tensor<std::int32_t, gradus::shape<4>>& tokens, const subject& table) {
+  return gradus::embedding(tokens, table);
+}

@@ -8,4 +8,7 @@ using subject = gradus::tensor<float, gradus::shape<512>>;
 using subject = gradus::tensor<float, gradus::shape<768>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<4, 768>>& x, const gradus::tensor<float, gradus::shape<768>>& weight, const subject& bias) { return gradus::layer_norm(x, weight, bias); }
+auto f(const gradus::tensor<float, gradus::shape<4, 768>>& x, const gradus::tensor<float, gradus::shape<768>>& weight,
+       const subject& bias) {
+  return gradus::layer_norm(x, weight, bias);
+}

@@ -8,4 +8,7 @@ using subject = gradus::tensor<float, gradus::shape<12>>;
 using subject = gradus::tensor<float, gradus::shape<10>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<64, 784>>& x, const gradus::tensor<float, gradus::shape<784, 10>>& w, const subject& b) { return gradus::linear(x, w, b); }
+auto f(const gradus::tensor<float, gradus::shape<64, 784>>& x, const gradus::tensor<float, gradus::shape<784, 10>>& w,
+       const subject& b) {
+  return gradus::linear(x, w, b);
+}

@@ -16,6 +16,7 @@ struct mlp {
   gradus::param<X, 10> b2;
   auto operator()(auto x) const { return gradus::linear(gradus::gelu(gradus::linear(x, w1, b1)), w2, b2); }
 };
-auto f(gradus::tape<gradus::cpu>& tape, const mlp<gradus::on<gradus::cpu>>& net, const gradus::tensor<float, gradus::shape<64, 784>>& x) {
+auto f(gradus::tape<gradus::cpu>& tape, const mlp<gradus::on<gradus::cpu>>& net,
+       const gradus::tensor<float, gradus::shape<64, 784>>& x) {
   return net(tape.watch(x));
 }

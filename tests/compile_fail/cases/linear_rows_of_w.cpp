@@ -8,4 +8,7 @@ using subject = gradus::tensor<float, gradus::shape<256, 10>>;
 using subject = gradus::tensor<float, gradus::shape<784, 10>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<64, 784>>& x, const subject& w, const gradus::tensor<float, gradus::shape<10>>& b) { return gradus::linear(x, w, b); }
+auto f(const gradus::tensor<float, gradus::shape<64, 784>>& x, const subject& w,
+       const gradus::tensor<float, gradus::shape<10>>& b) {
+  return gradus::linear(x, w, b);
+}

@@ -9,6 +9,8 @@
 
 struct total {
   template <class T, class... Ts>
-  T operator()(T a, Ts... b) const { return (a + ... + b); }
+  T operator()(T a, Ts... b) const {
+    return (a + ... + b);
+  }
 };
 auto f(const gradus::tensor<float, gradus::shape<2>>& x) { return gradus::map(total{}, OPERANDS); }

@@ -10,6 +10,8 @@ using subject = gradus::tensor<float, gradus::shape<3>>;
 
 struct product {
   template <class T>
-  T operator()(T a, T b) const { return a * b; }
+  T operator()(T a, T b) const {
+    return a * b;
+  }
 };
 auto f(const gradus::tensor<float, gradus::shape<2, 3>>& a, const subject& b) { return gradus::map(product{}, a, b); }

@@ -8,4 +8,6 @@ using subject = gradus::tensor<float, gradus::shape<3, 5>>;
 using subject = gradus::tensor<float, gradus::shape<5, 3>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<2, 3>>& a, const subject& b) { return gradus::matmul<gradus::transpose{.b = true}>(a, b); }
+auto f(const gradus::tensor<float, gradus::shape<2, 3>>& a, const subject& b) {
+  return gradus::matmul<gradus::transpose{.b = true}>(a, b);
+}

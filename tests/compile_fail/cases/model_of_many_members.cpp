@@ -11,4 +11,6 @@ using weight = gradus::param<gradus::on<gradus::cpu>, 2>;
 struct model {
   weight a, b, c, d, e, f, g, h, i, j, k, l MORE;
 };
-void f(model& m) { gradus::for_each_param(m, [](std::string_view, auto&) {}); }
+void f(model& m) {
+  gradus::for_each_param(m, [](std::string_view, auto&) {});
+}

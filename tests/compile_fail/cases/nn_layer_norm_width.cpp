@@ -8,4 +8,7 @@ constexpr gradus::index width = 64;
 constexpr gradus::index width = 96;
 #endif
 
-auto f(const gradus::nn::layer_norm<gradus::on<gradus::cpu>, width>& layer, const gradus::tensor<float, gradus::shape<4, 96>>& x) { return layer(x); }
+auto f(const gradus::nn::layer_norm<gradus::on<gradus::cpu>, width>& layer,
+       const gradus::tensor<float, gradus::shape<4, 96>>& x) {
+  return layer(x);
+}

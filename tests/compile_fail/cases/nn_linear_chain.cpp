@@ -9,6 +9,7 @@ constexpr gradus::index width = 256;
 #endif
 
 using X = gradus::on<gradus::cpu>;
-auto f(const gradus::nn::linear<X, 784, 256>& first, const gradus::nn::linear<X, width, 10>& second, const gradus::tensor<float, gradus::shape<4, 784>>& x) {
+auto f(const gradus::nn::linear<X, 784, 256>& first, const gradus::nn::linear<X, width, 10>& second,
+       const gradus::tensor<float, gradus::shape<4, 784>>& x) {
   return second(gradus::relu(first(x)));
 }

@@ -8,4 +8,6 @@ using subject = gradus::tensor<float, gradus::shape<512>>;
 using subject = gradus::tensor<float, gradus::shape<768>>;
 #endif
 
-auto f(const gradus::tensor<float, gradus::shape<4, 768>>& x, const subject& weight) { return gradus::rms_norm(x, weight); }
+auto f(const gradus::tensor<float, gradus::shape<4, 768>>& x, const subject& weight) {
+  return gradus::rms_norm(x, weight);
+}

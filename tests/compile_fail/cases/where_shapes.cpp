@@ -8,4 +8,6 @@ using subject = gradus::tensor<float, gradus::shape<5>>;
 using subject = gradus::tensor<float, gradus::shape<3>>;
 #endif
 
-auto f(const subject& condition, const gradus::tensor<float, gradus::shape<2, 3>>& a) { return gradus::where(condition, a, a); }
+auto f(const subject& condition, const gradus::tensor<float, gradus::shape<2, 3>>& a) {
+  return gradus::where(condition, a, a);
+}

@@ -31,9 +31,7 @@ template <class F>
 std::string message_of(const F& f) {
   try {
     f();
-  } catch (const gr::error& e) {
-    return e.what();
-  }
+  } catch (const gr::error& e) { return e.what(); }
   return "nothing thrown";
 }
 
@@ -109,10 +107,10 @@ TEST_CASE("a gradient that two values share is not overwritten through one of th
 TEST_CASE("a diamond sums over both of its ways") {
   bench b;
   const auto x = b.tape.variable(b.scalar(2));
-  const auto a = x * x;                 // 4
-  const auto left = a * 3.0;            // 12
-  const auto right = a * a;             // 16
-  gr::backward(left * right);           // 3 x^6
+  const auto a = x * x;                  // 4
+  const auto left = a * 3.0;             // 12
+  const auto right = a * a;              // 16
+  gr::backward(left * right);            // 3 x^6
   CHECK(gr::item(x.gradient()) == 576);  // 18 x^5
 }
 
@@ -163,7 +161,8 @@ TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves 
   CHECK(gr::item(other.gradient()) == 7);
 }
 
-TEST_CASE("gradients() refuses values that are not variables of this recording, and takes nothing from parameters then") {
+TEST_CASE(
+    "gradients() refuses values that are not variables of this recording, and takes nothing from parameters then") {
   bench b;
   const auto w = b.weight(3);
   gr::backward(b.tape.watch(b.scalar(2)) * w);

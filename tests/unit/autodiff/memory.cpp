@@ -117,7 +117,9 @@ TEST_CASE("a step asks the heap for nothing once the tape has grown") {
   CHECK(heap_requests() - before == 0);
 }
 
-TEST_CASE("when any one allocation of a step fails, clearing gives everything back, and the next step is as if nothing had been") {
+TEST_CASE(
+    "when any one allocation of a step fails, clearing gives everything back, and the next step is as if nothing had "
+    "been") {
   gr::stream s;
   gr::host_resource heap;
   gr::testing::failing_resource faults(heap);

@@ -61,18 +61,21 @@ TEST_CASE_TEMPLATE("every bit pattern has the value its definition gives, and co
     const auto as_float = static_cast<float>(x);
     const double expected = value_of<T>(pattern);
     if (std::isnan(expected)) wrong_value += !std::isnan(as_float);
-    else wrong_value += !(static_cast<double>(as_float) == expected && std::signbit(as_float) == std::signbit(expected));
+    else
+      wrong_value += !(static_cast<double>(as_float) == expected && std::signbit(as_float) == std::signbit(expected));
     wrong_bits += T(as_float).bits != pattern;
   }
   CHECK(wrong_value == 0);
   CHECK(wrong_bits == 0);
 }
 
-TEST_CASE_TEMPLATE("floats round to the nearest value, ties to even, around every value and every midpoint", T, bf16, f16) {
+TEST_CASE_TEMPLATE("floats round to the nearest value, ties to even, around every value and every midpoint", T, bf16,
+                   f16) {
   int wrong = 0;
   for (std::uint32_t below = 0; below < infinity_pattern<T>; ++below) {
     const double low = value_of<T>(below);
-    const double high = below + 1 == infinity_pattern<T> ? low + (low - value_of<T>(below - 1)) : value_of<T>(below + 1);
+    const double high =
+        below + 1 == infinity_pattern<T> ? low + (low - value_of<T>(below - 1)) : value_of<T>(below + 1);
     const float middle = static_cast<float>(low / 2 + high / 2);
     const auto start = static_cast<float>(low);
     const float infinity = std::numeric_limits<float>::infinity();

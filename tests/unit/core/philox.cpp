@@ -22,7 +22,8 @@ TEST_CASE("seed, step, ordinal and group each change the words") {
   std::set<words> seen;
   for (const random_key key : {random_key{0, 0, 0}, random_key{1, 0, 0}, random_key{std::uint64_t{1} << 32, 0, 0},
                                random_key{0, 1, 0}, random_key{0, 0, 1}})
-    for (const std::uint64_t group : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32}) seen.insert(key.words(group));
+    for (const std::uint64_t group : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
+      seen.insert(key.words(group));
   CHECK(seen.size() == 15);
 }
 

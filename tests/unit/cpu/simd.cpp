@@ -30,7 +30,8 @@ double ulps(float found, double wanted) {
   const auto nearest = static_cast<float>(wanted);
   if (found == nearest) return 0;
   if (std::isinf(nearest) || std::isinf(found)) return inf;
-  const double unit = static_cast<double>(std::nextafter(std::abs(nearest), inf)) - static_cast<double>(std::abs(nearest));
+  const double unit =
+      static_cast<double>(std::nextafter(std::abs(nearest), inf)) - static_cast<double>(std::abs(nearest));
   return std::abs(static_cast<double>(found) - wanted) / unit;
 }
 
@@ -45,7 +46,8 @@ double worst_ulps(const F& f, const Reference& reference, float from, float to) 
     for (float& v : x) v = std::bit_cast<float>(std::min(bits, last)), bits += 977;
     float y[gr::lanes<float>];
     f(gr::pack<float>::load(x)).store(y);
-    for (std::size_t i = 0; i < gr::lanes<float>; ++i) worst = std::max(worst, ulps(y[i], reference(static_cast<double>(x[i]))));
+    for (std::size_t i = 0; i < gr::lanes<float>; ++i)
+      worst = std::max(worst, ulps(y[i], reference(static_cast<double>(x[i]))));
   }
   return worst;
 }
@@ -54,7 +56,8 @@ double exact_tanh(double x) { return std::tanh(x); }
 
 }  // namespace
 
-TEST_CASE("exp of packs is within two units of the last place over all floats, through subnormal results to 0 and infinity") {
+TEST_CASE(
+    "exp of packs is within two units of the last place over all floats, through subnormal results to 0 and infinity") {
   CHECK(worst_ulps(exp_of, exact_exp, 0.0f, 88.72283f) < 2);
   CHECK(worst_ulps(exp_of, exact_exp, -0.0f, -87.33654f) < 2);
   CHECK(worst_ulps(exp_of, exact_exp, -87.33655f, -103.9f) < 2);  // subnormal results
@@ -81,7 +84,8 @@ TEST_CASE("tanh of packs is within three units of the last place over all floats
 }
 
 TEST_CASE("sqrt of packs is std::sqrt, bit for bit") {
-  CHECK(worst_ulps(sqrt_of, [](double x) { return static_cast<double>(std::sqrt(static_cast<float>(x))); }, 0.0f, inf) == 0);
+  CHECK(worst_ulps(
+            sqrt_of, [](double x) { return static_cast<double>(std::sqrt(static_cast<float>(x))); }, 0.0f, inf) == 0);
   CHECK(std::isnan(one(sqrt_of, -1.0f)));
   CHECK(std::isnan(one(sqrt_of, not_a_number)));
   double out[gr::lanes<double>];

@@ -94,7 +94,8 @@ TEST_CASE_TEMPLATE("pieces of random sizes, freed in random order, never overlap
   CHECK(intact);
 }
 
-TEST_CASE_TEMPLATE("a request that cannot be served throws out_of_memory, and the next one is served", Fixture, EVERY_RESOURCE) {
+TEST_CASE_TEMPLATE("a request that cannot be served throws out_of_memory, and the next one is served", Fixture,
+                   EVERY_RESOURCE) {
   Fixture f;
   stream s;
   for (const std::size_t bytes : {std::size_t{1} << 60, std::size_t(-1)})
@@ -138,9 +139,7 @@ TEST_CASE("a limit says what was asked, what is live and what the limit is, and 
   std::string message;
   try {
     static_cast<void>(limit.allocate(second, s));
-  } catch (const out_of_memory& e) {
-    message = e.what();
-  }
+  } catch (const out_of_memory& e) { message = e.what(); }
   CHECK(message == "memory limit: asked 401 bytes with 600 live of a limit of 1000; at most 400 would fit");
   CHECK(limit.live() == 600);
   void* q = limit.allocate(rest, s);

@@ -42,7 +42,8 @@ std::vector<std::string> names(Model& m) {
 
 TEST_CASE("parameters are named by the path of members that leads to them") {
   tree<X> t;
-  CHECK(names(t) == std::vector<std::string>{"table", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias"});
+  CHECK(names(t) ==
+        std::vector<std::string>{"table", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias"});
 }
 
 TEST_CASE("members of a struct without names are known by position") {

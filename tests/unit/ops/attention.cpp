@@ -72,7 +72,8 @@ TEST_CASE("attention adds to a gradient that is there already") {
   const auto x = normal<double, gr::shape<1, 70, 3 * 6>>(at.ctx);
   const auto dy = normal<double, gr::shape<1, 70, 6>>(at.ctx);
   const auto once = evaluate(at.ctx, flash<2>, dy, x);
-  const auto twice = evaluate(at.ctx, [](auto v) { return gr::causal_attention<2>(v) + gr::causal_attention<2>(v); }, dy, x);
+  const auto twice = evaluate(
+      at.ctx, [](auto v) { return gr::causal_attention<2>(v) + gr::causal_attention<2>(v); }, dy, x);
   std::vector<double> wanted;
   for (const double v : std::get<0>(once.gradients).values()) wanted.push_back(2 * v);
   CHECK(worst_error(std::get<0>(twice.gradients).values(), wanted) < 1e-12);
@@ -124,8 +125,9 @@ TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all
     const auto head = [&](auto first) {
       return gr::permute<0, 2, 1, 3>(gr::reshape<2, T, 2, D>(gr::slice<2, first * 2 * D, 2 * D>(v)));
     };
-    auto y = gr::attention<true>(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 1>{}),
-                                 head(std::integral_constant<gr::index, 2>{}));
+    auto y =
+        gr::attention<true>(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 1>{}),
+                            head(std::integral_constant<gr::index, 2>{}));
     return gr::reshape<2, T, 2 * D>(gr::permute<0, 2, 1, 3>(y));
   };
   const auto packed = evaluate(at.ctx, flash<2>, dy, x);
@@ -135,8 +137,10 @@ TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all
 
   const auto s = normal<double, gr::shape<1, 2, 70, 5>>(at.ctx);
   const auto ds = normal<double, gr::shape<1, 2, 70, 5>>(at.ctx);
-  const auto alone = evaluate(at.ctx, [](auto v) { return gr::attention(v, v, v); }, ds, s);
-  const auto three = evaluate(at.ctx, [](auto q, auto k, auto v) { return gr::attention(q, k, v); }, ds, s, s, s);
+  const auto alone = evaluate(
+      at.ctx, [](auto v) { return gr::attention(v, v, v); }, ds, s);
+  const auto three = evaluate(
+      at.ctx, [](auto q, auto k, auto v) { return gr::attention(q, k, v); }, ds, s, s, s);
   std::vector<double> wanted;
   for (gr::index i = 0; i < s.size; ++i)
     wanted.push_back(std::get<0>(three.gradients).data()[i] + std::get<1>(three.gradients).data()[i] +

@@ -34,7 +34,8 @@ reference definition(const X& x, const T& targets, std::size_t vocabulary, long 
     for (std::size_t c = 0; c < vocabulary; ++c) sum += std::exp(at(c) - largest);
     const auto target = static_cast<std::size_t>(targets.data()[row]);
     r.loss += (std::log(sum) + largest - at(target)) / count;
-    for (std::size_t c = 0; c < vocabulary; ++c) r.dx[row * columns + c] = (std::exp(at(c) - largest) / sum - (c == target)) / count;
+    for (std::size_t c = 0; c < vocabulary; ++c)
+      r.dx[row * columns + c] = (std::exp(at(c) - largest) / sum - (c == target)) / count;
   }
   return r;
 }
@@ -48,7 +49,8 @@ void check(double scale) {
   targets(0) = I(0);  // one row counts at least
   const auto copy = gr::clone(x);
   const auto dy = gr::ones<float, gr::shape<>>(at.ctx);
-  const auto r = evaluate(at.ctx, [&](auto v) { return gr::cross_entropy<Vocabulary>(v, targets); }, dy, x);
+  const auto r = evaluate(
+      at.ctx, [&](auto v) { return gr::cross_entropy<Vocabulary>(v, targets); }, dy, x);
   const auto wanted = definition(x, targets, Vocabulary, -1);
   CHECK(gr::item(r.y) == doctest::Approx(wanted.loss).epsilon(1e-5));
   double worst = 0;
@@ -95,7 +97,8 @@ TEST_CASE("cross_entropy's gradient scales with the gradient of the loss") {
   const auto x = normal<float, gr::shape<6, 19>>(at.ctx);
   const auto targets = integers<std::int32_t, gr::shape<6>>(at.ctx, 0, 18);
   const auto run = [&](float scale) {
-    return evaluate(at.ctx, [&](auto v) { return gr::cross_entropy(v, targets); }, gr::full<float, gr::shape<>>(at.ctx, scale), x);
+    return evaluate(
+        at.ctx, [&](auto v) { return gr::cross_entropy(v, targets); }, gr::full<float, gr::shape<>>(at.ctx, scale), x);
   };
   const auto one = run(1.0f);
   const auto three = run(3.0f);
@@ -108,7 +111,8 @@ TEST_CASE("rows whose target is ignored count for nothing; when all do, loss and
   workplace at;
   const auto x = normal<float, gr::shape<3, 5>>(at.ctx);
   const auto targets = gr::full<std::int32_t, gr::shape<3>>(at.ctx, -100);
-  const auto r = evaluate(at.ctx, [&](auto v) { return gr::cross_entropy(v, targets, -100); }, gr::ones<float, gr::shape<>>(at.ctx), x);
+  const auto r = evaluate(
+      at.ctx, [&](auto v) { return gr::cross_entropy(v, targets, -100); }, gr::ones<float, gr::shape<>>(at.ctx), x);
   CHECK(gr::item(r.y) == 0.0f);
   for (const float v : std::get<0>(r.gradients).values()) CHECK(v == 0.0f);
 }
@@ -123,7 +127,8 @@ TEST_CASE("a target that is no column is refused before anything is written") {
   gr::tape tape{at.ctx};
   auto v = tape.variable(std::move(x));
   CHECK_THROWS_WITH_AS(gr::cross_entropy<4>(v, targets),
-                       "cross_entropy(logits, targets): target 4 of row 1 is outside 0 .. 3 and is not the ignored -1", gr::error);
+                       "cross_entropy(logits, targets): target 4 of row 1 is outside 0 .. 3 and is not the ignored -1",
+                       gr::error);
   CHECK(std::equal(where, where + copy.size, copy.data()));
 }
 
@@ -134,7 +139,8 @@ TEST_CASE("cross_entropy of huge logits is finite, and does not depend on the nu
   const auto targets = integers<std::int32_t, gr::shape<130>>(at.ctx, -1, 776);
   const auto run = [&](int n) {
     const threads some(n);
-    return evaluate(at.ctx, [&](auto v) { return gr::cross_entropy(v, targets); }, gr::ones<float, gr::shape<>>(at.ctx), x);
+    return evaluate(
+        at.ctx, [&](auto v) { return gr::cross_entropy(v, targets); }, gr::ones<float, gr::shape<>>(at.ctx), x);
   };
   const auto one = run(1);
   const auto two = run(2);

@@ -33,7 +33,8 @@ TEST_CASE("dropout's mask is a function of the key and the element alone") {
   }
 }
 
-TEST_CASE("dropout's gradient has the mask of its output, keeps no mask, and does not depend on the number of threads") {
+TEST_CASE(
+    "dropout's gradient has the mask of its output, keeps no mask, and does not depend on the number of threads") {
   workplace at;
   using S = gr::shape<33, 1000>;
   const auto x = gr::ones<float, S>(at.ctx);
@@ -67,7 +68,8 @@ TEST_CASE("dropout refuses what is no probability below 1") {
   workplace at;
   gr::tape tape{at.ctx};
   const auto x = tape.watch(normal<float, gr::shape<5>>(at.ctx));
-  CHECK_THROWS_WITH_AS(gr::dropout(x, 1.0), "dropout(x, p): p is 1.000000; it must be at least 0 and less than 1", gr::error);
+  CHECK_THROWS_WITH_AS(gr::dropout(x, 1.0), "dropout(x, p): p is 1.000000; it must be at least 0 and less than 1",
+                       gr::error);
   CHECK_THROWS_AS(gr::dropout(x, -0.1), gr::error);
   CHECK_THROWS_AS(gr::dropout(x, NAN), gr::error);
 }

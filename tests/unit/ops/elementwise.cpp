@@ -60,7 +60,8 @@ TEST_CASE("functions of floats agree with the standard library's in double") {
   CHECK(error_of<S>([](auto x) { return gr::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }) < 1e-6);
   CHECK(error_of<S>([](auto x) { return gr::gelu_erf(x); },
                     [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }) < 1e-6);
-  CHECK(error_of<S>([](auto x) { return gr::sqrt(gr::abs(x)); }, [](double x) { return std::sqrt(std::abs(x)); }) < 1e-6);
+  CHECK(error_of<S>([](auto x) { return gr::sqrt(gr::abs(x)); }, [](double x) { return std::sqrt(std::abs(x)); }) <
+        1e-6);
   CHECK(error_of<gr::shape<>>([](auto x) { return gr::pow(x, 3.0); }, [](double x) { return x * x * x; }) < 1e-6);
   CHECK(error_of<gr::shape<100003>>([](auto x) { return 2.0 * x + 1.0; }, [](double x) { return 2 * x + 1; }) < 1e-6);
 }
@@ -82,7 +83,8 @@ TEST_CASE("results and gradients have the same bits on one thread and on two") {
   const auto dy = normal<float, gr::shape<70, 1000>>(at.ctx);
   const auto run = [&](int n) {
     threads t(n);
-    return evaluate(at.ctx, [](auto u, auto v, auto w) { return gr::map(fused{}, u, v, w); }, dy, a, b, c);
+    return evaluate(
+        at.ctx, [](auto u, auto v, auto w) { return gr::map(fused{}, u, v, w); }, dy, a, b, c);
   };
   const auto one = run(1), two = run(2);
   CHECK(same_bits(one.y, two.y));
@@ -142,13 +144,15 @@ TEST_CASE("halves compute in float, and an output has the type of the first floa
   const auto e = gr::exp(h);
   static_assert(std::is_same_v<decltype(e)::value_type, gr::bf16>);
   for (std::size_t i = 0; i < x.size; ++i)
-    CHECK(static_cast<float>(e.values()[i]) == doctest::Approx(std::exp(static_cast<float>(h.values()[i]))).epsilon(0.005));
+    CHECK(static_cast<float>(e.values()[i]) ==
+          doctest::Approx(std::exp(static_cast<float>(h.values()[i]))).epsilon(0.005));
   static_assert(std::is_same_v<decltype(x + h)::value_type, float>);
   const auto i = gr::arange<std::int32_t, 19>(at.ctx);
   static_assert(std::is_same_v<decltype(i * h)::value_type, gr::bf16>);
   // Gradients have the type of their operand, also where it was broadcast.
   const auto row = normal<float, gr::shape<19>>(at.ctx);
-  const auto g = evaluate(at.ctx, [](auto u, auto v) { return u * v; }, h, h, row);
+  const auto g = evaluate(
+      at.ctx, [](auto u, auto v) { return u * v; }, h, h, row);
   static_assert(std::is_same_v<std::tuple_element_t<1, decltype(g.gradients)>::value_type, float>);
   double wanted = 0;
   for (std::size_t r = 0; r < 3; ++r) wanted += std::pow(static_cast<double>(static_cast<float>(h(r, 4))), 2);

@@ -19,7 +19,8 @@ void check() {
   const auto tokens = integers<I, gr::shape<5, 7>>(at.ctx, 0, 10);
   const auto table = normal<float, Table>(at.ctx);
   const auto dy = normal<float, gr::shape<5, 7, Columns>>(at.ctx);
-  const auto r = evaluate(at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
+  const auto r = evaluate(
+      at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
   std::vector<double> wanted(table.size);
   bool equal = true;
   for (gr::index i = 0; i < tokens.size; ++i)
@@ -56,7 +57,8 @@ TEST_CASE("an embedding adds to what the table's gradient holds (tied weights), 
   const auto one = run(1);
   const auto two = run(2);
   CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
-  const auto once = evaluate(at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
+  const auto once = evaluate(
+      at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
   std::vector<double> wanted;
   for (const float v : std::get<0>(once.gradients).values()) wanted.push_back(2 * static_cast<double>(v));
   CHECK(worst_error(std::get<0>(one.gradients).values(), wanted) < 1e-5);
@@ -67,7 +69,8 @@ TEST_CASE("a token outside the table is refused") {
   const auto table = normal<float, gr::shape<11, 3>>(at.ctx);
   auto tokens = integers<std::int32_t, gr::shape<4>>(at.ctx, 0, 10);
   tokens(2) = 11;
-  CHECK_THROWS_WITH_AS(gr::embedding(tokens, table), "embedding(tokens, table): token 11 at position 2 is outside 0 .. 10", gr::error);
+  CHECK_THROWS_WITH_AS(gr::embedding(tokens, table),
+                       "embedding(tokens, table): token 11 at position 2 is outside 0 .. 10", gr::error);
   tokens(2) = -1;
   CHECK_THROWS_AS(gr::embedding(tokens, table), gr::error);
 }

@@ -18,12 +18,14 @@ struct reference {
 template <class X, class W>
 reference normalise(bool centred, const X& x, const W& w, const W& b, const X& dy, double eps) {
   const std::size_t columns = w.size;
-  reference r{std::vector<double>(x.size), std::vector<double>(x.size), std::vector<double>(columns), std::vector<double>(columns)};
+  reference r{std::vector<double>(x.size), std::vector<double>(x.size), std::vector<double>(columns),
+              std::vector<double>(columns)};
   for (std::size_t row = 0; row < x.size; row += columns) {
     double mean = 0;
     double var = 0;
     for (std::size_t c = 0; centred && c < columns; ++c) mean += x.data()[row + c] / static_cast<double>(columns);
-    for (std::size_t c = 0; c < columns; ++c) var += std::pow(x.data()[row + c] - mean, 2) / static_cast<double>(columns);
+    for (std::size_t c = 0; c < columns; ++c)
+      var += std::pow(x.data()[row + c] - mean, 2) / static_cast<double>(columns);
     const double rstd = 1 / std::sqrt(var + eps);
     double mean_g = 0;
     double mean_gx = 0;
@@ -122,12 +124,14 @@ TEST_CASE("norms add to gradients that are there already") {
     CHECK(worst_error(twice.values(), wanted) < 1e-12);
   };
   const auto one = evaluate(at.ctx, layer, dy, x, w, w);
-  const auto two = evaluate(at.ctx, [](auto v, auto m, auto b) { return gr::layer_norm(v, m, b) + gr::layer_norm(v, m, b); }, dy, x, w, w);
+  const auto two = evaluate(
+      at.ctx, [](auto v, auto m, auto b) { return gr::layer_norm(v, m, b) + gr::layer_norm(v, m, b); }, dy, x, w, w);
   doubled(std::get<0>(one.gradients), std::get<0>(two.gradients));
   doubled(std::get<1>(one.gradients), std::get<1>(two.gradients));
   doubled(std::get<2>(one.gradients), std::get<2>(two.gradients));
   const auto r1 = evaluate(at.ctx, rms, dy, x, w);
-  const auto r2 = evaluate(at.ctx, [](auto v, auto m) { return gr::rms_norm(v, m) + gr::rms_norm(v, m); }, dy, x, w);
+  const auto r2 = evaluate(
+      at.ctx, [](auto v, auto m) { return gr::rms_norm(v, m) + gr::rms_norm(v, m); }, dy, x, w);
   doubled(std::get<0>(r1.gradients), std::get<0>(r2.gradients));
   doubled(std::get<1>(r1.gradients), std::get<1>(r2.gradients));
 }

@@ -42,7 +42,8 @@ void check_permute(S) {
   for (std::size_t i = 0; i < Out::size; ++i) {
     std::size_t from = 0;
     for (std::size_t a = 0; a < Out::rank; ++a)
-      from += i / Out::stride(static_cast<std::ptrdiff_t>(a)) % Out::extents[a] * S::stride(static_cast<std::ptrdiff_t>(order[a]));
+      from += i / Out::stride(static_cast<std::ptrdiff_t>(a)) % Out::extents[a] *
+              S::stride(static_cast<std::ptrdiff_t>(order[a]));
     all = all && y.values()[i] == x.values()[from];
   }
   CHECK(all);
@@ -72,7 +73,8 @@ TEST_CASE("softmax and its gradient have the same bits on one thread and on two"
   const auto x = normal<float, gr::shape<97, 301>>(at.ctx);
   const auto run = [&](int n) {
     threads t(n);
-    return evaluate(at.ctx, [](auto v) { return gr::softmax(v); }, x, x);
+    return evaluate(
+        at.ctx, [](auto v) { return gr::softmax(v); }, x, x);
   };
   const auto one = run(1), two = run(2);
   CHECK(same_bits(one.y, two.y));

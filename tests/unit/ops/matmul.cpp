@@ -43,8 +43,10 @@ TEST_CASE("linear adds its bias, and its gradients are those of the product and 
   const auto w = normal<float, gr::shape<17, 9>>(at.ctx);
   const auto b = normal<float, gr::shape<9>>(at.ctx);
   const auto dy = normal<float, gr::shape<3, 5, 9>>(at.ctx);
-  const auto direct = evaluate(at.ctx, [](auto v, auto m, auto s) { return gr::linear(v, m, s); }, dy, x, w, b);
-  const auto parts = evaluate(at.ctx, [](auto v, auto m, auto s) { return gr::matmul(v, m) + s; }, dy, x, w, b);
+  const auto direct = evaluate(
+      at.ctx, [](auto v, auto m, auto s) { return gr::linear(v, m, s); }, dy, x, w, b);
+  const auto parts = evaluate(
+      at.ctx, [](auto v, auto m, auto s) { return gr::matmul(v, m) + s; }, dy, x, w, b);
   CHECK(worst_error(direct.y.values(), parts.y.values()) < 1e-6);
   CHECK(worst_error(std::get<0>(direct.gradients).values(), std::get<0>(parts.gradients).values()) < 1e-6);
   CHECK(worst_error(std::get<1>(direct.gradients).values(), std::get<1>(parts.gradients).values()) < 1e-6);

@@ -38,7 +38,8 @@ TEST_CASE("a blank line parts the matrices of a stack") {
 
 TEST_CASE("long axes show their ends") {
   bench b;
-  CHECK(gr::to_string(gr::arange<std::int32_t, 2000>(b.ctx)) == "[   0,    1,    2, ..., 1997, 1998, 1999] i32 shape<2000>");
+  CHECK(gr::to_string(gr::arange<std::int32_t, 2000>(b.ctx)) ==
+        "[   0,    1,    2, ..., 1997, 1998, 1999] i32 shape<2000>");
   const auto square = gr::to_string(gr::zeros<float, gr::shape<40, 40>>(b.ctx), {.edge = 1});
   CHECK(square == "[[0., ..., 0.],\n ...,\n [0., ..., 0.]] f32 shape<40, 40>");
 }
@@ -56,8 +57,10 @@ TEST_CASE("scalars, booleans, 16-bit floats, NaN and infinities") {
   CHECK(gr::to_string(gr::full<gr::bf16, gr::shape<1>>(b.ctx, gr::bf16(1.5f))) == "[1.5000] bf16 shape<1>");
   CHECK(gr::to_string(gr::full<gr::f16, gr::shape<1>>(b.ctx, gr::f16(-3.0f))) == "[-3.] f16 shape<1>");
   CHECK(gr::to_string(gr::full<std::uint8_t, gr::shape<1>>(b.ctx, 65)) == "[65] u8 shape<1>");
-  CHECK(gr::to_string(gr::from_values<float, gr::shape<3>>(b.ctx, {nan, infinity, -infinity})) == "[ nan,  inf, -inf] f32 shape<3>");
-  CHECK(gr::to_string(gr::from_values<float, gr::shape<2>>(b.ctx, {1e-6f, 2.0f})) == "[1.0000e-06, 2.0000e+00] f32 shape<2>");
+  CHECK(gr::to_string(gr::from_values<float, gr::shape<3>>(b.ctx, {nan, infinity, -infinity})) ==
+        "[ nan,  inf, -inf] f32 shape<3>");
+  CHECK(gr::to_string(gr::from_values<float, gr::shape<2>>(b.ctx, {1e-6f, 2.0f})) ==
+        "[1.0000e-06, 2.0000e+00] f32 shape<2>");
 }
 
 TEST_CASE("empty tensors, parameters, traced values and tensors of meta say what they are") {

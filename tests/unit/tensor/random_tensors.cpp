@@ -62,7 +62,8 @@ TEST_CASE("normal tensors have the mean and deviation asked for, and agree betwe
     const double v = x.values()[i];
     sum += v;
     squares += v * v;
-    apart = std::max(apart, std::abs(v - static_cast<double>(static_cast<float>(y.values()[i]))) / (std::abs(v) + 1e-6));
+    apart =
+        std::max(apart, std::abs(v - static_cast<double>(static_cast<float>(y.values()[i]))) / (std::abs(v) + 1e-6));
   }
   const double n = many::size, mean = sum / n;
   CHECK(mean == doctest::Approx(2).epsilon(0.005));

@@ -48,7 +48,8 @@ TEST_CASE("creation functions fill what they promise") {
   CHECK(gr::to_host(gr::ones<double, gr::shape<2>>(b.ctx)) == std::vector<double>{1, 1});
   CHECK(gr::to_host(gr::full<std::int32_t, gr::shape<2, 2>>(b.ctx, 5)) == std::vector<std::int32_t>{5, 5, 5, 5});
   CHECK(gr::to_host(gr::arange<std::int64_t, 4>(b.ctx)) == std::vector<std::int64_t>{0, 1, 2, 3});
-  CHECK(gr::to_host(gr::from_values<bool, gr::shape<3>>(b.ctx, {true, false, true})) == std::vector<bool>{true, false, true});
+  CHECK(gr::to_host(gr::from_values<bool, gr::shape<3>>(b.ctx, {true, false, true})) ==
+        std::vector<bool>{true, false, true});
   CHECK(gr::item(gr::full<gr::bf16, gr::shape<>>(b.ctx, gr::bf16(1.5f))).bits == gr::bf16(1.5f).bits);
   const std::uint8_t bytes[] = {9, 8};
   CHECK(gr::to_host(gr::from_host<std::uint8_t, gr::shape<2>>(b.ctx, bytes)) == std::vector<std::uint8_t>{9, 8});

@@ -49,7 +49,8 @@ constexpr double inverse_square_root(index n) {
 }
 
 /// FLOPs of `products` matrix products over the scores.
-constexpr std::size_t attention_flops(index heads, index queries, index keys, index depth, bool causal, std::size_t products) {
+constexpr std::size_t attention_flops(index heads, index queries, index keys, index depth, bool causal,
+                                      std::size_t products) {
   const std::size_t scores = causal ? queries * (queries + 1) / 2 : queries * keys;
   return products * 2 * heads * scores * depth + 5 * heads * scores;
 }
@@ -82,8 +83,8 @@ struct causal_attention {
   template <class X>
   static constexpr cost backward_cost() {
     using d = dims<X>;
-    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 5), X::bytes + 2 * d::output::bytes,
-            X::bytes};
+    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 5),
+            X::bytes + 2 * d::output::bytes, X::bytes};
   }
 
   template <class Keep, class X>
@@ -121,7 +122,8 @@ struct attention {
   static constexpr save_rule saves{7u, true};  // and the statistics: log-sum-exp [B, H, T]
 
   template <class Q>
-  using statistics_type = tensor<compute_type<typename Q::value_type>, leading_shape<typename Q::shape, 3>, typename Q::device>;
+  using statistics_type =
+      tensor<compute_type<typename Q::value_type>, leading_shape<typename Q::shape, 3>, typename Q::device>;
 
   template <class Q, class K, class V>
   static constexpr cost forward_cost() {
@@ -158,20 +160,21 @@ struct attention {
     if (to_k.data == to_v.data) together<K>(ctx, to_k, to_v);
     if (to_q.data == to_k.data) together<Q>(ctx, to_q, to_k);
     if (to_q.data == to_v.data) together<Q>(ctx, to_q, to_v);
-    kernel<attention, typename Q::device>::backward(ctx, to_q, to_k, to_v, std::as_const(dy).view(), input<0>(saved).view(),
-                                                    input<1>(saved).view(), input<2>(saved).view(), output(saved).view(),
-                                                    statistics(saved).view());
+    kernel<attention, typename Q::device>::backward(
+        ctx, to_q, to_k, to_v, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
+        input<2>(saved).view(), output(saved).view(), statistics(saved).view());
   }
 
  private:
   template <class Q, class K>
   static constexpr std::size_t flops(std::size_t products) {
-    return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2), K::shape::extent(2),
-                                           Q::shape::extent(3), Causal, products);
+    return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
+                                           K::shape::extent(2), Q::shape::extent(3), Causal, products);
   }
   template <class X>
   static constexpr auto open(context<typename X::device>& ctx, const gradient_sink<X>& sink) {
-    attention_operand<typename X::value_type> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2), false};
+    attention_operand<typename X::value_type> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2),
+                                                 false};
     if (!sink) return to;
     auto target = sink.open(ctx);
     to.data = target.tensor.data();
@@ -247,9 +250,12 @@ constexpr auto attention(Q&& q, K&& k, V&& v) {
   if constexpr (sq::rank == 4 && sk::rank == 4 && std::is_same_v<sk, shape_of<V>>) {
     using expected = with_extent<sk, 2, sq::extent(2)>;
     constexpr bool fits = detail::same_shape<sq, expected> && (!Causal || sq::extent(2) == sk::extent(2));
-    static_assert(detail::same_shape<sq, expected>, "attention(q, k, v): q and k must have the same batch, heads and depth");
-    static_assert(!Causal || detail::same_shape<sq, sk>, "attention<true>(q, k, v): causal attention needs as many keys as queries");
-    if constexpr (fits) return apply(op::attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+    static_assert(detail::same_shape<sq, expected>,
+                  "attention(q, k, v): q and k must have the same batch, heads and depth");
+    static_assert(!Causal || detail::same_shape<sq, sk>,
+                  "attention<true>(q, k, v): causal attention needs as many keys as queries");
+    if constexpr (fits)
+      return apply(op::attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
   }
 }
 

@@ -41,15 +41,16 @@ struct flash_attention {
       const index pair = task / query_blocks;
       const index b = pair / heads;
       const index h = pair % heads;
-      forward_block(at * query_block, head(out, b, h), out.time, lse == nullptr ? nullptr : lse + pair * Queries, head(q, b, h),
-                    q.time, head(k, b, h), k.time, head(v, b, h), v.time);
+      forward_block(at * query_block, head(out, b, h), out.time, lse == nullptr ? nullptr : lse + pair * Queries,
+                    head(q, b, h), q.time, head(k, b, h), k.time, head(v, b, h), v.time);
     });
   }
   /// Writes where dq, dk and dv are not null.
   template <class T>
-  static void backward(index batch, index heads, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
-                       attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
-                       attention_operand<const T> v, attention_operand<const T> y, const C* lse) {
+  static void backward(index batch, index heads, attention_operand<T> dq, attention_operand<T> dk,
+                       attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,
+                       attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
+                       const C* lse) {
     parallel_tasks(batch * heads, [=](index pair) {  // dk and dv gather over query blocks, so a head is one task
       const index b = pair / heads;
       const index h = pair % heads;
@@ -112,8 +113,8 @@ struct flash_attention {
   }
 
   template <class T>
-  static void forward_block(index q0, T* out, index out_stride, C* lse, const T* q, index q_stride, const T* k, index k_stride,
-                            const T* v, index v_stride) {
+  static void forward_block(index q0, T* out, index out_stride, C* lse, const T* q, index q_stride, const T* k,
+                            index k_stride, const T* v, index v_stride) {
     const index queries = std::min(query_block, Queries - q0);
     const index packs = padded(queries) / lanes<C>;
     alignas(64) C qt[Depth * query_block];
@@ -138,14 +139,16 @@ struct flash_attention {
       on_queries::run(fours(count), packs - p0, Depth, keys, width, 1, qt + i0, scores + i0, false);
       for (index p = p0; p < packs; ++p) {
         const index i = p * lanes<C>;
-        if (Causal && j0 + count > q0 + i + 1) soften<true>(scores + i, count, q0 + i, j0, largest + i, total + i, fade + i);
+        if (Causal && j0 + count > q0 + i + 1)
+          soften<true>(scores + i, count, q0 + i, j0, largest + i, total + i, fade + i);
         else soften<false>(scores + i, count, q0 + i, j0, largest + i, total + i, fade + i);
       }
       if (j0 > 0)
         for (index i = i0; i < packs * lanes<C>; ++i)
           for (index d = 0; d < width; d += lanes<C>)
             (pack<C>::load(sums + i * width + d) * pack<C>(fade[i])).store(sums + i * width + d);
-      on_depth::run((packs - p0) * lanes<C>, width / lanes<C>, count, scores + i0, 1, query_block, values, sums + i0 * width, j0 > 0);
+      on_depth::run((packs - p0) * lanes<C>, width / lanes<C>, count, scores + i0, 1, query_block, values,
+                    sums + i0 * width, j0 > 0);
     }
     for (index i = 0; i < queries; ++i) {
       scatter(out + (q0 + i) * out_stride, 0, sums + i * width, 1, C(1) / total[i], false);
@@ -204,7 +207,8 @@ struct flash_attention {
     for (index i = 0; i < queries; ++i) {  // delta = dy . y = sum over keys of weight times its gradient
       pack<C> sum(0);
       const T* row = y.data + (q0 + i) * y.time;
-      for_packs<C>(Depth, [&](index d, auto n) { sum = sum + pack<C>::load(dys + i * width + d) * load<C>(row + d, n); });
+      for_packs<C>(Depth,
+                   [&](index d, auto n) { sum = sum + pack<C>::load(dys + i * width + d) * load<C>(row + d, n); });
       delta[i] = sum_lanes(sum);
     }
     const index end = keys_end(q0, queries);
@@ -218,20 +222,24 @@ struct flash_attention {
       on_queries::run(fours(count), packs - p0, Depth, values, width, 1, dyt + i0, dscores + i0, false);
       for (index p = p0; p < packs; ++p) {
         const index i = p * lanes<C>;
-        if (Causal && j0 + count > q0 + i + 1) unsoften<true>(weights + i, dscores + i, count, q0 + i, j0, norm + i, delta + i);
+        if (Causal && j0 + count > q0 + i + 1)
+          unsoften<true>(weights + i, dscores + i, count, q0 + i, j0, norm + i, delta + i);
         else unsoften<false>(weights + i, dscores + i, count, q0 + i, j0, norm + i, delta + i);
       }
       const bool again = q0 / query_block > (Causal ? j0 / query_block : 0);  // an earlier query block wrote dk and dv
       if (dv.data != nullptr) {
-        on_depth::run(fours(count), width / lanes<C>, queries - i0, weights + i0, query_block, 1, dys + i0 * width, tile, false);
+        on_depth::run(fours(count), width / lanes<C>, queries - i0, weights + i0, query_block, 1, dys + i0 * width,
+                      tile, false);
         scatter(dv.data + j0 * dv.time, dv.time, tile, count, C(1), dv.accumulate || again);
       }
       if (dk.data != nullptr) {
-        on_depth::run(fours(count), width / lanes<C>, queries - i0, dscores + i0, query_block, 1, qs + i0 * width, tile, false);
+        on_depth::run(fours(count), width / lanes<C>, queries - i0, dscores + i0, query_block, 1, qs + i0 * width, tile,
+                      false);
         scatter(dk.data + j0 * dk.time, dk.time, tile, count, scale, dk.accumulate || again);
       }
       if (dq.data != nullptr)
-        on_depth::run((packs - p0) * lanes<C>, width / lanes<C>, count, dscores + i0, 1, query_block, keys, dqs + i0 * width, j0 > 0);
+        on_depth::run((packs - p0) * lanes<C>, width / lanes<C>, count, dscores + i0, 1, query_block, keys,
+                      dqs + i0 * width, j0 > 0);
     }
     if (dq.data != nullptr) scatter(dq.data + q0 * dq.time, dq.time, dqs, queries, scale, dq.accumulate);
   }
@@ -266,10 +274,10 @@ struct kernel<op::causal_attention<Heads>, cpu> {
   static void backward(context<cpu>&, view<T, X> dqkv, bool accumulate, view<const T, Y> dy, view<const T, X> qkv,
                        view<const T, Y> y, view<const C, S> lse) {
     using d = dims<X>;
-    d::template flash<C>::template backward<T>(
-        d::batch, Heads, d::part(dqkv.data(), 0, accumulate), d::part(dqkv.data(), 1, accumulate),
-        d::part(dqkv.data(), 2, accumulate), d::output(dy.data()), d::part(qkv.data(), 0), d::part(qkv.data(), 1),
-        d::part(qkv.data(), 2), d::output(y.data()), lse.data());
+    d::template flash<C>::template backward<T>(d::batch, Heads, d::part(dqkv.data(), 0, accumulate),
+                                               d::part(dqkv.data(), 1, accumulate), d::part(dqkv.data(), 2, accumulate),
+                                               d::output(dy.data()), d::part(qkv.data(), 0), d::part(qkv.data(), 1),
+                                               d::part(qkv.data(), 2), d::output(y.data()), lse.data());
   }
 
  private:
@@ -295,14 +303,16 @@ struct kernel<op::causal_attention<Heads>, cpu> {
 template <bool Causal>
 struct kernel<op::attention<Causal>, cpu> {
   template <class T, class Q, class C, class S, class K>
-  static void forward(context<cpu>&, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k, view<const T, K> v) {
+  static void forward(context<cpu>&, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k,
+                      view<const T, K> v) {
     flash<C, Q, K>::template forward<T>(Q::extent(0), Q::extent(1), at(y), lse.data(), at(q), at(k), at(v));
   }
   template <class T, class Q, class K, class C, class S>
   static void backward(context<cpu>&, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
-                       view<const T, Q> dy, view<const T, Q> q, view<const T, K> k, view<const T, K> v, view<const T, Q> y,
-                       view<const C, S> lse) {
-    flash<C, Q, K>::template backward<T>(Q::extent(0), Q::extent(1), dq, dk, dv, at(dy), at(q), at(k), at(v), at(y), lse.data());
+                       view<const T, Q> dy, view<const T, Q> q, view<const T, K> k, view<const T, K> v,
+                       view<const T, Q> y, view<const C, S> lse) {
+    flash<C, Q, K>::template backward<T>(Q::extent(0), Q::extent(1), dq, dk, dv, at(dy), at(q), at(k), at(v), at(y),
+                                         lse.data());
   }
 
  private:

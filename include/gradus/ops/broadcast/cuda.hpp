@@ -36,7 +36,8 @@ __device__ inline Count summed_row(Count out_row, Count k) {
   } else {
     constexpr Count extent = detail::extent_from_back<Big, Axis>;
     constexpr bool kept = detail::extent_from_back<Small, Axis> == detail::extent_from_back<Big, Axis>;
-    if constexpr (kept) return out_row % extent + extent * summed_row<Small, Big, Axis + 1>(static_cast<Count>(out_row / extent), k);
+    if constexpr (kept)
+      return out_row % extent + extent * summed_row<Small, Big, Axis + 1>(static_cast<Count>(out_row / extent), k);
     else return k % extent + extent * summed_row<Small, Big, Axis + 1>(out_row, static_cast<Count>(k / extent));
   }
 }
@@ -46,7 +47,8 @@ inline constexpr int sum_threads = 512;
 /// Each block sums a strip of columns, as wide as one 32-byte sector of memory: its threads take the rows in turn, then their
 /// sums are added in a fixed order.
 template <class T, class Small, class U, class Big>
-__global__ void __launch_bounds__(sum_threads) sum_rows_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
+__global__ void __launch_bounds__(sum_threads)
+    sum_rows_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
   using C = compute_type<T>;
   using count = count_for<Big::size>;
   constexpr int strip = static_cast<int>(32 / sizeof(U));
@@ -79,7 +81,8 @@ __global__ void __launch_bounds__(sum_threads) sum_rows_kernel(T* to, const U* f
 
 /// Each block sums everything that goes into one element.
 template <class T, class Small, class U, class Big>
-__global__ void __launch_bounds__(sum_threads) sum_all_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
+__global__ void __launch_bounds__(sum_threads)
+    sum_all_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
   using C = compute_type<T>;
   using count = count_for<Big::size + sum_threads>;
   constexpr count columns = columns_of<Big>;
@@ -94,16 +97,17 @@ __global__ void __launch_bounds__(sum_threads) sum_all_kernel(T* to, const U* fr
 
 /// to (+)= factor * the sums of `from` over the axes that Small has not, or has as 1.
 template <class T, class Small, class U, class Big>
-void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate, compute_type<T> factor) {
+void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate,
+              compute_type<T> factor) {
   constexpr index columns = columns_of<Big>;
   if constexpr (columns_of<Small> == columns && columns > 1) {
     constexpr index strip = 32 / sizeof(U);
     constexpr index blocks = Small::size / columns * ((columns + strip - 1) / strip);
-    launch(ctx, &sum_rows_kernel<T, Small, U, Big>, static_cast<unsigned>(blocks), sum_threads, to.data(), from.data(), accumulate,
-           factor);
-  } else {
-    launch(ctx, &sum_all_kernel<T, Small, U, Big>, static_cast<unsigned>(Small::size), sum_threads, to.data(), from.data(),
+    launch(ctx, &sum_rows_kernel<T, Small, U, Big>, static_cast<unsigned>(blocks), sum_threads, to.data(), from.data(),
            accumulate, factor);
+  } else {
+    launch(ctx, &sum_all_kernel<T, Small, U, Big>, static_cast<unsigned>(Small::size), sum_threads, to.data(),
+           from.data(), accumulate, factor);
   }
 }
 
@@ -114,8 +118,8 @@ struct kernel<op::accumulate, cuda> {
   template <class T, class S>
   static void forward(context<cuda>& ctx, view<T, S, cuda> to, view<const T, S, cuda> from) {
     constexpr index vectors = (S::size + cuda_kit::vector_width<T> - 1) / cuda_kit::vector_width<T>;
-    cuda_kit::launch(ctx, &cuda_kit::accumulate_kernel<T, S::size>, cuda_kit::blocks_for(vectors), cuda_kit::block_threads, to.data(),
-                     from.data());
+    cuda_kit::launch(ctx, &cuda_kit::accumulate_kernel<T, S::size>, cuda_kit::blocks_for(vectors),
+                     cuda_kit::block_threads, to.data(), from.data());
   }
 };
 

@@ -17,8 +17,8 @@ template <index Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   /// `gradient` may be null (not wanted) or the logits themselves.
   template <class C, class T, class X, class Rows, class I, class Targets>
-  static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient, view<double, Rows> row_losses,
-                      view<const T, X> logits, view<const I, Targets> targets) {
+  static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
+                      view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
     constexpr index rows = rows_of<X>;
     constexpr index columns = columns_of<X>;
     const index count = checked_count(ignore, targets);
@@ -29,7 +29,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
           row_losses[r] = 0;
           if (to != nullptr) std::fill_n(to, columns, T(0.0f));
         } else {
-          row_losses[r] = row<C>(logits.data() + r * columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
+          row_losses[r] =
+              row<C>(logits.data() + r * columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
           if (to != nullptr) std::fill_n(to + Vocabulary, columns - Vocabulary, T(0.0f));
         }
       }
@@ -62,8 +63,9 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     for (index r = 0; r < Targets::size; ++r) {
       if (std::cmp_equal(targets[r], ignore)) continue;
       if (std::cmp_less(targets[r], 0) || std::cmp_greater_equal(targets[r], Vocabulary)) [[unlikely]]
-        throw error("cross_entropy(logits, targets): target " + std::to_string(targets[r]) + " of row " + std::to_string(r) +
-                    " is outside 0 .. " + std::to_string(Vocabulary - 1) + " and is not the ignored " + std::to_string(ignore));
+        throw error("cross_entropy(logits, targets): target " + std::to_string(targets[r]) + " of row " +
+                    std::to_string(r) + " is outside 0 .. " + std::to_string(Vocabulary - 1) +
+                    " and is not the ignored " + std::to_string(ignore));
       ++count;
     }
     return count;
@@ -87,7 +89,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     const C sum = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
     if (to != nullptr) {
       const pack<C> scale(weight / sum);
-      cpu_kit::for_packs<C>(Vocabulary, [&](index i, auto n) { cpu_kit::store(cpu_kit::load<C>(to + i, n) * scale, to + i, n); });
+      cpu_kit::for_packs<C>(Vocabulary,
+                            [&](index i, auto n) { cpu_kit::store(cpu_kit::load<C>(to + i, n) * scale, to + i, n); });
       to[target] = static_cast<T>(static_cast<C>(to[target]) - weight);
     }
     return std::log(static_cast<double>(sum)) + (static_cast<double>(largest) - static_cast<double>(at_target));
@@ -98,10 +101,12 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     constexpr C lowest = -std::numeric_limits<C>::infinity();
     std::array<pack<C>, unroll> best;
     best.fill(pack<C>(lowest));
-    each<C>([&](index i, pack<C>& b, auto n) {
-      const pack<C> v = cpu_kit::inside_or(cpu_kit::load<C>(x + i, n), lowest, n);
-      b = select(v > b, v, b);
-    }, best);
+    each<C>(
+        [&](index i, pack<C>& b, auto n) {
+          const pack<C> v = cpu_kit::inside_or(cpu_kit::load<C>(x + i, n), lowest, n);
+          b = select(v > b, v, b);
+        },
+        best);
     for (index u = 1; u < unroll; ++u) best[0] = select(best[u] > best[0], best[u], best[0]);
     return max_lanes(best[0]);
   }

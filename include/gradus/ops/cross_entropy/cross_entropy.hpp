@@ -54,12 +54,14 @@ struct cross_entropy {
       return with_statistics<loss_type, X>{std::move(loss), std::move(gradient)};
     } else {
       const view<typename X::value_type, typename X::shape, typename X::device> none(nullptr);
-      on_device::forward(ctx, ignore, loss.view(), none, row_losses.view(), std::as_const(logits).view(), targets.view());
+      on_device::forward(ctx, ignore, loss.view(), none, row_losses.view(), std::as_const(logits).view(),
+                         targets.view());
       return loss;
     }
   }
   template <class Saved, class Loss, class X, class Targets>
-  constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx, const gradient_sink<Targets>&) const {
+  constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx,
+                          const gradient_sink<Targets>&) const {
     if (!dx) return;
     X gradient = statistics(saved);  // ours alone, and read no more: it may be scaled in place
     kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view());

@@ -18,9 +18,11 @@ inline constexpr int count_threads = 1024;
 
 /// Leaves the number of targets that are not `ignore` in *loss, where the two other kernels find it.
 template <class C, class I, index Rows>
-__global__ void __launch_bounds__(count_threads) cross_entropy_count_kernel(C* loss, const I* targets, long long ignore) {
+__global__ void __launch_bounds__(count_threads)
+    cross_entropy_count_kernel(C* loss, const I* targets, long long ignore) {
   int mine = 0;
-  for (index r = threadIdx.x; r < Rows; r += count_threads) mine += static_cast<long long>(targets[r]) != ignore ? 1 : 0;
+  for (index r = threadIdx.x; r < Rows; r += count_threads)
+    mine += static_cast<long long>(targets[r]) != ignore ? 1 : 0;
   const int all = block_sum<count_threads>(mine);
   if (threadIdx.x == 0) *loss = static_cast<C>(all);
 }
@@ -29,7 +31,8 @@ __global__ void __launch_bounds__(count_threads) cross_entropy_count_kernel(C* l
 /// gradient is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
 template <class C, class T, class I, index Rows, index Columns, index Vocabulary, int Threads>
 __global__ void __launch_bounds__(Threads)
-    cross_entropy_row_kernel(const C* count, T* gradient, double* row_losses, const T* logits, const I* targets, long long ignore) {
+    cross_entropy_row_kernel(const C* count, T* gradient, double* row_losses, const T* logits, const I* targets,
+                             long long ignore) {
   constexpr int width = Columns % vector_width<T> == 0 ? vector_width<T> : 1;
   constexpr index runs = Columns / width;
   const index row = blockIdx.x;
@@ -48,7 +51,7 @@ __global__ void __launch_bounds__(Threads)
       C best = largest;
 #pragma unroll
       for (int j = 0; j < width; ++j)
-        if (i * width + j < Vocabulary && static_cast<C>(v.at[j]) > best) best = static_cast<C>(v.at[j]);
+        if (i * width + j<Vocabulary&& static_cast<C>(v.at[j])> best) best = static_cast<C>(v.at[j]);
       if (best > largest) {
         sum *= math::exp(largest - best);
         largest = best;
@@ -61,7 +64,8 @@ __global__ void __launch_bounds__(Threads)
   const C row_largest = block_max<Threads>(largest);
   const C row_sum = block_sum<Threads>(largest > -INFINITY ? sum * math::exp(largest - row_largest) : sum);
   if (threadIdx.x == 0) {
-    const double loss = std::log(static_cast<double>(row_sum)) + (static_cast<double>(row_largest) - static_cast<double>(at_target));
+    const double loss =
+        std::log(static_cast<double>(row_sum)) + (static_cast<double>(row_largest) - static_cast<double>(at_target));
     row_losses[row] = ignored ? 0.0 : valid ? loss : static_cast<double>(NAN);
   }
   if (to == nullptr) return;
@@ -116,14 +120,15 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   /// `gradient` may be null (not wanted) or the logits themselves.
   template <class C, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cuda>& ctx, long long ignore, view<C, shape<>, cuda> loss, view<T, X, cuda> gradient,
-                      view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits, view<const I, Targets, cuda> targets) {
+                      view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
+                      view<const I, Targets, cuda> targets) {
     constexpr index rows = rows_of<X>;
     constexpr index columns = columns_of<X>;
     constexpr int threads = columns <= 256 ? 64 : columns <= 4096 ? 256 : 512;
     using namespace cuda_kit;
     launch(ctx, &cross_entropy_count_kernel<C, I, rows>, 1, count_threads, loss.data(), targets.data(), ignore);
-    launch(ctx, &cross_entropy_row_kernel<C, T, I, rows, columns, Vocabulary, threads>, static_cast<unsigned>(rows), threads,
-           loss.data(), gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
+    launch(ctx, &cross_entropy_row_kernel<C, T, I, rows, columns, Vocabulary, threads>, static_cast<unsigned>(rows),
+           threads, loss.data(), gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
     launch(ctx, &cross_entropy_mean_kernel<C, rows>, 1, count_threads, loss.data(), row_losses.data());
   }
 
@@ -131,8 +136,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   template <class T, class X, class C>
   static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const C, shape<>, cuda> dloss) {
     constexpr index vectors = (X::size + cuda_kit::vector_width<T> - 1) / cuda_kit::vector_width<T>;
-    cuda_kit::launch(ctx, &cuda_kit::scale_kernel<T, C, X::size>, cuda_kit::blocks_for(vectors), cuda_kit::block_threads,
-                     gradient.data(), dloss.data());
+    cuda_kit::launch(ctx, &cuda_kit::scale_kernel<T, C, X::size>, cuda_kit::blocks_for(vectors),
+                     cuda_kit::block_threads, gradient.data(), dloss.data());
   }
 };
 

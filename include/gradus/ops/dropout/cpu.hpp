@@ -59,7 +59,8 @@ struct kernel<op::dropout, cpu> {
         for (index word = 0; word < 4; ++word) {
           std::uint64_t of_group[cpu_kit::philox_lanes::groups];
           std::memcpy(of_group, &drawn.w[word], sizeof of_group);
-          for (index g = 0; g < cpu_kit::philox_lanes::groups; ++g)  // a product, for no processor predicts a random branch
+          for (index g = 0; g < cpu_kit::philox_lanes::groups;
+               ++g)  // a product, for no processor predicts a random branch
             factor[4 * g + word] = static_cast<C>(of_group[g] >= threshold) * kept;
         }
         cpu_kit::for_packs<C>(std::min(step, end - i), [&](index k, auto n) {

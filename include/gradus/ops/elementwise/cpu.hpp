@@ -39,7 +39,8 @@ struct kernel<op::map<F>, cpu> {
             if constexpr (std::is_floating_point_v<C>) {
               for (index i = begin; i < end; i += lanes<C>) {
                 const index n = std::min<index>(end - i, lanes<C>);
-                const pack<C> y = f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...);  // once, so that it is compiled once
+                const pack<C> y =
+                    f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...);  // once, so that it is compiled once
                 if (n == lanes<C>) y.store(to + i);
                 else y.store(to + i, n);
               }
@@ -59,9 +60,11 @@ struct kernel<op::map<F>, cpu> {
   template <class Out, class... Ins>
   static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);
   template <class Out, class... Ins>
-  using grid = std::conditional_t<flat<Out, Ins...>, shape<1, Out::size>, shape<Out::size / columns_of<Out>, columns_of<Out>>>;
+  using grid =
+      std::conditional_t<flat<Out, Ins...>, shape<1, Out::size>, shape<Out::size / columns_of<Out>, columns_of<Out>>>;
   template <class In, class Out, class... Ins>
-  static constexpr bool moves = flat<Out, Ins...> ? (In::size != 1 || Out::size == 1) : columns_of<In> == columns_of<Out>;
+  static constexpr bool moves =
+      flat<Out, Ins...> ? (In::size != 1 || Out::size == 1) : columns_of<In> == columns_of<Out>;
 
   template <class In, class Out, index Operands>
   static index offset(index row) {
@@ -90,7 +93,8 @@ struct kernel<op::map<F>, cpu> {
   }
 
   template <class T, class Out, class Inputs, class Targets, std::size_t... K>
-  static void backward_on(const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to, std::index_sequence<K...>) {
+  static void backward_on(const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to,
+                          std::index_sequence<K...>) {
     using C = compute_type<T>;
     using D = dual<pack<C>, static_cast<int>(sizeof...(K))>;
     constexpr index columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
@@ -98,9 +102,11 @@ struct kernel<op::map<F>, cpu> {
       const index start = row * columns;
       for (index i = begin; i < end; i += lanes<C>) {
         const index n = std::min<index>(end - i, lanes<C>);
-        const D value = f(D(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(std::get<K>(in), row, i, n),
-                            static_cast<int>(K))...);
-        const pack<C> g = n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
+        const D value =
+            f(D(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(std::get<K>(in), row, i, n),
+                static_cast<int>(K))...);
+        const pack<C> g =
+            n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
         (put(std::get<K>(to), start + i, n, g * value.partial[K]), ...);
       }
     });

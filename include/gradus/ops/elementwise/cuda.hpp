@@ -44,7 +44,8 @@ struct walk {
 
 /// A run of an operand's elements; one element repeated where the operand does not move.
 template <class Walk, bool Whole, class S, class In>
-__device__ inline vector_of<S, Walk::width> operand_run(const view<const S, In, cuda>& in, typename Walk::count at, int n) {
+__device__ inline vector_of<S, Walk::width> operand_run(const view<const S, In, cuda>& in, typename Walk::count at,
+                                                        int n) {
   const S* from = in.data() + Walk::template position<In>(at);
   if constexpr (Walk::template moves<In>) {
     return load<Walk::width, Whole>(from, n);
@@ -137,7 +138,8 @@ __device__ inline void close_run(const gradient_run<P, C, Walk::width>& run, typ
 }
 
 template <bool Whole, class Walk, class F, class T, std::size_t... K, class... P>
-__device__ inline void map_gradient_run(const F& f, const T* grad, typename Walk::count at, int n, std::index_sequence<K...>,
+__device__ inline void map_gradient_run(const F& f, const T* grad, typename Walk::count at, int n,
+                                        std::index_sequence<K...>,
                                         gradient_run<P, compute_type<T>, Walk::width>... runs) {
   using C = compute_type<T>;
   using D = dual<C, static_cast<int>(sizeof...(P))>;
@@ -164,7 +166,8 @@ __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Grad g
                                        open_run<F, Walk, true, compute_type<T>>(operands, at, Walk::width)...);
   } else {
     const int n = static_cast<int>(Grad::size - at);
-    map_gradient_run<false, Walk, F, T>(f, from, at, n, each{}, open_run<F, Walk, false, compute_type<T>>(operands, at, n)...);
+    map_gradient_run<false, Walk, F, T>(f, from, at, n, each{},
+                                        open_run<F, Walk, false, compute_type<T>>(operands, at, n)...);
   }
 }
 
@@ -181,12 +184,14 @@ struct kernel<op::map<F>, cuda> {
   }
 
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
-  static void backward(context<cuda>& ctx, const F& f, view<const T, Out, cuda> grad, std::tuple<view<const Ts, Ins, cuda>...> in,
-                       elementwise_target<Gs>... to) {
+  static void backward(context<cuda>& ctx, const F& f, view<const T, Out, cuda> grad,
+                       std::tuple<view<const Ts, Ins, cuda>...> in, elementwise_target<Gs>... to) {
     using walk = cuda_kit::walk<Out, cuda_kit::vector_width<T, Ts..., Gs...>, Ins...>;
     std::apply(
         [&](const auto&... operand) {
-          cuda_kit::launch(ctx, &cuda_kit::map_gradient_kernel<F, walk, view<const T, Out, cuda>, cuda_kit::gradient_operand<Ts, Ins, Gs>...>,
+          cuda_kit::launch(ctx,
+                           &cuda_kit::map_gradient_kernel<F, walk, view<const T, Out, cuda>,
+                                                          cuda_kit::gradient_operand<Ts, Ins, Gs>...>,
                            cuda_kit::blocks_for(walk::runs), cuda_kit::block_threads, f, grad,
                            cuda_kit::gradient_operand<Ts, Ins, Gs>{operand, to}...);
         },

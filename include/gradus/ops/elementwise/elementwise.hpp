@@ -58,15 +58,17 @@ struct map {
   template <class... Xs>
   static constexpr cost backward_cost() {
     using out = output_of<Xs...>;
-    return {2 * functor_flops<F>() * out::size, out::bytes + (is_linear_functor<F> ? 0 : (Xs::bytes + ...)), (Xs::bytes + ...)};
+    return {2 * functor_flops<F>() * out::size, out::bytes + (is_linear_functor<F> ? 0 : (Xs::bytes + ...)),
+            (Xs::bytes + ...)};
   }
 
   template <class... Xs>
   constexpr auto forward(auto, Xs... xs) const {
     using out_type = output_of<Xs...>;
     using device = typename out_type::device;
-    static_assert(gradus::detail::functor_takes<F, typename out_type::value_type>,
-                  "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
+    static_assert(
+        gradus::detail::functor_takes<F, typename out_type::value_type>,
+        "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
     auto& ctx = std::get<0>(std::tie(xs...)).owner();
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
     out_type out = reuse<out_type>(ctx, xs...);
@@ -88,8 +90,8 @@ struct map {
       std::apply(
           [&](auto&... slot) {
             [&]<std::size_t... I>(std::index_sequence<I...>) {
-              kernel<map, device>::backward(ctx, f, std::as_const(grad).view(), std::make_tuple(saved_view<I, Sinks>(saved)...),
-                                            slot.place()...);
+              kernel<map, device>::backward(ctx, f, std::as_const(grad).view(),
+                                            std::make_tuple(saved_view<I, Sinks>(saved)...), slot.place()...);
             }(std::index_sequence_for<Sinks...>{});
             (slot.finish(ctx, grad), ...);
           },
@@ -102,8 +104,8 @@ struct map {
   struct first_floating;
   template <class X, class... Rest>
   struct first_floating<X, Rest...> {
-    using type = typename std::conditional_t<is_floating<typename X::value_type> || sizeof...(Rest) == 0, std::type_identity<X>,
-                                             first_floating<Rest...>>::type;
+    using type = typename std::conditional_t<is_floating<typename X::value_type> || sizeof...(Rest) == 0,
+                                             std::type_identity<X>, first_floating<Rest...>>::type;
   };
   template <class X>
   struct first_floating<X> {
@@ -154,7 +156,8 @@ struct map {
     bool accumulate = false;
     bool in_place = false;
 
-    constexpr contribution(context<typename X::device>& ctx, const gradient_sink<X>& s, Grad& grad, bool& spare) : sink(s) {
+    constexpr contribution(context<typename X::device>& ctx, const gradient_sink<X>& s, Grad& grad, bool& spare)
+        : sink(s) {
       if constexpr (is_floating<typename X::value_type>) {
         if (!sink) return;
         if constexpr (std::is_same_v<X, Grad>) {

@@ -120,15 +120,17 @@ constexpr auto divide(A&& a, B&& b) {
 /// The smaller of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
 constexpr auto minimum(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  static_assert(
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+      "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::minimum>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// The larger of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
 constexpr auto maximum(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  static_assert(
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+      "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::maximum>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// a to the power b, element by element; the shapes broadcast.

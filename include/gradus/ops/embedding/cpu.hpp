@@ -18,19 +18,21 @@ struct kernel<op::embedding, cpu> {
     constexpr index columns = columns_of<Table>;
     for (index i = 0; i < S::size; ++i) {
       if (!std::in_range<index>(tokens[i]) || static_cast<index>(tokens[i]) >= rows_of<Table>) [[unlikely]]
-        throw error("embedding(tokens, table): token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                    " is outside 0 .. " + std::to_string(rows_of<Table> - 1));
+        throw error("embedding(tokens, table): token " + std::to_string(tokens[i]) + " at position " +
+                    std::to_string(i) + " is outside 0 .. " + std::to_string(rows_of<Table> - 1));
     }
     cpu_kit::parallel_ranges(S::size, grain<columns>, [&](index first, index last) {
       for (index i = first; i < last; ++i)
-        std::memcpy(y.data() + i * columns, table.data() + static_cast<index>(tokens[i]) * columns, columns * sizeof(T));
+        std::memcpy(y.data() + i * columns, table.data() + static_cast<index>(tokens[i]) * columns,
+                    columns * sizeof(T));
     });
   }
 
   // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
   // tokens add up the same way on any thread count, and rows that no token names are not touched.
   template <class T, class Table, class Y, class I, class S>
-  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const T, Y> dy, view<const I, S> tokens) {
+  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const T, Y> dy,
+                       view<const I, S> tokens) {
     using C = compute_type<T>;
     constexpr index columns = columns_of<Table>;
     constexpr index width = 512;
@@ -48,7 +50,8 @@ struct kernel<op::embedding, cpu> {
         if (token % classes != task % classes) continue;
         const T* from = dy.data() + i * columns + first;
         T* to = dtable.data() + token * columns + first;
-        cpu_kit::for_packs<C>(count, [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });
+        cpu_kit::for_packs<C>(count,
+                              [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });
       }
     });
   }

@@ -37,7 +37,8 @@ struct embedding {
     return y;
   }
   template <class Saved, class Y, class Tokens, class Table>
-  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Tokens>&, const gradient_sink<Table>& dtable) const {
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Tokens>&,
+                          const gradient_sink<Table>& dtable) const {
     if (!dtable) return;
     auto to = dtable.open(dy.owner());
     kernel<embedding, typename Y::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
@@ -55,7 +56,8 @@ constexpr auto embedding(Tokens&& tokens, Table&& table) {
   constexpr bool matrix = shape_of<Table>::rank == 2;
   static_assert(integers, "embedding(tokens, table): tokens must be integers");
   static_assert(matrix, "embedding(tokens, table): the table must have two axes");
-  if constexpr (integers && matrix) return apply(op::embedding{}, std::forward<Tokens>(tokens), std::forward<Table>(table));
+  if constexpr (integers && matrix)
+    return apply(op::embedding{}, std::forward<Tokens>(tokens), std::forward<Table>(table));
 }
 
 }  // namespace gradus

@@ -51,8 +51,8 @@ struct row_norm {
 
   /// `partial` [blocks, 2, columns] gathers dw and db block by block; null when neither is wanted.
   template <class C, class T, class TW, class TB>
-  static void backward(elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial, const T* dy,
-                       const T* x, const TW* w, const C* means, const C* rstds) {
+  static void backward(elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial,
+                       const T* dy, const T* x, const TW* w, const C* means, const C* rstds) {
     using blocks = gradus::detail::norm_blocks<Shape>;
     parallel_ranges(rows, blocks::rows_in_block, [=](index first, index last) {
       C* sum_w = partial == nullptr ? nullptr : partial + first / blocks::rows_in_block * 2 * columns;
@@ -118,8 +118,9 @@ struct kernel<op::layer_norm, cpu> {
     cpu_kit::row_norm<X, true>::template forward<C>(eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data());
   }
   template <class T, class TW, class TB, class C, class X, class W, class S>
-  static void backward(context<cpu>&, elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial,
-                       view<const T, X> dy, view<const T, X> x, view<const TW, W> w, view<const C, S> kept) {
+  static void backward(context<cpu>&, elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db,
+                       C* partial, view<const T, X> dy, view<const T, X> x, view<const TW, W> w,
+                       view<const C, S> kept) {
     cpu_kit::row_norm<X, true>::template backward<C>(dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
                                                      kept.data() + rows_of<X>);
   }

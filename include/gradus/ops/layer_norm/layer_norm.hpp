@@ -28,7 +28,8 @@ struct norm_blocks {
 
 /// Where a kernel writes the gradient that `sink` wants.
 template <class X>
-constexpr elementwise_target<typename X::value_type> open_target(context<typename X::device>& ctx, const gradient_sink<X>& sink) {
+constexpr elementwise_target<typename X::value_type> open_target(context<typename X::device>& ctx,
+                                                                 const gradient_sink<X>& sink) {
   if (!sink) return {};
   auto to = sink.open(ctx);
   return {to.tensor.data(), to.accumulate};
@@ -57,7 +58,8 @@ struct layer_norm {
   }
 
   template <class X>
-  using statistics_type = tensor<compute_type<typename X::value_type>, shape<2, rows_of<typename X::shape>>, typename X::device>;
+  using statistics_type =
+      tensor<compute_type<typename X::value_type>, shape<2, rows_of<typename X::shape>>, typename X::device>;
 
   template <class Keep, class X, class W, class B>
   constexpr auto forward(Keep, const X& x, const W& w, const B& b) const {
@@ -69,7 +71,8 @@ struct layer_norm {
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view(), b.view());
       return with_statistics<X, statistics_type<X>>{std::move(y), std::move(kept)};
     } else {
-      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(nullptr);
+      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(
+          nullptr);
       on_device::forward(ctx, eps, y.view(), none, x.view(), w.view(), b.view());
       return y;
     }
@@ -79,14 +82,15 @@ struct layer_norm {
                           const gradient_sink<B>& db) const {
     auto& ctx = dy.owner();
     using blocks = detail::norm_blocks<typename X::shape>;
-    using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
+    using partial_sums =
+        tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
     const bool parameters = dw || db;
     partial_sums partial;
     if (parameters) partial = partial_sums(ctx, category::temporary);
-    kernel<layer_norm, typename X::device>::backward(
-        ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw), detail::open_target(ctx, db),
-        partial ? partial.data() : nullptr, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
-        statistics(saved).view());
+    kernel<layer_norm, typename X::device>::backward(ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw),
+                                                     detail::open_target(ctx, db), partial ? partial.data() : nullptr,
+                                                     std::as_const(dy).view(), input<0>(saved).view(),
+                                                     input<1>(saved).view(), statistics(saved).view());
   }
 };
 

@@ -17,11 +17,13 @@ struct kernel<op::matmul<TransposeA, TransposeB>, cpu> {
   static void forward(context<cpu>&, view<T, C> c, view<const T, A> a, view<const T, B> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA) {  // one tall product
-      cpu_kit::gemm<T>(false, TransposeB, r::batch * r::m, r::n, r::k, a.data(), r::k, b.data(), columns_of<B>, T(0), c.data(), r::n);
+      cpu_kit::gemm<T>(false, TransposeB, r::batch * r::m, r::n, r::k, a.data(), r::k, b.data(), columns_of<B>, T(0),
+                       c.data(), r::n);
     } else {
       for (index i = 0; i < r::batch; ++i)
         cpu_kit::gemm<T>(TransposeA, TransposeB, r::m, r::n, r::k, a.data() + i * r::m * r::k, columns_of<A>,
-                         b.data() + (r::shared ? 0 : i * r::k * r::n), columns_of<B>, T(0), c.data() + i * r::m * r::n, r::n);
+                         b.data() + (r::shared ? 0 : i * r::k * r::n), columns_of<B>, T(0), c.data() + i * r::m * r::n,
+                         r::n);
     }
   }
   /// da (+)= dc op(b)^T, transposed if a is taken transposed.
@@ -30,13 +32,15 @@ struct kernel<op::matmul<TransposeA, TransposeB>, cpu> {
     using r = rule<A, B>;
     const T beta = accumulate ? T(1) : T(0);
     if constexpr (r::shared && !TransposeA) {
-      cpu_kit::gemm<T>(false, !TransposeB, r::batch * r::m, r::k, r::n, dc.data(), r::n, b.data(), columns_of<B>, beta, da.data(), r::k);
+      cpu_kit::gemm<T>(false, !TransposeB, r::batch * r::m, r::k, r::n, dc.data(), r::n, b.data(), columns_of<B>, beta,
+                       da.data(), r::k);
     } else {
       for (index i = 0; i < r::batch; ++i) {
         const T* dci = dc.data() + i * r::m * r::n;
         const T* bi = b.data() + (r::shared ? 0 : i * r::k * r::n);
         T* dai = da.data() + i * r::m * r::k;
-        if constexpr (TransposeA) cpu_kit::gemm<T>(TransposeB, true, r::k, r::m, r::n, bi, columns_of<B>, dci, r::n, beta, dai, r::m);
+        if constexpr (TransposeA)
+          cpu_kit::gemm<T>(TransposeB, true, r::k, r::m, r::n, bi, columns_of<B>, dci, r::n, beta, dai, r::m);
         else cpu_kit::gemm<T>(false, !TransposeB, r::m, r::k, r::n, dci, r::n, bi, columns_of<B>, beta, dai, r::k);
       }
     }
@@ -76,13 +80,15 @@ struct kernel<op::linear, cpu> {
   static void backward_x(context<cpu>&, view<T, X> dx, bool accumulate, view<const T, Y> dy, view<const T, W> w) {
     constexpr index in = W::extents[0];
     constexpr index out = W::extents[1];
-    cpu_kit::gemm<T>(false, true, rows_of<X>, in, out, dy.data(), out, w.data(), out, accumulate ? T(1) : T(0), dx.data(), in);
+    cpu_kit::gemm<T>(false, true, rows_of<X>, in, out, dy.data(), out, w.data(), out, accumulate ? T(1) : T(0),
+                     dx.data(), in);
   }
   template <class T, class W, class Y, class X>
   static void backward_w(context<cpu>&, view<T, W> dw, bool accumulate, view<const T, Y> dy, view<const T, X> x) {
     constexpr index in = W::extents[0];
     constexpr index out = W::extents[1];
-    cpu_kit::gemm<T>(true, false, in, out, rows_of<X>, x.data(), in, dy.data(), out, accumulate ? T(1) : T(0), dw.data(), out);
+    cpu_kit::gemm<T>(true, false, in, out, rows_of<X>, x.data(), in, dy.data(), out, accumulate ? T(1) : T(0),
+                     dw.data(), out);
   }
   template <class T, class B, class Y>
   static void backward_b(context<cpu>& ctx, view<T, B> db, bool accumulate, view<const T, Y> dy) {

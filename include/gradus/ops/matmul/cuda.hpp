@@ -29,10 +29,11 @@ struct kernel<op::matmul<TransposeA, TransposeB>, cuda> {
   static void forward(context<cuda>& ctx, view<T, C, cuda> c, view<const T, A, cuda> a, view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA)  // one tall product
-      cuda_kit::gemm<product<T, false, TransposeB, r::batch * r::m, r::n, r::k>>(ctx, a.data(), b.data(), c.data(), false);
+      cuda_kit::gemm<product<T, false, TransposeB, r::batch * r::m, r::n, r::k>>(ctx, a.data(), b.data(), c.data(),
+                                                                                 false);
     else
-      cuda_kit::gemm<product<T, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(ctx, a.data(), b.data(), c.data(),
-                                                                                               false);
+      cuda_kit::gemm<product<T, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(ctx, a.data(), b.data(),
+                                                                                                c.data(), false);
   }
   /// da (+)= dc op(b)^T, transposed if a is taken transposed.
   template <class T, class C, class A, class B>
@@ -40,15 +41,18 @@ struct kernel<op::matmul<TransposeA, TransposeB>, cuda> {
                          view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA) {
-      cuda_kit::gemm<product<T, false, !TransposeB, r::batch * r::m, r::k, r::n>>(ctx, dc.data(), b.data(), da.data(), accumulate);
+      cuda_kit::gemm<product<T, false, !TransposeB, r::batch * r::m, r::k, r::n>>(ctx, dc.data(), b.data(), da.data(),
+                                                                                  accumulate);
     } else if constexpr (!TransposeA) {
-      cuda_kit::gemm<product<T, false, !TransposeB, r::m, r::k, r::n, r::batch>>(ctx, dc.data(), b.data(), da.data(), accumulate);
+      cuda_kit::gemm<product<T, false, !TransposeB, r::m, r::k, r::n, r::batch>>(ctx, dc.data(), b.data(), da.data(),
+                                                                                 accumulate);
     } else if constexpr (!r::shared || r::batch == 1) {
-      cuda_kit::gemm<product<T, TransposeB, true, r::k, r::m, r::n, r::batch>>(ctx, b.data(), dc.data(), da.data(), accumulate);
+      cuda_kit::gemm<product<T, TransposeB, true, r::k, r::m, r::n, r::batch>>(ctx, b.data(), dc.data(), da.data(),
+                                                                               accumulate);
     } else {  // the shared matrix is on the left, where a product has a stride: one product a batch
       for (index i = 0; i < r::batch; ++i)
-        cuda_kit::gemm<product_within<T, TransposeB, true, r::k, r::m, r::n>>(ctx, b.data(), dc.data() + i * r::m * r::n,
-                                                                             da.data() + i * r::m * r::k, accumulate);
+        cuda_kit::gemm<product_within<T, TransposeB, true, r::k, r::m, r::n>>(
+            ctx, b.data(), dc.data() + i * r::m * r::n, da.data() + i * r::m * r::k, accumulate);
     }
   }
   /// db (+)= op(a)^T dc, summed over batches when b is shared.
@@ -65,7 +69,8 @@ struct kernel<op::matmul<TransposeA, TransposeB>, cuda> {
         const T* ai = a.data() + i * r::m * r::k;
         const T* dci = dc.data() + i * r::m * r::n;
         const bool add = accumulate || i > 0;
-        if constexpr (TransposeB) cuda_kit::gemm<product_within<T, true, TransposeA, r::n, r::k, r::m>>(ctx, dci, ai, db.data(), add);
+        if constexpr (TransposeB)
+          cuda_kit::gemm<product_within<T, true, TransposeA, r::n, r::k, r::m>>(ctx, dci, ai, db.data(), add);
         else cuda_kit::gemm<product_within<T, !TransposeA, false, r::k, r::n, r::m>>(ctx, ai, dci, db.data(), add);
       }
     }
@@ -86,7 +91,8 @@ struct kernel<op::linear, cuda> {
                       view<const T, B, cuda> b) {
     using p = cuda_kit::product<T, T, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
     if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), b.data())) return;
-    kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y, b);  // the product is added to the bias
+    kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y,
+                                                           b);  // the product is added to the bias
     cuda_kit::gemm<p>(ctx, x.data(), w.data(), y.data(), true);
   }
   template <class T, class X, class Y, class W>

@@ -135,8 +135,10 @@ constexpr auto matmul(A&& a, B&& b) {
   static_assert(sa::rank >= 2 && sb::rank >= 2, "matmul(a, b): a and b need at least two axes");
   if constexpr (sa::rank >= 2 && sb::rank >= 2) {
     using rule = detail::matmul_rule<sa, sb, Which.a, Which.b>;
-    static_assert(detail::columns_equal_rows<rule::k, rule::k_right>, "matmul(a, b): columns of a must equal rows of b");
-    static_assert(rule::batches_equal, "matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix");
+    static_assert(detail::columns_equal_rows<rule::k, rule::k_right>,
+                  "matmul(a, b): columns of a must equal rows of b");
+    static_assert(rule::batches_equal,
+                  "matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix");
     if constexpr (detail::columns_equal_rows<rule::k, rule::k_right> && rule::batches_equal)
       return apply(op::matmul<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
   }
@@ -156,7 +158,8 @@ constexpr auto linear(X&& x, W&& w, B&& b) {
                   "linear(x, w, b): columns of x must equal rows of w");
     static_assert(detail::columns_of_w_equal_length_of_b<sw::extent(1), sb::extent(0)>,
                   "linear(x, w, b): columns of w must equal the length of b");
-    if constexpr (rows_fit && bias_fits) return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+    if constexpr (rows_fit && bias_fits)
+      return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
   }
 }
 
@@ -168,7 +171,8 @@ constexpr auto linear(X&& x, W&& w) {
   static_assert(sx::rank >= 2 && sw::rank == 2, "linear(x, w): w must have two axes, x at least two");
   if constexpr (sx::rank >= 2 && sw::rank == 2) {
     constexpr bool fits = detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>, "linear(x, w): columns of x must equal rows of w");
+    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>,
+                  "linear(x, w): columns of x must equal rows of w");
     if constexpr (fits) return matmul(std::forward<X>(x), std::forward<W>(w));
   }
 }

@@ -37,27 +37,29 @@ struct kernel<op::permute<Order...>, cpu> {
         constexpr index rows = To::extents[moved];
         constexpr index row_stride = To::stride(static_cast<std::ptrdiff_t>(moved));
         constexpr index column_stride = From::stride(static_cast<std::ptrdiff_t>(order[last]));
-        constexpr index between = row_stride / columns;              // positions of the axes between the two
-        constexpr index outer = To::size / (rows * row_stride);      // and of those before them
+        constexpr index between = row_stride / columns;          // positions of the axes between the two
+        constexpr index outer = To::size / (rows * row_stride);  // and of those before them
         constexpr index strips = (rows + tile - 1) / tile;
-        cpu_kit::parallel_ranges(outer * between * strips, std::max<index>(1, grain / (tile * columns)), [&](index first, index end) {
-          for (index s = first; s < end; ++s) {
-            const index matrix = s / strips;
-            const index r0 = s % strips * tile;
-            const index r1 = std::min(rows, r0 + tile);
-            const index target = matrix / between * rows * row_stride + matrix % between * columns;
-            const T* in = from.data() + start<To, From>(target);
-            T* out = to.data() + target;
-            for (index c0 = 0; c0 < columns; c0 += tile) {
-              const index width = std::min(columns, c0 + tile) - c0;
-              T buffer[tile][tile + 1];  // lines far apart share few places in the cache: touch each once
-              for (index c = 0; c < width; ++c)
-                std::memcpy(buffer[c], in + (c0 + c) * column_stride + r0, (r1 - r0) * sizeof(T));
-              for (index r = r0; r < r1; ++r)
-                for (index c = 0; c < width; ++c) put(out + r * row_stride + c0 + c, &buffer[c][r - r0], accumulate);
-            }
-          }
-        });
+        cpu_kit::parallel_ranges(
+            outer * between * strips, std::max<index>(1, grain / (tile * columns)), [&](index first, index end) {
+              for (index s = first; s < end; ++s) {
+                const index matrix = s / strips;
+                const index r0 = s % strips * tile;
+                const index r1 = std::min(rows, r0 + tile);
+                const index target = matrix / between * rows * row_stride + matrix % between * columns;
+                const T* in = from.data() + start<To, From>(target);
+                T* out = to.data() + target;
+                for (index c0 = 0; c0 < columns; c0 += tile) {
+                  const index width = std::min(columns, c0 + tile) - c0;
+                  T buffer[tile][tile + 1];  // lines far apart share few places in the cache: touch each once
+                  for (index c = 0; c < width; ++c)
+                    std::memcpy(buffer[c], in + (c0 + c) * column_stride + r0, (r1 - r0) * sizeof(T));
+                  for (index r = r0; r < r1; ++r)
+                    for (index c = 0; c < width; ++c)
+                      put(out + r * row_stride + c0 + c, &buffer[c][r - r0], accumulate);
+                }
+              }
+            });
       }
     }
   }

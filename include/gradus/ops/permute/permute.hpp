@@ -61,7 +61,8 @@ struct permute {
 /// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
 template <index... Order, operand X>
 constexpr auto permute(X&& x) {
-  static_assert(is_permutation_of<shape_of<X>, Order...>, "permute<order...>(x): the order must name each axis of x once");
+  static_assert(is_permutation_of<shape_of<X>, Order...>,
+                "permute<order...>(x): the order must name each axis of x once");
   if constexpr (is_permutation_of<shape_of<X>, Order...>) return apply(op::permute<Order...>{}, std::forward<X>(x));
 }
 

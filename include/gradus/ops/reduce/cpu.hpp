@@ -18,8 +18,8 @@ namespace cpu_kit {
 
 /// What a reduction computes in: small integers widen, so that no sum of two overflows unseen.
 template <class T>
-using reduce_type = std::conditional_t<is_floating<T>, compute_type<T>,
-                                       std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>>;
+using reduce_type =
+    std::conditional_t<is_floating<T>, compute_type<T>, std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>>;
 /// What sums of blocks are added in.
 template <class C>
 using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::int64_t>;
@@ -49,7 +49,8 @@ struct reduction_grid {
   static constexpr index wanted = tasks >= 32 || work < (index{1} << 16) ? 1 : std::min(units, index{32} / tasks);
   static constexpr index chunk = (units + wanted - 1) / wanted;
   static constexpr index chunks = (units + chunk - 1) / chunk;
-  static constexpr index width = Plan::inner_reduced ? 1 : std::min(block, Plan::inner);  ///< results of a task, at most
+  static constexpr index width =
+      Plan::inner_reduced ? 1 : std::min(block, Plan::inner);  ///< results of a task, at most
 
   /// Columns of a task: the first, and how many.
   static constexpr index first_column(index task) { return task % blocks * block; }
@@ -144,7 +145,8 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
               const index n = width - p * lanes<C>;
               const T* at = from + p * lanes<C>;
               // A whole pack, if memory goes on that far: what it has too much of the next row is left out below.
-              const pack<C> v = static_cast<index>(end_of_x - at) >= lanes<C> ? pack<C>::load(at) : load_up_to<C>(at, n);
+              const pack<C> v =
+                  static_cast<index>(end_of_x - at) >= lanes<C> ? pack<C>::load(at) : load_up_to<C>(at, n);
               part[p] = part[p] + term(v, grid::output(task) + p * lanes<C>, n);
             }
           }
@@ -211,7 +213,8 @@ struct extremes {
 /// finish(output, value, place) for every output.
 template <class Plan, bool Largest, class T, class Finish>
 void find_extremes(const T* x, const Finish& finish) {
-  static_assert(Plan::count < (index{1} << 31), "max, min, argmax: more elements to choose from than an i32 can number");
+  static_assert(Plan::count < (index{1} << 31),
+                "max, min, argmax: more elements to choose from than an i32 can number");
   using grid = reduction_grid<Plan>;
   using C = reduce_type<T>;
   using state = extremes<C, grid::width, Largest>;
@@ -280,21 +283,22 @@ void spread(T* to, bool accumulate, const Value& value) {
   constexpr index rows = Plan::out_rows * Plan::steps;
   constexpr index pieces = reduction_grid<Plan>::pieces;
   constexpr index piece = reduction_grid<Plan>::piece;
-  parallel_ranges(rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)), [&](index first, index last) {
-    for (index u = first; u < last; ++u) {
-      const index r = u / pieces;
-      const index out_row = r / Plan::steps;
-      const index start = Plan::row(out_row, r % Plan::steps);
-      const index begin = u % pieces * piece;
-      const index end = std::min(Plan::inner, begin + piece);
-      for (index i = begin; i < end; i += lanes<C>) {
-        const index n = std::min<index>(lanes<C>, end - i);
-        pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
-        if (accumulate) v = v + load_up_to<C>(to + start + i, n);
-        store_up_to(v, to + start + i, n);
-      }
-    }
-  });
+  parallel_ranges(rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)),
+                  [&](index first, index last) {
+                    for (index u = first; u < last; ++u) {
+                      const index r = u / pieces;
+                      const index out_row = r / Plan::steps;
+                      const index start = Plan::row(out_row, r % Plan::steps);
+                      const index begin = u % pieces * piece;
+                      const index end = std::min(Plan::inner, begin + piece);
+                      for (index i = begin; i < end; i += lanes<C>) {
+                        const index n = std::min<index>(lanes<C>, end - i);
+                        pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
+                        if (accumulate) v = v + load_up_to<C>(to + start + i, n);
+                        store_up_to(v, to + start + i, n);
+                      }
+                    }
+                  });
 }
 /// The pack of per-output values that goes with n elements, in the sense of spread.
 template <class Plan, class C, class S>
@@ -358,7 +362,8 @@ struct kernel<op::variance<Axes, Keep>, cpu> {
       const pack<C> d = v - cpu_kit::per_output<plan, C>(mean.data(), out, n);
       return d * d;
     };
-    cpu_kit::sum_terms<plan, C>(x.data(), square, [&](index i, double sum) { y[i] = static_cast<T>(static_cast<C>(sum * share)); });
+    cpu_kit::sum_terms<plan, C>(x.data(), square,
+                                [&](index i, double sum) { y[i] = static_cast<T>(static_cast<C>(sum * share)); });
   }
   template <class T, class Big, class Small, class C>
   static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const T, Small> dy, view<const T, Big> x,

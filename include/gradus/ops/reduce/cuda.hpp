@@ -9,7 +9,8 @@ namespace gradus {
 namespace cuda_kit {
 /// to (+)= factor * from, where `from` is repeated along the axes that it has as 1.
 template <class T, class Big, class Small>
-__global__ void __launch_bounds__(block_threads) spread_kernel(T* to, const T* from, bool accumulate, compute_type<T> factor) {
+__global__ void __launch_bounds__(block_threads)
+    spread_kernel(T* to, const T* from, bool accumulate, compute_type<T> factor) {
   using C = compute_type<T>;
   using steps = walk<Big, vector_width<T>, Small>;
   using count = typename steps::count;
@@ -41,8 +42,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cuda> {
   template <class T, class Big, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, bool accumulate, view<const T, Small, cuda> dy) {
     using steps = cuda_kit::walk<Big, cuda_kit::vector_width<T>, Small>;
-    cuda_kit::launch(ctx, &cuda_kit::spread_kernel<T, Big, Small>, cuda_kit::blocks_for(steps::runs), cuda_kit::block_threads,
-                     dx.data(), dy.data(), accumulate, factor<T, Big, Small>());
+    cuda_kit::launch(ctx, &cuda_kit::spread_kernel<T, Big, Small>, cuda_kit::blocks_for(steps::runs),
+                     cuda_kit::block_threads, dx.data(), dy.data(), accumulate, factor<T, Big, Small>());
   }
 
  private:

@@ -39,9 +39,9 @@ struct reduction_plan {
 
  public:
   static constexpr bool inner_reduced = merged.inner_reduced;
-  static constexpr index inner = merged.extent[0];            ///< length of a row
+  static constexpr index inner = merged.extent[0];  ///< length of a row
   static constexpr index outputs = Small::size;
-  static constexpr index count = Big::size / outputs;         ///< elements that become one
+  static constexpr index count = Big::size / outputs;  ///< elements that become one
   static constexpr index out_rows = inner_reduced ? outputs : outputs / inner;
   static constexpr index steps = inner_reduced ? count / inner : count;
 

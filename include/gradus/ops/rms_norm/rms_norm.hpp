@@ -26,7 +26,8 @@ struct rms_norm {
   }
 
   template <class X>
-  using statistics_type = tensor<compute_type<typename X::value_type>, shape<rows_of<typename X::shape>>, typename X::device>;
+  using statistics_type =
+      tensor<compute_type<typename X::value_type>, shape<rows_of<typename X::shape>>, typename X::device>;
 
   template <class Keep, class X, class W>
   constexpr auto forward(Keep, const X& x, const W& w) const {
@@ -38,7 +39,8 @@ struct rms_norm {
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view());
       return with_statistics<X, statistics_type<X>>{std::move(y), std::move(kept)};
     } else {
-      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(nullptr);
+      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(
+          nullptr);
       on_device::forward(ctx, eps, y.view(), none, x.view(), w.view());
       return y;
     }
@@ -47,12 +49,13 @@ struct rms_norm {
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw) const {
     auto& ctx = dy.owner();
     using blocks = detail::norm_blocks<typename X::shape>;
-    using partial_sums = tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
+    using partial_sums =
+        tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
     partial_sums partial;
     if (dw) partial = partial_sums(ctx, category::temporary);
-    kernel<rms_norm, typename X::device>::backward(ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw),
-                                                   partial ? partial.data() : nullptr, std::as_const(dy).view(),
-                                                   input<0>(saved).view(), input<1>(saved).view(), statistics(saved).view());
+    kernel<rms_norm, typename X::device>::backward(
+        ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw), partial ? partial.data() : nullptr,
+        std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(), statistics(saved).view());
   }
 };
 

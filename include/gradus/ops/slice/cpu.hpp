@@ -18,7 +18,8 @@ struct kernel<op::move_block, cpu> {
         const T* source = from + b.from_offset + r * b.from_stride;
         if (!accumulate) std::memcpy(target, source, b.run * sizeof(T));
         else
-          for (index i = 0; i < b.run; ++i) target[i] = static_cast<T>(static_cast<C>(target[i]) + static_cast<C>(source[i]));
+          for (index i = 0; i < b.run; ++i)
+            target[i] = static_cast<T>(static_cast<C>(target[i]) + static_cast<C>(source[i]));
       }
     });
   }

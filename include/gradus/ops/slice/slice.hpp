@@ -48,7 +48,8 @@ struct slice {
     constexpr index inner = X::shape::stride(Axis);
     constexpr index wide = X::shape::extents[Axis] * inner;
     kernel<move_block, typename X::device>::forward(
-        x.owner(), y.data(), x.data(), block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide}, false);
+        x.owner(), y.data(), x.data(), block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide},
+        false);
     return y;
   }
   template <class Saved, class Y, class X>
@@ -59,8 +60,8 @@ struct slice {
     constexpr index wide = X::shape::extents[Axis] * inner;
     if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
     kernel<move_block, typename X::device>::forward(
-        dy.owner(), to.tensor.data(), dy.data(), block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner},
-        to.accumulate);
+        dy.owner(), to.tensor.data(), dy.data(),
+        block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner}, to.accumulate);
   }
 };
 
@@ -89,8 +90,8 @@ struct concat {
     const auto put = [&](const auto& part) {
       using P = std::remove_cvref_t<decltype(part)>;
       constexpr index run = P::shape::extents[Axis] * P::shape::stride(Axis);
-      kernel<move_block, typename X::device>::forward(x.owner(), y.data(), part.data(),
-                                                      block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
+      kernel<move_block, typename X::device>::forward(
+          x.owner(), y.data(), part.data(), block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
       at += run;
     };
     put(x);
@@ -105,7 +106,8 @@ struct concat {
       if (dx) {
         auto to = dx.open(dy.owner());
         kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
-                                                        block_move{X::size / run, run, 0, run, at, width<Y>}, to.accumulate);
+                                                        block_move{X::size / run, run, 0, run, at, width<Y>},
+                                                        to.accumulate);
       }
       at += run;
     };

@@ -38,7 +38,8 @@ struct softmax {
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    kernel<softmax, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(), output(saved).view());
+    kernel<softmax, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
+                                                  output(saved).view());
   }
 
  private:
