@@ -16,7 +16,7 @@
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
 
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wpsabi"  // packs are only passed between functions that are inlined into one another
 #endif
 

@@ -177,7 +177,7 @@ template <class Plan, class T, class U>
 void sum_into(T* to, const U* from, bool accumulate, double factor) {
   using C = reduce_type<U>;
   using W = wide_type<C>;
-  const auto as_is = [](pack<C> x, auto...) { return x; };
+  const auto as_is = [](const pack<C>& x, auto...) { return x; };
   sum_terms<Plan, C>(from, as_is, [&](index i, W sum) {
     if constexpr (std::is_floating_point_v<C>) {
       const W before = accumulate ? static_cast<W>(static_cast<reduce_type<T>>(to[i])) : W(0);
