@@ -13,11 +13,12 @@ template <class T, class D>
 class optimizer {
  public:
   /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
-  /// before scaling: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. No pass is made for the scaling.
+  /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What scale_gradients and an earlier
+  /// clip asked for counts. No pass is made for the scaling.
   double clip(context<D>& ctx, double max_norm) {
     auto squares = empty<double, shape<>>(ctx, category::temporary);
     kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.spans(nullptr, nullptr, 0));
-    const double norm = std::sqrt(item(squares));
+    const double norm = std::sqrt(item(squares)) * std::abs(gradient_scale_);
     const double coefficient = max_norm / (norm + 1e-6);
     gradient_scale_ *= coefficient < 1 ? coefficient : 1;
     return norm;
