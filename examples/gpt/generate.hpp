@@ -23,6 +23,8 @@ struct sampling {
 
 /// Draws an id in proportion to exp(logit / temperature) among the top_k largest; `draw` is uniform in [0, 1).
 inline std::size_t choose(std::span<const float> logits, const sampling& how, double draw) {
+  if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
+    throw gr::error("the model's logits are not finite: its parameters are damaged, or its training diverged");
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return logits[i]; });

@@ -43,7 +43,7 @@ class adamw : public optimizer<T, D> {
                             this->gradient_scale_};
       kernel<op::adamw_step, D>::forward(ctx, this->params_.spans(m, v, options.weight_decay), s);
     }
-    this->finish();
+    this->clear_gradients();
   }
 
  private:

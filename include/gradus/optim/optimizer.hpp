@@ -25,6 +25,11 @@ class optimizer {
   }
   /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
   constexpr void scale_gradients(double factor) { gradient_scale_ *= factor; }
+  /// Forgets the gradients gathered so far, and what was asked for the next step: what to do with a step to be skipped.
+  constexpr void clear_gradients() {
+    params_.clear_gradients();
+    gradient_scale_ = 1;
+  }
   constexpr const param_list<T, D>& parameters() const { return params_; }
   constexpr std::size_t steps() const { return steps_; }  ///< steps taken
   /// Goes on from a step of an earlier run.
@@ -34,10 +39,6 @@ class optimizer {
   template <class Model>
   constexpr explicit optimizer(Model& model) : params_(model) {}
 
-  constexpr void finish() {
-    params_.clear_gradients();
-    gradient_scale_ = 1;
-  }
   /// A zeroed state of one value a parameter, made on the first step.
   constexpr T* state(context<D>& ctx, buffer<D>& b) const {
     if (!b) {

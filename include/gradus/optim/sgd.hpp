@@ -34,7 +34,7 @@ class sgd : public optimizer<T, D> {
       const sgd_scalars s{options.lr, options.momentum, this->gradient_scale_, this->steps_ == 1};
       kernel<op::sgd_step, D>::forward(ctx, this->params_.spans(v, nullptr, options.weight_decay), s);
     }
-    this->finish();
+    this->clear_gradients();
   }
 
  private:

@@ -125,6 +125,35 @@ TEST_CASE("clipping returns the norm before scaling and scales the next step onl
   CHECK(w.values()[0][7] == doctest::Approx(again[0][7] - g2[0][7]).epsilon(1e-5));
 }
 
+TEST_CASE("clipping counts what was asked for before: the step's norm stays under the limit") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  opt.scale_gradients(1000);
+  opt.clip(w.ctx, 1.0);
+  CHECK(opt.clip(w.ctx, 0.5) == doctest::Approx(1.0).epsilon(1e-4));
+  const auto before = w.values();
+  opt.step(w.ctx);
+  const auto after = w.values();
+  double squares = 0;
+  for (std::size_t p = 0; p < after.size(); ++p)
+    for (std::size_t i = 0; i < after[p].size(); ++i) squares += std::pow(after[p][i] - before[p][i], 2);
+  CHECK(std::sqrt(squares) == doctest::Approx(0.5).epsilon(1e-3));
+}
+
+TEST_CASE("a skipped step leaves nothing to the next one") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  opt.scale_gradients(1e-6);
+  opt.clear_gradients();
+  w.give_gradients(2);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.step(w.ctx);
+  CHECK(w.values()[0][7] == doctest::Approx(before[0][7] - g[0][7]).epsilon(1e-5));
+}
+
 TEST_CASE("a gradient norm under the limit leaves the gradients as they are") {
   world w;
   gr::sgd opt{w.net, {.lr = 1}};
