@@ -67,7 +67,10 @@ class tape {
     auto sinks = std::make_tuple(sink_of(xs)...);
     const bool wanted = std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
     auto kept = keep<rule.inputs>(std::index_sequence_for<Xs...>{}, xs...);
-    auto result = op.forward(std::true_type{}, plain(std::forward<Xs>(xs))...);
+    auto result = [&] {
+      const typename context<D>::running now(*ctx_, detail::forward_of<Op, tensor_of<Xs>...>(phase::forward));
+      return op.forward(std::true_type{}, plain(std::forward<Xs>(xs))...);
+    }();
     using parts = detail::forward_result<decltype(result)>;
     using Output = typename parts::output;
     Output& out = output_of(result);
@@ -199,12 +202,23 @@ class tape {
   bool unwound_ = false;
 };
 
+namespace detail {
+template <class X, class... Rest>
+constexpr const X& first(const X& x, const Rest&...) {
+  return x;
+}
+}  // namespace detail
+
 /// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder decides.
 template <class Op, operand... Xs>
 constexpr auto apply(const Op& op, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
-  if constexpr (std::is_void_v<recorder>) return op.forward(std::false_type{}, plain(std::forward<Xs>(xs))...);
-  else return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
+  if constexpr (std::is_void_v<recorder>) {
+    auto& ctx = detail::first(plain(xs)...).owner();
+    const typename std::remove_reference_t<decltype(ctx)>::running now(
+        ctx, detail::forward_of<Op, tensor_of<Xs>...>(ctx.current().phase));
+    return op.forward(std::false_type{}, plain(std::forward<Xs>(xs))...);
+  } else return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
 }
 
 }  // namespace gradus

@@ -7,9 +7,12 @@ class stream;       // memory/stream.hpp: work runs inline, in order
 class cuda_stream;  // cuda/stream.hpp
 class meta_stream;  // memory/stream.hpp: nothing runs
 
-class memory_resource;  // memory/resource.hpp
-class cuda_resource;    // cuda/resource.hpp
-class accounting;       // meta/accounting.hpp
+template <class Stream>
+class basic_resource;  // memory/resource.hpp
+class accounting;      // meta/accounting.hpp
+
+using memory_resource = basic_resource<stream>;     ///< where CPU memory comes from
+using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes from
 
 /// The processor this program runs on.
 struct cpu {

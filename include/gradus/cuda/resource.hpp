@@ -11,30 +11,6 @@
 
 namespace gradus {
 
-/// Where GPU memory comes from. As memory_resource, on a cuda_stream: memory is ordered on the stream, so that a block given back
-/// may be handed out again, on the same stream, before the work that used it has run.
-/// A request of zero bytes returns null; a request that cannot be served throws out_of_memory.
-class cuda_resource {
- public:
-  cuda_resource() = default;
-  cuda_resource(const cuda_resource&) = delete;
-  cuda_resource& operator=(const cuda_resource&) = delete;
-  virtual ~cuda_resource() = default;
-
-  /// Memory for `request`, aligned to memory_request::alignment, usable by work submitted to `on` from now.
-  [[nodiscard]] void* allocate(const memory_request& request, cuda_stream& on) {
-    return request.bytes == 0 ? nullptr : do_allocate(request, on);
-  }
-  /// Returns memory from `allocate` with the same request; work already submitted to `on` may still use it.
-  void deallocate(void* memory, const memory_request& request, cuda_stream& on) noexcept {
-    if (memory != nullptr) do_deallocate(memory, request, on);
-  }
-
- private:
-  virtual void* do_allocate(const memory_request& request, cuda_stream& on) = 0;
-  virtual void do_deallocate(void* memory, const memory_request& request, cuda_stream& on) noexcept = 0;
-};
-
 /// The driver's stream-ordered allocator, with a pool of its own that keeps what it got: after the first steps an allocation asks
 /// the operating system for nothing. Made for the GPU that is current; use it with streams of that GPU.
 class device_resource final : public cuda_resource {

@@ -48,6 +48,9 @@ class context {
     b->owner = this;
     b->request.bytes = bytes;
     b->request.what = what;
+    b->request.id = requests_++;
+    b->request.source = current_.name;
+    b->request.phase = current_.phase;
     b->uses = 1;
     try {
       b->data = resource_->allocate(b->request, *stream_);
@@ -61,6 +64,30 @@ class context {
     resource_->deallocate(b->data, b->request, *stream_);
     put_block(b);
   }
+
+  /// What runs now; requests for memory are labelled with it.
+  constexpr const activity& current() const { return current_; }
+  /// Tells `who` of every operation from now on; null ends that.
+  constexpr void observe(observer* who) { observer_ = who; }
+
+  /// Makes `what` the current activity while it lives.
+  class running {
+   public:
+    constexpr running(context& ctx, const activity& what) : ctx_(&ctx), before_(ctx.current_) {
+      ctx.current_ = what;
+      if (ctx.observer_ != nullptr) ctx.observer_->begin(what);
+    }
+    running(const running&) = delete;
+    running& operator=(const running&) = delete;
+    constexpr ~running() {
+      if (ctx_->observer_ != nullptr) ctx_->observer_->end(ctx_->current_);
+      ctx_->current_ = before_;
+    }
+
+   private:
+    context* ctx_;
+    activity before_;
+  };
 
   /// The one object of type T that belongs to this context, made from the context on first use and kept until the context
   /// ends: library handles, tuned plans, compiled primitives.
@@ -110,6 +137,9 @@ class context {
 
   stream_type* stream_;
   resource_type* resource_;
+  activity current_{};
+  observer* observer_ = nullptr;
+  std::size_t requests_ = 0;
   memory_block<D>* free_ = nullptr;
   std::vector<memory_block<D>*> chunks_;
   std::vector<service> services_;

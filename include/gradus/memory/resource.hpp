@@ -2,7 +2,9 @@
 #include <cstddef>
 #include <string_view>
 
+#include "../core/device.hpp"
 #include "../core/error.hpp"
+#include "activity.hpp"
 #include "stream.hpp"
 
 namespace gradus {
@@ -21,30 +23,35 @@ constexpr std::string_view category_name(category c) {
 struct memory_request {
   std::size_t bytes = 0;
   category what = category::temporary;
+  std::size_t id = 0;  ///< number of the request in its context, so that the end of a block names its beginning
+  std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
+  gradus::phase phase = gradus::phase::outside;
   static constexpr std::size_t alignment = 64;  ///< of every returned address: one cache line, one AVX-512 register
 };
 
-/// Where CPU memory comes from. Resources compose: statistics, limits and faults are resources over another resource.
+/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics, limits and faults are resources over another resource.
 /// A request of zero bytes returns null; a request that cannot be served throws out_of_memory.
-class memory_resource {
+template <class Stream>
+class basic_resource {
  public:
-  memory_resource() = default;
-  memory_resource(const memory_resource&) = delete;
-  memory_resource& operator=(const memory_resource&) = delete;
-  virtual ~memory_resource() = default;
+  using stream_type = Stream;
+  basic_resource() = default;
+  basic_resource(const basic_resource&) = delete;
+  basic_resource& operator=(const basic_resource&) = delete;
+  virtual ~basic_resource() = default;
 
   /// Memory for `request`, usable by work submitted to `on` from now.
-  [[nodiscard]] void* allocate(const memory_request& request, stream& on) {
+  [[nodiscard]] void* allocate(const memory_request& request, Stream& on) {
     return request.bytes == 0 ? nullptr : do_allocate(request, on);
   }
   /// Returns memory from `allocate` with the same request; work already submitted to `on` may still use it.
-  void deallocate(void* memory, const memory_request& request, stream& on) noexcept {
+  void deallocate(void* memory, const memory_request& request, Stream& on) noexcept {
     if (memory != nullptr) do_deallocate(memory, request, on);
   }
 
  private:
-  virtual void* do_allocate(const memory_request& request, stream& on) = 0;
-  virtual void do_deallocate(void* memory, const memory_request& request, stream& on) noexcept = 0;
+  virtual void* do_allocate(const memory_request& request, Stream& on) = 0;
+  virtual void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept = 0;
 };
 
 }  // namespace gradus

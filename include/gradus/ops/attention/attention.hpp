@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
-#include "../cost.hpp"
 #include "../elementwise/functions.hpp"
 #include "../matmul/matmul.hpp"
 #include "../permute/permute.hpp"

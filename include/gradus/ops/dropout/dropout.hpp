@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
 #include "../../core/error.hpp"
 #include "../../core/philox.hpp"
-#include "../cost.hpp"
 
 namespace gradus {
 

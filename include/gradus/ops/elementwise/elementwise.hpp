@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
 #include "../../core/dual.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../broadcast/broadcast.hpp"
-#include "../cost.hpp"
 
 namespace gradus {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../broadcast/broadcast.hpp"
-#include "../cost.hpp"
 
 namespace gradus {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
-#include "../cost.hpp"
 
 namespace gradus {
 

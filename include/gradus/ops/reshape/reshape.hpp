@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "../../autodiff/tape.hpp"
-#include "../cost.hpp"
+#include "../../core/cost.hpp"
 
 namespace gradus {
 
