@@ -2,8 +2,8 @@
 #include <tuple>
 #include <utility>
 
-#include "../memory/activity.hpp"
 #include "../tensor/gradient_slot.hpp"
+#include "run.hpp"
 
 namespace gradus {
 
@@ -15,25 +15,6 @@ struct node {
   function destroy = nullptr;
   node* previous = nullptr;
 };
-
-namespace detail {
-
-// What an operation on operands of these tensor types is, with its cost where it declares one.
-template <class Op, class... Tensors>
-constexpr activity forward_of(phase when) {
-  activity a{Op::name, when, {}};
-  if constexpr (requires { Op::template forward_cost<Tensors...>(); }) a.work = Op::template forward_cost<Tensors...>();
-  return a;
-}
-template <class Op, class... Tensors>
-constexpr activity backward_of() {
-  activity a{Op::name, phase::backward, {}};
-  if constexpr (requires { Op::template backward_cost<Tensors...>(); })
-    a.work = Op::template backward_cost<Tensors...>();
-  return a;
-}
-
-}  // namespace detail
 
 /// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient gathers.
 template <class Op, class Output, class Saved, class... Inputs>
@@ -51,7 +32,8 @@ struct op_node : node {
     if (!self->slot.value()) return;  // no loss depends on this output
     auto gradient = self->slot.take();
     auto& ctx = gradient.owner();
-    const typename std::remove_reference_t<decltype(ctx)>::running now(ctx, detail::backward_of<Op, Inputs...>());
+    const typename std::remove_reference_t<decltype(ctx)>::running now(
+        ctx, activity{detail::name_of(self->op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
     std::apply([&](const auto&... sink) { self->op.backward(self->saved, std::move(gradient), sink...); }, self->sinks);
   }
 };

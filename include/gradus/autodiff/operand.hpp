@@ -22,16 +22,27 @@ class traced {
   using shape = typename Value::shape;
   using device = typename Value::device;
 
-  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, unsigned era)
-      : value_(std::move(value)), recorder_(recorder), slot_(slot), era_(era) {}
+  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, unsigned era, unsigned maker = 0)
+      : value_(std::move(value)), recorder_(recorder), slot_(slot), era_(era), maker_(maker) {}
 
   /// The plain value, cut off from the recording (a constant from here on).
-  constexpr const Value& value() const& { return value_; }
-  constexpr Value value() && { return std::move(value_); }
+  constexpr const Value& value() const& {
+    note_read();
+    return value_;
+  }
+  constexpr Value value() && {
+    note_read();
+    return std::move(value_);
+  }
+  /// The plain value for an operation that takes part in the recording.
+  constexpr const Value& carried() const& { return value_; }
+  constexpr Value carried() && { return std::move(value_); }
   constexpr Recorder& recorder() const { return *recorder_; }
   constexpr gradient_slot<Value>* slot() const { return slot_; }
   /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
   constexpr unsigned era() const { return era_; }
+  /// Within a checkpoint region: the number, from 1, of the operation that made this value; 0 for its arguments.
+  constexpr unsigned maker() const { return maker_; }
   /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no loss
   /// depends on it. Throws error for any other value, and once the tape is used again.
   constexpr const Value& gradient() const {
@@ -41,10 +52,16 @@ class traced {
   }
 
  private:
+  // A recorder that may leave out what nobody needs wants to know who looks.
+  constexpr void note_read() const {
+    if constexpr (requires { recorder_->note_read(maker_); }) recorder_->note_read(maker_);
+  }
+
   Value value_;
   Recorder* recorder_;
   gradient_slot<Value>* slot_;
   unsigned era_;
+  unsigned maker_;
 };
 
 template <class X>
@@ -83,6 +100,11 @@ struct recorder_of<traced<V, R>, Rest...> {
 template <class X, class... Rest>
 struct recorder_of<X, Rest...> : recorder_of<Rest...> {};
 
+template <class R, class X>
+inline constexpr bool recorded_by = true;
+template <class R, class V, class Other>
+inline constexpr bool recorded_by<R, traced<V, Other>> = std::is_same_v<R, Other>;
+
 template <class R, class X, class... Rest>
 constexpr R& find_recorder(const X& x, const Rest&... rest) {
   if constexpr (is_traced<X>) return x.recorder();
@@ -110,7 +132,7 @@ constexpr decltype(auto) plain(X&& x) {
     if (!std::as_const(x).value())
       throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
     return std::as_const(x).value();
-  } else return std::forward<X>(x).value();
+  } else return std::forward<X>(x).carried();
 }
 
 /// Where the operand's gradient goes; absent for constants.

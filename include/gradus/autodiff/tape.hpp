@@ -13,6 +13,8 @@
 #include "arena.hpp"
 #include "node.hpp"
 #include "operand.hpp"
+#include "region_log.hpp"
+#include "run.hpp"
 #include "saved.hpp"
 
 namespace gradus {
@@ -25,6 +27,8 @@ namespace gradus {
 template <class D>
 class tape {
  public:
+  using device = D;
+
   constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0) : ctx_(&ctx), seed_(seed) {}
   tape(const tape&) = delete;
   tape& operator=(const tape&) = delete;
@@ -62,51 +66,17 @@ class tape {
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
     begin_if_unwound();
-    (check_era(xs), ...);
-    constexpr save_rule rule = Op::saves;
-    auto sinks = std::make_tuple(sink_of(xs)...);
-    const bool wanted = std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
-    auto kept = keep<rule.inputs>(std::index_sequence_for<Xs...>{}, xs...);
-    auto result = [&] {
-      const typename context<D>::running now(*ctx_, detail::forward_of<Op, tensor_of<Xs>...>(phase::forward));
-      return op.forward(std::true_type{}, plain(std::forward<Xs>(xs))...);
-    }();
-    using parts = detail::forward_result<decltype(result)>;
-    using Output = typename parts::output;
-    Output& out = output_of(result);
-    if constexpr (!is_floating<typename Output::value_type>) {
-      return traced<Output, tape>(std::move(out), this, nullptr, era_);
-    } else {
-      if (!wanted) return traced<Output, tape>(std::move(out), this, nullptr, era_);
-      using Saved =
-          saved_values<decltype(kept), std::conditional_t<rule.output, Output, not_saved>, typename parts::statistics>;
-      using Node = op_node<Op, Output, Saved, tensor_of<Xs>...>;
-      auto* n = std::apply(
-          [&](const auto&... sink) {
-            return push<Node>(op, Saved{std::move(kept), detail::keep_if<rule.output>(out), statistics_of(result)},
-                              sink...);
-          },
-          sinks);
-      return traced<Output, tape>(std::move(out), this, &n->slot, era_);
-    }
+    (check_operand(*this, xs), ...);
+    auto kept = detail::kept_inputs<Op, Xs...>(xs...);
+    auto result = detail::run<true, Op>(*ctx_, phase_, op, std::forward<Xs>(xs)...);
+    return attach(*this, op, std::move(kept), std::move(result), 0);
   }
 
   /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one throw,
   /// the recording is cleared; parameters keep what they gathered until then.
   constexpr void unwind() {
     try {
-      while (last_ != nullptr) {
-        node* n = last_;
-        if (n->backward != nullptr) {
-          n->backward(n);
-          last_ = n->previous;
-          n->destroy(n);
-        } else {  // a leaf keeps its gradient until the tape is used again
-          last_ = n->previous;
-          n->previous = leaves_;
-          leaves_ = n;
-        }
-      }
+      unwind_to(nullptr);
     } catch (...) {
       clear();
       throw;
@@ -118,6 +88,8 @@ class tape {
     destroy_list(last_);
     destroy_list(leaves_);
     nodes_.rewind();
+    regions_.clear();
+    phase_ = phase::forward;
     count_ = 0;
     ordinal_ = 0;
     ++era_;
@@ -142,41 +114,69 @@ class tape {
     clear();
     ++step_;
   }
-  template <class X>
-  constexpr void check_era(const X& x) const {
-    if constexpr (is_traced<X>) {
-      if (&x.recorder() != this) throw error("apply: the operands were recorded on two different tapes; use one tape");
+  // Operands of `recorder`'s operations are its own, and of this recording.
+  template <class R, class X>
+  constexpr void check_operand(const R& recorder, const X& x) const {
+    if constexpr (is_traced<std::remove_cvref_t<X>>) {
+      if (&x.recorder() != &recorder)
+        throw error("apply: the operands were recorded on two different tapes; use one tape");
       if (x.era() != era_)
         throw error("apply: this value was recorded before backward() or clear(); compute it again in this recording");
     }
   }
-  template <unsigned Inputs, std::size_t... I, class... Xs>
-  static constexpr auto keep(std::index_sequence<I...>, const Xs&... xs) {
-    return std::make_tuple(detail::keep_if<((Inputs >> I) & 1u) != 0>(plain(xs))...);
+  // Adds the node of an applied operation and gives its output to `recorder`; `maker` is its number there.
+  template <class R, class Op, class Kept, class Result>
+  constexpr auto attach(R& recorder, const Op& op, Kept kept, Result result, unsigned maker) {
+    using Output = typename detail::forward_result<Result>::output;
+    Output& out = detail::output_of(result);
+    if constexpr (!is_floating<typename Output::value_type>) {
+      return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
+    } else {
+      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
+      auto* n = std::apply(
+          [&](const auto&... sink) {
+            auto saved = detail::saved_of<Op>(std::move(kept.inputs), result);
+            using Node = op_node<Op, Output, decltype(saved), typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
+            return push<Node>(op, std::move(saved), sink...);
+          },
+          kept.sinks);
+      return traced<Output, R>(std::move(out), &recorder, &n->slot, era_, maker);
+    }
   }
-  template <class R>
-  static constexpr auto& output_of(R& result) {
-    if constexpr (is_tensor<R>) return result;
-    else return result.output;
+  // Unwinds what was recorded after `stop`.
+  constexpr void unwind_to(node* stop) {
+    while (last_ != stop) {
+      node* n = last_;
+      if (n->backward != nullptr) {
+        n->backward(n);
+        last_ = n->previous;
+        n->destroy(n);
+      } else {  // a leaf keeps its gradient until the tape is used again
+        last_ = n->previous;
+        n->previous = leaves_;
+        leaves_ = n;
+      }
+    }
   }
-  template <class R>
-  static constexpr auto statistics_of(R& result) {
-    if constexpr (is_tensor<R>) return not_saved{};
-    else return std::move(result.statistics);
+  // An object of T in the arena; in a constant expression, on the heap. `destroy` ends it.
+  template <class T, class... Args>
+  constexpr T* place(Args&&... args) {
+    T* made = nullptr;
+    if (std::is_constant_evaluated()) {
+      made = new T(std::forward<Args>(args)...);
+      made->destroy = [](auto* dead) { delete static_cast<T*>(dead); };
+    } else {
+      static_assert(sizeof(T) <= arena::chunk_bytes && alignof(T) <= alignof(std::max_align_t));
+      made = ::new (nodes_.allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
+      made->destroy = [](auto* dead) { static_cast<T*>(dead)->~T(); };
+    }
+    return made;
   }
 
   template <class Node, class... Args>
   constexpr Node* push(Args&&... args) {
     begin_if_unwound();
-    Node* n = nullptr;
-    if (std::is_constant_evaluated()) {
-      n = new Node(std::forward<Args>(args)...);
-      n->destroy = [](node* dead) { delete static_cast<Node*>(dead); };
-    } else {
-      static_assert(sizeof(Node) <= arena::chunk_bytes && alignof(Node) <= alignof(std::max_align_t));
-      n = ::new (nodes_.allocate(sizeof(Node), alignof(Node))) Node(std::forward<Args>(args)...);
-      n->destroy = [](node* dead) { static_cast<Node*>(dead)->~Node(); };
-    }
+    Node* n = place<Node>(std::forward<Args>(args)...);
     n->previous = last_;
     last_ = n;
     ++count_;
@@ -190,8 +190,13 @@ class tape {
     }
   }
 
+  template <class Outer>
+  friend class region;
+
   context<D>* ctx_;
   arena nodes_;
+  region_log regions_;
+  phase phase_ = phase::forward;
   node* last_ = nullptr;
   node* leaves_ = nullptr;
   std::size_t count_ = 0;
@@ -215,10 +220,15 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
   if constexpr (std::is_void_v<recorder>) {
     auto& ctx = detail::first(plain(xs)...).owner();
-    const typename std::remove_reference_t<decltype(ctx)>::running now(
-        ctx, detail::forward_of<Op, tensor_of<Xs>...>(ctx.current().phase));
-    return op.forward(std::false_type{}, plain(std::forward<Xs>(xs))...);
-  } else return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
+    return detail::run<false, Op>(ctx, ctx.current().phase, op, std::forward<Xs>(xs)...);
+  } else {
+    constexpr bool from_one_region = (detail::recorded_by<recorder, std::remove_cvref_t<Xs>> && ...);
+    static_assert(from_one_region,
+                  "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
+                  "checkpoint(f, x, value)");
+    if constexpr (from_one_region)
+      return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
+  }
 }
 
 }  // namespace gradus

@@ -63,6 +63,7 @@ class gradient_slot {
 template <class Tensor>
 class gradient_sink {
  public:
+  using tensor_type = Tensor;
   constexpr gradient_sink() = default;
   constexpr explicit gradient_sink(gradient_slot<Tensor>* slot) : slot_(slot) {}
   constexpr explicit operator bool() const { return slot_ != nullptr; }

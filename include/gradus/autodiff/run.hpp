@@ -1,0 +1,77 @@
+#pragma once
+// One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../memory/context.hpp"
+#include "operand.hpp"
+#include "saved.hpp"
+
+namespace gradus::detail {
+
+// The name of an operation: of this application of it where it has a name of its own, of its type otherwise.
+template <class Op>
+constexpr std::string_view name_of(const Op& op) {
+  if constexpr (requires { op.label; }) return op.label;
+  else return Op::name;
+}
+// What an operation on operands of these tensor types takes, where it says so.
+template <class Op, class... Tensors>
+constexpr cost forward_cost_of() {
+  if constexpr (requires { Op::template forward_cost<Tensors...>(); }) return Op::template forward_cost<Tensors...>();
+  else return {};
+}
+template <class Op, class... Tensors>
+constexpr cost backward_cost_of() {
+  if constexpr (requires { Op::template backward_cost<Tensors...>(); }) return Op::template backward_cost<Tensors...>();
+  else return {};
+}
+
+// Runs forward. With `Keep`, the result holds the statistics that the gradient rule wants besides.
+template <bool Keep, class Op, class Context, class... Xs>
+constexpr auto run(Context& ctx, phase when, const Op& op, Xs&&... xs) {
+  constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
+  const typename Context::running now(ctx, activity{name_of(op), when, work});
+  return op.forward(std::bool_constant<Keep>{}, plain(std::forward<Xs>(xs))...);
+}
+
+// Where the inputs' gradients go, and the inputs that the operation saves.
+template <class Sinks, class Inputs>
+struct kept_values {
+  Sinks sinks;
+  Inputs inputs;
+  constexpr kept_values(Sinks s, Inputs i) : sinks(std::move(s)), inputs(std::move(i)) {}
+  constexpr bool wanted() const {
+    return std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
+  }
+};
+
+template <class Op, class... Xs>
+constexpr auto kept_inputs(const std::remove_reference_t<Xs>&... xs) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return kept_values{std::make_tuple(sink_of(xs)...),
+                       std::make_tuple(keep_if<((Op::saves.inputs >> I) & 1u) != 0>(plain(xs))...)};
+  }(std::index_sequence_for<Xs...>{});
+}
+
+template <class R>
+constexpr auto& output_of(R& result) {
+  if constexpr (is_tensor<R>) return result;
+  else return result.output;
+}
+template <class R>
+constexpr auto statistics_of(R& result) {
+  if constexpr (is_tensor<R>) return not_saved{};
+  else return std::move(result.statistics);
+}
+template <class Op, class Inputs, class R>
+constexpr auto saved_of(Inputs inputs, R& result) {
+  using parts = forward_result<R>;
+  using output = std::conditional_t<Op::saves.output, typename parts::output, not_saved>;
+  return saved_values<Inputs, output, typename parts::statistics>{
+      std::move(inputs), keep_if<Op::saves.output>(output_of(result)), statistics_of(result)};
+}
+
+}  // namespace gradus::detail

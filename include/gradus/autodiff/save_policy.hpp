@@ -1,0 +1,144 @@
+#pragma once
+// What a checkpoint region keeps of what it computes. A policy is any type with
+//   constexpr bool saves(const region_op&) const;
+// and, where it names operations, a static `names` list, so that a name the region has not is an error.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../core/cost.hpp"
+
+namespace gradus {
+
+/// What a policy sees of an operation that a region has just applied.
+struct region_op {
+  std::string_view name;    ///< the operation's, or the one given by named()
+  std::string_view family;  ///< the name of what it is a kind of (linear is a matmul)
+  std::size_t number;       ///< operations applied before it in the region
+  cost work;                ///< of computing it again
+  std::size_t bytes;        ///< of what would be kept: its output and statistics
+
+  constexpr bool is(std::string_view which) const { return which == name || which == family; }
+};
+
+namespace detail {
+
+template <class Op>
+struct family_of {
+  using type = Op;
+};
+template <class Op>
+  requires requires { typename Op::family; }
+struct family_of<Op> {
+  using type = typename Op::family;
+};
+
+/// Text as a template argument.
+template <std::size_t N>
+struct fixed_string {
+  char text[N] = {};
+  constexpr fixed_string(const char (&from)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = from[i];
+  }
+  constexpr operator std::string_view() const { return {text, N - 1}; }
+};
+
+}  // namespace detail
+
+/// Keeps nothing: everything is computed again.
+struct save_none {
+  constexpr bool saves(const region_op&) const { return false; }
+};
+/// Keeps every output that backward needs: nothing is computed again.
+struct save_all {
+  constexpr bool saves(const region_op&) const { return true; }
+};
+/// Keeps the outputs of the listed operations: `save_only<op::matmul, op::attention>`.
+template <class... Ops>
+struct save_only {
+  static constexpr std::array<std::string_view, sizeof...(Ops)> names{Ops::name...};
+  constexpr bool saves(const region_op& op) const { return (op.is(Ops::name) || ...); }
+};
+/// Keeps all outputs but those of the listed operations.
+template <class... Ops>
+struct save_all_but {
+  static constexpr std::array<std::string_view, sizeof...(Ops)> names{Ops::name...};
+  constexpr bool saves(const region_op& op) const { return !(op.is(Ops::name) || ...); }
+};
+/// Keeps the values that the model names: `save_named<"scores">` keeps `x = gr::named(x, "scores")`.
+template <detail::fixed_string... Names>
+struct save_named {
+  static constexpr std::array<std::string_view, sizeof...(Names)> names{std::string_view(Names)...};
+  constexpr bool saves(const region_op& op) const { return ((op.name == std::string_view(Names)) || ...); }
+};
+/// Keeps what a predicate on region_op holds for. A policy object: `checkpoint(save_if(predicate), f, x)`.
+template <class Predicate>
+struct save_if {
+  Predicate predicate;
+  constexpr explicit save_if(Predicate p) : predicate(std::move(p)) {}
+  constexpr bool saves(const region_op& op) const { return predicate(op); }
+};
+/// Keeps what costs at least `Flops` operations a kept byte to compute again; recomputes what is cheap for its size.
+template <std::size_t Flops>
+struct save_costly {
+  constexpr bool saves(const region_op& op) const { return op.work.flops >= Flops * op.bytes; }
+};
+/// Keeps the operations whose bit (by their number in the region) is set; what a planner chooses. Operations from the 64th on
+/// are computed again.
+struct save_numbered {
+  std::uint64_t bits = 0;
+  constexpr bool saves(const region_op& op) const { return op.number < 64 && ((bits >> op.number) & 1u) != 0; }
+};
+
+/// A type that says what a checkpoint region keeps.
+template <class P>
+concept save_policy = requires(const P& p, const region_op& op) {
+  { p.saves(op) } -> std::convertible_to<bool>;
+};
+
+namespace detail {
+
+// A policy behind one type, so that a region compiles once whatever its policy.
+class any_policy {
+ public:
+  constexpr any_policy() = default;
+  any_policy(const any_policy&) = delete;
+  any_policy& operator=(const any_policy&) = delete;
+  constexpr virtual ~any_policy() = default;
+  constexpr virtual bool saves(const region_op&) = 0;
+  /// The first name that the policy lists and no operation had, or an empty text.
+  constexpr virtual std::string_view missing() const = 0;
+};
+template <class P>
+class policy_of final : public any_policy {
+ public:
+  constexpr explicit policy_of(const P& p) : policy_(p) {}
+  constexpr bool saves(const region_op& op) override {
+    if constexpr (requires { P::names; })
+      for (std::size_t i = 0; i < P::names.size(); ++i) seen_[i] = seen_[i] || op.is(P::names[i]);
+    return policy_.saves(op);
+  }
+  constexpr std::string_view missing() const override {
+    if constexpr (requires { P::names; })
+      for (std::size_t i = 0; i < P::names.size(); ++i)
+        if (!seen_[i]) return P::names[i];
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t name_count() {
+    if constexpr (requires { P::names; }) return P::names.size();
+    else return 0;
+  }
+  const P& policy_;
+  std::array<bool, name_count() + 1> seen_{};
+};
+
+}  // namespace detail
+
+}  // namespace gradus
