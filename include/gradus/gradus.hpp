@@ -3,6 +3,7 @@
 /// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
 
 #include "autodiff/backward.hpp"
+#include "autodiff/checkpoint.hpp"
 #include "autodiff/custom_op.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
@@ -13,6 +14,7 @@
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
 #include "meta/accounting.hpp"
+#include "meta/plan.hpp"
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
 #include "nn/module.hpp"

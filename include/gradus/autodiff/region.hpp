@@ -94,6 +94,7 @@ class region {
     if (keep) {
       auto result = detail::run<true, Op>(owner(), when, op, std::forward<Xs>(xs)...);
       Output out = detail::output_of(result);
+      detail::note_result(owner(), detail::name_of(op), result);
       keep_result(key, std::move(result));
       return value(std::move(out));
     }
@@ -119,6 +120,7 @@ class region {
     auto outputs = as_tuple(inner.call(f, args));
     inner.decide(policy);
     using Node = region_node<F, decltype(args), decltype(slots_for(outputs))>;
+    std::apply([&](const auto&... kept) { (note_argument(tape, kept), ...); }, args);
     Node* n = tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_, inner.release());
     return leave(outer, std::move(outputs), &n->slots);
   }
@@ -264,6 +266,12 @@ class region {
     if (mode_ == mode::forward) log(key, false, true, ~0u, makers, std::make_index_sequence<sizeof...(Xs)>{});
     ++count_;
     return Inner::leave(*this, std::move(outputs), static_cast<decltype(Inner::slots_for(outputs))*>(nullptr));
+  }
+
+  template <class Kept>
+  static constexpr void note_argument(const tape_type& tape, const Kept& kept) {
+    if constexpr (requires { kept.slot; }) detail::note_saved(tape.owner(), "checkpoint", kept.value);
+    else detail::note_saved(tape.owner(), "checkpoint", kept);
   }
 
   // ---- at backward -------------------------------------------------------------------------------------------------------

@@ -66,6 +66,22 @@ constexpr auto statistics_of(R& result) {
   if constexpr (is_tensor<R>) return not_saved{};
   else return std::move(result.statistics);
 }
+// Tells who watches the context that `by` keeps these values.
+template <class Context, class... Values>
+constexpr void note_saved(const Context& ctx, std::string_view by, const Values&... values) {
+  observer* watching = ctx.observed_by();
+  if (watching == nullptr) return;
+  const auto note = [&](const auto& v) {
+    if constexpr (is_tensor<std::remove_cvref_t<decltype(v)>>)
+      if (v) watching->saved(by, v.storage().request());
+  };
+  (note(values), ...);
+}
+template <class Context, class R>
+constexpr void note_result(const Context& ctx, std::string_view by, const R& result) {
+  if constexpr (is_tensor<R>) note_saved(ctx, by, result);
+  else note_saved(ctx, by, result.output, result.statistics);
+}
 template <class Op, class Inputs, class R>
 constexpr auto saved_of(Inputs inputs, R& result) {
   using parts = forward_result<R>;

@@ -118,6 +118,7 @@ template <class P>
 class policy_of final : public any_policy {
  public:
   constexpr explicit policy_of(const P& p) : policy_(p) {}
+  constexpr ~policy_of() override {}  // g++ 12 wants a body to run it in a constant expression
   constexpr bool saves(const region_op& op) override {
     if constexpr (requires { P::names; })
       for (std::size_t i = 0; i < P::names.size(); ++i) seen_[i] = seen_[i] || op.is(P::names[i]);

@@ -136,6 +136,8 @@ class tape {
       auto* n = std::apply(
           [&](const auto&... sink) {
             auto saved = detail::saved_of<Op>(std::move(kept.inputs), result);
+            std::apply([&](const auto&... x) { detail::note_saved(*ctx_, detail::name_of(op), x...); }, saved.inputs);
+            detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
             using Node = op_node<Op, Output, decltype(saved), typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
             return push<Node>(op, std::move(saved), sink...);
           },

@@ -23,6 +23,8 @@ struct activity {
   cost work;
 };
 
+struct memory_request;
+
 /// Told of every operation that runs in a context; see context::observe. For profiles, timelines and plans.
 class observer {
  public:
@@ -32,6 +34,8 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
+  /// The operation named `by` keeps the block that `request` asked for until its backward.
+  constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}
 };
 
 }  // namespace gradus

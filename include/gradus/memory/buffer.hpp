@@ -28,6 +28,7 @@ class buffer {
   constexpr void* data() const { return block_->data; }
   constexpr std::size_t bytes() const { return block_->request.bytes; }
   constexpr context<D>& owner() const { return *block_->owner; }
+  constexpr const memory_request& request() const { return block_->request; }
   /// True when no other handle shares the bytes, so that they may be overwritten.
   constexpr bool unique() const { return block_ != nullptr && block_->uses == 1; }
   constexpr bool same(const buffer& other) const { return block_ == other.block_; }

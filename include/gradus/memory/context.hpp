@@ -69,6 +69,7 @@ class context {
   constexpr const activity& current() const { return current_; }
   /// Tells `who` of every operation from now on; null ends that.
   constexpr void observe(observer* who) { observer_ = who; }
+  constexpr observer* observed_by() const { return observer_; }
 
   /// Makes `what` the current activity while it lives.
   class running {

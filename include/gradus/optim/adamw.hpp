@@ -32,6 +32,9 @@ class adamw : public optimizer<T, D> {
     T* m = this->state(ctx, moment1_);
     T* v = this->state(ctx, moment2_);
     ++this->steps_;
+    const index n = this->params_.total_size();
+    const typename context<D>::running now(
+        ctx, activity{"adamw", phase::update, {14 * n, 4 * n * sizeof(T), 3 * n * sizeof(T)}});
     if constexpr (!std::is_same_v<D, meta>) {
       const double t = static_cast<double>(this->steps_);
       const adamw_scalars s{options.lr,

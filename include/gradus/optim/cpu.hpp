@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -12,25 +13,24 @@ namespace gradus {
 
 namespace cpu_kit {
 
-/// Runs f(span, begin, end, chunk) over fixed chunks of all spans: one parallel loop, however many tensors there are.
-template <class T, class F>
-void parallel_spans(const std::vector<update_span<T>>& spans, const F& f) {
-  constexpr index grain = 1 << 15;
-  index chunks = 0;
-  for (const auto& s : spans) chunks += (s.size + grain - 1) / grain;
-  parallel_tasks(chunks, [&](index chunk) {
-    index i = 0;
-    index local = chunk;
-    while (local >= (spans[i].size + grain - 1) / grain) local -= (spans[i++].size + grain - 1) / grain;
-    f(spans[i], local * grain, std::min(spans[i].size, (local + 1) * grain), chunk);
-  });
-}
+/// All spans cut into chunks of a fixed size, so that one parallel loop serves them, however many tensors there are.
+inline constexpr index span_chunk = 1 << 15;
 template <class T>
 index span_chunks(const std::vector<update_span<T>>& spans) {
-  constexpr index grain = 1 << 15;
   index chunks = 0;
-  for (const auto& s : spans) chunks += (s.size + grain - 1) / grain;
+  for (const auto& s : spans) chunks += (s.size + span_chunk - 1) / span_chunk;
   return chunks;
+}
+/// Runs f(span, begin, end) on a chunk.
+template <class T, class F>
+void with_chunk(const std::vector<update_span<T>>& spans, index chunk, const F& f) {
+  index i = 0;
+  for (index here = 0; chunk >= (here = (spans[i].size + span_chunk - 1) / span_chunk); ++i) chunk -= here;
+  f(spans[i], chunk * span_chunk, std::min(spans[i].size, (chunk + 1) * span_chunk));
+}
+template <class T, class F>
+void parallel_spans(const std::vector<update_span<T>>& spans, const F& f) {
+  parallel_tasks(span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
 }
 
 }  // namespace cpu_kit
@@ -39,19 +39,26 @@ template <>
 struct kernel<op::gradient_square_sum, cpu> {
   template <class T>
   static void forward(context<cpu>&, view<double, shape<>> out, const std::vector<update_span<T>>& spans) {
-    std::vector<double> partial(cpu_kit::span_chunks(spans));
-    cpu_kit::parallel_spans(spans, [&](const update_span<T>& s, index begin, index end, index chunk) {
-      constexpr index run = 64 * lanes<T>;  // short float sums, gathered in double
+    // Runs of chunks, few enough that their sums fit on the stack.
+    constexpr index most = 1024;
+    std::array<double, most> partial{};
+    const index chunks = cpu_kit::span_chunks(spans);
+    const index together = (chunks + most - 1) / most;
+    cpu_kit::parallel_ranges(chunks, together == 0 ? 1 : together, [&](index first, index last) {
       double sum = 0;
-      for (index i = begin; i < end; i += run) {
-        pack<T> squares(0);
-        cpu_kit::for_packs<T>(std::min(end - i, run), [&](index k, auto n) {
-          const pack<T> g = cpu_kit::load<T>(s.gradient + i + k, n);
-          squares = squares + g * g;
+      for (index chunk = first; chunk < last; ++chunk)
+        cpu_kit::with_chunk(spans, chunk, [&](const update_span<T>& s, index begin, index end) {
+          constexpr index run = 64 * lanes<T>;  // short float sums, gathered in double
+          for (index i = begin; i < end; i += run) {
+            pack<T> squares(0);
+            cpu_kit::for_packs<T>(std::min(end - i, run), [&](index k, auto n) {
+              const pack<T> g = cpu_kit::load<T>(s.gradient + i + k, n);
+              squares = squares + g * g;
+            });
+            sum += static_cast<double>(sum_lanes(squares));
+          }
         });
-        sum += static_cast<double>(sum_lanes(squares));
-      }
-      partial[chunk] = sum;
+      partial[first / together] = sum;
     });
     double sum = 0;
     for (const double p : partial) sum += p;
@@ -64,7 +71,7 @@ struct kernel<op::adamw_step, cpu> {
   template <class T>
   static void forward(context<cpu>&, const std::vector<update_span<T>>& spans, const adamw_scalars& s) {
     using P = pack<T>;
-    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end, index) {
+    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end) {
       const P b1(s.beta1), b2(s.beta2), c1(1 - s.beta1), c2(1 - s.beta2), scale(s.gradient_scale), eps(s.eps);
       const P keep(1 - s.lr * static_cast<double>(t.weight_decay)), step(s.lr / s.correction1);
       const P root(1 / std::sqrt(s.correction2));
@@ -87,7 +94,7 @@ struct kernel<op::sgd_step, cpu> {
   template <class T>
   static void forward(context<cpu>&, const std::vector<update_span<T>>& spans, const sgd_scalars& s) {
     using P = pack<T>;
-    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end, index) {
+    cpu_kit::parallel_spans(spans, [&](const update_span<T>& t, index begin, index end) {
       const P lr(s.lr), momentum(s.momentum), scale(s.gradient_scale), decay(t.weight_decay);
       cpu_kit::for_packs<T>(end - begin, [&](index k, auto n) {
         const index i = begin + k;

@@ -15,13 +15,19 @@ class optimizer {
   /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
   /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What scale_gradients and an earlier
   /// clip asked for counts. No pass is made for the scaling.
-  double clip(context<D>& ctx, double max_norm) {
+  constexpr double clip(context<D>& ctx, double max_norm) {
+    const index bytes = params_.total_size() * sizeof(T);
+    const typename context<D>::running now(
+        ctx, activity{"clip", phase::update, {2 * params_.total_size(), bytes, sizeof(double)}});
     auto squares = empty<double, shape<>>(ctx, category::temporary);
-    kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.spans(nullptr, nullptr, 0));
-    const double norm = std::sqrt(item(squares)) * std::abs(gradient_scale_);
-    const double coefficient = max_norm / (norm + 1e-6);
-    gradient_scale_ *= coefficient < 1 ? coefficient : 1;
-    return norm;
+    if constexpr (std::is_same_v<D, meta>) return 0;
+    else {
+      kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.spans(nullptr, nullptr, 0));
+      const double norm = std::sqrt(item(squares)) * std::abs(gradient_scale_);
+      const double coefficient = max_norm / (norm + 1e-6);
+      gradient_scale_ *= coefficient < 1 ? coefficient : 1;
+      return norm;
+    }
   }
   /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
   constexpr void scale_gradients(double factor) { gradient_scale_ *= factor; }

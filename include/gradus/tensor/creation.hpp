@@ -93,9 +93,9 @@ inline constexpr bool is_one_element = ShapeOfX::size == 1;
 
 /// The value of a one-element tensor; waits for the device.
 template <class T, class Shape, class D>
-T item(const tensor<T, Shape, D>& t) {
+constexpr T item(const tensor<T, Shape, D>& t) {
   static_assert(detail::is_one_element<Shape>, "item(x): x must have exactly one element");
-  T value;
+  T value{};
   device_access<D>::download(t.owner(), &value, t.data(), sizeof(T));
   return value;
 }

@@ -1,0 +1,138 @@
+#pragma once
+// What a training step will hold, before anything is allocated: the step itself, run on the accounting device.
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "accounting.hpp"
+
+namespace gradus {
+
+/// How often something ran in one phase of a step, and what that took.
+struct phase_total {
+  std::size_t runs = 0;
+  cost work;
+};
+
+/// One operation's share of a step.
+struct op_total {
+  std::string_view name;
+  phase_total phases[phase_count] = {};
+  std::size_t saved_bytes = 0;  ///< of what it was the first to keep for backward
+  std::size_t asked_bytes = 0;  ///< of all blocks it asked for
+
+  constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
+};
+
+/// A step's memory and work, of fixed size, so that it can be a constexpr variable.
+struct step_plan {
+  static constexpr std::size_t max_ops = 40;
+
+  std::size_t peak_bytes = 0;                            ///< most bytes at once: the step's and what rests
+  std::size_t resting_bytes = 0;                         ///< there before and after: parameters, optimizer state
+  std::array<std::size_t, category_count> at_peak{};     ///< what the peak is made of
+  std::array<std::size_t, category_count> peak_by{};     ///< most bytes of each category, whenever that was
+  std::size_t requests = 0;                              ///< blocks asked for in the step
+  std::size_t peak_request = 0;                          ///< the request, from 0, that reached the peak first
+  std::string_view peak_op;                              ///< the operation that made it
+  phase peak_phase = phase::outside;
+  std::size_t saved_bytes = 0;  ///< kept for backward, in all
+  phase_total phases[phase_count] = {};
+  op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; what is beyond is in the last
+  std::size_t op_count = 0;
+
+  constexpr std::size_t at_peak_of(category c) const { return at_peak[static_cast<std::size_t>(c)]; }
+  constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
+  /// Arithmetic that only recomputation adds.
+  constexpr std::size_t recomputed_flops() const { return in(phase::recompute).work.flops; }
+};
+
+namespace detail {
+
+constexpr op_total& total_of(step_plan& plan, std::string_view name) {
+  for (std::size_t i = 0; i < plan.op_count; ++i)
+    if (plan.ops[i].name == name) return plan.ops[i];
+  if (plan.op_count == step_plan::max_ops) return plan.ops[step_plan::max_ops - 1];
+  plan.ops[plan.op_count].name = name;
+  return plan.ops[plan.op_count++];
+}
+
+}  // namespace detail
+
+/// The totals of a trace.
+constexpr step_plan summarize(const step_trace& trace) {
+  step_plan plan;
+  plan.resting_bytes = trace.live_before;
+  plan.requests = trace.blocks.size();
+  std::size_t live = trace.live_before;
+  std::array<std::size_t, category_count> live_by{};
+  for (std::size_t c = 0; c < category_count; ++c) live_by[c] = trace.live_before_by[c];
+  plan.peak_bytes = live;
+  plan.at_peak = plan.peak_by = live_by;
+  for (const memory_event& e : trace.events) {
+    const block_life& b = trace.blocks[e.block];
+    std::size_t& by = live_by[static_cast<std::size_t>(b.what)];
+    if (!e.begins) {
+      live -= b.bytes;
+      by -= b.bytes;
+      continue;
+    }
+    live += b.bytes;
+    by += b.bytes;
+    std::size_t& most = plan.peak_by[static_cast<std::size_t>(b.what)];
+    if (by > most) most = by;
+    if (live > plan.peak_bytes) {
+      plan.peak_bytes = live;
+      plan.at_peak = live_by;
+      plan.peak_request = e.block;
+      plan.peak_op = b.source;
+      plan.peak_phase = b.phase;
+    }
+  }
+  for (const op_span& span : trace.ops) {
+    const auto when = static_cast<std::size_t>(span.what.phase);
+    op_total& op = detail::total_of(plan, span.what.name);
+    for (phase_total* total : {&op.phases[when], &plan.phases[when]}) {
+      ++total->runs;
+      total->work = total->work + span.what.work;
+    }
+  }
+  for (const block_life& b : trace.blocks) {
+    if (!b.source.empty()) detail::total_of(plan, b.source).asked_bytes += b.bytes;
+    if (b.saved_by.empty()) continue;
+    detail::total_of(plan, b.saved_by).saved_bytes += b.bytes;
+    plan.saved_bytes += b.bytes;
+  }
+  return plan;
+}
+
+/// Everything that a steady step of `Training` does, in order. `Training` is constructed from two contexts of the accounting
+/// device and `args`: one for what rests (parameters, optimizer state), one for what a step asks for and gives back; its
+/// `step()` runs one step. What the step leaves behind (the optimizer's state, made by the first step) counts as resting.
+template <class Training, class... Args>
+constexpr step_trace trace_step(const Args&... args) {
+  meta_stream stream;
+  accounting account;
+  context<meta> resting{stream, account};
+  context<meta> passing{stream, account};
+  step_trace trace;
+  {
+    Training training(resting, passing, args...);
+    resting.observe(&account);
+    passing.observe(&account);
+    account.start(trace);
+    training.step();
+    account.finish();
+  }
+  return trace;
+}
+
+/// What a steady step of `Training` takes (see trace_step); usable in constant expressions:
+/// `constexpr auto plan = gr::plan<training>(); static_assert(plan.peak_bytes < budget);`
+template <class Training, class... Args>
+constexpr step_plan plan(const Args&... args) {
+  return summarize(trace_step<Training>(args...));
+}
+
+}  // namespace gradus
