@@ -204,7 +204,7 @@ void register_all(bench_world& w) {
   const auto a = w.random<float, gr::shape<1024, 768>>();
   const auto m = w.random<float, gr::shape<768, 3072>>();
   const auto bias = w.random<float, gr::shape<3072>>();
-  add_op<gr::op::matmul<false, false>>(
+  add_op<gr::op::matrix_product<false, false>>(
       w, "matmul", [](auto&& p, auto&& q) { return gr::matmul(p, q); }, a, m);
   add_op<gr::op::linear>(
       w, "linear", [](auto&& p, auto&& q, auto&& r) { return gr::linear(p, q, r); }, a, m, bias);

@@ -121,7 +121,8 @@ class region {
     inner.decide(policy);
     using Node = region_node<F, decltype(args), decltype(slots_for(outputs))>;
     std::apply([&](const auto&... kept) { (note_argument(tape, kept), ...); }, args);
-    Node* n = tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_, inner.release());
+    Node* n =
+        tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_, inner.release());
     return leave(outer, std::move(outputs), &n->slots);
   }
 
@@ -203,7 +204,8 @@ class region {
 
   [[noreturn]] static void fail_different() {
     throw error(
-        "checkpoint: at backward the region applied other operations than before; it must depend on its arguments alone");
+        "checkpoint: at backward the region applied other operations than before; it must depend on its arguments "
+        "alone");
   }
   static constexpr tape_type& tape_of(Outer& outer) {
     if constexpr (std::is_same_v<Outer, tape_type>) return outer;

@@ -138,7 +138,8 @@ class tape {
             auto saved = detail::saved_of<Op>(std::move(kept.inputs), result);
             std::apply([&](const auto&... x) { detail::note_saved(*ctx_, detail::name_of(op), x...); }, saved.inputs);
             detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
-            using Node = op_node<Op, Output, decltype(saved), typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
+            using Node =
+                op_node<Op, Output, decltype(saved), typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
             return push<Node>(op, std::move(saved), sink...);
           },
           kept.sinks);
@@ -228,8 +229,7 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
     static_assert(from_one_region,
                   "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
                   "checkpoint(f, x, value)");
-    if constexpr (from_one_region)
-      return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
+    if constexpr (from_one_region) return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
   }
 }
 

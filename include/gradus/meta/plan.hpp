@@ -29,13 +29,13 @@ struct op_total {
 struct step_plan {
   static constexpr std::size_t max_ops = 40;
 
-  std::size_t peak_bytes = 0;                            ///< most bytes at once: the step's and what rests
-  std::size_t resting_bytes = 0;                         ///< there before and after: parameters, optimizer state
-  std::array<std::size_t, category_count> at_peak{};     ///< what the peak is made of
-  std::array<std::size_t, category_count> peak_by{};     ///< most bytes of each category, whenever that was
-  std::size_t requests = 0;                              ///< blocks asked for in the step
-  std::size_t peak_request = 0;                          ///< the request, from 0, that reached the peak first
-  std::string_view peak_op;                              ///< the operation that made it
+  std::size_t peak_bytes = 0;                         ///< most bytes at once: the step's and what rests
+  std::size_t resting_bytes = 0;                      ///< there before and after: parameters, optimizer state
+  std::array<std::size_t, category_count> at_peak{};  ///< what the peak is made of
+  std::array<std::size_t, category_count> peak_by{};  ///< most bytes of each category, whenever that was
+  std::size_t requests = 0;                           ///< blocks asked for in the step
+  std::size_t peak_request = 0;                       ///< the request, from 0, that reached the peak first
+  std::string_view peak_op;                           ///< the operation that made it
   phase peak_phase = phase::outside;
   std::size_t saved_bytes = 0;  ///< kept for backward, in all
   phase_total phases[phase_count] = {};

@@ -13,10 +13,10 @@ struct block_life {
   category what = category::temporary;
   std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
-  std::size_t from = 0;             ///< position of the request
-  std::size_t until = 0;            ///< position of the end; past the last event if the block outlives the step
-  std::size_t op = 0;               ///< index into step_trace::ops of the operation that asked; ops.size() if none
-  std::string_view saved_by = {};   ///< name of the operation that first kept it for backward; empty if none
+  std::size_t from = 0;            ///< position of the request
+  std::size_t until = 0;           ///< position of the end; past the last event if the block outlives the step
+  std::size_t op = 0;              ///< index into step_trace::ops of the operation that asked; ops.size() if none
+  std::string_view saved_by = {};  ///< name of the operation that first kept it for backward; empty if none
 };
 
 /// One event of a step: block `block` is asked for, or ends.
@@ -41,7 +41,8 @@ struct step_trace {
   std::vector<memory_event> events;  ///< all requests and ends
   std::vector<double> event_us;      ///< measured times of the events; empty on meta
   std::vector<op_span> ops;          ///< in the order of their beginnings
-  std::size_t live_before = 0;       ///< bytes that were there when the step began (parameters, optimizer state), not in `blocks`
+  std::size_t live_before =
+      0;  ///< bytes that were there when the step began (parameters, optimizer state), not in `blocks`
   std::size_t live_before_by[category_count] = {};  ///< the same by category
 };
 

@@ -59,10 +59,16 @@ constexpr std::size_t attention_flops(index heads, index queries, index keys, in
 
 namespace op {
 
+/// Attention of every kind: what a checkpoint policy names.
+struct attention {
+  static constexpr std::string_view name = "attention";
+};
+
 /// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of scores; the
 /// gradient computes the scores again, block by block.
 template <index Heads>
 struct causal_attention {
+  using family = attention;
   static constexpr std::string_view name = "causal_attention";
   static constexpr save_rule saves{1u, true};  // and the statistics: log-sum-exp [B, Heads, T]
 
@@ -117,7 +123,8 @@ struct causal_attention {
 
 /// The same for q, k and v apart, heads before time; every key is seen unless Causal.
 template <bool Causal>
-struct attention {
+struct scaled_attention {
+  using family = attention;
   static constexpr std::string_view name = "attention";
   static constexpr save_rule saves{7u, true};  // and the statistics: log-sum-exp [B, H, T]
 
@@ -141,11 +148,11 @@ struct attention {
     Q y(ctx);
     if constexpr (Keep::value) {
       S lse(ctx);
-      kernel<attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
+      kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
       return with_statistics<Q, S>{std::move(y), std::move(lse)};
     } else {
       const view<typename S::value_type, typename S::shape, typename Q::device> none(nullptr);
-      kernel<attention, typename Q::device>::forward(ctx, y.view(), none, q.view(), k.view(), v.view());
+      kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), none, q.view(), k.view(), v.view());
       return y;
     }
   }
@@ -160,7 +167,7 @@ struct attention {
     if (to_k.data == to_v.data) together<K>(ctx, to_k, to_v);
     if (to_q.data == to_k.data) together<Q>(ctx, to_q, to_k);
     if (to_q.data == to_v.data) together<Q>(ctx, to_q, to_v);
-    kernel<attention, typename Q::device>::backward(
+    kernel<scaled_attention, typename Q::device>::backward(
         ctx, to_q, to_k, to_v, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
         input<2>(saved).view(), output(saved).view(), statistics(saved).view());
   }
@@ -255,7 +262,7 @@ constexpr auto attention(Q&& q, K&& k, V&& v) {
     static_assert(!Causal || detail::same_shape<sq, sk>,
                   "attention<true>(q, k, v): causal attention needs as many keys as queries");
     if constexpr (fits)
-      return apply(op::attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+      return apply(op::scaled_attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
   }
 }
 

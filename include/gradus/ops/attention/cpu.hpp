@@ -301,7 +301,7 @@ struct kernel<op::causal_attention<Heads>, cpu> {
 };
 
 template <bool Causal>
-struct kernel<op::attention<Causal>, cpu> {
+struct kernel<op::scaled_attention<Causal>, cpu> {
   template <class T, class Q, class C, class S, class K>
   static void forward(context<cpu>&, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k,
                       view<const T, K> v) {

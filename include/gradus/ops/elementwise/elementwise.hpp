@@ -35,11 +35,22 @@ template <class F>
 inline constexpr bool is_floating_functor = requires { requires F::floating_only; };
 
 namespace detail {
+/// A functor may name itself (`static constexpr std::string_view name`), for plans, profiles and checkpoint policies.
+template <class F>
+constexpr std::string_view functor_name() {
+  if constexpr (requires { F::name; }) return F::name;
+  else return "map";
+}
 template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
 }  // namespace detail
 
 namespace op {
+
+/// All operations element by element: what a checkpoint policy names.
+struct elementwise {
+  static constexpr std::string_view name = "elementwise";
+};
 
 /// The operation behind map(). The output's elements are of the first floating-point operand's type, or of the first
 /// operand's if all are of integers; other operands are converted on the way.
@@ -47,7 +58,8 @@ template <class F>
 struct map {
   F f;
 
-  static constexpr std::string_view name = "map";
+  using family = elementwise;
+  static constexpr std::string_view name = gradus::detail::functor_name<F>();
   static constexpr save_rule saves = is_linear_functor<F> ? save_rule{} : save_rule{~0u, false};
 
   template <class... Xs>

@@ -2,6 +2,7 @@
 // The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write yours.
 
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -12,70 +13,95 @@ namespace gradus {
 namespace functor {
 
 // clang-format off
-struct add { static constexpr bool linear = true, sum = true;
+struct add { static constexpr std::string_view name = "add";
+  static constexpr bool linear = true, sum = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a + b; } };
-struct subtract { static constexpr bool linear = true;
+struct subtract { static constexpr std::string_view name = "subtract";
+  static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a - b; } };
-struct multiply { template <class T> GRADUS_HD T operator()(T a, T b) const { return a * b; } };
-struct divide { template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
-struct negate { static constexpr bool linear = true;
+struct multiply { static constexpr std::string_view name = "multiply";
+  template <class T> GRADUS_HD T operator()(T a, T b) const { return a * b; } };
+struct divide { static constexpr std::string_view name = "divide";
+  template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
+struct negate { static constexpr std::string_view name = "negate";
+  static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
 /// x * factor + offset with run-time constants; on integers computed in double and cut to an integer.
-struct affine { double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
+struct affine { static constexpr std::string_view name = "affine";
+  double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
   template <class T> GRADUS_HD T operator()(T x) const {
     if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) * factor + offset);
     else return x * T(factor) + T(offset);
   } };
 /// x / divisor with a run-time constant: a product with its reciprocal, but a true quotient on integers.
-struct divide_by { double divisor; static constexpr bool linear = true;
+struct divide_by { static constexpr std::string_view name = "divide_by";
+  double divisor; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {
     if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) / divisor);
     else return x * T(1.0 / divisor);
   } };
 /// constant / x.
-struct divide_into { double constant; static constexpr bool floating_only = true;
+struct divide_into { static constexpr std::string_view name = "divide_into";
+  double constant; static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
 // NaN in either operand gives NaN.
-struct minimum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
-struct maximum { template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
-struct exp { static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
+struct minimum { static constexpr std::string_view name = "minimum";
+  template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
+struct maximum { static constexpr std::string_view name = "maximum";
+  template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
+struct exp { static constexpr std::string_view name = "exp";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
-struct log { static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
+struct log { static constexpr std::string_view name = "log";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::log; return log(x); } };
-struct sqrt { static constexpr bool floating_only = true;
+struct sqrt { static constexpr std::string_view name = "sqrt";
+  static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
-struct rsqrt { static constexpr bool floating_only = true;
+struct rsqrt { static constexpr std::string_view name = "rsqrt";
+  static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
-struct abs { template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
-struct tanh { static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
+struct abs { static constexpr std::string_view name = "abs";
+  template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
+struct tanh { static constexpr std::string_view name = "tanh";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
-struct sigmoid { static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
+struct sigmoid { static constexpr std::string_view name = "sigmoid";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return T(0.5) + T(0.5) * tanh(T(0.5) * x); } };
-struct relu { template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
-struct silu { static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
+struct relu { static constexpr std::string_view name = "relu";
+  template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
+struct silu { static constexpr std::string_view name = "silu";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
   template <class T> GRADUS_HD T operator()(T x) const { return x * sigmoid{}(x); } };
 /// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
-struct gelu { static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
+struct gelu { static constexpr std::string_view name = "gelu";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::tanh;
     return T(0.5) * x * (T(1) + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
   } };
 /// x * Phi(x), exactly, with the error function.
-struct gelu_erf { static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
+struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::erf;
     return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
   } };
-struct pow { static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
+struct pow { static constexpr std::string_view name = "pow";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
-struct pow_constant { double exponent; static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
+struct pow_constant { static constexpr std::string_view name = "pow_constant";
+  double exponent; static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
-struct clamp { double low, high;
+struct clamp { static constexpr std::string_view name = "clamp";
+  double low, high;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::select;
     return select(x < T(low), T(low), select(x > T(high), T(high), x));
   } };
-struct where { template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
+struct where { static constexpr std::string_view name = "where";
+  template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
     using math::select;
     return select(condition != T(0), a, b);
   } };

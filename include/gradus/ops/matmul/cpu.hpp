@@ -9,7 +9,7 @@
 namespace gradus {
 
 template <bool TransposeA, bool TransposeB>
-struct kernel<op::matmul<TransposeA, TransposeB>, cpu> {
+struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
   template <class A, class B>
   using rule = detail::matmul_rule<A, B, TransposeA, TransposeB>;
 

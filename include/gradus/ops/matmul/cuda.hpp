@@ -16,7 +16,7 @@ struct copy_element {
 }  // namespace cuda_kit
 
 template <bool TransposeA, bool TransposeB>
-struct kernel<op::matmul<TransposeA, TransposeB>, cuda> {
+struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class A, class B>
   using rule = detail::matmul_rule<A, B, TransposeA, TransposeB>;
   template <class T, bool TA, bool TB, index M, index N, index K, index Batch = 1, bool SharedB = false>

@@ -43,9 +43,15 @@ struct transpose {
 
 namespace op {
 
+/// All matrix products: what a checkpoint policy names.
+struct matmul {
+  static constexpr std::string_view name = "matmul";
+};
+
 /// C = op(A) op(B), batched over leading axes. Gradients: dA = dC op(B)^T, dB = op(A)^T dC.
 template <bool TransposeA, bool TransposeB>
-struct matmul {
+struct matrix_product {
+  using family = matmul;
   static constexpr std::string_view name = "matmul";
   static constexpr save_rule saves = save_inputs(0, 1);
 
@@ -64,13 +70,13 @@ struct matmul {
   template <class A, class B>
   constexpr auto forward(auto, const A& a, const B& b) const {
     with_shape<A, typename rule<A, B>::output> c(a.owner());
-    kernel<matmul, typename A::device>::forward(a.owner(), c.view(), a.view(), b.view());
+    kernel<matrix_product, typename A::device>::forward(a.owner(), c.view(), a.view(), b.view());
     return c;
   }
   template <class Saved, class C, class A, class B>
   constexpr void backward(const Saved& saved, C dc, const gradient_sink<A>& da, const gradient_sink<B>& db) const {
     auto& ctx = dc.owner();
-    using on_device = kernel<matmul, typename C::device>;
+    using on_device = kernel<matrix_product, typename C::device>;
     if (da) {
       auto to = da.open(ctx);
       on_device::backward_a(ctx, to.view(), to.accumulate, std::as_const(dc).view(), input<1>(saved).view());
@@ -84,6 +90,7 @@ struct matmul {
 
 /// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy.
 struct linear {
+  using family = matmul;
   static constexpr std::string_view name = "linear";
   static constexpr save_rule saves = save_inputs(0, 1);
 
@@ -140,7 +147,7 @@ constexpr auto matmul(A&& a, B&& b) {
     static_assert(rule::batches_equal,
                   "matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix");
     if constexpr (detail::columns_equal_rows<rule::k, rule::k_right> && rule::batches_equal)
-      return apply(op::matmul<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
+      return apply(op::matrix_product<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
   }
 }
 
