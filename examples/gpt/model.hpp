@@ -28,12 +28,13 @@ struct model {
   std::array<gr::nn::block<X, C.width, C.heads, C.layers>, C.layers> blocks;
   gr::nn::layer_norm<X, C.width> norm;
   double dropout = 0;
+  gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
   GRADUS_MEMBERS(tokens, positions, blocks, norm)
 
   /// Token ids [B, T] -> logits [B, T, padded vocabulary]. T is the model's context.
   constexpr auto operator()(const auto& ids) const {
     auto x = gr::dropout(tokens(ids) + positions, dropout);
-    for (const auto& block : blocks) x = block(std::move(x), dropout);
+    x = gr::chain(blocks, std::move(x), regions, [this](const auto& block, auto v) { return block(std::move(v), dropout); });
     return gr::matmul<gr::transpose{.b = true}>(norm(std::move(x)), tokens.weight);
   }
   /// Mean cross-entropy, in nats, of predicting `targets` [B, T].

@@ -3,6 +3,7 @@
 /// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
 
 #include "autodiff/backward.hpp"
+#include "autodiff/chain.hpp"
 #include "autodiff/checkpoint.hpp"
 #include "autodiff/custom_op.hpp"
 #include "autodiff/tape.hpp"

@@ -87,8 +87,7 @@ class region {
       if constexpr (has_statistics) bytes += detail::forward_result<Kept>::statistics::bytes;
       keep = policy_->saves({detail::name_of(op), detail::family_of<Op>::type::name, count_,
                              detail::forward_cost_of<Op, tensor_of<Xs>...>(), bytes});
-      log(key, keep, Op::saves.output || has_statistics, Op::saves.inputs, makers,
-          std::make_index_sequence<sizeof...(Xs)>{});
+      tape_->regions_.add(key, keep, Op::saves.output || has_statistics, Op::saves.inputs, makers);
     }
     ++count_;
     if (keep) {
@@ -200,7 +199,10 @@ class region {
   };
 
   constexpr region(tape_type& tape, mode m, std::size_t first) : tape_(&tape), mode_(m), first_(first) {}
-  constexpr ~region() { destroy_list(kept_); }
+  constexpr ~region() {
+    destroy_list(kept_);
+    if (mode_ == mode::forward) tape_->regions_.graph.clear();
+  }
 
   [[noreturn]] static void fail_different() {
     throw error(
@@ -223,11 +225,6 @@ class region {
   constexpr auto value(V v) {
     return traced<V, region>(std::move(v), this, nullptr, tape_->era_, static_cast<unsigned>(count_));
   }
-  template <std::size_t N, std::size_t... I>
-  constexpr void log(const void* key, bool kept, bool own_result, unsigned saved_inputs, const unsigned (&makers)[N],
-                     std::index_sequence<I...>) {
-    tape_->regions_.add(key, kept, own_result, saved_inputs, makers[I]...);
-  }
   template <class Result>
   constexpr void keep_result(const void* key, Result result) {
     auto* e = tape_->template place<kept_result<Result>>(std::move(result));
@@ -237,8 +234,9 @@ class region {
     last_kept_ = e;
   }
   // The region has run forward: what is not needed again goes.
-  constexpr void decide(const detail::any_policy& policy) {
+  constexpr void decide(detail::any_policy& policy) {
     if (const std::string_view name = policy.missing(); !name.empty()) fail_missing(name);
+    policy.inspect(tape_->regions_.graph);
     tape_->regions_.decide(first_);
     for (kept_entry** at = &kept_; *at != nullptr;) {
       kept_entry* e = *at;
@@ -249,7 +247,6 @@ class region {
       *at = e->next;
       e->destroy(e);
     }
-    decided_ = true;
   }
   [[noreturn]] static void fail_missing(std::string_view name) {
     throw error("checkpoint<policy>: the policy names '" + std::string(name) +
@@ -265,7 +262,7 @@ class region {
     Inner inner(tape, Inner::mode::mute, 0);
     std::tuple args{kept_argument(std::forward<Xs>(xs))...};
     auto outputs = as_tuple(inner.call(f, args));
-    if (mode_ == mode::forward) log(key, false, true, ~0u, makers, std::make_index_sequence<sizeof...(Xs)>{});
+    if (mode_ == mode::forward) tape_->regions_.add(key, false, true, ~0u, makers);
     ++count_;
     return Inner::leave(*this, std::move(outputs), static_cast<decltype(Inner::slots_for(outputs))*>(nullptr));
   }
@@ -382,7 +379,6 @@ class region {
   std::size_t expected_ = 0;  // operations that were applied forward
   kept_entry* kept_ = nullptr;
   kept_entry* last_kept_ = nullptr;
-  bool decided_ = false;
 };
 
 }  // namespace gradus

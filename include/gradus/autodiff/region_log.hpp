@@ -10,61 +10,71 @@ namespace gradus {
 /// backward needs depends on its output.
 enum class fate : unsigned char { compute, take, skip };
 
-/// One operation of a region.
+/// What depends on what in a region: its operations in order, with the makers of their inputs.
+class region_graph {
+ public:
+  struct operation {
+    std::size_t first_maker = 0;  ///< its inputs' makers start here
+    unsigned saved_inputs = 0;    ///< inputs that its gradient rule saves, by bit
+    bool own_result = false;      ///< its gradient rule needs its output or its statistics
+    bool kept = false;            ///< its result is kept from forward
+    bool needed = false;          ///< somebody looks at its output outside of any operation
+  };
+  std::vector<operation> operations;
+  std::vector<unsigned> makers;  ///< of inputs: the number, from 1, of the operation that made it; 0 for what comes from outside
+
+  constexpr std::size_t size() const { return operations.size(); }
+  /// Tells `becomes(i, fate)` for every operation, from the last to the first. Its `needed` flags are used up.
+  template <class F>
+  constexpr void decide(const F& becomes) {
+    for (std::size_t i = operations.size(); i-- > 0;) {
+      const operation& o = operations[i];
+      const fate f = !o.needed && !o.own_result ? fate::skip : o.kept ? fate::take : fate::compute;
+      becomes(i, f);
+      const std::size_t end = i + 1 < operations.size() ? operations[i + 1].first_maker : makers.size();
+      for (std::size_t k = o.first_maker; k < end; ++k)
+        if (makers[k] != 0 && (f == fate::compute || ((o.saved_inputs >> (k - o.first_maker)) & 1u) != 0))
+          operations[makers[k] - 1].needed = true;
+    }
+  }
+  constexpr void clear() {
+    operations.clear();
+    makers.clear();
+  }
+};
+
+/// One operation of an open region.
 struct region_entry {
   const void* key = nullptr;  ///< tells operations on operands of different types apart
   fate becomes = fate::skip;
 };
 
-/// Entries of all open regions, region after region; and, while one region runs forward, what depends on what in it.
+/// Entries of all open regions, region after region; and the graph of the one that runs forward.
 class region_log {
  public:
   std::vector<region_entry> entries;
+  region_graph graph;
 
-  /// Adds an operation to the region that runs forward: who made its inputs (see traced::maker), which of them its gradient
-  /// rule saves, and whether it needs its own result.
-  template <class... Makers>
-  constexpr void add(const void* key, bool kept, bool own_result, unsigned saved_inputs, Makers... makers) {
+  /// Adds an operation to the region that runs forward.
+  template <std::size_t N>
+  constexpr void add(const void* key, bool kept, bool own_result, unsigned saved_inputs, const unsigned (&makers)[N]) {
     entries.push_back({key, fate::skip});
-    uses_.push_back({static_cast<unsigned>(makers_.size()), saved_inputs, kept, own_result, false});
-    (makers_.push_back(makers), ...);
+    graph.operations.push_back({graph.makers.size(), saved_inputs, own_result, kept, false});
+    for (const unsigned m : makers) graph.makers.push_back(m);
   }
   /// Somebody looked at the value that operation `maker` (from 1) made, outside of any operation.
   constexpr void read(unsigned maker) {
-    if (maker != 0 && maker <= uses_.size()) uses_[maker - 1].needed = true;
+    if (maker != 0 && maker <= graph.size()) graph.operations[maker - 1].needed = true;
   }
-  /// Ends the region whose entries start at `first`: decides the fate of its operations, from the last to the first.
+  /// Ends the region whose entries start at `first`.
   constexpr void decide(std::size_t first) {
-    for (std::size_t i = uses_.size(); i-- > 0;) {
-      use& u = uses_[i];
-      if (u.needed || u.own_result) entries[first + i].becomes = u.kept ? fate::take : fate::compute;
-      const bool computed = entries[first + i].becomes == fate::compute;
-      const std::size_t end = i + 1 < uses_.size() ? uses_[i + 1].first_maker : makers_.size();
-      for (std::size_t k = u.first_maker; k < end; ++k)
-        if (makers_[k] != 0 && (computed || ((u.saved_inputs >> (k - u.first_maker)) & 1u) != 0))
-          uses_[makers_[k] - 1].needed = true;
-    }
-    forget();
-  }
-  constexpr void forget() {
-    uses_.clear();
-    makers_.clear();
+    graph.decide([&](std::size_t i, fate f) { entries[first + i].becomes = f; });
+    graph.clear();
   }
   constexpr void clear() {
-    forget();
+    graph.clear();
     entries.clear();
   }
-
- private:
-  struct use {
-    unsigned first_maker;
-    unsigned saved_inputs;
-    bool kept;
-    bool own_result;
-    bool needed;
-  };
-  std::vector<use> uses_;
-  std::vector<unsigned> makers_;
 };
 
 }  // namespace gradus

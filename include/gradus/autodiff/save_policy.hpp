@@ -1,7 +1,8 @@
 #pragma once
 // What a checkpoint region keeps of what it computes. A policy is any type with
 //   constexpr bool saves(const region_op&) const;
-// and, where it names operations, a static `names` list, so that a name the region has not is an error.
+// Where it names operations it has a static `names` list, so that a name the region has not is an error. It may also have
+// `inspect(const region_graph&) const`, called when the region has run forward.
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "../core/cost.hpp"
+#include "region_log.hpp"
 
 namespace gradus {
 
@@ -113,6 +115,8 @@ class any_policy {
   constexpr virtual bool saves(const region_op&) = 0;
   /// The first name that the policy lists and no operation had, or an empty text.
   constexpr virtual std::string_view missing() const = 0;
+  /// Called when the region has run forward.
+  constexpr virtual void inspect(const region_graph&) = 0;
 };
 template <class P>
 class policy_of final : public any_policy {
@@ -129,6 +133,10 @@ class policy_of final : public any_policy {
       for (std::size_t i = 0; i < P::names.size(); ++i)
         if (!seen_[i]) return P::names[i];
     return {};
+  }
+
+  constexpr void inspect(const region_graph& graph) override {
+    if constexpr (requires { policy_.inspect(graph); }) policy_.inspect(graph);
   }
 
  private:

@@ -1,0 +1,75 @@
+#pragma once
+// One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the very
+// same code computes nothing and says, to the byte, what it would hold.
+
+#include <cstdint>
+
+#include "model.hpp"
+
+namespace gpt {
+
+/// What a run chooses about its steps.
+struct step_options {
+  double dropout = 0;
+  double clip = 1;     ///< largest gradient norm; 0: no limit
+  int accumulate = 1;  ///< batches a step
+  std::uint64_t seed = 1;
+  gr::adamw_options adamw = {};
+  gr::region_schedule regions = {};  ///< which parts of the blocks are computed again at backward
+};
+
+/// @tparam D     device
+/// @tparam C     sizes of the model
+/// @tparam Batch sequences at once
+/// @tparam Token integers that the ids come in
+template <class D, config C, gr::index Batch, class Token = std::uint8_t>
+class training {
+ public:
+  using ids = gr::shape<Batch, C.context>;
+
+  model<gr::on<D>, C> net;
+  gr::adamw<float, D> optimizer;
+
+  /// Parameters and optimizer state rest in one context; what a step needs comes from the other and goes back.
+  constexpr training(gr::context<D>& resting, gr::context<D>& passing, const step_options& o)
+      : optimizer(net, o.adamw), resting_(resting), passing_(passing), tape_(passing, o.seed), options_(o) {
+    net.dropout = o.dropout;
+    net.regions = o.regions;
+    gr::init(net, resting, gr::normal_init{.seed = o.seed, .stddev = 0.02});
+  }
+
+  /// Forward and backward of one batch; gradients gather. Returns its loss in nats a token.
+  constexpr float add_batch(const Token* inputs, const Token* targets) {
+    const auto loss = net.loss(tape_.watch(upload(inputs)), upload(targets));
+    const float value = gr::item(loss.value());
+    gr::backward(loss, 1.0f / static_cast<float>(options_.accumulate));
+    return value;
+  }
+  /// Clips the gathered gradients and takes the optimizer's step.
+  constexpr void update() {
+    if (options_.clip > 0) optimizer.clip(passing_, options_.clip);
+    optimizer.step(resting_);
+  }
+  /// Loss of a batch with nothing recorded.
+  constexpr float evaluate(const Token* inputs, const Token* targets) {
+    return gr::item(net.loss(upload(inputs), upload(targets)));
+  }
+
+  /// A whole step on no data, for plans.
+  constexpr void step() {
+    for (int i = 0; i < options_.accumulate; ++i) add_batch(nullptr, nullptr);
+    update();
+  }
+
+ private:
+  constexpr auto upload(const Token* tokens) const {
+    return gr::from_host<Token, ids>(passing_, tokens, gr::category::input);
+  }
+
+  gr::context<D>& resting_;
+  gr::context<D>& passing_;
+  gr::tape<D> tape_;
+  step_options options_;
+};
+
+}  // namespace gpt
