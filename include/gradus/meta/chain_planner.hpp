@@ -25,7 +25,11 @@ class chain_planner {
   /// `depth`: how deep regions may nest; 0 allows none. `points`: longest front; longer ones are thinned, which costs a little time
   /// of the schedules found and never makes one infeasible.
   explicit chain_planner(stage_chain chain, std::size_t depth = 1, std::size_t points = 500)
-      : chain_(std::move(chain)), depth_(depth), points_(points), later_gradients_(stages()) {
+      : chain_(std::move(chain)),
+        plain_time_(chain_.time()),
+        depth_(depth),
+        points_(points),
+        later_gradients_(stages()) {
     if (stages() == 0) throw error("chain planner: a chain without stages");
     for (std::size_t s = 0; s < stages(); ++s)
       if (chain_.stages[s].options.empty())
@@ -83,55 +87,61 @@ class chain_planner {
     return fronts_[(d * stages() + i) * stages() + j];
   }
   const front& whole() const { return at(depth_, 0, stages() - 1); }
-  schedule_cost cost(const point& p) const { return {input(0) + p.bytes, chain_.time() + p.time}; }
+  schedule_cost cost(const point& p) const { return {input(0) + p.bytes, plain_time_ + p.time}; }
 
   void solve(std::size_t d, std::size_t i, std::size_t j) {
     front found;
-    add_options(d, i, j, found);
-    if (d > 0) add_regions(d, i, j, found);
-    keep_pareto_front(found, 1e-12 * chain_.time());
+    for (std::size_t o = 0; o < chain_.stages[i].options.size(); ++o) merge(found, with_option(d, i, j, o));
+    if (d > 0) {
+      std::size_t forward = 0;  // most bytes of the region's forward, beyond its input and what is always there
+      double time = 0;
+      for (std::size_t k = i + 1; k <= j; ++k) {
+        const chain_stage& s = chain_.stages[k - 1];
+        forward = std::max(forward, (k - 1 > i ? s.input : 0) + input(k) + s.forward_temporaries);
+        time += s.forward_time;
+        merge(found, with_region(d, i, j, k, always(j) + forward, time));
+      }
+    }
     thin(found, points_);
     at(d, i, j) = std::move(found);
+  }
+  void merge(front& found, const front& more) const { merge_fronts(found, more, 1e-12 * plain_time_); }
+  /// Appends a point to a front that grows in bytes and falls in time; of those with equal bytes the last one stays.
+  static void append(front& to, const point& p) {
+    if (!to.empty() && to.back().bytes == p.bytes) to.back() = p;
+    else to.push_back(p);
   }
 
   /// There all the time from i's forward until j's backward: the gradients of the output and of the parameters of later stages.
   std::size_t always(std::size_t j) const { return input(j + 1) + later_gradients_[j]; }
 
-  void add_options(std::size_t d, std::size_t i, std::size_t j, front& found) const {
-    const std::vector<chain_option>& options = chain_.stages[i].options;
-    for (std::size_t k = 0; k < options.size(); ++k) {
-      const chain_option& o = options[k];
-      const std::size_t held = o.kept + input(i + 1);                               // the output, later its gradient
-      const std::size_t alone = held + std::max(always(j) + o.forward_temporaries,  // forward
-                                                later_gradients_[i] + o.backward_temporaries);
-      const auto number = static_cast<std::uint32_t>(k);
-      if (i == j) {
-        found.push_back({alone, o.extra_time, number, 0, 0, 0});
-        continue;
-      }
-      const front& rest = at(d, i + 1, j);
-      for (std::uint32_t r = 0; r < rest.size(); ++r)
-        found.push_back({std::max(alone, held + rest[r].bytes), o.extra_time + rest[r].time, number, 0, r, 0});
-    }
+  front with_option(std::size_t d, std::size_t i, std::size_t j, std::size_t number) const {
+    const chain_option& o = chain_.stages[i].options[number];
+    const std::size_t held = o.kept + input(i + 1);                               // the output, later its gradient
+    const std::size_t alone = held + std::max(always(j) + o.forward_temporaries,  // forward
+                                              later_gradients_[i] + o.backward_temporaries);
+    const auto option = static_cast<std::uint32_t>(number);
+    if (i == j) return {{alone, o.extra_time, option, 0, 0, 0}};
+    front found;
+    const front& rest = at(d, i + 1, j);
+    for (std::uint32_t r = 0; r < rest.size(); ++r)
+      append(found, {std::max(alone, held + rest[r].bytes), o.extra_time + rest[r].time, option, 0, r, 0});
+    return found;
   }
 
-  void add_regions(std::size_t d, std::size_t i, std::size_t j, front& found) const {
-    std::size_t forward = 0;  // bytes beyond the region's input and what is always there
-    double time = 0;
-    for (std::size_t k = i + 1; k <= j; ++k) {
-      const chain_stage& s = chain_.stages[k - 1];
-      forward = std::max(forward, (k - 1 > i ? input(k - 1) : 0) + input(k) + s.forward_temporaries);
-      time += s.forward_time;
-      const front &rest = at(d, k, j), &inner = at(d - 1, i, k - 1);
-      // As the bytes grow, each of the two takes its next point as soon as it fits.
-      for (std::uint32_t r = 0, n = 0;;) {
-        const std::size_t bytes = std::max({always(j) + forward, input(k) + rest[r].bytes, inner[n].bytes});
-        found.push_back({bytes, time + rest[r].time + inner[n].time, 0, static_cast<std::uint32_t>(k), r, n});
-        const std::size_t next_rest = r + 1 < rest.size() ? input(k) + rest[r + 1].bytes : SIZE_MAX;
-        const std::size_t next_inner = n + 1 < inner.size() ? inner[n + 1].bytes : SIZE_MAX;
-        if (next_rest == SIZE_MAX && next_inner == SIZE_MAX) break;
-        next_rest <= next_inner ? ++r : ++n;
-      }
+  /// With a region of the stages i..k-1 that needs `forward` bytes and `time` seconds to run forward the first time.
+  front with_region(std::size_t d, std::size_t i, std::size_t j, std::size_t k, std::size_t forward,
+                    double time) const {
+    const front &rest = at(d, k, j), &inner = at(d - 1, i, k - 1);
+    front found;
+    // As the bytes grow, each of the two takes its next point as soon as it fits.
+    for (std::uint32_t r = 0, n = 0;;) {
+      const std::size_t bytes = std::max({forward, input(k) + rest[r].bytes, inner[n].bytes});
+      append(found, {bytes, time + rest[r].time + inner[n].time, 0, static_cast<std::uint32_t>(k), r, n});
+      const std::size_t next_rest = r + 1 < rest.size() ? input(k) + rest[r + 1].bytes : SIZE_MAX;
+      const std::size_t next_inner = n + 1 < inner.size() ? inner[n + 1].bytes : SIZE_MAX;
+      if (next_rest == SIZE_MAX && next_inner == SIZE_MAX) return found;
+      next_rest <= next_inner ? ++r : ++n;
     }
   }
 
@@ -148,6 +158,7 @@ class chain_planner {
   }
 
   stage_chain chain_;
+  double plain_time_;  // of a step that computes nothing again
   std::size_t depth_, points_;
   std::vector<std::size_t> later_gradients_;  // of the parameters of the stages after each
   std::vector<front> fronts_;

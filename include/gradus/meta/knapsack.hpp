@@ -31,11 +31,9 @@ inline std::vector<keep_choice> knapsack(const std::vector<keep_item>& items, st
   double total = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     total += items[i].time;
-    for (std::size_t k = 0, without = front.size(); k < without; ++k) {
-      const keep_choice c = front[k];
-      front.push_back({c.bytes + items[i].bytes, c.time - items[i].time, c.kept | std::uint32_t{1} << i});
-    }
-    keep_pareto_front(front);
+    std::vector<keep_choice> with = front;
+    for (keep_choice& c : with) c = {c.bytes + items[i].bytes, c.time - items[i].time, c.kept | std::uint32_t{1} << i};
+    merge_fronts(front, with);
   }
   thin(front, most);
   for (keep_choice& c : front) c.time += total;

@@ -1,22 +1,26 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 namespace gradus {
 
-/// Leaves of a set of choices, each with `bytes` and `time`, those that no other beats in both: more bytes, less time. A gain of
-/// no more than `tolerance` is rounding. Of equals, the one that came first stays.
+/// A Pareto front of choices with `bytes` and `time`: sorted, each with more bytes and less time than the one before. This merges
+/// another front into one and leaves out what is beaten; a gain of no more than `tolerance` is rounding. Of equals, `front` wins.
 template <class Choice>
-void keep_pareto_front(std::vector<Choice>& choices, double tolerance = 0) {
-  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-    return a.bytes != b.bytes ? a.bytes < b.bytes : a.time < b.time;
-  });
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < choices.size(); ++i)
-    if (kept == 0 || choices[i].time < choices[kept - 1].time - tolerance) choices[kept++] = choices[i];
-  choices.resize(kept);
+void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, double tolerance = 0) {
+  std::vector<Choice> merged;
+  merged.reserve(front.size() + more.size());
+  for (std::size_t i = 0, j = 0; i < front.size() || j < more.size();) {
+    const auto ours_is_next = [&] {
+      if (i == front.size() || j == more.size()) return j == more.size();
+      const Choice &a = front[i], &b = more[j];
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.time <= b.time;
+    };
+    const Choice& next = ours_is_next() ? front[i++] : more[j++];
+    if (merged.empty() || next.time < merged.back().time - tolerance) merged.push_back(next);
+  }
+  front = std::move(merged);
 }
 
 /// Leaves at most `most` (2 or more) choices of a Pareto front: the smallest, the fastest, and in between the fastest of each of

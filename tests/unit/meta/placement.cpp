@@ -170,6 +170,16 @@ TEST_CASE("training steps are placed within two percent of their largest sum of 
     }
 }
 
+TEST_CASE("random lives are placed within one percent of their bound on average") {
+  double excess = 0;
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    const step_trace trace = random_lives(300, 30, seed);
+    const auto bound = static_cast<double>(rounded_peak(trace));
+    excess += static_cast<double>(place(trace).bytes) / bound - 1;
+  }
+  CHECK(excess / 10 < 0.01);
+}
+
 TEST_CASE("blocks of equal size need no more than their number at once") {
   step s;
   std::mt19937 random(5);
