@@ -1,0 +1,141 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "../core/error.hpp"
+#include "memory_plan.hpp"
+#include "resource.hpp"
+#include "stream.hpp"
+
+namespace gradus {
+
+/// Replays a plan: asks another resource once for one region and then gives the n-th allocation of every step its fixed address
+/// in it. A step asks neither heap nor system for anything, and addresses are the same in every step.
+///
+/// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws error: that of
+/// a request at once, that of an end, which cannot throw, at the next request or in check(). Requests are then refused until
+/// everything handed out is given back, as after any exception that unwinds a step; the next request begins a new step.
+/// All work goes to the stream given at construction, and one thread uses the resource at a time.
+template <class Stream>
+class basic_planned_resource final : public basic_resource<Stream> {
+ public:
+  /// Throws out_of_memory if the region cannot be had.
+  basic_planned_resource(memory_plan plan, basic_resource<Stream>& from, Stream& on)
+      : plan_(std::move(plan)), from_(&from), on_(&on) {
+    region_.bytes = plan_.bytes;
+    region_.source = "planned memory";
+    try {
+      memory_ = static_cast<std::byte*>(from.allocate(region_, on));
+    } catch (const out_of_memory& e) {
+      throw out_of_memory("planned memory: no region of " + std::to_string(plan_.bytes) + " bytes: " + e.what());
+    }
+  }
+  ~basic_planned_resource() override { from_->deallocate(memory_, region_, *on_); }
+
+  const memory_plan& plan() const { return plan_; }
+  std::size_t bytes() const { return plan_.bytes; }    ///< of the region
+  std::size_t live_blocks() const { return blocks_; }  ///< handed out now
+
+  /// Throws the departure of the current step from the plan, if there was one.
+  void check() const {
+    if (departed_) throw error(departure());
+  }
+  /// The next request begins a new step, wherever this one was left. Throws error while something is handed out.
+  void restart() {
+    if (blocks_ > 0)
+      throw error("planned memory: restart while blocks are handed out (" + std::to_string(blocks_) +
+                  "); give them back first");
+    begin_step();
+  }
+
+ private:
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    if (&on != on_) throw error("planned memory: a request on a stream other than that of the plan");
+    // With nothing handed out, what comes may be the start of a step after one that was interrupted.
+    if (blocks_ == 0 && (departed_ || (!is_planned(next_, request) && is_planned(0, request)))) begin_step();
+    check();
+    if (!is_planned(next_, request)) {
+      depart(request, nullptr);
+      check();
+    }
+    ++requests_;
+    ++blocks_;
+    std::byte* address = address_of(next_);
+    advance();
+    return address;
+  }
+
+  void do_deallocate(void* memory, const memory_request& request, Stream&) noexcept override {
+    --blocks_;
+    if (departed_) return;
+    if (next_ < plan_.events.size() && !plan_.events[next_].begins && address_of(next_) == memory) advance();
+    else depart(request, memory);
+  }
+
+  const planned_allocation& allocation(std::size_t event) const {
+    return plan_.allocations[plan_.events[event].allocation];
+  }
+  std::byte* address_of(std::size_t event) const { return memory_ + allocation(event).offset; }
+  bool is_planned(std::size_t event, const memory_request& request) const {
+    if (event >= plan_.events.size() || !plan_.events[event].begins) return false;
+    const planned_allocation& a = allocation(event);
+    return a.bytes == request.bytes && a.what == request.what && a.source == request.source;
+  }
+
+  void begin_step() {
+    next_ = 0;
+    requests_ = 0;
+    departed_ = false;
+  }
+  void advance() {
+    if (++next_ == plan_.events.size()) begin_step();
+  }
+  // Called where nothing may throw: keeps what the message needs and makes no string. `ending` is null for a request.
+  void depart(const memory_request& request, const void* ending) noexcept {
+    departed_ = true;
+    culprit_ = request;
+    ending_ = ending;
+  }
+  std::string departure() const {
+    std::string found = describe_request(culprit_.bytes, culprit_.what, culprit_.source);
+    if (ending_ == nullptr) found = "request " + std::to_string(requests_ + 1) + " of the step asks " + found;
+    else
+      found = "after request " + std::to_string(requests_) + " of the step ends request " + number_of_ending() + ", " +
+              found;
+    return "planned memory: " + found + "; the plan has " + planned_next() +
+           " there: make the plan again for this step";
+  }
+  std::string planned_next() const {
+    if (next_ >= plan_.events.size()) return "no request";
+    const planned_event& e = plan_.events[next_];
+    const planned_allocation& a = allocation(next_);
+    const std::string planned = describe_request(a.bytes, a.what, a.source);
+    if (!e.begins) return "the end of request " + std::to_string(e.allocation + 1) + ", " + planned + ",";
+    return ending_ == nullptr ? planned : "a request for " + planned;
+  }
+  // The block at an address is the last one that began there.
+  std::string number_of_ending() const {
+    for (std::size_t event = next_; event-- > 0;)
+      if (plan_.events[event].begins && address_of(event) == ending_)
+        return std::to_string(plan_.events[event].allocation + 1);
+    return "of an earlier step";
+  }
+
+  memory_plan plan_;
+  basic_resource<Stream>* from_;
+  Stream* on_;
+  memory_request region_{};
+  std::byte* memory_ = nullptr;
+  std::size_t next_ = 0;      // event of the plan that is to come
+  std::size_t requests_ = 0;  // of this step, served
+  std::size_t blocks_ = 0;
+  bool departed_ = false;
+  memory_request culprit_{};      // the request, or that of the block whose end departed
+  const void* ending_ = nullptr;  // that block
+};
+
+/// Planned memory of the CPU.
+using planned_resource = basic_planned_resource<stream>;
+
+}  // namespace gradus

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace gradus {
+
+/// A Pareto front of choices with `bytes` and `time`: sorted, each with more bytes and less time than the one before. This merges
+/// another front into one and leaves out what is beaten; a gain of no more than `tolerance` is rounding. Of equals, `front` wins.
+template <class Choice>
+void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, double tolerance = 0) {
+  std::vector<Choice> merged;
+  merged.reserve(front.size() + more.size());
+  for (std::size_t i = 0, j = 0; i < front.size() || j < more.size();) {
+    const auto ours_is_next = [&] {
+      if (i == front.size() || j == more.size()) return j == more.size();
+      const Choice &a = front[i], &b = more[j];
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.time <= b.time;
+    };
+    const Choice& next = ours_is_next() ? front[i++] : more[j++];
+    if (merged.empty() || next.time < merged.back().time - tolerance) merged.push_back(next);
+  }
+  front = std::move(merged);
+}
+
+/// Leaves at most `most` (2 or more) choices of a Pareto front: the smallest, the fastest, and in between the fastest of each of
+/// equally wide ranges of bytes.
+template <class Choice>
+void thin(std::vector<Choice>& front, std::size_t most) {
+  if (front.size() <= most) return;
+  const std::size_t least = front.front().bytes, range = front.back().bytes - least;
+  const auto cell = [&](const Choice& c) {
+    return static_cast<std::size_t>(static_cast<double>(c.bytes - least) / static_cast<double>(range) *
+                                    static_cast<double>(most - 2));
+  };
+  std::size_t kept = 1;
+  for (std::size_t i = 1; i < front.size(); ++i)
+    if (i + 1 == front.size() || cell(front[i]) != cell(front[i + 1])) front[kept++] = front[i];
+  front.resize(kept);
+}
+
+}  // namespace gradus
