@@ -37,7 +37,7 @@ struct block_facts {
 class region_schedule {
  public:
   std::vector<chain_part> parts;                 ///< cover the blocks in order; empty: no regions
-  std::vector<block_facts>* survey = nullptr;    ///< where a run notes what each block is made of; every block is then a region
+  std::vector<block_facts>* survey = nullptr;    ///< where a run of a chain notes what its blocks are made of
 
   /// How deep regions may nest within one another in a schedule. Each level compiles the block once more.
   static constexpr int max_depth = 1;
@@ -105,6 +105,7 @@ template <class Blocks, class X, class F>
 constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, const F& f) {
   if constexpr (is_traced<X>) {
     if (schedule.survey != nullptr) {
+      schedule.survey->clear();
       for (const auto& block : blocks) {
         schedule.survey->push_back({{}, {}, tensor_of<X>::bytes});
         x = checkpoint(

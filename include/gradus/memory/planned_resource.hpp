@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../core/error.hpp"
 #include "memory_plan.hpp"
@@ -17,29 +19,43 @@ namespace gradus {
 /// a request at once, that of an end, which cannot throw, at the next request or in check(). Requests are then refused until
 /// everything handed out is given back, as after any exception that unwinds a step; the next request begins a new step.
 /// All work goes to the stream given at construction, and one thread uses the resource at a time.
+///
+/// Several plans (a training step, an evaluation) may take turns in one region: `use(i)` says whose turn it is.
 template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
   /// Throws out_of_memory if the region cannot be had.
   basic_planned_resource(memory_plan plan, basic_resource<Stream>& from, Stream& on)
-      : plan_(std::move(plan)), from_(&from), on_(&on) {
-    region_.bytes = plan_.bytes;
+      : basic_planned_resource(std::vector<memory_plan>{std::move(plan)}, from, on) {}
+  basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)
+      : plans_(std::move(plans)), from_(&from), on_(&on) {
+    if (plans_.empty()) throw error("planned memory: there must be a plan");
+    plan_ = &plans_.front();
+    for (const memory_plan& p : plans_) region_.bytes = std::max(region_.bytes, p.bytes);
     region_.source = "planned memory";
     try {
       memory_ = static_cast<std::byte*>(from.allocate(region_, on));
     } catch (const out_of_memory& e) {
-      throw out_of_memory("planned memory: no region of " + std::to_string(plan_.bytes) + " bytes: " + e.what());
+      throw out_of_memory("planned memory: no region of " + std::to_string(region_.bytes) + " bytes: " + e.what());
     }
   }
   ~basic_planned_resource() override { from_->deallocate(memory_, region_, *on_); }
 
-  const memory_plan& plan() const { return plan_; }
-  std::size_t bytes() const { return plan_.bytes; }    ///< of the region
+  const memory_plan& plan() const { return *plan_; }     ///< the one in use
+  std::size_t bytes() const { return region_.bytes; }    ///< of the region
   std::size_t live_blocks() const { return blocks_; }  ///< handed out now
 
   /// Throws the departure of the current step from the plan, if there was one.
   void check() const {
     if (departed_) throw error(departure());
+  }
+  /// The next request begins a step of plan number `which`. Throws error while something is handed out.
+  void use(std::size_t which) {
+    if (which >= plans_.size())
+      throw error("planned memory: there is no plan " + std::to_string(which) + "; there are " +
+                  std::to_string(plans_.size()));
+    restart();
+    plan_ = &plans_[which];
   }
   /// The next request begins a new step, wherever this one was left. Throws error while something is handed out.
   void restart() {
@@ -69,16 +85,16 @@ class basic_planned_resource final : public basic_resource<Stream> {
   void do_deallocate(void* memory, const memory_request& request, Stream&) noexcept override {
     --blocks_;
     if (departed_) return;
-    if (next_ < plan_.events.size() && !plan_.events[next_].begins && address_of(next_) == memory) advance();
+    if (next_ < plan_->events.size() && !plan_->events[next_].begins && address_of(next_) == memory) advance();
     else depart(request, memory);
   }
 
   const planned_allocation& allocation(std::size_t event) const {
-    return plan_.allocations[plan_.events[event].allocation];
+    return plan_->allocations[plan_->events[event].allocation];
   }
   std::byte* address_of(std::size_t event) const { return memory_ + allocation(event).offset; }
   bool is_planned(std::size_t event, const memory_request& request) const {
-    if (event >= plan_.events.size() || !plan_.events[event].begins) return false;
+    if (event >= plan_->events.size() || !plan_->events[event].begins) return false;
     const planned_allocation& a = allocation(event);
     return a.bytes == request.bytes && a.what == request.what && a.source == request.source;
   }
@@ -89,7 +105,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     departed_ = false;
   }
   void advance() {
-    if (++next_ == plan_.events.size()) begin_step();
+    if (++next_ == plan_->events.size()) begin_step();
   }
   // Called where nothing may throw: keeps what the message needs and makes no string. `ending` is null for a request.
   void depart(const memory_request& request, const void* ending) noexcept {
@@ -107,8 +123,8 @@ class basic_planned_resource final : public basic_resource<Stream> {
            " there: make the plan again for this step";
   }
   std::string planned_next() const {
-    if (next_ >= plan_.events.size()) return "no request";
-    const planned_event& e = plan_.events[next_];
+    if (next_ >= plan_->events.size()) return "no request";
+    const planned_event& e = plan_->events[next_];
     const planned_allocation& a = allocation(next_);
     const std::string planned = describe_request(a.bytes, a.what, a.source);
     if (!e.begins) return "the end of request " + std::to_string(e.allocation + 1) + ", " + planned + ",";
@@ -117,12 +133,13 @@ class basic_planned_resource final : public basic_resource<Stream> {
   // The block at an address is the last one that began there.
   std::string number_of_ending() const {
     for (std::size_t event = next_; event-- > 0;)
-      if (plan_.events[event].begins && address_of(event) == ending_)
-        return std::to_string(plan_.events[event].allocation + 1);
+      if (plan_->events[event].begins && address_of(event) == ending_)
+        return std::to_string(plan_->events[event].allocation + 1);
     return "of an earlier step";
   }
 
-  memory_plan plan_;
+  std::vector<memory_plan> plans_;
+  const memory_plan* plan_ = nullptr;
   basic_resource<Stream>* from_;
   Stream* on_;
   memory_request region_{};

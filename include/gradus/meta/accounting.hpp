@@ -88,8 +88,8 @@ class accounting final : public observer {
 
   constexpr void begin(const activity& what) override {
     if (trace_ == nullptr) return;
-    open_ops_.push_back(trace_->ops.size());
-    trace_->ops.push_back({what, trace_->events.size(), 0});
+    trace_->ops.push_back({what, trace_->events.size(), 0, open_ops_.size()});
+    open_ops_.push_back(trace_->ops.size() - 1);
   }
   constexpr void end(const activity&) override {
     if (trace_ == nullptr || open_ops_.empty()) return;

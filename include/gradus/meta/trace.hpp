@@ -30,7 +30,8 @@ struct op_span {
   activity what;
   std::size_t first_event = 0;
   std::size_t last_event = 0;
-  double begin_us = 0;  ///< measured, since the start of the step; 0 on meta
+  std::size_t depth = 0;  ///< operations that it ran within; 0: none
+  double begin_us = 0;    ///< measured, since the start of the step; 0 on meta
   double end_us = 0;
 };
 
