@@ -2,6 +2,8 @@
 // The sizes that are part of the model's type. They come from the build (scripts/train.sh passes them as definitions); what is
 // not given is that of the model called tiny.
 
+#include <string>
+
 #include <gradus/data/text.hpp>
 
 #include "model.hpp"
@@ -33,6 +35,12 @@ inline constexpr gr::index batch_size = GPT_BATCH;
 
 using X = gr::on<gr::cpu, gr::fp32>;
 using network = model<X, sizes>;
+
+/// "gpt: 4 layers, width 128, 4 heads, context 128"
+inline std::string describe_model() {
+  return "gpt: " + std::to_string(sizes.layers) + " layers, width " + std::to_string(sizes.width) + ", " +
+         std::to_string(sizes.heads) + " heads, context " + std::to_string(sizes.context);
+}
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");
 static_assert(sizes.heads > 0 && sizes.width % sizes.heads == 0, "width must be divisible by heads");

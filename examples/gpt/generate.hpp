@@ -43,18 +43,19 @@ inline std::size_t choose(std::span<const float> logits, const sampling& how, do
   return order.back();  // rounding
 }
 
-/// Writes `count` bytes that follow `prompt`, handing over each as it comes; ends early if `emit` returns false. Every byte is
-/// a forward pass over the whole context, on plain tensors: nothing is recorded.
-inline void generate(const network& net, gr::context<gr::cpu>& ctx, std::string_view prompt, int count,
-                     const sampling& how, const std::function<bool(char)>& emit) {
-  using ids = gr::shape<1, sizes.context>;
+/// Writes `count` bytes that follow `prompt`, handing over each as it comes; ends early if `emit` returns false.
+/// `logits_of(bytes)` gives the logits [1, context, vocabulary] of a window of bytes: every byte written is a forward pass over
+/// the whole context, on plain tensors.
+template <class Logits>
+void generate(const Logits& logits_of, std::string_view prompt, int count, const sampling& how,
+              const std::function<bool(char)>& emit) {
   std::string text(prompt.empty() ? "\n" : prompt);
   for (int i = 0; i < count; ++i) {
     // The last `context` bytes; a shorter text is padded behind, where causal attention does not look.
     const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
     auto window = gr::byte_tokenizer::encode(std::string_view(text).substr(text.size() - known));
     window.resize(sizes.context);
-    const auto logits = net(gr::from_host<std::uint8_t, ids>(ctx, window.data(), gr::category::input));
+    const auto logits = logits_of(window.data());
     const float* row = logits.data() + (known - 1) * sizes.padded_vocabulary();
     const gr::random_key key{how.seed, static_cast<std::uint32_t>(i), 0};
     const double draw = gr::uniform_float(key.words(0)[0]);

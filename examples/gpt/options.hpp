@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program.hpp"
+#include "training.hpp"
 
 namespace gpt {
 
@@ -27,15 +28,26 @@ struct options {
   long long eval_every = 100;
   int sample = 400;
   bool save = true;
+  std::string checkpoint = "none";
+  std::string memory_budget;  ///< empty: none
+  std::string memory_report;  ///< file; empty: none
+  bool plan = false;          ///< say what memory the run takes, and end
+
+  /// The part that shapes a step.
+  step_options step() const {
+    return {.dropout = dropout,
+            .clip = clip,
+            .accumulate = accumulate,
+            .seed = seed,
+            .adamw = {.lr = lr, .weight_decay = weight_decay}};
+  }
 };
 
 /// Reads the command line. Throws CLI::ParseError or bad_flag; returns nothing where --help was asked for and printed.
 inline std::optional<options> read_options(int argc, char** argv, const std::string& what) {
   options o;
   CLI::App app{what};
-  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")
-      ->required()
-      ->expected(1, -1);
+  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")->expected(1, -1);
   auto* steps = app.add_option("--steps", o.steps, "optimizer steps (default: 1000 unless --minutes is given)");
   auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
   app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
@@ -51,6 +63,17 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   app.add_option("--eval-every", o.eval_every, "steps between validation losses")->capture_default_str();
   app.add_option("--sample", o.sample, "characters to write at the end; 0: none")->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
+  auto* checkpoint =
+      app.add_option("--checkpoint", o.checkpoint,
+                     "activations that are computed again at backward instead of kept: none, blocks (all of each block), "
+                     "attention, matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,...")
+          ->capture_default_str();
+  auto* budget = app.add_option("--memory-budget", o.memory_budget,
+                                "most memory for parameters, optimizer state and steps, such as 600MiB; what is computed "
+                                "again is chosen for speed");
+  app.add_option("--memory-report", o.memory_report,
+                 "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
+  app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -58,6 +81,16 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
     return std::nullopt;
   }
 
+  if (o.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (budget->count() > 0) {
+    if (checkpoint->count() > 0)
+      throw bad_flag("--checkpoint and --memory-budget: give one of them; the budget chooses what to checkpoint");
+    try {
+      gr::parse_bytes(o.memory_budget);
+    } catch (const gr::error& e) { throw bad_flag(std::string("--memory-budget: ") + e.what()); }
+  }
+  check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
+             "--memory-report", "a file named *.html or *.json", o.memory_report);
   if (steps->count() > 0) check_flag(o.steps > 0, "--steps", "a positive number", o.steps);
   if (minutes->count() > 0)
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);

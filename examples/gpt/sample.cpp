@@ -43,7 +43,11 @@ int main(int argc, char** argv) {
     gpt::network net;
     gpt::load_model(net, ctx, path);
     std::fputs(prompt.c_str(), stdout);
-    gpt::generate(net, ctx, prompt, count, how, [](char c) {
+    const auto logits_of = [&](const gr::byte_tokenizer::token* window) {
+      using ids = gr::shape<1, gpt::sizes.context>;
+      return net(gr::from_host<gr::byte_tokenizer::token, ids>(ctx, window, gr::category::input));
+    };
+    gpt::generate(logits_of, prompt, count, how, [](char c) {
       std::putchar(c);
       std::fflush(stdout);
       return true;

@@ -2,6 +2,9 @@
 // How fast training is, against what the machine could do.
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include <gradus/cpu/gemm.hpp>
@@ -14,6 +17,14 @@ namespace gpt {
 /// context for attention's two products (Chowdhery et al. 2022, appendix B).
 inline double training_flops_per_token(std::size_t parameters) {
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
+}
+
+/// Most memory that this process had at once, in MiB, as Linux counts it; 0 elsewhere.
+inline double process_peak_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) / 1024;
+  return 0;
 }
 
 class stopwatch {

@@ -7,9 +7,13 @@
 #include <string>
 
 #include <gradus/data/tokens.hpp>
+#include <gradus/meta/measured_trace.hpp>
+#include <gradus/train/memory_report.hpp>
+#include <gradus/train/perfetto.hpp>
 
 #include "generate.hpp"
 #include "interrupt.hpp"
+#include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -19,22 +23,33 @@ namespace {
 
 namespace gr = gradus;
 using gr::byte_tokenizer;
-using ids = gr::shape<gpt::batch_size, gpt::sizes.context>;
+using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size>;
 
-auto upload(gr::context<gr::cpu>& ctx, const std::vector<byte_tokenizer::token>& tokens) {
-  return gr::from_host<byte_tokenizer::token, ids>(ctx, tokens.data(), gr::category::input);
-}
-
-/// Mean loss over about `tokens` tokens, in windows spread evenly over the text. Plain tensors: nothing is recorded, and dropout is off.
-double validation_loss(const gpt::network& net, gr::context<gr::cpu>& ctx, std::span<const byte_tokenizer::token> text,
-                       std::size_t tokens) {
-  const std::size_t batches = std::max<std::size_t>(tokens / ids::size, 1);
+/// Mean loss over about `tokens` tokens, in windows spread evenly over the text, with nothing recorded and no dropout.
+double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, std::size_t tokens) {
+  const std::size_t batches = std::max<std::size_t>(tokens / trainer::ids::size, 1);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
     const auto batch = gr::spread_windows<gpt::batch_size, gpt::sizes.context>(text, part, batches);
-    sum += static_cast<double>(gr::item(net.loss(upload(ctx, batch.inputs), upload(ctx, batch.targets))));
+    sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
   }
   return sum / static_cast<double>(batches);
+}
+
+void write_report(const std::string& file, const gpt::chosen_memory& m, const gr::step_trace* measured) {
+  if (file.empty()) return;
+  if (file.ends_with(".json")) gr::write_perfetto(file, m.step, measured);
+  else gr::write_memory_page(file, "One training step of " + gpt::describe_model(), m.step, measured, m.offsets);
+}
+
+int plan(const gpt::options& o) {
+  if (o.threads > 0) gr::set_thread_count(o.threads);
+  const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops());
+  std::printf("%s, batch %zu\n", gpt::describe_model().c_str(), gpt::batch_size);
+  gpt::print_memory(m);
+  write_report(o.memory_report, m, nullptr);
+  if (!o.memory_report.empty()) std::printf("wrote %s\n", o.memory_report.c_str());
+  return 0;
 }
 
 int train(const gpt::options& o) {
@@ -50,22 +65,24 @@ int train(const gpt::options& o) {
     throw gr::error(o.data.front() + (o.data.size() > 1 ? " and the others: " : ": ") + e.what());
   }
 
-  // The model and what trains it.
+  // The memory: what rests comes from the heap, what passes lies where the plan says.
+  const double machine_flops = gpt::machine_flops();
+  const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
   gr::stream stream;
   gr::host_resource heap;
-  gr::pool_resource pool(heap);
-  gr::stats_resource memory(pool);
-  gr::context ctx{stream, memory};
-  gpt::network net;
-  net.dropout = o.dropout;
-  gr::init(net, ctx, gr::normal_init{.seed = o.seed, .stddev = 0.02});
-  gr::adamw optimizer{net, {.lr = o.lr, .weight_decay = o.weight_decay}};
-  gr::tape tape{ctx, o.seed};
+  gr::planned_resource planned(memory.turns, heap, stream);
+  gr::trace_resource traced(planned);
+  gr::context resting{stream, heap};
+  gr::context passing{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
+
+  // The model and what trains it.
+  gpt::step_options chosen = o.step();
+  chosen.regions = memory.regions;
+  trainer t(resting, passing, chosen);
   const gr::warmup_cosine schedule{.peak = o.lr, .low = 0.05 * o.lr, .warmup = 0, .total = 1};
 
   // The run folder.
-  const double machine_flops = gpt::machine_flops();
-  const std::size_t parameters = gr::parameter_count(net);
+  const std::size_t parameters = gr::parameter_count(t.net);
   const auto folder = gpt::make_run_folder(o.out);
   gpt::reporter report(folder, machine_flops);
   report.log().write({{"model", "gpt"},
@@ -80,13 +97,18 @@ int train(const gpt::options& o) {
                       {"lr", o.lr},
                       {"seed", o.seed},
                       {"threads", gr::thread_count()},
+                      {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
+                      {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
                       {"gemm_tflops", machine_flops / 1e12}});
   char line[256];
-  std::snprintf(line, sizeof line,
-                "gpt: %.2fM parameters, %zu layers, width %zu, %zu heads, context %zu, batch %zu; %.2f MB of text",
-                static_cast<double>(parameters) / 1e6, gpt::sizes.layers, gpt::sizes.width, gpt::sizes.heads,
-                gpt::sizes.context, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
+  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f MB of text", gpt::describe_model().c_str(),
+                static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
                 static_cast<double>(text.size()) / 1e6);
+  report.line(line);
+  std::snprintf(line, sizeof line, "memory: %.0f MiB that rest, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+                static_cast<double>(memory.plan.resting_bytes) / (1 << 20),
+                static_cast<double>(memory.region_bytes) / (1 << 20),
+                static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
   std::snprintf(line, sizeof line, "machine: %d threads, %.3f TFLOP/s in the model's matrix products; run folder %s",
                 gr::thread_count(), machine_flops / 1e12, folder.c_str());
@@ -98,6 +120,7 @@ int train(const gpt::options& o) {
   double training_seconds = 0;
   gpt::step_report now;
   bool done = false;
+  gr::step_trace measured;
   for (std::uint32_t step = 0; !done; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
@@ -107,19 +130,28 @@ int train(const gpt::options& o) {
     const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
     now.lr = std::min(1.0, risen) * schedule(now.fraction);
 
+    const bool look = !o.memory_report.empty() && step == 1;  // the first step is not yet as the others are
+    if (look) {
+      traced.start(measured);
+      passing.observe(&traced);
+      resting.observe(&traced);
+    }
     now.loss = 0;
     for (int i = 0; i < o.accumulate; ++i) {
       const auto batch = gr::random_windows<gpt::batch_size, gpt::sizes.context>(part.train, o.seed, step,
                                                                                  static_cast<std::uint32_t>(i));
-      const auto loss = net.loss(tape.watch(upload(ctx, batch.inputs)), upload(ctx, batch.targets));
-      now.loss += static_cast<double>(gr::item(loss.value())) / o.accumulate;
-      gr::backward(loss, 1.0f / static_cast<float>(o.accumulate));
+      now.loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
     }
     if (!std::isfinite(now.loss))
       throw gr::error("the loss is no longer finite at step " + std::to_string(step + 1) + "; try a lower --lr");
-    if (o.clip > 0) optimizer.clip(ctx, o.clip);
-    optimizer.options.lr = now.lr;
-    optimizer.step(ctx);
+    t.optimizer.options.lr = now.lr;
+    t.update();
+    if (look) {
+      traced.finish();
+      passing.observe(nullptr);
+      resting.observe(nullptr);
+      write_report(o.memory_report, memory, &measured);
+    }
 
     training_seconds += watch.seconds();
     now.step = step + 1;
@@ -128,22 +160,29 @@ int train(const gpt::options& o) {
     now.flops = flops_per_token * now.tokens_per_second;
     done = stop.noticed() || (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
     const bool evaluate = done || now.step % o.eval_every == 0;
-    now.validation = evaluate ? validation_loss(net, ctx, part.validation, done ? 32768 : 8192) : std::nan("");
+    now.validation = std::nan("");
+    if (evaluate) {
+      planned.use(gpt::evaluate_turn);
+      now.validation = validation_loss(t, part.validation, done ? 32768 : 8192);
+      planned.use(gpt::train_turn);
+    }
     now.elapsed = run.seconds();
     report.step(now);
   }
 
   // The model, and what it writes.
   if (o.save) {
-    gpt::save_model(net, folder / "model.safetensors");
+    gpt::save_model(t.net, folder / "model.safetensors");
     report.line("saved " + (folder / "model.safetensors").string());
   }
-  std::snprintf(line, sizeof line, "validation loss %.4f nats a byte after %lld steps; peak memory %.0f MiB",
-                now.validation, now.step, static_cast<double>(memory.all().peak) / (1 << 20));
+  std::snprintf(line, sizeof line, "validation loss %.4f nats a byte after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
+                now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20), gpt::process_peak_mib());
   report.line(line);
   if (o.sample > 0 && !stop.noticed()) {
     report.line("a sample:");
-    gpt::generate(net, ctx, "\n", o.sample, {.seed = o.seed}, [&](char c) {
+    planned.use(gpt::sample_turn);
+    const auto logits_of = [&t](const byte_tokenizer::token* window) { return t.logits(window); };
+    gpt::generate(logits_of, "\n", o.sample, {.seed = o.seed}, [&](char c) {
       std::putchar(c);
       std::fflush(stdout);
       return !stop.noticed();
@@ -158,6 +197,7 @@ int train(const gpt::options& o) {
 int main(int argc, char** argv) {
   return gpt::run_program("gpt_train", [&] {
     const auto o = gpt::read_options(argc, argv, "Trains a GPT on text, byte by byte.");
-    return o ? train(*o) : 0;
+    if (!o) return 0;
+    return o->plan ? plan(*o) : train(*o);
   });
 }

@@ -1,16 +1,18 @@
 #pragma once
 // What a checkpoint region keeps of what it computes. A policy is any type with
 //   constexpr bool saves(const region_op&) const;
-// Where it names operations it has a static `names` list, so that a name the region has not is an error. It may also have
+// Where it names operations it has a `names` list, so that a name the region has not is an error. It may also have
 // `inspect(const region_graph&) const`, called when the region has run forward.
 
-#include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "../core/cost.hpp"
 #include "region_log.hpp"
@@ -78,6 +80,16 @@ struct save_named {
   static constexpr std::array<std::string_view, sizeof...(Names)> names{std::string_view(Names)...};
   constexpr bool saves(const region_op& op) const { return ((op.name == std::string_view(Names)) || ...); }
 };
+/// Keeps the outputs of operations named at run time, or all but those.
+struct save_listed {
+  std::vector<std::string> names;
+  bool all_but = false;
+  constexpr bool saves(const region_op& op) const {
+    bool listed = false;
+    for (const std::string& name : names) listed = listed || op.is(name);
+    return listed != all_but;
+  }
+};
 /// Keeps what a predicate on region_op holds for. A policy object: `checkpoint(save_if(predicate), f, x)`.
 template <class Predicate>
 struct save_if {
@@ -124,28 +136,25 @@ class policy_of final : public any_policy {
   constexpr explicit policy_of(const P& p) : policy_(p) {}
   constexpr ~policy_of() override {}  // g++ 12 wants a body to run it in a constant expression
   constexpr bool saves(const region_op& op) override {
-    if constexpr (requires { P::names; })
-      for (std::size_t i = 0; i < P::names.size(); ++i) seen_[i] = seen_[i] || op.is(P::names[i]);
+    if constexpr (names_operations)
+      for (std::size_t i = 0; i < policy_.names.size() && i < 64; ++i)
+        if (op.is(policy_.names[i])) seen_ |= std::uint64_t{1} << i;
     return policy_.saves(op);
   }
   constexpr std::string_view missing() const override {
-    if constexpr (requires { P::names; })
-      for (std::size_t i = 0; i < P::names.size(); ++i)
-        if (!seen_[i]) return P::names[i];
+    if constexpr (names_operations)
+      for (std::size_t i = 0; i < policy_.names.size() && i < 64; ++i)
+        if (((seen_ >> i) & 1u) == 0) return policy_.names[i];
     return {};
   }
-
   constexpr void inspect(const region_graph& graph) override {
     if constexpr (requires { policy_.inspect(graph); }) policy_.inspect(graph);
   }
 
  private:
-  static constexpr std::size_t name_count() {
-    if constexpr (requires { P::names; }) return P::names.size();
-    else return 0;
-  }
+  static constexpr bool names_operations = requires(const P& p) { p.names.size(); };
   const P& policy_;
-  std::array<bool, name_count() + 1> seen_{};
+  std::uint64_t seen_ = 0;  // by name
 };
 
 }  // namespace detail

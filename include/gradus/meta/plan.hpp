@@ -107,11 +107,11 @@ constexpr step_plan summarize(const step_trace& trace) {
   return plan;
 }
 
-/// Everything that a steady step of `Training` does, in order. `Training` is constructed from two contexts of the accounting
-/// device and `args`: one for what rests (parameters, optimizer state), one for what a step asks for and gives back; its
-/// `step()` runs one step. What the step leaves behind (the optimizer's state, made by the first step) counts as resting.
-template <class Training, class... Args>
-constexpr step_trace trace_step(const Args&... args) {
+/// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the accounting
+/// device and `args`: one for what rests (parameters, optimizer state), one for what passes: what work asks for and gives back.
+/// What it leaves behind (the optimizer's state, made by the first step) counts as resting.
+template <class Training, class Work, class... Args>
+constexpr step_trace trace(const Work& work, const Args&... args) {
   meta_stream stream;
   accounting account;
   context<meta> resting{stream, account};
@@ -122,10 +122,16 @@ constexpr step_trace trace_step(const Args&... args) {
     resting.observe(&account);
     passing.observe(&account);
     account.start(trace);
-    training.step();
+    work(training);
     account.finish();
   }
   return trace;
+}
+
+/// The trace of `training.step()`.
+template <class Training, class... Args>
+constexpr step_trace trace_step(const Args&... args) {
+  return trace<Training>([](Training& training) { training.step(); }, args...);
 }
 
 /// What a steady step of `Training` takes (see trace_step); usable in constant expressions:

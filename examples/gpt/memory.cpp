@@ -1,0 +1,99 @@
+#include "memory.hpp"
+
+#include <cstdio>
+
+#include <gradus/meta/schedule.hpp>
+#include <gradus/train/memory_report.hpp>
+
+#include "training.hpp"
+
+namespace gpt {
+
+namespace {
+
+using planned = training<gr::meta, sizes, batch_size>;
+
+// "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.
+gr::save_listed read_policy(const std::string& text) {
+  gr::save_listed policy;
+  policy.all_but = text.starts_with("drop:");
+  check_flag(policy.all_but || text.starts_with("keep:"), "--checkpoint",
+             "none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,...", text);
+  std::string name;
+  for (const char c : text.substr(5) + ",") {
+    if (c != ',') {
+      name += c;
+      continue;
+    }
+    check_flag(!name.empty(), "--checkpoint", "keep: or drop: and names of operations with commas between", text);
+    policy.names.push_back(std::exchange(name, {}));
+  }
+  check_flag(policy.names.size() <= 64, "--checkpoint", "a list of at most 64 operations", text);
+  return policy;
+}
+
+gr::region_schedule regions_for(const std::string& checkpoint, const step_options& step) {
+  if (checkpoint == "none") return {};
+  if (checkpoint == "blocks") return gr::region_schedule::every_block(sizes.layers);
+  const auto blocks = gr::survey_blocks<planned>(step);
+  if (checkpoint == "attention") return gr::every_block(blocks, gr::save_all_but<gr::op::attention>{});
+  if (checkpoint == "matmul") return gr::every_block(blocks, gr::save_only<gr::op::matmul>{});
+  return gr::every_block(blocks, read_policy(checkpoint));
+}
+
+// What a schedule comes to, with every block in its place.
+chosen_memory place(step_options step, gr::region_schedule regions) {
+  chosen_memory m;
+  step.regions = regions;
+  m.regions = std::move(regions);
+  m.step = gr::trace_step<planned>(step);
+  m.plan = gr::summarize(m.step);
+  m.offsets = gr::place(m.step).offsets;
+  m.turns = {
+      gr::make_plan(m.step),
+      gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
+      gr::make_plan(gr::trace<planned>([](planned& t) { t.logits(nullptr); }, step)),
+  };
+  for (const gr::memory_plan& p : m.turns) m.region_bytes = std::max(m.region_bytes, p.bytes);
+  return m;
+}
+
+double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+chosen_memory choose_memory(const options& o, double machine_flops) {
+  const step_options step = o.step();
+  const gr::time_table times{machine_flops, 10e9};
+  if (o.memory_budget.empty()) {
+    chosen_memory m = place(step, regions_for(o.checkpoint, step));
+    m.step_seconds = times.seconds(m.step);
+    m.description = "checkpoint: " + o.checkpoint;
+    return m;
+  }
+  const std::size_t budget = gr::parse_bytes(o.memory_budget);
+  const auto worth_having = gr::schedules<planned>(step, times);
+  for (auto s = worth_having.rbegin(); s != worth_having.rend(); ++s) {
+    if (s->plan.peak_bytes > budget) continue;
+    chosen_memory m = place(step, s->regions);
+    if (m.total_bytes() > budget) continue;  // gaps between the blocks
+    m.step_seconds = s->seconds;
+    m.description = "memory budget " + gr::format_bytes(budget) + ": " + s->description;
+    return m;
+  }
+  const std::size_t least = place(step, worth_having.front().regions).total_bytes();
+  throw gr::error("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+                  "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
+                  "MiB");
+}
+
+void print_memory(const chosen_memory& m) {
+  std::fputs(gr::memory_table(m.plan).c_str(), stdout);
+  std::printf("%s\n", m.description.c_str());
+  std::printf("parameters and optimizer state %.1f MiB, planned region %.1f MiB: %.1f MiB in all\n",
+              mib(m.plan.resting_bytes), mib(m.region_bytes), mib(m.total_bytes()));
+  std::printf("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again\n", m.step_seconds * 1e3,
+              static_cast<double>(m.plan.recomputed_flops()) / 1e9);
+}
+
+}  // namespace gpt
