@@ -11,25 +11,25 @@
 
 namespace gradus {
 
-/// A way to run one stage so that its backward can follow. Times are in seconds.
+/// A way to run one stage so that its backward can follow. Times are in seconds. Temporaries are the most bytes that are there at
+/// once while something runs, beyond what was there before and what it leaves as input, output or kept.
 struct chain_option {
-  std::string name;                     ///< as printed: "keep all", "keep matmul"
-  std::size_t kept = 0;                 ///< bytes kept from forward until backward, beyond the stage's input and output
-  double extra_time = 0;                ///< what backward takes longer because it computes again what is not kept
-  std::size_t forward_temporaries = 0;  ///< most bytes at once while forward runs, beyond input, output and kept
-  std::size_t backward_temporaries = 0;  ///< most bytes at once that backward makes: gradients, what it computes again
+  std::string name;                      ///< as printed: "keep all", "keep matmul"
+  std::size_t kept = 0;                  ///< bytes kept for backward, beyond the stage's input and output
+  double extra_time = 0;                 ///< of backward, to compute again what is not kept
+  std::size_t forward_temporaries = 0;   ///< of forward
+  std::size_t backward_temporaries = 0;  ///< all that backward makes, the gradients that it leaves included
 };
 
 /// One stage of a chain: a function of the output of the stage before it.
 struct chain_stage {
   std::string name;
-  std::size_t input = 0;     ///< bytes of its input, and of that input's gradient
-  double forward_time = 0;   ///< seconds
-  double backward_time = 0;  ///< seconds, when all is kept
-  std::size_t forward_temporaries =
-      0;                      ///< most bytes at once while forward runs and keeps nothing, beyond input and output
-  std::size_t gradients = 0;  ///< bytes that backward leaves behind: gradients of the stage's parameters
-  std::vector<chain_option> options;  ///< at least one
+  std::size_t input = 0;                ///< bytes of its input, and of that input's gradient
+  double forward_time = 0;              ///< of forward, whatever is kept
+  double backward_time = 0;             ///< of backward when all is kept
+  std::size_t forward_temporaries = 0;  ///< of forward when nothing is kept
+  std::size_t gradients = 0;            ///< bytes of its parameters' gradients, which backward leaves behind
+  std::vector<chain_option> options;    ///< at least one
 };
 
 /// A model as a planner of memory sees it: stages in a row, forward from first to last and backward again. The input of a stage

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -23,10 +24,11 @@ void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, d
   front = std::move(merged);
 }
 
-/// Leaves at most `most` (2 or more) choices of a Pareto front: the smallest, the fastest, and in between the fastest of each of
+/// Leaves at most `most` choices, and at least two, of a Pareto front: the smallest, the fastest, and in between the fastest of each of
 /// equally wide ranges of bytes.
 template <class Choice>
 void thin(std::vector<Choice>& front, std::size_t most) {
+  most = std::max<std::size_t>(most, 2);
   if (front.size() <= most) return;
   const std::size_t least = front.front().bytes, range = front.back().bytes - least;
   const auto cell = [&](const Choice& c) {

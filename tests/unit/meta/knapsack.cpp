@@ -59,6 +59,7 @@ TEST_CASE("a long front is thinned to some of its own choices, with the smallest
   CHECK(few.front().kept == all.front().kept);
   CHECK(few.back().kept == (std::uint32_t{1} << 24) - 1);
   CHECK(few.back().time == 0);
+  CHECK(knapsack(items, 1).size() == 2);
   for (const keep_choice& c : few) {
     bool own = false;
     for (const keep_choice& a : all) own = own || a.kept == c.kept;
