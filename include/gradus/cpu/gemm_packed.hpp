@@ -1,4 +1,7 @@
 #pragma once
+// The matrix product of one tile of the result, on packed copies of its operands (Goto and van de Geijn, "Anatomy of
+// high-performance matrix multiplication", 2008; the small operand in the first-level cache is here a strip of A).
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -9,176 +12,203 @@
 
 namespace gradus::cpu_kit {
 
-#ifndef MR
-#define MR 14
-#endif
-#ifndef KC
-#define KC 256
-#endif
-#ifndef BLK
-#define BLK 768
+/// A row-major matrix, `stride` elements from row to row as it is stored, which may be taken transposed.
+template <class T>
+struct gemm_operand {
+  const T* data;
+  index stride;
+  bool transposed;
+
+  const T* at(index row, index column) const {
+    return transposed ? data + column * stride + row : data + row * stride + column;
+  }
+};
+
+/// Rows and packs of the piece of the result that is held in registers.
+struct gemm_registers {
+  index rows, packs;
+};
+#if defined(__AVX512F__)
+inline constexpr gemm_registers native_gemm_registers{14, 2};  // 28 of 32, and a pack is a register
+#elif defined(__AVX__) || defined(__aarch64__)
+inline constexpr gemm_registers native_gemm_registers{6, 1};  // 12 of 16, a pack is two; 24 of 32, a pack is four
+#else
+inline constexpr gemm_registers native_gemm_registers{2, 1};  // 8 of 16, a pack is four
 #endif
 
-template <class T, index Rows = MR, index Packs = 2>
+/// Products on one thread that take no memory but its stack: 0.8 MiB. The sum over k is taken in the same order whatever the
+/// tile. The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
+template <class T, index Rows = native_gemm_registers.rows, index Packs = native_gemm_registers.packs>
 class packed_gemm {
  public:
-  static void tile(bool transpose_a, bool transpose_b, index m, index n, index k, const T* a, index lda, const T* b,
-                   index ldb, const T* bias, T beta, T* c, index ldc) {
-    if (transpose_a) run<true>(transpose_b, m, n, k, a, lda, b, ldb, bias, beta, c, ldc);
-    else run<false>(transpose_b, m, n, k, a, lda, b, ldb, bias, beta, c, ldc);
+  /// Columns that are computed together: tiles had better be a multiple wide.
+  static constexpr index columns = Packs * lanes<T>;
+
+  /// C = op(A) op(B) + beta C, or, with a bias, op(A) op(B) + bias in every row. With beta 0 or a bias C is only written.
+  static void tile(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
+                   index ldc) {
+    if (a.transposed) blocks<true>(a, b, m, n, k, beta, bias, c, ldc);
+    else blocks<false>(a, b, m, n, k, beta, bias, c, ldc);
   }
 
  private:
-  static constexpr index size = lanes<T>;
-  static constexpr index columns = Packs * size;
-  static constexpr index depth = KC;
-  static constexpr index block = index{BLK} * 1024 / sizeof(T);
-  static constexpr index padded_rows = (Rows + size - 1) / size * size;
+  static constexpr index width = lanes<T>;
+  static constexpr index depth = 1024 / sizeof(T);           // of the sum over k, between two visits to C
+  static constexpr index block = 768 * 1024 / sizeof(T);     // of B, in the second-level cache
+  static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole packs
 
-  static index even_part(index n, index most, index step) {
+  /// The length of equal parts of n, `most` at most and a multiple of `step`.
+  static index part(index n, index most, index step) {
     const index parts = std::max<index>(1, (n + most - 1) / most);
-    return ((n + parts - 1) / parts + step - 1) / step * step;
+    return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
   }
 
   template <bool TransposeA>
-  static void run(bool transpose_b, index m, index n, index k, const T* a, index lda, const T* b, index ldb,
-                  const T* bias, T beta, T* c, index ldc) {
-    alignas(64) T left[(TransposeA ? padded_rows : Rows) * depth];
+  static void blocks(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
+                     index ldc) {
+    alignas(64) T left[strip * depth];
     alignas(64) T right[block];
-    const index deep = even_part(k, depth, 8);
-    const index wide = even_part(n, block / deep / columns * columns, columns);
+    const index deep = part(k, depth, width);
+    const index wide = part(n, block / deep / columns * columns, columns);
     for (index j = 0; j < n; j += wide) {
-      const index width = std::min(wide, n - j);
-      for (index p = 0; p < k; p += deep) {
+      index p = 0;
+      do {  // once even if k is 0
         const index inner = std::min(deep, k - p);
-        if (transpose_b) pack_transposed(inner, width, b + j * ldb + p, ldb, right);
-        else pack_plain(inner, width, b + p * ldb + j, ldb, right);
-        const bool first = p == 0;
+        const index across = std::min(wide, n - j);
+        pack_right(b.at(p, j), b.stride, b.transposed, inner, across, right);
+        const T* add = p > 0 || (bias == nullptr && beta != T(0)) ? c + j : bias != nullptr ? bias + j : nullptr;
+        const index add_stride = add == c + j ? ldc : 0;
         for (index i = 0; i < m; i += Rows) {
-          const index height = std::min(Rows, m - i);
-          pack_left<TransposeA>(inner, height, TransposeA ? a + p * lda + i : a + i * lda + p, lda, left, i + Rows < m);
-          for (index q = 0; q < width; q += columns) {
-            T* const to = c + i * ldc + j + q;
-            const T* const add = first ? bias != nullptr ? bias + j + q : beta != T(0) ? to : nullptr : to;
-            const index ld_add = first && bias != nullptr ? 0 : ldc;
-            const T* const panel = right + q * inner;
-            if (height == Rows && width - q >= columns) {
-              multiply<TransposeA>(inner, left, panel, add, ld_add, to, ldc);
-            } else {
-              alignas(64) T edge[Rows * columns];
-              multiply<TransposeA>(inner, left, panel, nullptr, 0, edge, columns);
-              for (index r = 0; r < height; ++r)
-                for (index s = 0; s < std::min(columns, width - q); ++s)
-                  to[r * ldc + s] = add != nullptr ? add[r * ld_add + s] + edge[r * columns + s] : edge[r * columns + s];
-            }
-          }
+          const index rows = std::min(Rows, m - i);
+          pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, i + Rows < m, left);
+          const auto multiply = rows > 8   ? multiply_strip<TransposeA, Rows>
+                                : rows > 4 ? multiply_strip<TransposeA, std::min<index>(Rows, 8)>
+                                           : multiply_strip<TransposeA, std::min<index>(Rows, 4)>;
+          multiply(rows, across, inner, left, right, add == nullptr ? add : add + i * add_stride, add_stride,
+                   c + i * ldc + j, ldc);
         }
-      }
+        p += deep;
+      } while (p < k);
     }
   }
+
+  // ---- packing -----------------------------------------------------------------------------------------------------------
+  // A strip of A is [k, strip] if A is taken transposed and [strip, depth] otherwise, so that it is copied by runs either way.
+  // Of the strip that follows, the lines are fetched. Rows that A does not have are zero.
 
   template <bool TransposeA>
-  static void pack_left(index inner, index height, const T* a, index lda, T* to, bool more) {
+  static void pack_left(const T* a, index stride, index inner, index rows, bool more, T* to) {
     if constexpr (TransposeA) {
-      if (height == Rows)
-        for (index p = 0; p < inner; ++p) {
-          std::memcpy(to + p * padded_rows, a + p * lda, Rows * sizeof(T));
-          if (more) {
-            __builtin_prefetch(a + p * lda + Rows + Rows - 1, 0, 2);
-          }
-        }
-      else
-        for (index p = 0; p < inner; ++p)
-          for (index r = 0; r < Rows; ++r) to[p * padded_rows + r] = r < height ? a[p * lda + r] : T(0);
+      for (index p = 0; p < inner; ++p, a += stride, to += strip) {
+        if (rows == Rows) std::memcpy(to, a, Rows * sizeof(T));
+        else
+          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
+        if (more) __builtin_prefetch(a + 2 * Rows - 1);
+      }
     } else {
-      for (index r = 0; r < Rows; ++r) {
-        if (r < height) {
-          index p = 0;
-          const T* from = a + r * lda;
-          const T* next = more ? from + Rows * lda : from;
-          for (; p + size <= inner; p += size) {
-            pack<T>::load(from + p).store(to + r * depth + p);
-            __builtin_prefetch(next + p, 0, 2);
-          }
-          for (; p < inner; ++p) to[r * depth + p] = from[p];
-        } else std::fill_n(to + r * depth, inner, T(0));
-      }
-    }
-  }
-
-  static void pack_plain(index inner, index width, const T* b, index ldb, T* to) {
-    for (index q = 0; q < width; q += columns, to += inner * columns) {
-      const T* from = b + q;
-      if (width - q >= columns)
-        for (index p = 0; p < inner; ++p)
-          for (index s = 0; s < columns; s += size) pack<T>::load(from + p * ldb + s).store(to + p * columns + s);
-      else
-        for (index p = 0; p < inner; ++p)
-          for (index s = 0; s < columns; ++s) to[p * columns + s] = s < width - q ? from[p * ldb + s] : T(0);
-    }
-  }
-
-  template <std::size_t... I>
-  static GRADUS_INLINE void transpose(pack<T>* x, std::index_sequence<I...>) {
-    const auto stage = [&]() __attribute__((always_inline)) {
-      pack<T> y[size] = {pack<T>(I % 2 == 0 ? low(x[I / 2], x[I / 2 + size / 2], std::make_index_sequence<size>{})
-                                            : high(x[I / 2], x[I / 2 + size / 2], std::make_index_sequence<size>{}))...};
-      ((x[I] = y[I]), ...);
-    };
-    for (index step = 1; step < size; step *= 2) stage();
-  }
-  template <std::size_t... I>
-  static GRADUS_INLINE pack<T> low(pack<T> a, pack<T> b, std::index_sequence<I...>) {
-    return pack<T>(__builtin_shufflevector(a.v, b.v, (I / 2 + I % 2 * size)...));
-  }
-  template <std::size_t... I>
-  static GRADUS_INLINE pack<T> high(pack<T> a, pack<T> b, std::index_sequence<I...>) {
-    return pack<T>(__builtin_shufflevector(a.v, b.v, (size / 2 + I / 2 + I % 2 * size)...));
-  }
-
-  static void pack_transposed(index inner, index width, const T* b, index ldb, T* to) {
-    for (index q = 0; q < width; q += columns, to += inner * columns) {
-      for (index s = 0; s < columns; s += size) {
-        const index count = std::min(size, width - std::min(width, q + s));
-        const T* from = b + (q + s) * ldb;
+      for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
+        if (r >= rows) {
+          std::fill_n(to, inner, T(0));
+          continue;
+        }
+        const T* const next = more ? a + Rows * stride : a;
         index p = 0;
-        if (count == size)
-          for (; p + size <= inner; p += size) square(from + p, ldb, to + p * columns + s, std::make_index_sequence<size>{});
-        for (; p < inner; ++p)
-          for (index l = 0; l < size; ++l) to[p * columns + s + l] = l < count ? from[l * ldb + p] : T(0);
+        for (; p + width <= inner; p += width) {
+          pack<T>::load(a + p).store(to + p);
+          __builtin_prefetch(next + p);
+        }
+        for (; p < inner; ++p) to[p] = a[p];
       }
     }
   }
+
+  // The block of B is in panels [k, columns], the last one filled up with zeros.
+  static void pack_right(const T* b, index stride, bool transposed, index inner, index across, T* to) {
+    for (index j = 0; j < across; j += columns, to += inner * columns)
+      for (index s = 0; s < columns; s += width) {
+        const index count = std::min(width, across - std::min(across, j + s));
+        if (transposed) pack_columns(b + (j + s) * stride, stride, inner, count, to + s);
+        else pack_rows(b + j + s, stride, inner, count, to + s);
+      }
+  }
+  static void pack_rows(const T* b, index stride, index inner, index count, T* to) {
+    for (index p = 0; p < inner; ++p, b += stride, to += columns) {
+      if (count == width) pack<T>::load(b).store(to);
+      else pack<T>::load(b, count).store(to);
+    }
+  }
+  static void pack_columns(const T* b, index stride, index inner, index count, T* to) {
+    index p = 0;
+    if (count == width)
+      for (; p + width <= inner; p += width)
+        transpose_square(b + p, stride, to + p * columns, std::make_index_sequence<width>{});
+    for (; p < inner; ++p)
+      for (index s = 0; s < width; ++s) to[p * columns + s] = s < count ? b[s * stride + p] : T(0);
+  }
+
+  // Riffling the upper half of the rows into the lower one, log2(width) times, transposes a square.
   template <std::size_t... I>
-  static GRADUS_INLINE void square(const T* from, index ld, T* to, std::index_sequence<I...> all) {
-    pack<T> x[size] = {pack<T>::load(from + I * ld)...};
-    transpose(x, all);
+  static GRADUS_INLINE void transpose_square(const T* from, index stride, T* to, std::index_sequence<I...> all) {
+    pack<T> x[width] = {pack<T>::load(from + I * stride)...};
+    for (index step = 1; step < width; step *= 2) {
+      const pack<T> y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
+      ((x[I] = y[I]), ...);
+    }
     (x[I].store(to + I * columns), ...);
   }
-
-  template <bool TransposeA>
-  static void multiply(index inner, const T* a, const T* b, const T* add, index ld_add, T* c, index ldc) {
-    multiply_of<TransposeA ? 1 : depth, TransposeA ? padded_rows : 1>(
-        std::make_index_sequence<Rows>{}, std::make_index_sequence<Packs>{}, std::make_index_sequence<Rows * Packs>{},
-        inner, a, b, add, ld_add, c, ldc);
+  template <std::size_t First, std::size_t... I>
+  static GRADUS_INLINE pack<T> riffle(pack<T> a, pack<T> b, std::index_sequence<I...>) {
+    return pack<T>(__builtin_shufflevector(a.v, b.v, (First + I / 2 + I % 2 * width)...));
   }
+
+  // ---- multiplying -------------------------------------------------------------------------------------------------------
+
+  /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
+  template <bool TransposeA, index R>
+  static void multiply_strip(index rows, index across, index inner, const T* left, const T* right, const T* add,
+                             index add_stride, T* c, index ldc) {
+    for (index j = 0; j < across; j += columns, right += inner * columns) {
+      const T* const more = add == nullptr ? add : add + j;
+      if (across - j >= columns) {
+        multiply<TransposeA, R>(rows, inner, left, right, more, add_stride, c + j, ldc);
+      } else {
+        alignas(64) T edge[R * columns];
+        multiply<TransposeA, R>(R, inner, left, right, nullptr, 0, edge, columns);
+        for (index r = 0; r < rows; ++r)
+          for (index s = 0; s < across - j; ++s)
+            c[r * ldc + j + s] = edge[r * columns + s] + (more != nullptr ? more[r * add_stride + s] : T(0));
+      }
+    }
+  }
+  template <bool TransposeA, index R>
+  static void multiply(index rows, index inner, const T* left, const T* right, const T* add, index add_stride, T* c,
+                       index ldc) {
+    multiply_of<TransposeA ? 1 : depth, TransposeA ? strip : 1>(
+        std::make_index_sequence<R>{}, std::make_index_sequence<Packs>{}, std::make_index_sequence<R * Packs>{}, rows,
+        inner, left, right, add, add_stride, c, ldc);
+  }
+  // Folds instead of loops: every index is a constant, so that all of it is held in registers.
   template <index Row, index Step, std::size_t... R, std::size_t... P, std::size_t... I>
-  static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...>, std::index_sequence<I...>,
-                                        index inner, const T* a, const T* b, const T* add, index ld_add, T* c,
-                                        index ldc) {
-    (__builtin_prefetch(c + I / Packs * ldc + I % Packs * size, 1), ...);
+  static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...> packs,
+                                        std::index_sequence<I...>, index rows, index inner, const T* left,
+                                        const T* right, const T* add, index add_stride, T* c, index ldc) {
+    (__builtin_prefetch(c + I / Packs * ldc + I % Packs * width, 1), ...);
     pack<T> sum[sizeof...(I)];
     ((sum[I] = pack<T>(0)), ...);
-    for (index p = 0; p < inner; ++p, a += Step, b += columns) {
-      const pack<T> right[Packs] = {pack<T>::load(b + P * size)...};
-      (add_row(sum + R * Packs, pack<T>(a[R * Row]), right, std::index_sequence<P...>{}), ...);
+    for (index p = 0; p < inner; ++p, left += Step, right += columns) {
+      const pack<T> b[Packs] = {pack<T>::load(right + P * width)...};
+      (multiply_row(sum + R * Packs, pack<T>(left[R * Row]), b, packs), ...);
     }
-    if (add != nullptr) ((sum[I] = sum[I] + pack<T>::load(add + I / Packs * ld_add + I % Packs * size)), ...);
-    (sum[I].store(c + I / Packs * ldc + I % Packs * size), ...);
+    if (add != nullptr)
+      ((I / Packs < rows
+            ? (sum[I] = sum[I] + pack<T>::load(add + I / Packs * add_stride + I % Packs * width)).store(c + I / Packs * ldc + I % Packs * width)
+            : void()),
+       ...);
+    else ((I / Packs < rows ? sum[I].store(c + I / Packs * ldc + I % Packs * width) : void()), ...);
   }
   template <std::size_t... P>
-  static GRADUS_INLINE void add_row(pack<T>* sum, pack<T> left, const pack<T>* right, std::index_sequence<P...>) {
-    ((sum[P].v += left.v * right[P].v), ...);
+  static GRADUS_INLINE void multiply_row(pack<T>* sum, pack<T> a, const pack<T>* b, std::index_sequence<P...>) {
+    ((sum[P].v += a.v * b[P].v), ...);  // one expression, so that compilers contract it to a multiply-add
   }
 };
 

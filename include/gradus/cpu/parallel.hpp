@@ -27,8 +27,12 @@ namespace cpu_kit {
 /// Runs f(task) for task = 0 .. tasks-1. Who runs a task depends on the threads; what a task does must not.
 template <class F>
 void parallel_tasks(std::size_t tasks, const F& f) {
+  if (tasks <= 1) {  // without a team: OpenMP allocates a new one whenever their size changes
+    if (tasks == 1) f(std::size_t{0});
+    return;
+  }
 #if defined(_OPENMP)
-#pragma omp parallel for schedule(static) if (tasks > 1)
+#pragma omp parallel for schedule(static)
 #endif
   for (std::size_t t = 0; t < tasks; ++t) f(t);
 }
