@@ -124,17 +124,20 @@ class packed_gemm {
 
   // The block of B is in panels [k, columns], the last one filled up with zeros.
   static void pack_right(const T* b, index stride, bool transposed, index inner, index across, T* to) {
-    for (index j = 0; j < across; j += columns, to += inner * columns)
-      for (index s = 0; s < columns; s += width) {
-        const index count = std::min(width, across - std::min(across, j + s));
-        if (transposed) pack_columns(b + (j + s) * stride, stride, inner, count, to + s);
-        else pack_rows(b + j + s, stride, inner, count, to + s);
-      }
+    for (index j = 0; j < across; j += columns, to += inner * columns) {
+      const index there = std::min(columns, across - j);
+      if (!transposed) pack_rows(b + j, stride, inner, there, to);
+      else
+        for (index s = 0; s < columns; s += width)
+          pack_columns(b + (j + s) * stride, stride, inner, std::min(width, there - std::min(there, s)), to + s);
+    }
   }
-  static void pack_rows(const T* b, index stride, index inner, index count, T* to) {
+  static void pack_rows(const T* b, index stride, index inner, index there, T* to) {
     for (index p = 0; p < inner; ++p, b += stride, to += columns) {
-      if (count == width) pack<T>::load(b).store(to);
-      else pack<T>::load(b, count).store(to);
+      if (there == columns)
+        for (index s = 0; s < columns; s += width) pack<T>::load(b + s).store(to + s);
+      else
+        for (index s = 0; s < columns; ++s) to[s] = s < there ? b[s] : T(0);
     }
   }
   static void pack_columns(const T* b, index stride, index inner, index count, T* to) {
