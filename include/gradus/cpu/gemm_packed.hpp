@@ -161,7 +161,7 @@ class packed_gemm {
   }
   template <std::size_t First, std::size_t... I>
   static GRADUS_INLINE pack<T> riffle(pack<T> a, pack<T> b, std::index_sequence<I...>) {
-    return pack<T>(__builtin_shufflevector(a.v, b.v, (First + I / 2 + I % 2 * width)...));
+    return pack<T>(typename pack<T>::native{(I % 2 == 0 ? a.v[First + I / 2] : b.v[First + I / 2])...});
   }
 
   // ---- multiplying -------------------------------------------------------------------------------------------------------

@@ -32,9 +32,13 @@ void parallel_tasks(std::size_t tasks, const F& f) {
     return;
   }
 #if defined(_OPENMP)
-#pragma omp parallel for schedule(static)
+#pragma omp parallel
+  {
+    const auto team = static_cast<std::size_t>(omp_get_num_threads());
+    const auto member = static_cast<std::size_t>(omp_get_thread_num());
+    for (std::size_t t = tasks * member / team; t < tasks * (member + 1) / team; ++t) f(t);
+  }
 #endif
-  for (std::size_t t = 0; t < tasks; ++t) f(t);
 }
 
 /// Runs f(begin, end) over a fixed grid of ranges of `grain` elements: the same ranges whatever the thread count, so that
