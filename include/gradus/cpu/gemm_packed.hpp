@@ -24,25 +24,30 @@ struct gemm_operand {
   }
 };
 
-/// Rows and packs of the piece of the result that is held in registers.
+/// The piece of the result that is held in registers: its rows, and how many registers of how many bytes lie across.
 struct gemm_registers {
-  index rows, packs;
+  index rows, across, bytes;
 };
 #if defined(__AVX512F__)
-inline constexpr gemm_registers native_gemm_registers{14, 2};  // 28 of 32, and a pack is a register
-#elif defined(__AVX__) || defined(__aarch64__)
-inline constexpr gemm_registers native_gemm_registers{6, 1};  // 12 of 16, a pack is two; 24 of 32, a pack is four
+inline constexpr gemm_registers native_gemm_registers{14, 2, 64};  // 28 of 32 registers
+#elif defined(__AVX__)
+inline constexpr gemm_registers native_gemm_registers{6, 2, 32};  // 12 of 16
 #else
-inline constexpr gemm_registers native_gemm_registers{2, 1};  // 8 of 16, a pack is four
+inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
 /// Products on one thread that take no memory but its stack: 0.8 MiB. The sum over k is taken in the same order whatever the
 /// tile. The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
-template <class T, index Rows = native_gemm_registers.rows, index Packs = native_gemm_registers.packs>
+template <class T, index Rows = native_gemm_registers.rows, index Across = native_gemm_registers.across,
+          index Bytes = native_gemm_registers.bytes>
 class packed_gemm {
+  // Not a pack: g++ holds packs in registers only where a register has 64 bytes.
+  using vector __attribute__((vector_size(Bytes))) = T;
+  static constexpr index width = Bytes / sizeof(T);
+
  public:
   /// Columns that are computed together: tiles had better be a multiple wide.
-  static constexpr index columns = Packs * lanes<T>;
+  static constexpr index columns = Across * width;
 
   /// C = op(A) op(B) + beta C, or, with a bias, op(A) op(B) + bias in every row. With beta 0 or a bias C is only written.
   static void tile(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
@@ -52,10 +57,9 @@ class packed_gemm {
   }
 
  private:
-  static constexpr index width = lanes<T>;
   static constexpr index depth = 1024 / sizeof(T);                    // of the sum over k, between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
-  static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole packs
+  static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
 
   /// The length of equal parts of n, `most` at most and a multiple of `step`.
   static index part(index n, index most, index step) {
@@ -114,7 +118,7 @@ class packed_gemm {
         const T* const next = more ? a + Rows * stride : a;
         index p = 0;
         for (; p + width <= inner; p += width) {
-          pack<T>::load(a + p).store(to + p);
+          store(load(a + p), to + p);
           __builtin_prefetch(next + p);
         }
         for (; p < inner; ++p) to[p] = a[p];
@@ -135,7 +139,7 @@ class packed_gemm {
   static void pack_rows(const T* b, index stride, index inner, index there, T* to) {
     for (index p = 0; p < inner; ++p, b += stride, to += columns) {
       if (there == columns)
-        for (index s = 0; s < columns; s += width) pack<T>::load(b + s).store(to + s);
+        for (index s = 0; s < columns; s += width) store(load(b + s), to + s);
       else
         for (index s = 0; s < columns; ++s) to[s] = s < there ? b[s] : T(0);
     }
@@ -152,16 +156,16 @@ class packed_gemm {
   // Riffling the upper half of the rows into the lower one, log2(width) times, transposes a square.
   template <std::size_t... I>
   static GRADUS_INLINE void transpose_square(const T* from, index stride, T* to, std::index_sequence<I...> all) {
-    pack<T> x[width] = {pack<T>::load(from + I * stride)...};
+    vector x[width] = {load(from + I * stride)...};
     for (index step = 1; step < width; step *= 2) {
-      const pack<T> y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
+      const vector y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
       ((x[I] = y[I]), ...);
     }
-    (x[I].store(to + I * columns), ...);
+    (store(x[I], to + I * columns), ...);
   }
   template <std::size_t First, std::size_t... I>
-  static GRADUS_INLINE pack<T> riffle(pack<T> a, pack<T> b, std::index_sequence<I...>) {
-    return pack<T>(typename pack<T>::native{(I % 2 == 0 ? a.v[First + I / 2] : b.v[First + I / 2])...});
+  static GRADUS_INLINE vector riffle(vector a, vector b, std::index_sequence<I...>) {
+    return vector{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
   }
 
   // ---- multiplying -------------------------------------------------------------------------------------------------------
@@ -187,32 +191,40 @@ class packed_gemm {
   static void multiply(index rows, index inner, const T* left, const T* right, const T* add, index add_stride, T* c,
                        index ldc) {
     multiply_of<TransposeA ? 1 : depth, TransposeA ? strip : 1>(
-        std::make_index_sequence<R>{}, std::make_index_sequence<Packs>{}, std::make_index_sequence<R * Packs>{}, rows,
+        std::make_index_sequence<R>{}, std::make_index_sequence<Across>{}, std::make_index_sequence<R * Across>{}, rows,
         inner, left, right, add, add_stride, c, ldc);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers.
   template <index Row, index Step, std::size_t... R, std::size_t... P, std::size_t... I>
-  static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...> packs,
+  static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...> across,
                                         std::index_sequence<I...>, index rows, index inner, const T* left,
                                         const T* right, const T* add, index add_stride, T* c, index ldc) {
-    (__builtin_prefetch(c + I / Packs * ldc + I % Packs * width, 1), ...);
-    pack<T> sum[sizeof...(I)];
-    ((sum[I] = pack<T>(0)), ...);
+    (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
+    vector sum[sizeof...(I)];
+    ((sum[I] = vector{}), ...);
     for (index p = 0; p < inner; ++p, left += Step, right += columns) {
-      const pack<T> b[Packs] = {pack<T>::load(right + P * width)...};
-      (multiply_row(sum + R * Packs, pack<T>(left[R * Row]), b, packs), ...);
+      const vector b[Across] = {load(right + P * width)...};
+      (multiply_row(sum + R * Across, left[R * Row], b, across), ...);
     }
-    if (add != nullptr)
-      ((I / Packs < rows ? (sum[I] = sum[I] + pack<T>::load(add + I / Packs * add_stride + I % Packs * width))
-                               .store(c + I / Packs * ldc + I % Packs * width)
-                         : void()),
-       ...);
-    else ((I / Packs < rows ? sum[I].store(c + I / Packs * ldc + I % Packs * width) : void()), ...);
+    (finish(I / Across < rows, sum[I], add == nullptr ? add : add + I / Across * add_stride + I % Across * width,
+            c + I / Across * ldc + I % Across * width),
+     ...);
   }
   template <std::size_t... P>
-  static GRADUS_INLINE void multiply_row(pack<T>* sum, pack<T> a, const pack<T>* b, std::index_sequence<P...>) {
-    ((sum[P].v += a.v * b[P].v), ...);  // one expression, so that compilers contract it to a multiply-add
+  static GRADUS_INLINE void multiply_row(vector* sum, T a, const vector* b, std::index_sequence<P...>) {
+    ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
   }
+  static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
+    if (!wanted) return;
+    store(add != nullptr ? load(add) + sum : sum, to);
+  }
+
+  static GRADUS_INLINE vector load(const T* from) {
+    vector x;
+    std::memcpy(&x, from, sizeof(x));
+    return x;
+  }
+  static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
 };
 
 }  // namespace gradus::cpu_kit

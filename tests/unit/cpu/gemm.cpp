@@ -120,10 +120,10 @@ TEST_CASE("products of all sizes about the edges of strips and panels are exact 
 }
 
 TEST_CASE("so are those of the kernels for other processors") {
-  CHECK(mistakes_about_edges<float, gr::cpu_kit::packed_gemm<float, 6, 1>>() == 0);
-  CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 6, 1>>() == 0);
-  CHECK(mistakes_about_edges<float, gr::cpu_kit::packed_gemm<float, 2, 1>>() == 0);
-  CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 14, 2>>() == 0);
+  CHECK(mistakes_about_edges<float, gr::cpu_kit::packed_gemm<float, 6, 2, 32>>() == 0);
+  CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 6, 2, 32>>() == 0);
+  CHECK(mistakes_about_edges<float, gr::cpu_kit::packed_gemm<float, 6, 2, 16>>() == 0);
+  CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 14, 2, 64>>() == 0);
 }
 
 TEST_CASE_TEMPLATE("each transposition, sum and bias is right, over NaN where nothing may be read", T, float, double) {
