@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
-#include "simd.hpp"
 
 namespace gradus::cpu_kit {
 
