@@ -60,7 +60,7 @@ TEST_CASE("two runs, and runs on one thread and on two, train to the same bits")
   CHECK(train<gpt::config{2, 4, 256, 64, 300}, 8>(3, 0.0) == once);
 }
 
-TEST_CASE("in double precision, where Eigen multiplies, the bits do not depend on the threads either") {
+TEST_CASE("in double precision, the bits do not depend on the threads either") {
   const auto once = train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(2, 0.0);
   CHECK(train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(1, 0.0) == once);
   CHECK(train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(3, 0.0) == once);

@@ -27,10 +27,19 @@ namespace cpu_kit {
 /// Runs f(task) for task = 0 .. tasks-1. Who runs a task depends on the threads; what a task does must not.
 template <class F>
 void parallel_tasks(std::size_t tasks, const F& f) {
+  // No team of one, and the split by hand: g++'s runtime takes memory for the former each time, clang's for `omp for`.
+  if (tasks <= 1 || thread_count() == 1) {
+    for (std::size_t t = 0; t < tasks; ++t) f(t);
+    return;
+  }
 #if defined(_OPENMP)
-#pragma omp parallel for schedule(static) if (tasks > 1)
+#pragma omp parallel
+  {
+    const auto team = static_cast<std::size_t>(omp_get_num_threads());
+    const auto member = static_cast<std::size_t>(omp_get_thread_num());
+    for (std::size_t t = tasks * member / team; t < tasks * (member + 1) / team; ++t) f(t);
+  }
 #endif
-  for (std::size_t t = 0; t < tasks; ++t) f(t);
 }
 
 /// Runs f(begin, end) over a fixed grid of ranges of `grain` elements: the same ranges whatever the thread count, so that
