@@ -1,0 +1,230 @@
+// A GPT's training step under schedules of checkpoint regions: what was planned, what is measured.
+//
+//   bench_memory_MODEL rows                the names of the rows
+//   bench_memory_MODEL time [--repeat N]   steps of each row in planned memory, turn about with steps that keep everything
+//   bench_memory_MODEL peak ROW KEEP...    a process for one row, without a plan: peak bytes as asked for, and of the process
+// Each prints JSON, one object a line.
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gradus/meta/measured_trace.hpp>
+
+#include "gpt/training.hpp"
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
+constexpr gr::index batch = GPT_BATCH;
+template <class D>
+using training = gpt::training<D, config, batch, std::uint16_t>;
+using on_meta = training<gr::meta>;
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+double status_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(field, 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) * 1024;
+  return 0;
+}
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+struct tokens {
+  std::vector<std::uint16_t> inputs, targets;
+  tokens() : inputs(batch * config.context), targets(inputs.size()) {
+    const gr::random_key key{.seed = 5};
+    constexpr gr::index used = config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;
+    for (gr::index i = 0; i < inputs.size(); ++i) {
+      const auto w = key.words(i);
+      inputs[i] = static_cast<std::uint16_t>(w[0] % used);
+      targets[i] = static_cast<std::uint16_t>(w[1] % used);
+    }
+  }
+};
+
+// A model whose steps lie in planned memory.
+struct planned_run {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::planned_resource region;
+  gr::trace_resource traced;
+  gr::context<gr::cpu> resting;
+  gr::context<gr::cpu> passing;
+  training<gr::cpu> t;
+
+  explicit planned_run(const gpt::step_options& o)
+      : region(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream),
+        traced(region),
+        resting(stream, heap),
+        passing(stream, traced),
+        t(resting, passing, o) {}
+  double step(const tokens& data, gr::time_table* learn = nullptr) {
+    gr::step_trace trace;
+    if (learn != nullptr) {
+      passing.observe(&traced);
+      resting.observe(&traced);
+      traced.start(trace);
+    }
+    const double start = now_ms();
+    t.add_batch(data.inputs.data(), data.targets.data());
+    t.update();
+    const double took = now_ms() - start;
+    if (learn != nullptr) {
+      traced.finish();
+      passing.observe(nullptr);
+      resting.observe(nullptr);
+      learn->add(trace);
+    }
+    return took;
+  }
+};
+
+struct row {
+  std::string name;
+  gr::region_schedule regions;
+};
+
+// The rows that need no budget, then those that do, from times measured here.
+std::vector<row> fixed_rows() {
+  const auto blocks = gr::survey_blocks<on_meta>(gpt::step_options{});
+  return {{"none", {}},
+          {"blocks", gr::every_block(blocks, gr::save_none{})},
+          {"attention", gr::every_block(blocks, gr::save_all_but<gr::op::attention>{})},
+          {"matmul", gr::every_block(blocks, gr::save_only<gr::op::matmul>{})}};
+}
+std::vector<row> scheduled_rows(const gr::time_table& times) {
+  const auto worth_having = gr::schedules<on_meta>(gpt::step_options{}, times);
+  const std::size_t least = worth_having.front().plan.peak_bytes;
+  const std::size_t most = worth_having.back().plan.peak_bytes;
+  std::vector<row> rows;
+  const auto add = [&](const std::string& name, std::size_t budget) {
+    const gr::scheduled_step& s = gr::fastest_within(worth_having, budget);
+    std::fprintf(stderr, "%s, budget %s: %s", name.c_str(), gr::format_bytes(budget).c_str(), s.description.c_str());
+    rows.push_back({name, s.regions});
+  };
+  for (const std::size_t percent : {75, 50, 25})
+    add("budget" + std::to_string(percent), least + (most - least) * percent / 100);
+  gpt::step_options blocks;
+  blocks.regions = gr::region_schedule::every_block(config.layers);
+  add("as-blocks", std::max(least, gr::plan<on_meta>(blocks).peak_bytes));
+  return rows;
+}
+
+// A schedule as words of a command line, and back.
+void print_parts(const std::vector<gr::chain_part>& parts) {
+  for (const gr::chain_part& p : parts) {
+    std::printf("%s\"%zu,%zu,%d,%" PRIu64 "\"", &p == parts.data() ? "" : ", ", p.first, p.last, p.region ? 1 : 0, p.keep);
+    if (p.inner.empty()) continue;
+    std::printf(", \"(\", ");
+    print_parts(p.inner);
+    std::printf(", \")\"");
+  }
+}
+std::vector<gr::chain_part> read_parts(char**& at, char** end) {
+  std::vector<gr::chain_part> parts;
+  while (at != end && std::strcmp(*at, ")") != 0) {
+    if (std::strcmp(*at, "(") == 0) {
+      parts.back().inner = read_parts(++at, end);
+      ++at;
+      continue;
+    }
+    gr::chain_part p;
+    int region = 0;
+    if (std::sscanf(*at++, "%zu,%zu,%d,%" SCNu64, &p.first, &p.last, &region, &p.keep) != 4) std::exit(2);
+    p.region = region != 0;
+    parts.push_back(p);
+  }
+  return parts;
+}
+
+int time_rows(int repeat) {
+  const tokens data;
+  std::vector<row> rows = fixed_rows();
+  gpt::step_options plain;
+  planned_run none(plain);
+  gr::time_table times;
+  none.step(data);
+  for (int i = 0; i < 3; ++i) none.step(data, &times);
+  for (row& r : scheduled_rows(times)) rows.push_back(std::move(r));
+  for (const row& r : rows) {
+    gpt::step_options o;
+    o.regions = r.regions;
+    const gr::step_trace trace = gr::trace_step<on_meta>(o);
+    const gr::step_plan plan = gr::summarize(trace);
+    gr::time_table here;
+    std::vector<double> row_ms, none_ms;
+    {
+      planned_run run(o);
+      run.step(data);
+      for (int i = 0; i < repeat; ++i) {
+        none_ms.push_back(none.step(data, &here));
+        row_ms.push_back(run.step(data));
+      }
+    }
+    const auto bytes = [&](gr::category c) { return plan.at_peak_of(c); };
+    std::printf("{\"row\": \"%s\", \"planned_bytes\": %zu, \"resting_bytes\": %zu, \"region_bytes\": %zu, "
+                "\"activation_bytes\": %zu, \"gradient_bytes\": %zu, \"temporary_bytes\": %zu, \"saved_bytes\": %zu, "
+                "\"recomputed_gflop\": %.3f, \"predicted_ms\": %.3f, \"measured_ms\": %.3f, \"none_ms\": %.3f, \"parts\": [",
+                r.name.c_str(), plan.peak_bytes, plan.resting_bytes, gr::make_plan(trace).bytes,
+                bytes(gr::category::activation), bytes(gr::category::gradient), bytes(gr::category::temporary),
+                plan.saved_bytes, static_cast<double>(plan.recomputed_flops()) * 1e-9, here.seconds(trace) * 1e3,
+                median(row_ms), median(none_ms));
+    print_parts(r.regions.parts);
+    std::printf("]}\n");
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+int peak_of(char** parts, char** end) {
+  const tokens data;
+  gpt::step_options o;
+  o.regions.parts = read_parts(parts, end);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::stats_resource stats(heap);
+  gr::context resting{stream, stats};
+  gr::context passing{stream, stats};
+  training<gr::cpu> t(resting, passing, o);
+  std::vector<float> losses;
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1) stats.reset_peak();
+    losses.push_back(t.add_batch(data.inputs.data(), data.targets.data()));
+    t.update();
+  }
+  std::printf("{\"measured_bytes\": %zu, \"process_bytes\": %.0f, \"loss\": %.9g}\n", stats.all().peak,
+              status_bytes("VmHWM:"), static_cast<double>(losses.back()));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string what = argc > 1 ? argv[1] : "";
+    if (what == "time" && (argc == 2 || (argc == 4 && std::strcmp(argv[2], "--repeat") == 0)))
+      return time_rows(argc == 4 ? std::max(1, std::atoi(argv[3])) : 3);
+    if (what == "peak") return peak_of(argv + 2, argv + argc);
+    std::fprintf(stderr, "usage: %s time [--repeat N] | peak [PART...]\n", argv[0]);
+    return 2;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_memory: %s\n", e.what());
+    return 1;
+  }
+}
