@@ -73,6 +73,21 @@ TEST_CASE("the same requests again ask neither the heap nor the resource below")
   CHECK(below.all().allocations == segments);
 }
 
+TEST_CASE("giving back asks the heap for nothing, the first time neither") {
+  host_resource heap;
+  pool_resource pool(heap, mebibyte);
+  stream s, side;
+  std::vector<void*> live;
+  for (int i = 0; i < 500; ++i) {
+    live.push_back(pool.allocate(of(3000), s));
+    pool.used_on(live.back(), of(3000), side);
+  }
+  const std::size_t requests = heap_requests();
+  for (std::size_t i = 0; i < live.size(); i += 2) pool.deallocate(live[i], of(3000), s);
+  for (std::size_t i = 1; i < live.size(); i += 2) pool.deallocate(live[i], of(3000), s);
+  CHECK(heap_requests() == requests);
+}
+
 TEST_CASE("when any one heap request of the pool's own fails, no segment is lost and the pool goes on") {
   for (long n = 0; n < 40; ++n) {
     CAPTURE(n);
@@ -137,14 +152,20 @@ TEST_CASE("out of memory, the pool gives back what it keeps and asks again") {
   pool.deallocate(large, of(9 * mebibyte), s);
 }
 
-TEST_CASE("a segment that does not fit is not asked for when the request itself does") {
+TEST_CASE("where a whole segment does not fit, the pool asks for what the request needs, and keeps what it has") {
   host_resource heap;
-  limit_resource limit(heap, 10 * mebibyte);
-  pool_resource pool(limit, 32 * mebibyte);
+  limit_resource limit(heap, 12 * mebibyte);
+  pool_resource pool(limit, 7 * mebibyte);
   stream s;
-  void* p = pool.allocate(of(3 * mebibyte), s);
-  CHECK(pool.reserved_bytes() == 3 * mebibyte);
-  pool.deallocate(p, of(3 * mebibyte), s);
+  void* p = pool.allocate(of(7 * mebibyte), s);
+  void* q = pool.allocate(of(2 * mebibyte), s);
+  CHECK(pool.reserved_bytes() == 9 * mebibyte);
+  pool.deallocate(q, of(2 * mebibyte), s);
+  void* r = pool.allocate(of(3 * mebibyte), s);
+  CHECK(pool.reserved_bytes() == 12 * mebibyte);
+  CHECK(pool.cached_bytes() == 2 * mebibyte);
+  pool.deallocate(r, of(3 * mebibyte), s);
+  pool.deallocate(p, of(7 * mebibyte), s);
 }
 
 TEST_CASE("the pool's last word says what was asked, live, cached, the limit and what would fit") {
