@@ -7,11 +7,11 @@ namespace gr = gradus;
 
 int main() {
   gr::stream stream;
-  gr::host_resource heap;                          // the operating system
-  gr::limit_resource limit(heap, 24 << 20);        // refuses to hold more than 24 MiB
-  gr::pool_resource pool(limit, 4 << 20);          // keeps memory for reuse, in segments of 4 MiB
-  gr::stats_resource memory(pool);                 // counts by category
-  gr::context ctx{stream, memory};                 // what allocates here goes through all four
+  gr::host_resource heap;                    // the operating system
+  gr::limit_resource limit(heap, 24 << 20);  // refuses to hold more than 24 MiB
+  gr::pool_resource pool(limit, 4 << 20);    // keeps memory for reuse, in segments of 4 MiB
+  gr::stats_resource memory(pool);           // counts by category
+  gr::context ctx{stream, memory};           // what allocates here goes through all four
 
   // A layer of 512 x 512 trained for a few steps. After the first one the operating system is not asked again.
   gr::nn::linear<gr::on<gr::cpu>, 512, 512> layer;

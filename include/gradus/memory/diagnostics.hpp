@@ -40,8 +40,9 @@ inline out_of_memory shortage(std::string_view who, const memory_request& reques
   add("live", known.live);
   add("cached", known.cached);
   add("limit", known.limit);
-  text += known.fits == memory_figures::unknown ? "; there is no room of that size; ask for less, such as a smaller batch"
-                                                : "; at most " + bytes_text(known.fits) + " would fit";
+  text += known.fits == memory_figures::unknown
+              ? "; there is no room of that size; ask for less, such as a smaller batch"
+              : "; at most " + bytes_text(known.fits) + " would fit";
   return out_of_memory(text, known);
 }
 

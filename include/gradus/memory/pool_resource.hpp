@@ -105,10 +105,8 @@ class basic_pool_resource final : public basic_resource<Stream> {
     auto& uses = b->second.uses;
     for (auto u = uses.begin(); u != uses.end();) {
       const auto here = u++;
-      if (here->by == &on)
-        spare_uses_.splice(spare_uses_.end(), uses, here);
-      else
-        here->by->record(here->last);
+      if (here->by == &on) spare_uses_.splice(spare_uses_.end(), uses, here);
+      else here->by->record(here->last);
     }
     if (uses.empty()) {
       merge(b);
@@ -132,7 +130,8 @@ class basic_pool_resource final : public basic_resource<Stream> {
     if (b == blocks_.begin() || at >= std::prev(b)->first + std::prev(b)->second.bytes)
       memory_misuse("pool_resource", "is not of this pool", memory, request);
     --b;
-    if (!b->second.handed_out) memory_misuse("pool_resource", "is not in use: it was given back twice", memory, request);
+    if (!b->second.handed_out)
+      memory_misuse("pool_resource", "is not in use: it was given back twice", memory, request);
     if (b->first != at) memory_misuse("pool_resource", "lies inside of a block", memory, request);
     if (b->second.bytes != rounded(request.bytes))
       memory_misuse("pool_resource", "was asked for with another size", memory, request);

@@ -10,14 +10,14 @@ namespace gradus {
 /// Memory for its work is aligned to `alignment` bytes.
 template <class S>
 concept event_stream = std::movable<typename S::event> && std::default_initializable<typename S::event> &&
-    requires(S& stream, typename S::event& mark, const typename S::event& marked) {
-  { S::alignment } -> std::convertible_to<std::size_t>;
-  { stream.record(mark) } noexcept;
-  stream.wait(marked);
-  stream.synchronize();
-  { marked.done() } -> std::same_as<bool>;
-  marked.synchronize();
-};
+                       requires(S& stream, typename S::event& mark, const typename S::event& marked) {
+                         { S::alignment } -> std::convertible_to<std::size_t>;
+                         { stream.record(mark) } noexcept;
+                         stream.wait(marked);
+                         stream.synchronize();
+                         { marked.done() } -> std::same_as<bool>;
+                         marked.synchronize();
+                       };
 
 /// A mark in a stream whose work is done as it is submitted.
 struct done_event {

@@ -93,7 +93,7 @@ struct simulated_stack {
   basic_stats_resource<testing::simulated_stream> resource{tracking};
 };
 
-#define WITH_A_LIMIT                                                                                    \
+#define WITH_A_LIMIT                                                                                                  \
   limited, counted, failing, tracked, synchronized, pooled, pooled_in_small_segments, pool_of_pools, arena_of_chunks, \
       arena_in_a_span, stacked, simulated_pool
 #define EVERY_RESOURCE plain_host, WITH_A_LIMIT, simulated_stack
@@ -191,8 +191,8 @@ TEST_CASE_TEMPLATE("pieces of random sizes, given back in random order, never ov
   CHECK(churn<typename Fixture::stream_type>(f.resource, s, 1, 4 * mebibyte));
 }
 
-TEST_CASE_TEMPLATE("a request that cannot be served throws out_of_memory in one line, and the next one is served", Fixture,
-                   EVERY_RESOURCE) {
+TEST_CASE_TEMPLATE("a request that cannot be served throws out_of_memory in one line, and the next one is served",
+                   Fixture, EVERY_RESOURCE) {
   Fixture f;
   typename Fixture::stream_type s;
   constexpr std::size_t pebibyte = std::size_t{1} << 50;
@@ -211,8 +211,9 @@ TEST_CASE_TEMPLATE("a request that cannot be served throws out_of_memory in one 
   f.resource.deallocate(p, small, s);
 }
 
-TEST_CASE_TEMPLATE("when memory is used up, what was there is intact, and as much is served again once it is given back",
-                   Fixture, WITH_A_LIMIT) {
+TEST_CASE_TEMPLATE(
+    "when memory is used up, what was there is intact, and as much is served again once it is given back", Fixture,
+    WITH_A_LIMIT) {
   using Piece = piece<typename Fixture::stream_type>;
   Fixture f;
   typename Fixture::stream_type s;
@@ -302,10 +303,11 @@ TEST_CASE("a limit says what was asked, what is live and what the limit is, and 
   stream s;
   const memory_request first{600, category::input}, second{401, category::input}, rest{400, category::input};
   void* p = limit.allocate(first, s);
-  CHECK_THROWS_WITH_AS(static_cast<void>(limit.allocate(second, s)),
-                       "memory limit: asked 401 bytes (0.00 MiB) for input; live 600 bytes (0.00 MiB), limit 1000 bytes "
-                       "(0.00 MiB); at most 400 bytes (0.00 MiB) would fit",
-                       out_of_memory);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(limit.allocate(second, s)),
+      "memory limit: asked 401 bytes (0.00 MiB) for input; live 600 bytes (0.00 MiB), limit 1000 bytes "
+      "(0.00 MiB); at most 400 bytes (0.00 MiB) would fit",
+      out_of_memory);
   CHECK(limit.live() == 600);
   void* q = limit.allocate(rest, s);
   CHECK(limit.live() == 1000);

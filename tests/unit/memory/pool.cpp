@@ -177,14 +177,12 @@ TEST_CASE("the pool's last word says what was asked, live, cached, the limit and
   void* b = pool.allocate(of(2 * mebibyte), s);
   void* c = pool.allocate(of(4 * mebibyte), s);
   pool.deallocate(a, of(mebibyte), s);
-  CHECK_THROWS_WITH_AS(static_cast<void>(pool.allocate({.bytes = 5 * mebibyte,
-                                                        .what = category::activation,
-                                                        .source = "matmul"},
-                                                       s)),
-                       "memory pool: asked 5242880 bytes (5.00 MiB) for activation of matmul; live 6291456 bytes (6.00 "
-                       "MiB), cached 2097152 bytes (2.00 MiB), limit 10485760 bytes (10.00 MiB); at most 2097152 bytes "
-                       "(2.00 MiB) would fit",
-                       out_of_memory);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(pool.allocate({.bytes = 5 * mebibyte, .what = category::activation, .source = "matmul"}, s)),
+      "memory pool: asked 5242880 bytes (5.00 MiB) for activation of matmul; live 6291456 bytes (6.00 "
+      "MiB), cached 2097152 bytes (2.00 MiB), limit 10485760 bytes (10.00 MiB); at most 2097152 bytes "
+      "(2.00 MiB) would fit",
+      out_of_memory);
   void* d = pool.allocate(of(2 * mebibyte), s);  // and so it does
   CHECK_THROWS_AS(static_cast<void>(pool.allocate(of(2 * mebibyte + 1), s)), out_of_memory);
   pool.deallocate(b, of(2 * mebibyte), s);

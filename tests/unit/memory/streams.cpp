@@ -212,7 +212,8 @@ class usage {
     uses_.push_back({reinterpret_cast<std::uintptr_t>(memory), bytes, block, false, {}});
   }
   void end(int block, const std::vector<simulated_stream*>& users) {
-    const auto found = std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.block == block && !u.ended; });
+    const auto found =
+        std::find_if(uses_.begin(), uses_.end(), [&](const use& u) { return u.block == block && !u.ended; });
     const use plain{found->at, found->bytes, block, true, {}};
     uses_.erase(found);
     for (simulated_stream* s : users) {

@@ -70,7 +70,9 @@ TEST_CASE("at its end a tracking resource tells of leaks, and of nothing else") 
     leaked = leaky.allocate(request, s);
   }
   CHECK(told == 1);
-  CHECK(text == "1 live blocks, 100 bytes (0.00 MiB)\n  100 bytes (0.00 MiB), activation of matmul, phase outside, request 7\n");
+  CHECK(
+      text ==
+      "1 live blocks, 100 bytes (0.00 MiB)\n  100 bytes (0.00 MiB), activation of matmul, phase outside, request 7\n");
   heap.deallocate(leaked, request, s);
 }
 
@@ -102,7 +104,8 @@ TEST_CASE_TEMPLATE("giving back what is from elsewhere ends the program with one
                             static_cast<void*>(static_cast<char*>(p) - 64)}) {
     const std::string said = last_words([&] { t.resource.deallocate(wrong, request, t.s); });
     CAPTURE(said);
-    CHECK((said.find("comes from elsewhere") != std::string::npos || said.find("is not of this pool") != std::string::npos ||
+    CHECK((said.find("comes from elsewhere") != std::string::npos ||
+           said.find("is not of this pool") != std::string::npos ||
            said.find("lies inside of a block") != std::string::npos));
     CHECK(one_line(said));
   }
