@@ -46,6 +46,7 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
     for (const auto& [memory, entry] : live_) by_time.emplace_back(entry.number, entry.block);
     std::sort(by_time.begin(), by_time.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<tracked_block> blocks;
+    blocks.reserve(by_time.size());
     for (const auto& timed : by_time) blocks.push_back(timed.second);
     return blocks;
   }

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <string>
 
 /// The stderr of a child that calls f, or "did not abort" and how it ended.
@@ -13,6 +14,7 @@ template <class F>
 std::string last_words(const F& f) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return "no pipe";
+  std::fflush(nullptr);  // or the child may print it, too
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(ends[1], STDERR_FILENO);
