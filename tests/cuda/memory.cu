@@ -1,4 +1,43 @@
+#include <atomic>
+#include <thread>
+
 #include "device.hpp"
+
+namespace {
+
+constexpr gr::memory_request mebibyte{.bytes = std::size_t{1} << 20};
+
+// Holds a stream's later work back until it opens, which it does at its end at the latest.
+class gate {
+ public:
+  explicit gate(std::atomic<bool>& open) : open_(&open) {}
+  gate(const gate&) = delete;
+  gate& operator=(const gate&) = delete;
+  ~gate() { open(); }
+  void hold(gr::cuda_stream& s) {
+    gr::cuda_kit::check(cudaLaunchHostFunc(
+                            s.handle(),
+                            [](void* open) {
+                              while (!static_cast<std::atomic<bool>*>(open)->load()) std::this_thread::yield();
+                            },
+                            open_),
+                        "cudaLaunchHostFunc");
+  }
+  void open() { *open_ = true; }
+
+ private:
+  std::atomic<bool>* open_;
+};
+
+struct two_streams {
+  std::atomic<bool> opened{false};
+  gr::cuda_stream a, b;
+  gr::device_resource memory;
+  gr::basic_pool_resource<gr::cuda_stream> pool{memory, mebibyte.bytes};
+  gate door{opened};
+};
+
+}  // namespace
 
 TEST_CASE("bytes that go up to the GPU, across it and down again come back as they were") {
   if (no_gpu()) return;
@@ -17,7 +56,7 @@ TEST_CASE("a request that the GPU cannot serve says how much was asked for and h
     const auto huge = gr::empty<float, gr::shape<(gr::index{1} << 48)>>(d.ctx);
     CHECK(false);
   } catch (const gr::out_of_memory& e) {
-    CHECK(std::string(e.what()).find("asked 1125899906842624 bytes with ") != std::string::npos);
+    CHECK(std::string(e.what()).find("asked 1125899906842624 bytes (1073741824.00 MiB) for ") != std::string::npos);
   }
   CHECK(gr::item(gr::full<float, gr::shape<>>(d.ctx, 1.0f)) == 1.0f);  // and the context goes on
 }
@@ -29,6 +68,55 @@ TEST_CASE("memory that is given back is handed out again without growing the poo
   for (int i = 0; i < 100; ++i) static_cast<void>(gr::zeros<float, gr::shape<1 << 20>>(ctx));
   d.stream.synchronize();
   CHECK(d.memory.peak_bytes() <= (std::size_t{32} << 20));
+}
+
+TEST_CASE("what a busy stream gave back goes to another stream, which waits for it while the host does not") {
+  if (no_gpu()) return;
+  two_streams t;
+  void* p = t.pool.allocate(mebibyte, t.a);
+  t.door.hold(t.a);
+  t.pool.deallocate(p, mebibyte, t.a);
+  CHECK(t.pool.allocate(mebibyte, t.b) == p);
+  gr::cuda_event after;
+  CHECK(after.done());
+  t.b.record(after);
+  CHECK_FALSE(after.done());
+  t.door.open();
+  after.synchronize();
+  CHECK(after.done());
+  t.pool.deallocate(p, mebibyte, t.b);
+}
+
+TEST_CASE("memory that a busy second stream uses is not handed out before that stream is done") {
+  if (no_gpu()) return;
+  two_streams t;
+  void* p = t.pool.allocate(mebibyte, t.a);
+  t.pool.used_on(p, mebibyte, t.b);
+  t.door.hold(t.b);
+  t.pool.deallocate(p, mebibyte, t.a);
+  t.a.synchronize();
+  void* q = t.pool.allocate(mebibyte, t.a);
+  CHECK(q != p);
+  t.door.open();
+  t.b.synchronize();
+  CHECK(t.pool.allocate(mebibyte, t.a) == p);
+  t.pool.deallocate(p, mebibyte, t.a);
+  t.pool.deallocate(q, mebibyte, t.a);
+}
+
+TEST_CASE("the driver's allocator, too, keeps memory that a second stream uses") {
+  if (no_gpu()) return;
+  two_streams t;
+  void* p = t.memory.allocate(mebibyte, t.a);
+  t.memory.used_on(p, mebibyte, t.b);
+  t.door.hold(t.b);
+  t.memory.deallocate(p, mebibyte, t.a);
+  gr::cuda_event given_back;
+  t.a.record(given_back);
+  CHECK_FALSE(given_back.done());  // the stream waits before it gives the memory back
+  t.door.open();
+  t.a.synchronize();
+  CHECK(given_back.done());
 }
 
 TEST_CASE("without a GPU a stream says so in one line") {

@@ -80,5 +80,8 @@ TEST_CASE("errors at run time say what the guide says") {
     auto big = gr::zeros<float, gr::shape<1000, 1000>>(tight);
   } catch (const gr::out_of_memory& e) { said = e.what(); }
   // [/limit]
-  CHECK(said == "memory limit: asked 4000000 bytes with 0 live of a limit of 1048576; at most 1048576 would fit");
+  CHECK(
+      said ==
+      "memory limit: asked 4000000 bytes (3.81 MiB) for activation; live 0 bytes (0.00 MiB), limit 1048576 bytes (1.00 "
+      "MiB); at most 1048576 bytes (1.00 MiB) would fit");
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -9,9 +10,21 @@ struct error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What a resource knows when memory runs out, in bytes.
+struct memory_figures {
+  static constexpr std::size_t unknown = static_cast<std::size_t>(-1);
+  std::size_t asked = unknown;
+  std::size_t live = unknown;    ///< handed out
+  std::size_t cached = unknown;  ///< held back for reuse
+  std::size_t limit = unknown;   ///< most that may be live
+  std::size_t fits = unknown;    ///< largest request that could be served
+};
+
 /// A memory resource could not serve a request.
 struct out_of_memory : error {
   using error::error;
+  out_of_memory(const std::string& message, const memory_figures& known) : error(message), figures(known) {}
+  memory_figures figures;
 };
 
 }  // namespace gradus

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "../memory/context.hpp"
+#include "../memory/diagnostics.hpp"
 #include "../memory/resource.hpp"
 #include "stream.hpp"
 
@@ -57,17 +59,36 @@ class device_resource final : public cuda_resource {
       std::size_t free = 0;
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
-      throw out_of_memory("GPU memory: asked " + std::to_string(request.bytes) + " bytes with " + std::to_string(free) +
-                          " free of " + std::to_string(total) + "; ask for less, such as a smaller batch");
+      throw shortage("GPU memory", request, {.live = live_bytes(), .limit = total, .fits = free});
     }
     cuda_kit::check(status, "cudaMallocFromPoolAsync");
     return memory;
   }
   void do_deallocate(void* memory, const memory_request&, cuda_stream& on) noexcept override {
+    const auto [first, last] = users_.equal_range(memory);
+    for (auto user = first; user != last; ++user) {
+      cuda_event end;
+      user->second->record(end);
+      try {
+        on.wait(end);
+      } catch (const error&) {  // a stream that failed uses nothing more
+      }
+    }
+    users_.erase(first, last);
     static_cast<void>(cudaFreeAsync(memory, on.handle()));
+  }
+  // The driver knows of one stream only, so that one waits for the others before it gives the memory back.
+  void do_used_on(void* memory, const memory_request&, cuda_stream& by) override { users_.emplace(memory, &by); }
+
+  std::size_t live_bytes() const {
+    std::uint64_t bytes = 0;
+    return cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &bytes) == cudaSuccess
+               ? static_cast<std::size_t>(bytes)
+               : memory_figures::unknown;
   }
 
   cudaMemPool_t pool_ = nullptr;
+  std::multimap<void*, cuda_stream*> users_;  // of blocks that were used on further streams
 };
 
 context(cuda_stream&, cuda_resource&) -> context<cuda>;

@@ -1,9 +1,12 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <string>
+#include <utility>
 
 #include "../core/device.hpp"
+#include "../memory/stream.hpp"
 #include "error.hpp"
 
 namespace gradus {
@@ -21,10 +24,50 @@ inline std::string cuda_unavailable_reason() {
 /// True when a cuda_stream can be made.
 inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
 
+/// A mark in a cuda_stream; see event_stream. What it is made of comes at the first record and is used again by later ones.
+class cuda_event {
+ public:
+  cuda_event() = default;
+  cuda_event(cuda_event&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), recorded_(std::exchange(other.recorded_, false)) {}
+  cuda_event& operator=(cuda_event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(recorded_, other.recorded_);
+    return *this;
+  }
+  ~cuda_event() {
+    if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(handle_));
+  }
+
+  /// True when the work before the mark has run. Throws the error of a kernel that failed.
+  bool done() const {
+    if (!recorded_) return true;
+    const cudaError_t status = cudaEventQuery(handle_);
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // an answer, not an error that a later launch should report
+      return false;
+    }
+    cuda_kit::check(status, "cudaEventQuery");
+    return true;
+  }
+  /// Returns when that work has run. Throws the error of a kernel that failed.
+  void synchronize() const {
+    if (recorded_) cuda_kit::check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+  }
+
+ private:
+  friend cuda_stream;
+  cudaEvent_t handle_ = nullptr;
+  bool recorded_ = false;
+};
+
 /// A sequence of work on one GPU: the one that was current (cudaSetDevice) when the stream was made. Work is submitted in order,
 /// runs in order, and runs beside the host and beside other streams; the legacy default stream does not order it.
 class cuda_stream {
  public:
+  using event = cuda_event;
+  static constexpr std::size_t alignment = 256;  ///< what CUDA libraries want for their fastest kernels
+
   /// Throws error when there is no GPU.
   cuda_stream() {
     const std::string reason = cuda_unavailable_reason();
@@ -45,6 +88,20 @@ class cuda_stream {
 
   /// Returns when all submitted work is done. Throws the error of a kernel that failed.
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
+  /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream instead.
+  void record(event& mark) noexcept {
+    mark.recorded_ =
+        (mark.handle_ != nullptr || cudaEventCreateWithFlags(&mark.handle_, cudaEventDisableTiming) == cudaSuccess) &&
+        cudaEventRecord(mark.handle_, handle_) == cudaSuccess;
+    if (!mark.recorded_) {
+      static_cast<void>(cudaStreamSynchronize(handle_));
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+  /// Later work of this stream runs after the mark, which is another stream's; the host goes on.
+  void wait(const event& mark) {
+    if (mark.recorded_) cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
+  }
   /// For calls to CUDA libraries.
   cudaStream_t handle() const { return handle_; }
   /// Number of the GPU, and how many multiprocessors it has.
@@ -56,5 +113,7 @@ class cuda_stream {
   int device_ = 0;
   int processors_ = 1;
 };
+
+static_assert(event_stream<cuda_stream>);
 
 }  // namespace gradus

@@ -31,6 +31,10 @@ class buffer {
   constexpr const memory_request& request() const { return block_->request; }
   /// True when no other handle shares the bytes, so that they may be overwritten.
   constexpr bool unique() const { return block_ != nullptr && block_->uses == 1; }
+  /// Says that work on `by`, too, uses the bytes, which are then kept until it is done; see basic_resource::used_on.
+  constexpr void used_on(typename D::stream_type& by) const {
+    owner().resource().used_on(block_->data, block_->request, by);
+  }
   constexpr bool same(const buffer& other) const { return block_ == other.block_; }
 
  private:

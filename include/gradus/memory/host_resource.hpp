@@ -2,12 +2,12 @@
 #include <cstddef>
 #include <limits>
 #include <new>
-#include <string>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
+#include "diagnostics.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -23,8 +23,7 @@ class host_resource final : public memory_resource {
     // Near the largest size_t, rounding up to the alignment would wrap around inside operator new.
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     void* memory = request.bytes > most ? nullptr : ::operator new(request.bytes, alignment(request), std::nothrow);
-    if (memory == nullptr)
-      throw out_of_memory("host memory: " + std::to_string(request.bytes) + " bytes asked for, none of that size left");
+    if (memory == nullptr) throw shortage("host memory", request, {});
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (request.bytes >= 2 * huge_page)
       ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; refusal does no harm

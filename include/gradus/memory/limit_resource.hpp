@@ -1,36 +1,37 @@
 #pragma once
 #include <cstddef>
-#include <string>
 
+#include "diagnostics.hpp"
 #include "resource.hpp"
 
 namespace gradus {
 
 /// Refuses requests that would bring the live bytes above a limit.
-class limit_resource final : public memory_resource {
+template <class Stream>
+class basic_limit_resource final : public resource_adaptor<Stream> {
  public:
-  limit_resource(memory_resource& from, std::size_t limit_bytes) : from_(&from), limit_(limit_bytes) {}
+  basic_limit_resource(basic_resource<Stream>& from, std::size_t limit_bytes)
+      : resource_adaptor<Stream>(from), limit_(limit_bytes) {}
   std::size_t live() const { return live_; }
   std::size_t limit() const { return limit_; }
 
  private:
-  void* do_allocate(const memory_request& request, stream& on) override {
+  void* do_allocate(const memory_request& request, Stream& on) override {
     if (request.bytes > limit_ - live_)
-      throw out_of_memory("memory limit: asked " + std::to_string(request.bytes) + " bytes with " +
-                          std::to_string(live_) + " live of a limit of " + std::to_string(limit_) + "; at most " +
-                          std::to_string(limit_ - live_) + " would fit");
-    void* memory = from_->allocate(request, on);
+      throw shortage("memory limit", request, {.live = live_, .limit = limit_, .fits = limit_ - live_});
+    void* memory = this->from().allocate(request, on);
     live_ += request.bytes;
     return memory;
   }
-  void do_deallocate(void* memory, const memory_request& request, stream& on) noexcept override {
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     live_ -= request.bytes;
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
 
-  memory_resource* from_;
   std::size_t limit_;
   std::size_t live_ = 0;
 };
+
+using limit_resource = basic_limit_resource<stream>;  ///< on the CPU
 
 }  // namespace gradus

@@ -1,108 +1,180 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
-#include <map>
-#include <set>
-#include <utility>
-#include <vector>
+#include <iterator>
 
+#include "block_table.hpp"
+#include "diagnostics.hpp"
 #include "resource.hpp"
 
 namespace gradus {
 
 /// Keeps memory for reuse instead of returning it: best fit over free ranges, which split when taken and merge with their
-/// neighbours when given back. Memory comes from another resource in segments and returns to it when the pool ends. Training
-/// steps ask for the same sizes again and again; with a pool, the operating system sees only the first step.
-class pool_resource final : public memory_resource {
+/// neighbours when given back. Memory comes from another resource in segments and returns to it when the pool ends, on
+/// release(), or when memory runs out. Training steps ask for the same sizes again and again; with a pool, the operating system sees
+/// only the first step, and from then on the pool itself asks the heap for nothing.
+///
+/// Each stream has its own free ranges: what it gave back, it gets again at once. A range of another stream is taken if that stream
+/// is past the point where it was given back, or else after the taker was told to wait for that point; the host never waits. What
+/// was used_on further streams is set aside until they are done. Giving back what is not in use, or not of this pool, ends the
+/// program with one line on stderr.
+template <class Stream>
+class basic_pool_resource final : public basic_resource<Stream> {
  public:
-  explicit pool_resource(memory_resource& from, std::size_t segment_bytes = std::size_t{32} << 20)
+  explicit basic_pool_resource(basic_resource<Stream>& from, std::size_t segment_bytes = std::size_t{32} << 20)
       : from_(&from), segment_bytes_(segment_bytes) {}
-  ~pool_resource() override {
-    for (const segment& s : segments_) from_->deallocate(s.data, s.request, origin_);
+  ~basic_pool_resource() override {
+    try {
+      release();
+    } catch (...) {  // a stream that cannot be waited for will not use the memory either
+    }
+    while (table_.begin() != table_.end()) return_segment(table_.begin(), origin_);
   }
 
-  std::size_t live_bytes() const { return live_; }          ///< handed out now
-  std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
+  std::size_t live_bytes() const { return live_; }                ///< handed out now, rounded up to the alignment
+  std::size_t reserved_bytes() const { return reserved_; }        ///< held from the resource below
+  std::size_t cached_bytes() const { return reserved_ - live_; }  ///< held and not handed out
+  /// Gives segments of which nothing is handed out back to the resource below, once all streams are done with them.
+  void release() { release(origin_); }
 
  private:
-  struct segment {
-    std::byte* data;
-    memory_request request;
-  };
-  struct range {
-    std::size_t bytes;
-    std::size_t segment;
-  };
+  using table = detail::block_table<Stream>;
+  using iterator = typename table::iterator;
 
   static std::size_t rounded(std::size_t bytes) {
-    return (bytes + memory_request::alignment - 1) / memory_request::alignment * memory_request::alignment;
+    return (bytes + Stream::alignment - 1) / Stream::alignment * Stream::alignment;
   }
 
-  void* do_allocate(const memory_request& request, stream& on) override {
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    if (request.bytes > table::most) throw out_of_room(request, {});
     const std::size_t bytes = rounded(request.bytes);
-    auto fit = by_size_.lower_bound({bytes, nullptr});
-    if (fit == by_size_.end()) {
-      grow(bytes, on);
-      fit = by_size_.lower_bound({bytes, nullptr});
-    }
-    std::byte* at = fit->second;
-    const range whole = free_.at(at);
-    erase_free(at);
-    if (whole.bytes > bytes) insert_free(at + bytes, {whole.bytes - bytes, whole.segment});
-    used_.emplace(at, range{bytes, whole.segment});
+    table_.prepare(2);  // one if a segment comes, one if a block splits
+    table_.settle();
+    iterator b = find(bytes, on);
+    if (b == table_.end()) b = obtain(bytes, request, on);
+    table_.hand_out(b, bytes);
     live_ += bytes;
-    return at;
+    return b->first;
+  }
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    const iterator b = checked(memory, request);
+    live_ -= b->second.bytes;
+    table_.give_back(b, on);
+  }
+  void do_used_on(void* memory, const memory_request& request, Stream& by) override {
+    table_.use_on(checked(memory, request), by);
   }
 
-  void do_deallocate(void* memory, const memory_request&, stream&) noexcept override {
-    auto* at = static_cast<std::byte*>(memory);
-    const auto taken = used_.find(at);
-    range r = taken->second;
-    used_.erase(taken);
-    live_ -= r.bytes;
-    auto next = free_.lower_bound(at);
-    if (next != free_.end() && next->first == at + r.bytes && next->second.segment == r.segment) {
-      r.bytes += next->second.bytes;
-      erase_free(next->first);
-      next = free_.lower_bound(at);
+  // The block in use that begins at `memory`; there has to be one.
+  iterator checked(void* memory, const memory_request& request) {
+    auto* const at = static_cast<std::byte*>(memory);
+    const iterator b = table_.containing(at);
+    const char* wrong = nullptr;
+    if (b == table_.end()) wrong = "is not of this pool";
+    else if (!b->second.handed_out) wrong = "is not in use: it was given back twice";
+    else if (b->first != at) wrong = "lies inside of a block";
+    else if (b->second.bytes != rounded(request.bytes)) wrong = "was asked for with another size";
+    if (wrong != nullptr) memory_misuse("pool_resource", wrong, memory, request);
+    return b;
+  }
+
+  // Finding a free block, the cheapest way first.
+
+  iterator find(std::size_t bytes, Stream& on) {
+    const iterator own = table_.best_fit(&on, bytes);
+    if (own != table_.end()) return own;
+    iterator best = table_.end();  // the smallest of the other streams' best fits; at once one that needs no waiting
+    for (const Stream* home = table_.next_home(nullptr); home != nullptr; home = table_.next_home(home)) {
+      const iterator b = table_.best_fit(home, bytes);
+      if (b == table_.end()) continue;
+      if (b->second.last.done()) return b;
+      if (best == table_.end() || b->second.bytes < best->second.bytes) best = b;
     }
-    if (next != free_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + before->second.bytes == at && before->second.segment == r.segment) {
-        at = before->first;
-        r.bytes += before->second.bytes;
-        erase_free(at);
+    if (best == table_.end()) return fold(bytes, on, false);
+    on.wait(best->second.last);
+    return best;
+  }
+
+  iterator obtain(std::size_t bytes, const memory_request& request, Stream& on) {
+    memory_figures below;
+    const auto grown = [&](std::size_t size) {
+      try {
+        return grow(size, on);
+      } catch (const out_of_memory& refusal) { below = refusal.figures; }
+      return table_.end();
+    };
+    iterator b = grown(std::max(bytes, segment_bytes_));
+    if (b == table_.end() && bytes < segment_bytes_) b = grown(bytes);
+    if (b == table_.end()) b = fold(bytes, on, true);
+    if (b == table_.end()) {
+      release(on);
+      b = grown(bytes);
+    }
+    if (b == table_.end()) throw out_of_room(request, below);
+    return b;
+  }
+
+  // The smallest run of free neighbours that is large enough, whoever gave them back, as one block that `on` may use: it waits.
+  iterator fold(std::size_t bytes, Stream& on, bool also_set_aside) {
+    iterator first = table_.end(), last = first;
+    std::size_t best = table::most;
+    for (iterator b = table_.begin(); b != table_.end();) {
+      const auto [end, sum] = table_.run(b, also_set_aside);
+      if (sum >= bytes && sum < best) {
+        first = b;
+        last = end;
+        best = sum;
       }
+      b = end == b ? std::next(b) : end;
     }
-    insert_free(at, r);
+    if (first != table_.end()) table_.claim(first, last, on);
+    return first;
   }
 
-  void grow(std::size_t bytes, stream& on) {
+  // Segments. What is asked of the resource below must be said again when it is returned.
+
+  static memory_request segment_request(std::size_t bytes) {
     memory_request request;
-    request.bytes = bytes > segment_bytes_ ? bytes : segment_bytes_;
-    auto* data = static_cast<std::byte*>(from_->allocate(request, on));
-    segments_.push_back({data, request});
-    reserved_ += request.bytes;
-    insert_free(data, {request.bytes, segments_.size() - 1});
+    request.bytes = bytes;
+    request.source = "pool_resource";
+    return request;
   }
-  void insert_free(std::byte* at, range r) {
-    free_.emplace(at, r);
-    by_size_.emplace(r.bytes, at);
+  iterator grow(std::size_t bytes, Stream& on) {
+    auto* const at = static_cast<std::byte*>(from_->allocate(segment_request(bytes), on));
+    reserved_ += bytes;
+    return table_.add_segment(at, bytes, on);
   }
-  void erase_free(std::byte* at) {
-    const auto it = free_.find(at);
-    by_size_.erase({it->second.bytes, at});
-    free_.erase(it);
+  void release(Stream& on) {
+    for (iterator b = table_.begin(); b != table_.end();) {
+      const iterator first = b;
+      b = table_.segment_end(first);
+      if (table_.run(first, true).first != b) continue;
+      table_.claim(first, b, on);
+      return_segment(first, on);
+    }
+  }
+  void return_segment(iterator first, Stream& on) noexcept {
+    std::byte* const at = first->first;
+    const std::size_t bytes = table_.remove_segment(first, table_.segment_end(first));
+    reserved_ -= bytes;
+    from_->deallocate(at, segment_request(bytes), on);
   }
 
-  memory_resource* from_;
+  out_of_memory out_of_room(const memory_request& request, const memory_figures& below) {
+    std::size_t fits = below.fits == memory_figures::unknown ? 0 : below.fits / Stream::alignment * Stream::alignment;
+    for (iterator b = table_.begin(); b != table_.end(); ++b) fits = std::max(fits, table_.run(b, true).second);
+    return shortage("memory pool", request,
+                    {.live = live_, .cached = cached_bytes(), .limit = below.limit, .fits = fits});
+  }
+
+  basic_resource<Stream>* from_;
   std::size_t segment_bytes_;
-  stream origin_;
-  std::vector<segment> segments_;
-  std::map<std::byte*, range> free_;
-  std::map<std::byte*, range> used_;
-  std::set<std::pair<std::size_t, std::byte*>> by_size_;
+  Stream origin_;  // gives segments back when no caller's stream is at hand
+  table table_;
   std::size_t live_ = 0;
   std::size_t reserved_ = 0;
 };
+
+using pool_resource = basic_pool_resource<stream>;  ///< on the CPU
 
 }  // namespace gradus

@@ -29,8 +29,9 @@ struct memory_request {
   static constexpr std::size_t alignment = 64;  ///< of every returned address: one cache line, one AVX-512 register
 };
 
-/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics, limits and faults are resources over another resource.
-/// A request of zero bytes returns null; a request that cannot be served throws out_of_memory.
+/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics, limits and
+/// faults are resources over another resource. A request of zero bytes returns null; a request that cannot be served throws
+/// out_of_memory. One thread uses a resource at a time, unless it says otherwise.
 template <class Stream>
 class basic_resource {
  public:
@@ -48,10 +49,31 @@ class basic_resource {
   void deallocate(void* memory, const memory_request& request, Stream& on) noexcept {
     if (memory != nullptr) do_deallocate(memory, request, on);
   }
+  /// Says that work on `by`, too, uses this memory from `allocate`: once given back, it is kept until what was submitted to `by` by
+  /// then has run. `by` has to live until the memory is given back.
+  void used_on(void* memory, const memory_request& request, Stream& by) {
+    if (memory != nullptr) do_used_on(memory, request, by);
+  }
 
  private:
   virtual void* do_allocate(const memory_request& request, Stream& on) = 0;
   virtual void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept = 0;
+  // Enough where work is done as it is submitted. A resource on top of another one passes it on.
+  virtual void do_used_on(void*, const memory_request&, Stream&) {}
+};
+
+/// What resources over another one have in common.
+template <class Stream>
+class resource_adaptor : public basic_resource<Stream> {
+ protected:
+  explicit resource_adaptor(basic_resource<Stream>& from) : from_(&from) {}
+  basic_resource<Stream>& from() const { return *from_; }
+
+ private:
+  void do_used_on(void* memory, const memory_request& request, Stream& by) override {
+    from_->used_on(memory, request, by);
+  }
+  basic_resource<Stream>* from_;
 };
 
 }  // namespace gradus

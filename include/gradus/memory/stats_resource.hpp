@@ -7,9 +7,10 @@
 namespace gradus {
 
 /// Counts what passes through to another resource: live and peak bytes, in all and by category.
-class stats_resource final : public memory_resource {
+template <class Stream>
+class basic_stats_resource final : public resource_adaptor<Stream> {
  public:
-  explicit stats_resource(memory_resource& from) : from_(&from) {}
+  explicit basic_stats_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
   struct counts {
     std::size_t live = 0;         ///< bytes now
@@ -19,10 +20,13 @@ class stats_resource final : public memory_resource {
   };
   const counts& all() const { return all_; }
   const counts& of(category c) const { return by_category_[static_cast<std::size_t>(c)]; }
+  /// Bytes of a category that were live when all().peak was reached. These add up to it; the categories' own peaks need not.
+  std::size_t at_peak(category c) const { return at_peak_[static_cast<std::size_t>(c)]; }
   /// Starts the peaks again from what is live now.
   void reset_peak() {
     all_.peak = all_.live;
     for (counts& c : by_category_) c.peak = c.live;
+    note_peak();
   }
 
  private:
@@ -32,21 +36,28 @@ class stats_resource final : public memory_resource {
     ++c.allocations;
     if (c.live > c.peak) c.peak = c.live;
   }
-  void* do_allocate(const memory_request& request, stream& on) override {
-    void* memory = from_->allocate(request, on);
+  void note_peak() {
+    for (std::size_t i = 0; i < category_count; ++i) at_peak_[i] = by_category_[i].live;
+  }
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    void* memory = this->from().allocate(request, on);
+    const std::size_t before = all_.peak;
     add(all_, request.bytes);
     add(by_category_[static_cast<std::size_t>(request.what)], request.bytes);
+    if (all_.peak > before) note_peak();
     return memory;
   }
-  void do_deallocate(void* memory, const memory_request& request, stream& on) noexcept override {
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     all_.live -= request.bytes;
     by_category_[static_cast<std::size_t>(request.what)].live -= request.bytes;
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
 
-  memory_resource* from_;
   counts all_;
   std::array<counts, category_count> by_category_{};
+  std::array<std::size_t, category_count> at_peak_{};
 };
+
+using stats_resource = basic_stats_resource<stream>;  ///< on the CPU
 
 }  // namespace gradus

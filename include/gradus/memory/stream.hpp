@@ -1,23 +1,58 @@
 #pragma once
+#include <concepts>
+#include <cstddef>
 
 namespace gradus {
+
+/// What resources ask of a stream, a sequence of work that runs in order. An event marks a point of one: `record` puts the mark after
+/// the work submitted so far, `done` asks whether all of that has run, `synchronize` makes the host wait for it, and `wait` makes
+/// another stream's later work wait, not the host. An event that was never recorded is done. A stream that ends waits for its work.
+/// Memory for its work is aligned to `alignment` bytes.
+template <class S>
+concept event_stream = std::movable<typename S::event> && std::default_initializable<typename S::event> &&
+                       requires(S& stream, typename S::event& mark, const typename S::event& marked) {
+                         { S::alignment } -> std::convertible_to<std::size_t>;
+                         { stream.record(mark) } noexcept;
+                         stream.wait(marked);
+                         stream.synchronize();
+                         { marked.done() } -> std::same_as<bool>;
+                         marked.synchronize();
+                       };
+
+/// A mark in a stream whose work is done as it is submitted.
+struct done_event {
+  constexpr bool done() const { return true; }
+  constexpr void synchronize() const {}
+};
 
 /// A sequence of work on the CPU. Work is done as it is submitted, so there is nothing to wait for.
 class stream {
  public:
+  using event = done_event;
+  static constexpr std::size_t alignment = 64;  ///< one cache line, one AVX-512 register
+
   stream() = default;
   stream(int) = delete;  // a device or a handle is not a stream
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   /// Returns when all submitted work is done: at once.
   void synchronize() const {}
+  void record(event&) noexcept {}
+  void wait(const event&) {}
 };
 
 /// The stream of the accounting device.
 class meta_stream {
  public:
+  using event = done_event;
+  static constexpr std::size_t alignment = 64;
+
   constexpr meta_stream() = default;
   constexpr void synchronize() const {}
+  constexpr void record(event&) noexcept {}
+  constexpr void wait(const event&) {}
 };
+
+static_assert(event_stream<stream> && event_stream<meta_stream>);
 
 }  // namespace gradus

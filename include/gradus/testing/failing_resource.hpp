@@ -1,45 +1,49 @@
 #pragma once
 #include <cstddef>
-#include <string>
 
+#include "../memory/diagnostics.hpp"
 #include "../memory/resource.hpp"
 
 namespace gradus::testing {
 
 /// Passes requests on until the n-th from now, which it refuses: for showing that nothing leaks when memory runs out.
-class failing_resource final : public memory_resource {
+template <class Stream>
+class basic_failing_resource final : public resource_adaptor<Stream> {
  public:
-  explicit failing_resource(memory_resource& from) : from_(&from) {}
-  /// The request number `n` from now (0 = the next one) throws out_of_memory, once.
-  void fail_at(std::size_t n) {
+  explicit basic_failing_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
+  /// The request number `n` from now (0 = the next one) throws out_of_memory, and so do the `times` - 1 after it.
+  void fail_at(std::size_t n, std::size_t times = 1) {
     countdown_ = n;
-    armed_ = true;
+    left_ = times;
   }
-  bool armed() const { return armed_; }
+  /// True while a refusal is still to come.
+  bool armed() const { return left_ > 0; }
   std::size_t live() const { return live_; }
   std::size_t requests() const { return requests_; }
 
  private:
-  void* do_allocate(const memory_request& request, stream& on) override {
+  void* do_allocate(const memory_request& request, Stream& on) override {
     ++requests_;
-    if (armed_ && countdown_-- == 0) {
-      armed_ = false;
-      throw out_of_memory("injected fault: " + std::to_string(request.bytes) + " bytes refused");
+    if (left_ > 0 && countdown_ == 0) {
+      --left_;
+      throw shortage("injected fault", request, {.live = live_});
     }
-    void* memory = from_->allocate(request, on);
+    if (left_ > 0) --countdown_;
+    void* memory = this->from().allocate(request, on);
     live_ += request.bytes;
     return memory;
   }
-  void do_deallocate(void* memory, const memory_request& request, stream& on) noexcept override {
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     live_ -= request.bytes;
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
 
-  memory_resource* from_;
   std::size_t countdown_ = 0;
+  std::size_t left_ = 0;
   std::size_t live_ = 0;
   std::size_t requests_ = 0;
-  bool armed_ = false;
 };
+
+using failing_resource = basic_failing_resource<stream>;  ///< on the CPU
 
 }  // namespace gradus::testing

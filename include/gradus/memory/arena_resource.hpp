@@ -1,0 +1,162 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "diagnostics.hpp"
+#include "resource.hpp"
+
+namespace gradus {
+
+/// Hands out a run of bytes from front to back and takes nothing back until release(): the cheapest way to serve memory that ends
+/// all at once. The bytes are a span of the caller's, or chunks from another resource.
+template <class Stream>
+class basic_arena_resource final : public basic_resource<Stream> {
+  static_assert(event_stream<Stream>);
+
+ public:
+  explicit basic_arena_resource(basic_resource<Stream>& from, std::size_t chunk_bytes = std::size_t{1} << 20)
+      : from_(&from), chunk_bytes_(chunk_bytes) {}
+  /// Serves `fixed` and no more; its memory has to be usable by every stream.
+  explicit basic_arena_resource(std::span<std::byte> fixed) : fixed_(fixed) { rewind(); }
+  ~basic_arena_resource() override {
+    try {
+      release(origin_);
+    } catch (...) {  // a stream that cannot be waited for will not use the memory either
+      return_chunks(origin_);
+    }
+  }
+
+  std::size_t live_bytes() const { return live_; }          ///< asked for and not given back
+  std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
+
+  /// Forgets all blocks, which must have been given back, and returns the chunks to the resource below, on `on`: that stream waits
+  /// for the others that used them. A fixed span is handed out again from its front, to streams that wait likewise.
+  void release(Stream& on) {
+    for (const user& u : users_)
+      if (u.by != &on && !u.last.done()) on.wait(u.last);
+    return_chunks(on);
+    users_.clear();
+    further_.clear();
+    rewind();
+    ready_on_ = &on;
+    on.record(ready_);
+  }
+
+ private:
+  struct chunk {
+    std::byte* data;
+    memory_request request;
+  };
+  // A stream that blocks were used on, until `last`: then it gave one back for the last time, or another stream did for it.
+  struct user {
+    const Stream* by = nullptr;
+    typename Stream::event last{};
+  };
+  struct further_use {
+    const void* memory;
+    Stream* by;
+  };
+
+  static std::size_t rounded(std::size_t bytes) {
+    return (bytes + Stream::alignment - 1) / Stream::alignment * Stream::alignment;
+  }
+  auto find_user(const Stream& by) {
+    return std::find_if(users_.begin(), users_.end(), [&](const user& u) { return u.by == &by; });
+  }
+  void add_user(const Stream& by) {
+    if (find_user(by) == users_.end()) users_.push_back({&by, {}});
+  }
+  void mark(Stream& by) noexcept {
+    const auto found = find_user(by);
+    if (found != users_.end()) by.record(found->last);
+  }
+
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    add_user(on);
+    if (request.bytes > left_) grow(request, on);
+    if (ready_on_ != nullptr && ready_on_ != &on && !ready_.done()) on.wait(ready_);
+    std::byte* const at = next_;
+    const std::size_t taken = std::min(left_, rounded(request.bytes));
+    next_ += taken;
+    left_ -= taken;
+    live_ += request.bytes;
+    return at;
+  }
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    live_ -= request.bytes;
+    mark_further(memory);
+    mark(on);
+  }
+  void do_used_on(void* memory, const memory_request&, Stream& by) override {
+    add_user(by);
+    further_.push_back({memory, &by});
+  }
+  void mark_further(const void* memory) noexcept {
+    std::erase_if(further_, [&](const further_use& f) {
+      if (f.memory == memory) mark(*f.by);
+      return f.memory == memory;
+    });
+  }
+
+  void grow(const memory_request& request, Stream& on) {
+    if (from_ == nullptr) throw no_room(request, {.limit = fixed_.size()});
+    chunks_.reserve(chunks_.size() + 1);
+    chunk fresh{nullptr, {}};
+    fresh.request.source = "arena_resource";
+    for (const std::size_t bytes : {std::max(chunk_bytes_, request.bytes), request.bytes}) {
+      fresh.request.bytes = bytes;
+      try {
+        fresh.data = static_cast<std::byte*>(from_->allocate(fresh.request, on));
+        break;
+      } catch (const out_of_memory& refusal) {
+        if (bytes == request.bytes) throw no_room(request, refusal.figures);
+      }
+    }
+    chunks_.push_back(fresh);
+    reserved_ += fresh.request.bytes;
+    next_ = fresh.data;
+    left_ = fresh.request.bytes;
+    ready_on_ = &on;
+    on.record(ready_);
+  }
+  void return_chunks(Stream& on) noexcept {
+    for (const chunk& c : chunks_) from_->deallocate(c.data, c.request, on);
+    chunks_.clear();
+    reserved_ = 0;
+    next_ = nullptr;
+    left_ = 0;
+  }
+  // To the front of the fixed span, or to where there is nothing.
+  void rewind() {
+    const auto skipped = (0 - reinterpret_cast<std::uintptr_t>(fixed_.data())) % Stream::alignment;
+    const std::size_t skip = std::min<std::size_t>(skipped, fixed_.size());
+    next_ = fixed_.data() + skip;
+    left_ = fixed_.size() - skip;
+  }
+  out_of_memory no_room(const memory_request& request, const memory_figures& below) const {
+    const std::size_t fits = below.fits == memory_figures::unknown ? left_ : std::max(left_, below.fits);
+    return shortage("memory arena", request, {.live = live_, .limit = below.limit, .fits = fits});
+  }
+
+  basic_resource<Stream>* from_ = nullptr;
+  std::size_t chunk_bytes_ = 0;
+  std::span<std::byte> fixed_{};
+  Stream origin_;  // gives chunks back when no caller's stream is at hand
+  std::vector<chunk> chunks_;
+  std::vector<user> users_;
+  std::vector<further_use> further_;
+  std::byte* next_ = nullptr;
+  std::size_t left_ = 0;
+  const Stream* ready_on_ = nullptr;  // whose work may use what is left at once; others' after ready_
+  typename Stream::event ready_{};
+  std::size_t live_ = 0;
+  std::size_t reserved_ = 0;
+};
+
+using arena_resource = basic_arena_resource<stream>;  ///< on the CPU
+
+}  // namespace gradus

@@ -1,0 +1,34 @@
+#pragma once
+#include <mutex>
+
+#include "resource.hpp"
+
+namespace gradus {
+
+/// Makes a resource, and those below it, usable from several threads: one request at a time passes through.
+template <class Stream>
+class basic_synchronized_resource final : public basic_resource<Stream> {
+ public:
+  explicit basic_synchronized_resource(basic_resource<Stream>& from) : from_(&from) {}
+
+ private:
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    const std::scoped_lock lock(mutex_);
+    return from_->allocate(request, on);
+  }
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    from_->deallocate(memory, request, on);
+  }
+  void do_used_on(void* memory, const memory_request& request, Stream& by) override {
+    const std::scoped_lock lock(mutex_);
+    from_->used_on(memory, request, by);
+  }
+
+  std::mutex mutex_;
+  basic_resource<Stream>* from_;
+};
+
+using synchronized_resource = basic_synchronized_resource<stream>;  ///< on the CPU
+
+}  // namespace gradus
