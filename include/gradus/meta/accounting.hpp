@@ -44,6 +44,8 @@ class accounting final : public observer {
     }
   }
 
+  constexpr void used_on(void*, const memory_request&, meta_stream&) {}
+
   constexpr std::size_t live_bytes() const { return live_; }
   constexpr std::size_t peak_bytes() const { return peak_; }
   constexpr std::size_t live_bytes(category c) const { return live_by_[place(c)]; }
