@@ -87,7 +87,8 @@ class basic_trace_resource final : public basic_resource<Stream>, public observe
     if (!writer_.writing()) return;
     step_trace& trace = writer_.trace();
     requests_[&request] = trace.blocks.size();
-    trace_writer::make_room(trace.event_us, trace.blocks.size());
+    const std::size_t events = 2 * (trace.blocks.size() + 1);
+    if (trace.event_us.capacity() < events) trace.event_us.reserve(2 * events);
     block.number = writer_.asked(request);
     trace.event_us.push_back(now());
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -17,8 +18,7 @@ class trace_writer {
   constexpr step_trace& trace() const { return *trace_; }
 
   /// Starts over in `trace`. `live_by` is what is there now, by category.
-  template <class Counts>
-  constexpr void start(step_trace& trace, const Counts& live_by) {
+  constexpr void start(step_trace& trace, const std::array<std::size_t, category_count>& live_by) {
     trace = {};
     trace.blocks.reserve(1024);
     trace.events.reserve(2048);
@@ -35,7 +35,8 @@ class trace_writer {
   constexpr std::size_t asked(const memory_request& request) {
     step_trace& t = *trace_;
     const std::size_t block = t.blocks.size();
-    make_room(t.events, block);
+    // Room for both events of the block: what notes its end must not need memory.
+    if (t.events.capacity() < 2 * (block + 1)) t.events.reserve(4 * (block + 1));
     t.blocks.push_back({request.bytes, request.what, request.source, request.phase, t.events.size(), 0,
                         open_ops_.empty() ? none : open_ops_.back()});
     t.events.push_back({block, true});
@@ -49,14 +50,6 @@ class trace_writer {
   constexpr void saved(std::string_view by, std::size_t block) {
     block_life& b = trace_->blocks[block];
     if (b.saved_by.empty()) b.saved_by = by;
-  }
-
-  /// Makes room in a vector with an element for each event, for both events of this block: what notes the end of a block must
-  /// not need memory.
-  template <class T>
-  static constexpr void make_room(std::vector<T>& events, std::size_t block) {
-    const std::size_t needed = 2 * (block + 1);
-    if (events.capacity() < needed) events.reserve(2 * needed);
   }
 
   constexpr op_span& begin(const activity& what) {
