@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../core/error.hpp"
@@ -15,6 +17,7 @@
 #include "../meta/trace.hpp"
 #include "curve_svg.hpp"
 #include "memory_page.hpp"
+#include "memory_page_script.hpp"
 #include "memory_table.hpp"
 #include "perfetto.hpp"
 #include "run_log.hpp"
@@ -71,13 +74,15 @@ class name_table {
   std::vector<std::string_view> names_;
 };
 
-inline std::string page_data(const step_trace& t, name_table& names, const std::vector<std::size_t>& offsets) {
+inline std::string trace_data(std::string_view label, const step_trace& t, const std::vector<std::size_t>& offsets,
+                              name_table& names) {
   const trace_times times(t);
   const auto plain = [](auto n) { return std::to_string(static_cast<std::size_t>(n)); };
   const char* unit = times.from == trace_times::source::sequence    ? ""
                      : times.from == trace_times::source::predicted ? "predicted"
                                                                     : "measured";
-  std::string out = "{\"unit\":\"" + std::string(unit) + "\",\"end\":" + svg_number(times.end, 2);
+  std::string out = "{\"label\":" + json_string(label) + ",\"unit\":\"" + std::string(unit) +
+                    "\",\"end\":" + svg_number(times.end, 2);
   out += ",\"before\":" + json_list(category_count, [&](std::size_t c) { return plain(t.live_before_by[c]); });
   out += ",\"times\":" + json_list(times.event.size(), [&](std::size_t e) { return svg_number(times.event[e], 2); });
   out += ",\n\"blocks\":" + json_list(t.blocks.size(), [&](std::size_t i) {
@@ -96,6 +101,22 @@ inline std::string page_data(const step_trace& t, name_table& names, const std::
   return out + "}";
 }
 
+inline std::string page_data(const step_trace& planned, const step_trace* measured,
+                             const std::vector<std::size_t>& offsets) {
+  name_table names;
+  std::string out = "{\"traces\":[" + trace_data("planned", planned, offsets, names);
+  if (measured != nullptr) out += ",\n" + trace_data("measured", *measured, {}, names);
+  out +=
+      "],\n\"categories\":" + json_list(category_count, [](std::size_t c) {
+        return "[" + json_string(category_name(static_cast<category>(c))) + "," + json_string(category_colors[c]) + "]";
+      });
+  out += ",\n\"stack\":" +
+         json_list(category_count, [](std::size_t c) { return std::to_string(static_cast<std::size_t>(stacking[c])); });
+  out += ",\n\"phases\":" +
+         json_list(phase_count, [](std::size_t p) { return json_string(phase_name(static_cast<phase>(p))); });
+  return out + ",\n\"names\":" + names.json() + "}";
+}
+
 // Microseconds of each operation of `plan` in `trace`, without those of operations within it.
 inline std::vector<double> own_times(const step_plan& plan, const step_trace& trace) {
   std::vector<double> own(plan.op_count, 0);
@@ -112,6 +133,21 @@ inline std::vector<double> own_times(const step_plan& plan, const step_trace& tr
     open.push_back(&op);
   }
   return own;
+}
+
+// `text` with what is given for each {{name}} in it, once through.
+inline std::string filled(std::string_view text,
+                          std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
+  std::string out;
+  while (true) {
+    const std::size_t open = text.find("{{");
+    out += text.substr(0, open);
+    if (open == std::string_view::npos) return out;
+    const std::size_t close = text.find("}}", open);
+    for (const auto& [name, value] : values)
+      if (text.substr(open + 2, close - open - 2) == name) out += value;
+    text.remove_prefix(close + 2);
+  }
 }
 
 inline std::string html_row(const char* cell, const std::vector<std::string>& cells) {
@@ -187,59 +223,16 @@ inline void write_memory_page(const std::filesystem::path& path, std::string_vie
   const step_plan plan = summarize(planned);
   const step_plan real = measured != nullptr ? summarize(*measured) : step_plan{};
   const std::string name = detail::svg_escape(title);
-  const auto button = [](const std::string& id, std::string_view text) {
-    return "<button type=\"button\" id=\"" + id + "\">" + std::string(text) + "</button>\n";
-  };
-  const auto swatch = [](const std::string& more) { return "<span class=\"swatch\"" + more + "></span>"; };
-
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<title>" +
-      name + "</title>\n<style>" + std::string(detail::memory_page_style) + "</style>\n</head>\n<body>\n<main>\n<h1>" +
-      name + "</h1>\n<p class=\"soft\">Memory of one training step. Peak " + detail::bytes_text(plan.peak_bytes) +
-      ": " + detail::svg_escape(detail::peak_text(plan)) + ".</p>\n<div class=\"controls\">\n" +
-      button("trace0", "planned");
-  if (measured != nullptr) out += button("trace1", "measured");
-  out += button("time", "by time") + button("sequence", "by event") + button("closer", "zoom in") +
-         button("whole", "whole step") +
-         "</div>\n<figure><svg id=\"chart\" tabindex=\"0\" role=\"img\" aria-label=\"Live "
-         "bytes by category over the step\"></svg></figure>\n<p class=\"where\" id=\"where\" "
-         "aria-live=\"polite\"></p>\n<ul class=\"legend\">\n";
-  for (auto c = detail::stacking.rbegin(); c != detail::stacking.rend(); ++c) {
-    const auto i = static_cast<std::size_t>(*c);
-    out += "<li>" + swatch(" style=\"background:" + std::string(detail::category_colors[i]) + "\"") +
-           std::string(category_name(*c)) + "<span class=\"value\" id=\"value" + std::to_string(i) +
-           "\"></span></li>\n";
-  }
-  out += "</ul>\n<p class=\"phases soft\">Below the picture:";
-  for (std::size_t p = 0; p < phase_count; ++p)
-    out += "<span><span class=\"swatch\"><span class=\"shade\" id=\"phase" + std::to_string(p) + "\"></span></span>" +
-           std::string(phase_name(static_cast<phase>(p))) + "</span>";
-  out +=
-      "</p>\n<p class=\"soft hint\">Point, or use the arrow keys, to read off; drag to zoom; double click for the "
-      "whole step.</p>\n"
-      "<h2 id=\"lives-title\" hidden>Where each block lies</h2>\n<figure><svg id=\"lives\" tabindex=\"0\" role=\"img\" "
-      "aria-label=\"Blocks by address over the step\" hidden></svg></figure>\n<h2>What the peak is made of</h2>\n" +
-      detail::peak_html(plan, measured != nullptr ? &real : nullptr) + "<h2>Operations</h2>\n" +
-      detail::operations_html(plan, measured) + "</main>\n<script type=\"application/json\" id=\"data\">\n";
-
-  detail::name_table names;
-  out += "{\"traces\":[" + detail::page_data(planned, names, offsets);
-  if (measured != nullptr) out += ",\n" + detail::page_data(*measured, names, {});
-  out += "],\n\"categories\":" + detail::json_list(category_count, [](std::size_t c) {
-           return "[" + json_string(category_name(static_cast<category>(c))) + "," +
-                  json_string(detail::category_colors[c]) + "]";
-         });
-  out += ",\n\"stack\":" + detail::json_list(category_count, [](std::size_t c) {
-           return std::to_string(static_cast<std::size_t>(detail::stacking[c]));
-         });
-  out += ",\n\"phases\":" +
-         detail::json_list(phase_count, [](std::size_t p) { return json_string(phase_name(static_cast<phase>(p))); });
-  out += ",\n\"names\":" + names.json() + "}\n</script>\n<script>" + std::string(detail::memory_page_script) +
-         "</script>\n</body>\n</html>\n";
-  write_file_atomically(path, out);
+  const std::string summary =
+      "Peak " + detail::bytes_text(plan.peak_bytes) + ": " + detail::svg_escape(detail::peak_text(plan)) + ".";
+  write_file_atomically(path, detail::filled(detail::memory_page_text,
+                                             {{"title", name},
+                                              {"style", detail::memory_page_style},
+                                              {"summary", summary},
+                                              {"peak", detail::peak_html(plan, measured != nullptr ? &real : nullptr)},
+                                              {"operations", detail::operations_html(plan, measured)},
+                                              {"data", detail::page_data(planned, measured, offsets)},
+                                              {"script", detail::memory_page_script}}));
 }
 
 }  // namespace gradus

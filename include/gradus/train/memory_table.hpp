@@ -16,7 +16,7 @@ template <std::size_t N>
 std::string scaled(double value, double base, const std::array<const char*, N>& units) {
   std::size_t u = 0;
   for (; u + 1 < N && value >= base; ++u) value /= base;
-  return svg_number(value, u == 0 ? 0 : 1) + " " + units[u];
+  return svg_number(value, u == 0 ? 0 : u < 3 ? 1 : 2) + " " + units[u];
 }
 inline std::string bytes_text(std::size_t bytes) {
   return scaled(static_cast<double>(bytes), 1024, std::array{"B", "KiB", "MiB", "GiB", "TiB"});
@@ -58,7 +58,7 @@ inline constexpr std::array<const char*, 8> table_head{"operation", "forward", "
 
 /// A step's operations and its peak as a table of plain ASCII, at most 100 columns wide.
 inline std::string memory_table(const step_plan& plan) {
-  constexpr std::array<int, 8> widths{24, 8, 10, 9, 7, 12, 11, 11};
+  constexpr std::array<int, 8> widths{24, 8, 10, 9, 7, 13, 12, 12};
   std::string out;
   const auto cell = [&](std::string text, int width, bool left) {
     const auto room = static_cast<std::size_t>(width);
