@@ -1,0 +1,109 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+#include <unordered_map>
+
+#include "../memory/resource.hpp"
+#include "trace_writer.hpp"
+
+namespace gradus {
+
+/// Writes down what a real step does to memory: the trace that `accounting` writes on meta, with times. It passes requests on to
+/// another resource, and sees operations if the context is observed by it: `context ctx{s, traced}; ctx.observe(&traced);`.
+/// Times are the host's; on a device that works behind the host they are those of submission.
+///
+/// It hashes every block, and so costs more than the other resources: a tool for profiles, not for long runs.
+template <class Stream>
+class basic_trace_resource final : public basic_resource<Stream>, public observer {
+ public:
+  explicit basic_trace_resource(basic_resource<Stream>& from) : from_(&from) {}
+
+  /// Writes all that happens from now on into `trace`, until finish().
+  void start(step_trace& trace) {
+    for (auto& [memory, block] : blocks_) block.number = before;
+    requests_.clear();
+    writer_.start(trace, live_by_);
+    started_ = std::chrono::steady_clock::now();
+  }
+  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it does on meta.
+  void finish() { writer_.finish(); }
+
+  /// Bytes that are live now, traced or not.
+  std::size_t live_bytes(category c) const { return live_by_[static_cast<std::size_t>(c)]; }
+
+  void begin(const activity& what) override {
+    if (writer_.writing()) writer_.begin(what).begin_us = now();
+  }
+  void end(const activity&) override {
+    if (!writer_.writing()) return;
+    const double us = now();
+    if (op_span* op = writer_.end()) op->end_us = us;
+  }
+  void saved(std::string_view by, const memory_request& request) override {
+    if (!writer_.writing()) return;
+    if (const auto at = requests_.find(&request); at != requests_.end()) writer_.saved(by, at->second);
+  }
+
+ private:
+  static constexpr std::size_t before = static_cast<std::size_t>(-1);  // number of a block that no trace has
+  struct live_block {
+    std::size_t number;
+    const memory_request* request;
+  };
+
+  double now() const {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - started_).count();
+  }
+  void* do_allocate(const memory_request& request, Stream& on) override {
+    void* memory = from_->allocate(request, on);
+    try {
+      note(memory, request);
+    } catch (...) {
+      blocks_.erase(memory);
+      requests_.erase(&request);
+      from_->deallocate(memory, request, on);
+      throw;
+    }
+    live_by_[static_cast<std::size_t>(request.what)] += request.bytes;
+    return memory;
+  }
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    live_by_[static_cast<std::size_t>(request.what)] -= request.bytes;
+    if (const auto at = blocks_.find(memory); at != blocks_.end()) {
+      if (writer_.writing() && at->second.number != before) {
+        writer_.ended(at->second.number);
+        writer_.trace().event_us.push_back(now());
+      }
+      requests_.erase(at->second.request);
+      blocks_.erase(at);
+    }
+    from_->deallocate(memory, request, on);
+  }
+  // All that can fail comes before the trace changes, and room for the end is made with the beginning.
+  void note(void* memory, const memory_request& request) {
+    live_block& block = blocks_.insert_or_assign(memory, live_block{before, &request}).first->second;
+    if (!writer_.writing()) return;
+    step_trace& trace = writer_.trace();
+    requests_[&request] = trace.blocks.size();
+    const std::size_t events = 2 * (trace.blocks.size() + 1);
+    if (trace.event_us.capacity() < events) trace.event_us.reserve(2 * events);
+    block.number = writer_.asked(request);
+    trace.event_us.push_back(now());
+  }
+
+  basic_resource<Stream>* from_;
+  std::array<std::size_t, category_count> live_by_{};
+  trace_writer writer_;
+  std::chrono::steady_clock::time_point started_{};
+  std::unordered_map<const void*, live_block> blocks_;
+  // A context keeps the request of a block where it is while the block lives. Numbers of requests would not do: two contexts
+  // over one resource both count from 0.
+  std::unordered_map<const memory_request*, std::size_t> requests_;
+};
+
+/// That of the CPU.
+using trace_resource = basic_trace_resource<stream>;
+
+}  // namespace gradus
