@@ -10,20 +10,19 @@
 #include "cases.hpp"
 
 /// GPU memory whose every byte is 0xFF when it is handed out, a NaN in all floating formats: what a kernel fails to write shows.
-class poisoned_resource final : public gr::cuda_resource {
+class poisoned_resource final : public gr::resource_adaptor<gr::cuda_stream> {
  public:
-  explicit poisoned_resource(gr::cuda_resource& from) : from_(&from) {}
+  explicit poisoned_resource(gr::cuda_resource& from) : resource_adaptor(from) {}
 
  private:
   void* do_allocate(const gr::memory_request& request, gr::cuda_stream& on) override {
-    void* memory = from_->allocate(request, on);
+    void* memory = this->from().allocate(request, on);
     gr::cuda_kit::check(cudaMemsetAsync(memory, 0xFF, request.bytes, on.handle()), "cudaMemsetAsync");
     return memory;
   }
   void do_deallocate(void* memory, const gr::memory_request& request, gr::cuda_stream& on) noexcept override {
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
-  gr::cuda_resource* from_;
 };
 
 struct gpu {

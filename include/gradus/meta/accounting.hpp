@@ -2,12 +2,10 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "../core/device.hpp"
 #include "../memory/context.hpp"
-#include "trace.hpp"
+#include "trace_writer.hpp"
 
 namespace gradus {
 
@@ -28,20 +26,12 @@ class accounting final : public observer {
       peak_phase_ = request.phase;
       peak_request_ = request.id;
     }
-    if (trace_ != nullptr) {
-      trace_->events.push_back({trace_->blocks.size(), true});
-      trace_->blocks.push_back({request.bytes, request.what, request.source, request.phase, trace_->events.size() - 1,
-                                0, open_ops_.empty() ? none : open_ops_.back()});
-    }
+    if (writer_.writing()) writer_.asked(request);
     return nullptr;
   }
   constexpr void deallocate(void*, const memory_request& request, meta_stream&) noexcept {
     change(request.what, live_ - request.bytes, live_by_[place(request.what)] - request.bytes);
-    if (trace_ != nullptr && request.id >= first_request_) {
-      const std::size_t block = request.id - first_request_;
-      trace_->blocks[block].until = trace_->events.size();
-      trace_->events.push_back({block, false});
-    }
+    if (writer_.writing() && request.id >= first_request_) writer_.ended(request.id - first_request_);
   }
 
   constexpr void used_on(void*, const memory_request&, meta_stream&) {}
@@ -64,77 +54,23 @@ class accounting final : public observer {
 
   /// Writes all that happens from now on into `trace`, until finish(). Operations are seen if the context is observed by this.
   constexpr void start(step_trace& trace) {
-    trace = {};
-    trace.blocks.reserve(1024);
-    trace.events.reserve(2048);
-    trace.ops.reserve(1024);
-    trace.live_before = live_;
-    for (std::size_t c = 0; c < category_count; ++c) trace.live_before_by[c] = live_by_[c];
-    trace_ = &trace;
+    writer_.start(trace, live_by_);
     first_request_ = requests_;
-    open_ops_.clear();
   }
   /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step.
-  constexpr void finish() {
-    step_trace& t = *std::exchange(trace_, nullptr);
-    std::size_t left = 0;
-    for (block_life& b : t.blocks) {
-      if (b.op == none) b.op = t.ops.size();
-      if (b.until != 0) continue;
-      ++left;
-      t.live_before += b.bytes;
-      t.live_before_by[place(b.what)] += b.bytes;
-    }
-    if (left > 0) drop_left(t);
-  }
+  constexpr void finish() { writer_.finish(); }
 
   constexpr void begin(const activity& what) override {
-    if (trace_ == nullptr) return;
-    trace_->ops.push_back({what, trace_->events.size(), 0, open_ops_.size()});
-    open_ops_.push_back(trace_->ops.size() - 1);
+    if (writer_.writing()) writer_.begin(what);
   }
   constexpr void end(const activity&) override {
-    if (trace_ == nullptr || open_ops_.empty()) return;
-    trace_->ops[open_ops_.back()].last_event = trace_->events.size();
-    open_ops_.pop_back();
+    if (writer_.writing()) writer_.end();
   }
   constexpr void saved(std::string_view by, const memory_request& request) override {
-    if (trace_ == nullptr || request.id < first_request_) return;
-    block_life& b = trace_->blocks[request.id - first_request_];
-    if (b.saved_by.empty()) b.saved_by = by;
+    if (writer_.writing() && request.id >= first_request_) writer_.saved(by, request.id - first_request_);
   }
 
  private:
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
-  // Takes the blocks without an end, and the events of their beginnings, out of the trace.
-  static constexpr void drop_left(step_trace& t) {
-    std::vector<std::size_t> new_block(t.blocks.size(), 0);
-    std::vector<std::size_t> new_event(t.events.size() + 1, 0);
-    std::size_t blocks = 0;
-    std::size_t events = 0;
-    for (std::size_t e = 0; e < t.events.size(); ++e) {
-      new_event[e] = events;
-      const memory_event event = t.events[e];
-      if (t.blocks[event.block].until == 0) continue;
-      if (event.begins) {
-        new_block[event.block] = blocks;
-        if (blocks != event.block) t.blocks[blocks] = t.blocks[event.block];
-        ++blocks;
-      }
-      t.events[events++] = {new_block[event.block], event.begins};
-    }
-    new_event.back() = events;
-    t.blocks.resize(blocks);
-    t.events.resize(events);
-    for (block_life& b : t.blocks) {
-      b.from = new_event[b.from];
-      b.until = new_event[b.until];
-    }
-    for (op_span& op : t.ops) {
-      op.first_event = new_event[op.first_event];
-      op.last_event = new_event[op.last_event];
-    }
-  }
   static constexpr std::size_t place(category c) { return static_cast<std::size_t>(c); }
   constexpr void change(category c, std::size_t live, std::size_t live_by) {
     live_ = live;
@@ -149,9 +85,8 @@ class accounting final : public observer {
   std::string_view peak_source_;
   phase peak_phase_ = phase::outside;
   std::size_t peak_request_ = 0;
-  step_trace* trace_ = nullptr;
+  trace_writer writer_;
   std::size_t first_request_ = 0;
-  std::vector<std::size_t> open_ops_;
 };
 
 context(meta_stream&, accounting&) -> context<meta>;

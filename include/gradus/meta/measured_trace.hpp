@@ -16,9 +16,9 @@ namespace gradus {
 ///
 /// It hashes every block, and so costs more than the other resources: a tool for profiles, not for long runs.
 template <class Stream>
-class basic_trace_resource final : public basic_resource<Stream>, public observer {
+class basic_trace_resource final : public resource_adaptor<Stream>, public observer {
  public:
-  explicit basic_trace_resource(basic_resource<Stream>& from) : from_(&from) {}
+  explicit basic_trace_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
   /// Writes all that happens from now on into `trace`, until finish().
   void start(step_trace& trace) {
@@ -57,13 +57,13 @@ class basic_trace_resource final : public basic_resource<Stream>, public observe
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - started_).count();
   }
   void* do_allocate(const memory_request& request, Stream& on) override {
-    void* memory = from_->allocate(request, on);
+    void* memory = this->from().allocate(request, on);
     try {
       note(memory, request);
     } catch (...) {
       blocks_.erase(memory);
       requests_.erase(&request);
-      from_->deallocate(memory, request, on);
+      this->from().deallocate(memory, request, on);
       throw;
     }
     live_by_[static_cast<std::size_t>(request.what)] += request.bytes;
@@ -79,7 +79,7 @@ class basic_trace_resource final : public basic_resource<Stream>, public observe
       requests_.erase(at->second.request);
       blocks_.erase(at);
     }
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
   // All that can fail comes before the trace changes, and room for the end is made with the beginning.
   void note(void* memory, const memory_request& request) {
@@ -93,7 +93,6 @@ class basic_trace_resource final : public basic_resource<Stream>, public observe
     trace.event_us.push_back(now());
   }
 
-  basic_resource<Stream>* from_;
   std::array<std::size_t, category_count> live_by_{};
   trace_writer writer_;
   std::chrono::steady_clock::time_point started_{};

@@ -53,8 +53,8 @@ class trace_writer {
   }
 
   constexpr op_span& begin(const activity& what) {
-    open_ops_.push_back(trace_->ops.size());
-    trace_->ops.push_back({what, trace_->events.size(), 0});
+    trace_->ops.push_back({what, trace_->events.size(), 0, open_ops_.size()});
+    open_ops_.push_back(trace_->ops.size() - 1);
     return trace_->ops.back();
   }
   /// The operation that ends, which is the one begun last; null if it was begun before the trace.
