@@ -155,7 +155,7 @@ int train(const gpt::options& o) {
 
     training_seconds += watch.seconds();
     now.step = step + 1;
-    now.tokens += static_cast<double>(ids::size) * o.accumulate;
+    now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
     now.tokens_per_second = now.tokens / training_seconds;
     now.flops = flops_per_token * now.tokens_per_second;
     done = stop.noticed() || (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);

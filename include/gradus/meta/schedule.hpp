@@ -215,8 +215,16 @@ std::vector<scheduled_step> schedules(const Options& options, const time_table& 
     all.push_back(detail::measure_schedule<Training>(options, detail::to_regions(proposed.nodes, choices), table));
     all.back().description = describe(planner.chain(), proposed);
   }
+  // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
+  for (const detail::block_choice& c : choices.front()) {
+    if (!c.region) continue;
+    all.push_back(detail::measure_schedule<Training>(
+        options, region_schedule::every_block(blocks.size(), c.keep), table));
+    all.back().description =
+        "every block: keep " + (c.keep == 0 ? "nothing" : detail::names_of(blocks.front(), c.keep)) + "\n";
+  }
   all.push_back(plain);
-  all.back().description = "no regions";
+  all.back().description = "every block: keep all\n";
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
   });

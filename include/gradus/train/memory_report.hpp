@@ -166,7 +166,7 @@ inline std::string peak_html(const step_plan& planned, const step_plan* measured
   const auto row = [&](const std::string& name, const auto& bytes_of) {
     std::vector<std::string> cells{name};
     for (const step_plan* p : plans)
-      cells.insert(cells.end(), {bytes_text(bytes_of(*p)), share_text(bytes_of(*p), p->peak_bytes)});
+      cells.insert(cells.end(), {format_bytes(bytes_of(*p)), share_text(bytes_of(*p), p->peak_bytes)});
     out += html_row("td", cells);
   };
   for (const category c : stacking)
@@ -183,7 +183,7 @@ inline std::string peak_html(const step_plan& planned, const step_plan* measured
         more ? measured->peak_bytes - planned.peak_bytes : planned.peak_bytes - measured->peak_bytes;
     out += "<p>The measured peak is " +
            (apart == 0 ? "the planned one, to the byte"
-                       : bytes_text(apart) + (more ? " above" : " below") + " the planned one") +
+                       : format_bytes(apart) + (more ? " above" : " below") + " the planned one") +
            ".</p>\n";
   }
   return out;
@@ -224,7 +224,7 @@ inline void write_memory_page(const std::filesystem::path& path, std::string_vie
   const step_plan real = measured != nullptr ? summarize(*measured) : step_plan{};
   const std::string name = detail::svg_escape(title);
   const std::string summary =
-      "Peak " + detail::bytes_text(plan.peak_bytes) + ": " + detail::svg_escape(detail::peak_text(plan)) + ".";
+      "Peak " + format_bytes(plan.peak_bytes) + ": " + detail::svg_escape(detail::peak_text(plan)) + ".";
   write_file_atomically(path, detail::filled(detail::memory_page_text,
                                              {{"title", name},
                                               {"style", detail::memory_page_style},

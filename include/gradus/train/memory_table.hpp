@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "../core/byte_size.hpp"
 #include "../meta/plan.hpp"
 #include "curve_svg.hpp"
 
@@ -17,9 +18,6 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
   std::size_t u = 0;
   for (; u + 1 < N && value >= base; ++u) value /= base;
   return svg_number(value, u == 0 ? 0 : u < 3 ? 1 : 2) + " " + units[u];
-}
-inline std::string bytes_text(std::size_t bytes) {
-  return scaled(static_cast<double>(bytes), 1024, std::array{"B", "KiB", "MiB", "GiB", "TiB"});
 }
 inline std::string flops_text(std::size_t flops) {
   return scaled(static_cast<double>(flops), 1000, std::array{"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"});
@@ -48,8 +46,8 @@ inline std::array<std::string, 8> table_row(std::string_view name, const phase_t
           runs(phase::backward),
           std::to_string(other.runs + phases[static_cast<std::size_t>(phase::update)].runs),
           flops_text(work.flops),
-          bytes_text(work.bytes()),
-          bytes_text(saved)};
+          format_bytes(work.bytes()),
+          format_bytes(saved)};
 }
 inline constexpr std::array<const char*, 8> table_head{"operation", "forward", "recompute", "backward",
                                                        "other",     "work",    "moved",     "saved"};
@@ -79,7 +77,7 @@ inline std::string memory_table(const step_plan& plan) {
 
   const auto part = [&](std::string_view name, std::size_t bytes, const std::string& more) {
     cell(std::string(name), 20, true);
-    cell(detail::bytes_text(bytes), 11, false);
+    cell(format_bytes(bytes), 11, false);
     cell(more, 9, false);
   };
   out += '\n';

@@ -114,7 +114,7 @@ TEST_CASE("the table of a step has a row for each operation and says what the pe
   CHECK(words(rows[3]) == list{"again", "0", "1", "0", "0", "7", "FLOP", "3", "B", "0", "B"});
   CHECK(words(rows[4]) == list{"all", "1", "1", "1", "0", "1.0", "kFLOP", "59", "B", "200", "B"});
   for (std::size_t i = 1; i < 5; ++i) CHECK(rows[i].size() == rows[0].size());
-  CHECK(rows[6].find("1.3 KiB") != std::string::npos);
+  CHECK(rows[6].find("1.34 KiB") != std::string::npos);
   CHECK(rows[6].find("again, recompute, request 4 of 5") != std::string::npos);
   CHECK(words(rows[7]) == list{"parameter", "600", "B", "43.8", "%"});
   CHECK(words(rows[10]) == list{"activation", "200", "B", "14.6", "%"});
@@ -248,7 +248,7 @@ TEST_CASE("a memory page holds the traces, the tables and everything it needs") 
   CHECK(page.find("{{") == std::string::npos);
   for (const char* part : {"http://", "https://", "src=", "@import", "url("})
     CHECK_MESSAGE(count(page, part) == count(page, "createElementNS('" + std::string(part)), part);
-  for (const char* part : {"<title>GPT</title>", "prefers-color-scheme: dark", "@media print", "1.3 KiB",
+  for (const char* part : {"<title>GPT</title>", "prefers-color-scheme: dark", "@media print", "1.34 KiB",
                            "again, recompute, request 4 of 5", "<td>linear</td>", "to the byte", "0.002 ms"})
     CHECK_MESSAGE(page.find(part) != std::string::npos, part);
 

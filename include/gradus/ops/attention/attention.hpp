@@ -144,7 +144,7 @@ struct scaled_attention {
   template <class Keep, class Q, class K, class V>
   constexpr auto forward(Keep, const Q& q, const K& k, const V& v) const {
     using S = statistics_type<Q>;
-    auto& ctx = q.owner();
+    auto& ctx = context_of(q, k, v);
     Q y(ctx);
     if constexpr (Keep::value) {
       S lse(ctx);

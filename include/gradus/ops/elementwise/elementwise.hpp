@@ -81,7 +81,7 @@ struct map {
     static_assert(
         gradus::detail::functor_takes<F, typename out_type::value_type>,
         "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
-    auto& ctx = std::get<0>(std::tie(xs...)).owner();
+    auto& ctx = context_of(xs...);
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
     out_type out = reuse<out_type>(ctx, xs...);
     std::apply([&](const auto&... in) { kernel<map, device>::forward(ctx, f, out.view(), in...); }, inputs);

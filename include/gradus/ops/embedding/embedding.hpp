@@ -32,8 +32,9 @@ struct embedding {
 
   template <class Tokens, class Table>
   constexpr auto forward(auto, const Tokens& tokens, const Table& table) const {
-    output_type<Tokens, Table> y(table.owner());
-    kernel<embedding, typename Table::device>::forward(table.owner(), y.view(), tokens.view(), table.view());
+    auto& ctx = context_of(tokens, table);
+    output_type<Tokens, Table> y(ctx);
+    kernel<embedding, typename Table::device>::forward(ctx, y.view(), tokens.view(), table.view());
     return y;
   }
   template <class Saved, class Y, class Tokens, class Table>

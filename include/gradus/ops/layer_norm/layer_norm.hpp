@@ -63,7 +63,7 @@ struct layer_norm {
 
   template <class Keep, class X, class W, class B>
   constexpr auto forward(Keep, const X& x, const W& w, const B& b) const {
-    auto& ctx = x.owner();
+    auto& ctx = context_of(x, w, b);
     using on_device = kernel<layer_norm, typename X::device>;
     X y(ctx);
     if constexpr (Keep::value) {

@@ -69,8 +69,9 @@ struct matrix_product {
 
   template <class A, class B>
   constexpr auto forward(auto, const A& a, const B& b) const {
-    with_shape<A, typename rule<A, B>::output> c(a.owner());
-    kernel<matrix_product, typename A::device>::forward(a.owner(), c.view(), a.view(), b.view());
+    auto& ctx = context_of(a, b);
+    with_shape<A, typename rule<A, B>::output> c(ctx);
+    kernel<matrix_product, typename A::device>::forward(ctx, c.view(), a.view(), b.view());
     return c;
   }
   template <class Saved, class C, class A, class B>
@@ -106,8 +107,9 @@ struct linear {
 
   template <class X, class W, class B>
   constexpr auto forward(auto, const X& x, const W& w, const B& b) const {
-    with_shape<X, with_extent<typename X::shape, X::rank - 1, B::size>> y(x.owner());
-    kernel<linear, typename X::device>::forward(x.owner(), y.view(), x.view(), w.view(), b.view());
+    auto& ctx = context_of(x, w, b);
+    with_shape<X, with_extent<typename X::shape, X::rank - 1, B::size>> y(ctx);
+    kernel<linear, typename X::device>::forward(ctx, y.view(), x.view(), w.view(), b.view());
     return y;
   }
   template <class Saved, class Y, class X, class W, class B>

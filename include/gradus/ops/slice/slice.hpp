@@ -85,13 +85,14 @@ struct concat {
 
   template <class X, class... Xs>
   constexpr auto forward(auto, const X& x, const Xs&... xs) const {
-    output_of<X, Xs...> y(x.owner());
+    auto& ctx = context_of(x, xs...);
+    output_of<X, Xs...> y(ctx);
     index at = 0;
     const auto put = [&](const auto& part) {
       using P = std::remove_cvref_t<decltype(part)>;
       constexpr index run = P::shape::extents[Axis] * P::shape::stride(Axis);
       kernel<move_block, typename X::device>::forward(
-          x.owner(), y.data(), part.data(), block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
+          ctx, y.data(), part.data(), block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
       at += run;
     };
     put(x);
