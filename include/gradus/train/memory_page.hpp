@@ -64,19 +64,20 @@ p { margin: 4px 0; }
 button { font: inherit; color: var(--ink); background: var(--raised); border: 1px solid var(--grid); border-radius: 6px;
   padding: 4px 12px; cursor: pointer; }
 button[aria-pressed=true] { background: var(--ink); color: var(--paper); border-color: var(--ink); }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; touch-action: pan-y; cursor: crosshair; }
+svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; touch-action: pan-y;
+  cursor: crosshair; }
 svg text { fill: var(--ink); font-variant-numeric: tabular-nums; }
 .grid { stroke: var(--grid); }
-.area, .block { stroke: var(--paper); stroke-width: 0.5; }
+.area { stroke: var(--paper); stroke-width: 0.3; }
 .mark { stroke: var(--ink); stroke-dasharray: 3 3; }
 .cursor { stroke: var(--ink); }
 .range { fill: var(--ink); opacity: 0.15; }
 .phase { fill: var(--ink); }
 .note { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
 .where { min-height: 2.9em; font-variant-numeric: tabular-nums; }
-.legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(270px, 1fr)); gap: 2px 20px; padding: 0;
-  margin: 6px 0; list-style: none; }
-.legend li { display: flex; gap: 8px; align-items: center; }
+.legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 300px), 1fr)); gap: 2px 20px;
+  padding: 0; margin: 6px 0; list-style: none; }
+.legend li { display: flex; gap: 8px; align-items: center; white-space: nowrap; }
 .legend .value { margin-left: auto; font-variant-numeric: tabular-nums; white-space: pre; }
 .swatch { display: inline-block; width: 14px; height: 14px; flex: none; border: 1px solid var(--soft);
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
@@ -94,6 +95,9 @@ td .swatch { vertical-align: -2px; margin-right: 8px; }
   :root { --paper: #fff; --ink: #000; --soft: #444; --grid: #ccc; }
   .controls, .hint { display: none; }
   figure, tr { break-inside: avoid; }
+  h2 { break-after: avoid; }
+  .wide { overflow: visible; }
+  th, td { font-size: 8pt; padding-right: 6px; }
 }
 figure { margin: 0; }
 [hidden] { display: none !important; }

@@ -11,7 +11,7 @@ inline constexpr std::string_view memory_page_script = R"js(
 const data = JSON.parse(document.getElementById('data').textContent);
 const el = id => document.getElementById(id);
 const phaseShade = [0, 0.12, 0.8, 0.35, 0.58];
-let trace, byTime, timed = true, from, to, cursor = null, drag = null;
+let trace, byTime, timed = true, from, to, cursor = null, shown = 0, drag = null, paper = 0;
 
 for (const t of data.traces) {
   const n = t.times.length;
@@ -65,7 +65,7 @@ const opAt = x => {  // the innermost one, which is the last that began
 
 // What both pictures share: their width, their x axis, the cursor, and dragging to zoom.
 function frame(node, height, below) {
-  const width = Math.max(300, node.parentNode.clientWidth), left = 66, right = 12, top = 18;
+  const width = paper || Math.max(300, node.parentNode.clientWidth), left = 66, right = 12, top = 18;
   node.replaceChildren();
   node.setAttribute('viewBox', `0 0 ${width} ${height + top + below}`);
   const f = {node, left, top, bottom: top + height, width: width - left - right};
@@ -128,7 +128,7 @@ function follow(f) {
     const way = {ArrowLeft: -1, ArrowRight: 1}[e.key];
     if (!way) return;
     e.preventDefault();
-    const level = cursor === null ? trace.peak : Math.min(trace.times.length, Math.max(0, levelAt(cursor) + way));
+    const level = Math.min(trace.times.length, Math.max(0, shown + way));
     cursor = at(level);
     tell(null, level);
   };
@@ -145,7 +145,8 @@ function draw() {
     let path = `M${f.left} ${f.bottom}V${y(tops[0]).toFixed(1)}`;
     for (let k = first + 1; k <= last; ++k)
       if (tops[k - first] !== tops[k - first - 1]) path += `H${f.x(at(k)).toFixed(1)}V${y(tops[k - first]).toFixed(1)}`;
-    f.node.append(svg('path', {class: 'area', fill: data.categories[c][1], d: path + `H${f.left + f.width}V${f.bottom}Z`}));
+    path += `H${f.left + f.width}V${f.bottom}Z`;
+    f.node.append(svg('path', {class: 'area', fill: data.categories[c][1], d: path}));
     for (let k = first; k <= last; ++k) tops[k - first] -= trace.live[c][k];
   }
   drawPhases(f);
@@ -154,8 +155,8 @@ function draw() {
     const late = x > f.left + f.width / 2, top = y(trace.all[trace.peak]);
     f.node.append(svg('line', {class: 'mark', x1: x, x2: x, y1: top, y2: f.bottom}));
     f.node.append(svg('circle', {cx: x, cy: top, r: 4, fill: 'var(--ink)'}));
-    f.node.append(svg('text', {class: 'note', x: x + (late ? -8 : 8), y: top + 4, 'text-anchor': late ? 'end' : 'start'},
-                      'peak ' + size(trace.all[trace.peak])));
+    const place = {class: 'note', x: x + (late ? -8 : 8), y: top + 4, 'text-anchor': late ? 'end' : 'start'};
+    f.node.append(svg('text', place, 'peak ' + size(trace.all[trace.peak])));
   }
   frames = [follow(f)];
   el('places').hidden = !trace.offsets;
@@ -179,10 +180,13 @@ function drawLives() {
   trace.blocks.forEach((b, i) => {
     const [x1, x2] = [eventAt(b[4]), eventAt(b[5])];
     if (x2 < from || x1 > to) return;
-    const low = y(trace.offsets[i]), high = y(trace.offsets[i] + b[0]);
-    paths[b[1]] += `M${f.x(x1).toFixed(1)} ${low.toFixed(1)}H${f.x(x2).toFixed(1)}V${high.toFixed(1)}H${f.x(x1).toFixed(1)}Z`;
+    // A gap to the neighbours, where there is room for one.
+    const gap = length => length > 2 ? length - 0.6 : length;
+    const left = f.x(x1), low = y(trace.offsets[i]);
+    const width = gap(f.x(x2) - left).toFixed(1), height = gap(low - y(trace.offsets[i] + b[0])).toFixed(2);
+    paths[b[1]] += `M${left.toFixed(1)} ${low.toFixed(2)}h${width}v-${height}h-${width}z`;
   });
-  paths.forEach((d, c) => { if (d) f.node.append(svg('path', {class: 'block', fill: data.categories[c][1], d})); });
+  paths.forEach((d, c) => { if (d) f.node.append(svg('path', {fill: data.categories[c][1], d})); });
   f.block = (x, py) => trace.blocks.find((b, i) => eventAt(b[4]) <= x && x < eventAt(b[5]) &&
                                                    py <= y(trace.offsets[i]) && py >= y(trace.offsets[i] + b[0]));
   frames.push(follow(f));
@@ -190,6 +194,7 @@ function drawLives() {
 
 // What is live at the cursor, or else at the peak; which operation runs; which block is pointed at.
 function tell(block, level = cursor === null ? trace.peak : levelAt(cursor)) {
+  shown = level;
   const x = cursor === null ? at(level) : cursor, op = opAt(x), total = trace.all[level];
   for (const f of frames) {
     for (const a of ['x1', 'x2']) f.line.setAttribute(a, f.x(x));
@@ -201,13 +206,15 @@ function tell(block, level = cursor === null ? trace.peak : levelAt(cursor)) {
   parts.push(op ? `${data.phases[op[1]]}: ${data.names[op[0]]}` : 'between operations');
   const event = level > 0 ? trace.events[level - 1] : null, b = block || (event && trace.blocks[event[0]]);
   if (b) {
-    parts.push((block ? '' : event[1] > 0 ? 'just asked for: ' : 'just ended: ') + size(b[0]) + ' ' + data.categories[b[1]][0] +
-               (b[2] >= 0 ? ' of ' + data.names[b[2]] : '') + (b[6] >= 0 ? ', kept by ' + data.names[b[6]] : ''));
+    const what = block ? '' : event[1] > 0 ? 'just asked for: ' : 'just ended: ';
+    const by = b[2] < 0 ? '' : ' of ' + data.names[b[2]], kept = b[6] < 0 ? '' : ', kept by ' + data.names[b[6]];
+    parts.push(what + size(b[0]) + ' ' + data.categories[b[1]][0] + by + kept);
   }
   el('where').textContent = parts.join(' \u00b7 ');
   data.categories.forEach((_, c) => {
     const bytes = trace.live[c][level];
-    el('value' + c).textContent = size(bytes) + (total ? ` ${(100 * bytes / total).toFixed(1).padStart(5, '\u2007')} %` : '');
+    const share = total ? ` ${(100 * bytes / total).toFixed(1).padStart(5, '\u2007')} %` : '';
+    el('value' + c).textContent = size(bytes) + share;
   });
 }
 
@@ -237,7 +244,11 @@ el('closer').onclick = () => {
 };
 
 // The parts of the page that depend on the data.
-const make = (tag, className, parent) => { const e = parent.appendChild(document.createElement(tag)); e.className = className; return e; };
+const make = (tag, className, parent) => {
+  const e = parent.appendChild(document.createElement(tag));
+  e.className = className;
+  return e;
+};
 data.traces.forEach((t, i) => {
   const button = make('button', '', el('which'));
   button.id = 'trace' + i;
@@ -257,6 +268,8 @@ data.phases.forEach((name, p) => {
 });
 show(0);
 window.addEventListener('resize', draw);
+window.addEventListener('beforeprint', () => { paper = 800; draw(); });
+window.addEventListener('afterprint', () => { paper = 0; draw(); });
 )js";
 
 }  // namespace gradus::detail

@@ -213,8 +213,8 @@ inline std::string operations_html(const step_plan& planned, const step_trace* m
 
 /// Writes one self-contained HTML page, which needs no network: live bytes by category over the step with the peak and the
 /// operation at the cursor, what the peak is made of, and a table of the operations; with `offsets` (the address of each
-/// block of the plan) also a picture of which block lies where and when. `measured` may be null. Throws gradus::error, and leaves an old file as it
-/// was, if there is not one offset a block or the file cannot be written.
+/// block of the plan) also a picture of which block lies where and when. `measured` may be null. Throws gradus::error, and
+/// leaves an old file as it was, if there is not one offset for each block or the file cannot be written.
 inline void write_memory_page(const std::filesystem::path& path, std::string_view title, const step_trace& planned,
                               const step_trace* measured, const std::vector<std::size_t>& offsets = {}) {
   if (!offsets.empty() && offsets.size() != planned.blocks.size())
