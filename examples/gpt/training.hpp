@@ -50,6 +50,11 @@ class training {
     if (options_.clip > 0) optimizer.clip(passing_, options_.clip);
     optimizer.step(resting_);
   }
+  /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
+  constexpr void abandon() {
+    tape_.clear();
+    optimizer.clear_gradients();
+  }
   /// Loss of a batch with nothing recorded.
   constexpr float evaluate(const Token* inputs, const Token* targets) {
     return gr::item(net.loss(upload(inputs), upload(targets)));
