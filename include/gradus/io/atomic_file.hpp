@@ -21,6 +21,7 @@ class atomic_file {
     errno = 0;
     file_ = std::fopen(temporary_.c_str(), "wb");
     if (file_ == nullptr) fail();
+    opened_ = true;
   }
   atomic_file(const atomic_file&) = delete;
   atomic_file& operator=(const atomic_file&) = delete;
@@ -54,14 +55,15 @@ class atomic_file {
   }
   void discard() noexcept {
     if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
-    // After a commit there is no such file any more, and nothing happens.
+    // What could not be opened is not ours; after a commit there is nothing of that name.
     std::error_code ignored;
-    std::filesystem::remove(temporary_, ignored);
+    if (opened_) std::filesystem::remove(temporary_, ignored);
   }
 
   std::filesystem::path path_;
   std::string temporary_;
   std::FILE* file_ = nullptr;
+  bool opened_ = false;
 };
 
 /// Replaces the contents of a file in one step; see atomic_file.

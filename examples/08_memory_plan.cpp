@@ -1,0 +1,64 @@
+// Lesson 8: memory known beforehand. The same training code runs on `gr::meta`, which computes nothing and counts everything,
+// even while the program is compiled. Then it trains in one block of that size and asks for no memory again.
+
+#include <cstdio>
+#include <gradus/gradus.hpp>
+
+namespace gr = gradus;
+
+struct options {
+  gr::region_schedule regions = {};
+};
+
+// Four blocks under a schedule of regions, on any device D. Parameters rest in one context; what a step needs passes through
+// the other.
+template <class D>
+struct training {
+  using X = gr::on<D>;
+  std::array<gr::nn::mlp<X, 64>, 4> blocks;
+  gr::adamw<float, D> optimizer;
+  gr::context<D>& resting;
+  gr::context<D>& passing;
+  gr::tape<D> tape;
+  gr::region_schedule regions;
+
+  constexpr training(gr::context<D>& rest, gr::context<D>& pass, const options& o)
+      : optimizer(blocks), resting(rest), passing(pass), tape(pass), regions(o.regions) {
+    gr::init(blocks, rest, gr::xavier_normal{.seed = 1});
+  }
+  constexpr void step() {
+    auto x = gr::full<float, gr::shape<128, 64>>(passing, 0.5f, gr::category::input);
+    const auto y = gr::chain(blocks, tape.watch(std::move(x)), regions,
+                             [](const auto& block, auto v) { return v + block(v); });
+    gr::backward(gr::mean(y * y));
+    optimizer.step(resting);
+  }
+};
+
+// The compiler runs the step. A model that grows beyond the machine does not compile.
+constexpr auto plan = gr::plan<training<gr::meta>>(options{});
+static_assert(plan.peak_bytes < 4'000'000);
+
+int main() {
+  std::printf("peak %zu bytes, of them %zu at rest, reached by %s\n", plan.peak_bytes, plan.resting_bytes,
+              plan.peak_op.data());
+
+  // The fastest schedule that fits in less.
+  const std::size_t budget = gr::parse_bytes("2.8MB");
+  const auto chosen = gr::schedule<training<gr::meta>>(budget, options{});
+  std::printf("within %s: peak %zu bytes\n%s", gr::format_bytes(budget).c_str(), chosen.plan.peak_bytes,
+              chosen.description.c_str());
+
+  // Every block of the step gets its place in one region.
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options{chosen.regions})), heap, stream);
+  gr::stats_resource memory(planned);
+  gr::context resting{stream, heap};
+  gr::context passing{stream, memory};
+  training<gr::cpu> net(resting, passing, options{chosen.regions});
+  for (int i = 0; i < 3; ++i) net.step();
+  planned.check();
+  std::printf("measured: %zu bytes\n", memory.all().peak + chosen.plan.resting_bytes);
+  return memory.all().peak + chosen.plan.resting_bytes == chosen.plan.peak_bytes ? 0 : 1;
+}

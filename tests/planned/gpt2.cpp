@@ -1,0 +1,46 @@
+// The plan of GPT-2 124M at its real shapes, made by the compiler at its default limits.
+#include <doctest/doctest.h>
+
+#include "gpt/training.hpp"
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr gpt::config gpt2{.layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50257};
+using on_meta = gpt::training<gr::meta, gpt2, 4>;
+
+constexpr gpt::step_options plain{.dropout = 0.1};
+constexpr gr::step_plan kept = gr::plan<on_meta>(plain);
+
+// std::vector cannot outlive a constant expression, so what holds a schedule is made inside of one.
+constexpr gr::step_plan checkpointed = [] {
+  gpt::step_options o{.dropout = 0.1};
+  o.regions = gr::region_schedule::every_block(gpt2.layers);
+  return gr::plan<on_meta>(o);
+}();
+
+constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
+
+// Parameters and two moments of AdamW, four bytes each; the token table has 50304 rows, a multiple of 64.
+constexpr std::size_t parameters = 124'475'904;
+static_assert(kept.resting_bytes == 3 * 4 * parameters);
+static_assert(kept.peak_bytes < 5000_MiB);
+static_assert(checkpointed.peak_bytes < 2800_MiB);
+static_assert(checkpointed.resting_bytes == kept.resting_bytes);
+static_assert(kept.recomputed_flops() == 0);
+static_assert(checkpointed.recomputed_flops() > 0);
+
+}  // namespace
+
+TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes") {
+  const gr::step_plan again = gr::plan<on_meta>(plain);
+  CHECK(again.peak_bytes == kept.peak_bytes);
+  CHECK(again.requests == kept.requests);
+  CHECK(again.saved_bytes == kept.saved_bytes);
+  gpt::step_options o{.dropout = 0.1};
+  o.regions = gr::region_schedule::every_block(gpt2.layers);
+  CHECK(gr::plan<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
+  MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
+                                                          << (checkpointed.peak_bytes >> 20) << " MiB");
+}
