@@ -45,6 +45,7 @@ int main() {
   const auto none = train("keep nothing", gr::save_none{});
   const auto products = train("keep matrix products", gr::save_only<gr::op::matmul>{});
   const auto costly = train("keep what takes long", gr::save_costly<100>{});  // 100 operations a kept byte or more
-  std::printf("the gradients are %s\n", all == none && all == products && all == costly ? "the same bits" : "different");
+  std::printf("the gradients are %s\n",
+              all == none && all == products && all == costly ? "the same bits" : "different");
   return all == none && all == products && all == costly ? 0 : 1;
 }

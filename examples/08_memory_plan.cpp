@@ -28,8 +28,8 @@ struct training {
   }
   constexpr void step() {
     auto x = gr::full<float, gr::shape<128, 64>>(passing, 0.5f, gr::category::input);
-    const auto y = gr::chain(blocks, tape.watch(std::move(x)), regions,
-                             [](const auto& block, auto v) { return v + block(v); });
+    const auto y =
+        gr::chain(blocks, tape.watch(std::move(x)), regions, [](const auto& block, auto v) { return v + block(v); });
     gr::backward(gr::mean(y * y));
     optimizer.step(resting);
   }
@@ -52,7 +52,8 @@ int main() {
   // Every block of the step gets its place in one region.
   gr::stream stream;
   gr::host_resource heap;
-  gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options{chosen.regions})), heap, stream);
+  gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options{chosen.regions})), heap,
+                               stream);
   gr::stats_resource memory(planned);
   gr::context resting{stream, heap};
   gr::context passing{stream, memory};

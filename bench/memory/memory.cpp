@@ -129,7 +129,8 @@ std::vector<row> scheduled_rows(const gr::time_table& times) {
 // A schedule as words of a command line, and back.
 void print_parts(const std::vector<gr::chain_part>& parts) {
   for (const gr::chain_part& p : parts) {
-    std::printf("%s\"%zu,%zu,%d,%" PRIu64 "\"", &p == parts.data() ? "" : ", ", p.first, p.last, p.region ? 1 : 0, p.keep);
+    std::printf("%s\"%zu,%zu,%d,%" PRIu64 "\"", &p == parts.data() ? "" : ", ", p.first, p.last, p.region ? 1 : 0,
+                p.keep);
     if (p.inner.empty()) continue;
     std::printf(", \"(\", ");
     print_parts(p.inner);
@@ -178,13 +179,14 @@ int time_rows(int repeat) {
       }
     }
     const auto bytes = [&](gr::category c) { return plan.at_peak_of(c); };
-    std::printf("{\"row\": \"%s\", \"planned_bytes\": %zu, \"resting_bytes\": %zu, \"region_bytes\": %zu, "
-                "\"activation_bytes\": %zu, \"gradient_bytes\": %zu, \"temporary_bytes\": %zu, \"saved_bytes\": %zu, "
-                "\"recomputed_gflop\": %.3f, \"predicted_ms\": %.3f, \"measured_ms\": %.3f, \"none_ms\": %.3f, \"parts\": [",
-                r.name.c_str(), plan.peak_bytes, plan.resting_bytes, gr::make_plan(trace).bytes,
-                bytes(gr::category::activation), bytes(gr::category::gradient), bytes(gr::category::temporary),
-                plan.saved_bytes, static_cast<double>(plan.recomputed_flops()) * 1e-9, here.seconds(trace) * 1e3,
-                median(row_ms), median(none_ms));
+    std::printf(
+        "{\"row\": \"%s\", \"planned_bytes\": %zu, \"resting_bytes\": %zu, \"region_bytes\": %zu, "
+        "\"activation_bytes\": %zu, \"gradient_bytes\": %zu, \"temporary_bytes\": %zu, \"saved_bytes\": %zu, "
+        "\"recomputed_gflop\": %.3f, \"predicted_ms\": %.3f, \"measured_ms\": %.3f, \"none_ms\": %.3f, \"parts\": [",
+        r.name.c_str(), plan.peak_bytes, plan.resting_bytes, gr::make_plan(trace).bytes,
+        bytes(gr::category::activation), bytes(gr::category::gradient), bytes(gr::category::temporary),
+        plan.saved_bytes, static_cast<double>(plan.recomputed_flops()) * 1e-9, here.seconds(trace) * 1e3,
+        median(row_ms), median(none_ms));
     print_parts(r.regions.parts);
     std::printf("]}\n");
     std::fflush(stdout);

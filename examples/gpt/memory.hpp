@@ -14,13 +14,13 @@ enum turn : std::size_t { train_turn, evaluate_turn, sample_turn };
 
 struct chosen_memory {
   gr::region_schedule regions;
-  gr::step_trace step;                   ///< a training step's requests, in order
-  gr::step_plan plan;                    ///< its totals
-  std::vector<std::size_t> offsets;      ///< where its blocks lie in the region
-  std::vector<gr::memory_plan> turns;    ///< by `turn`
-  std::size_t region_bytes = 0;          ///< that all of them take turns in
-  double step_seconds = 0;               ///< predicted
-  std::string description;               ///< of what is kept and what is computed again
+  gr::step_trace step;                 ///< a training step's requests, in order
+  gr::step_plan plan;                  ///< its totals
+  std::vector<std::size_t> offsets;    ///< where its blocks lie in the region
+  std::vector<gr::memory_plan> turns;  ///< by `turn`
+  std::size_t region_bytes = 0;        ///< that all of them take turns in
+  double step_seconds = 0;             ///< predicted
+  std::string description;             ///< of what is kept and what is computed again
 
   std::size_t total_bytes() const { return plan.resting_bytes + region_bytes; }
 };

@@ -34,7 +34,8 @@ struct model {
   /// Token ids [B, T] -> logits [B, T, padded vocabulary]. T is the model's context.
   constexpr auto operator()(const auto& ids) const {
     auto x = gr::dropout(tokens(ids) + positions, dropout);
-    x = gr::chain(blocks, std::move(x), regions, [this](const auto& block, auto v) { return block(std::move(v), dropout); });
+    x = gr::chain(blocks, std::move(x), regions,
+                  [this](const auto& block, auto v) { return block(std::move(v), dropout); });
     return gr::matmul<gr::transpose{.b = true}>(norm(std::move(x)), tokens.weight);
   }
   /// Mean cross-entropy, in nats, of predicting `targets` [B, T].

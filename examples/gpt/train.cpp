@@ -105,10 +105,10 @@ int train(const gpt::options& o) {
                 static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
                 static_cast<double>(text.size()) / 1e6);
   report.line(line);
-  std::snprintf(line, sizeof line, "memory: %.0f MiB that rest, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
-                static_cast<double>(memory.plan.resting_bytes) / (1 << 20),
-                static_cast<double>(memory.region_bytes) / (1 << 20),
-                static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
+  std::snprintf(
+      line, sizeof line, "memory: %.0f MiB that rest, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+      static_cast<double>(memory.plan.resting_bytes) / (1 << 20), static_cast<double>(memory.region_bytes) / (1 << 20),
+      static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
   std::snprintf(line, sizeof line, "machine: %d threads, %.3f TFLOP/s in the model's matrix products; run folder %s",
                 gr::thread_count(), machine_flops / 1e12, folder.c_str());
@@ -175,8 +175,10 @@ int train(const gpt::options& o) {
     gpt::save_model(t.net, folder / "model.safetensors");
     report.line("saved " + (folder / "model.safetensors").string());
   }
-  std::snprintf(line, sizeof line, "validation loss %.4f nats a byte after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
-                now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20), gpt::process_peak_mib());
+  std::snprintf(line, sizeof line,
+                "validation loss %.4f nats a byte after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
+                now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20),
+                gpt::process_peak_mib());
   report.line(line);
   if (o.sample > 0 && !stop.noticed()) {
     report.line("a sample:");

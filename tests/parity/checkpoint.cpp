@@ -43,7 +43,8 @@ run_result train(const gr::region_schedule& regions, int threads) {
 // Every block by the same policy; one policy a block; a region over several blocks with regions inside.
 std::vector<gr::region_schedule> schedules(gr::index layers) {
   std::vector<gr::region_schedule> all;
-  for (const std::uint64_t keep : {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{0b0010010010}, std::uint64_t{0b1000100}})
+  for (const std::uint64_t keep :
+       {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{0b0010010010}, std::uint64_t{0b1000100}})
     all.push_back(gr::region_schedule::every_block(layers, keep));
   gr::region_schedule mixed;
   for (gr::index i = 0; i < layers; ++i) mixed.parts.push_back({i, i, i % 2 == 0, i * 37});
@@ -67,14 +68,17 @@ void check_all() {
 
 }  // namespace
 
-TEST_CASE("losses, gradients and weights of three steps with dropout are the same bits under every schedule and thread count") {
+TEST_CASE(
+    "losses, gradients and weights of three steps with dropout are the same bits under every schedule and thread "
+    "count") {
   check_all<gpt::config{4, 3, 39, 13, 61}, 3>();
   check_all<gpt::config{3, 4, 128, 64, 250}, 6>();
 }
 
 TEST_CASE("a schedule for another number of blocks is refused") {
-  CHECK_THROWS_WITH_AS((train<gpt::config{2, 1, 8, 4, 11}, 1>(gr::region_schedule::every_block(3), 1)),
-                       "chain(blocks, x, schedule, f): the schedule's parts do not cover the chain's 2 blocks in order; it "
-                       "was made for another model",
-                       gr::error);
+  CHECK_THROWS_WITH_AS(
+      (train<gpt::config{2, 1, 8, 4, 11}, 1>(gr::region_schedule::every_block(3), 1)),
+      "chain(blocks, x, schedule, f): the schedule's parts do not cover the chain's 2 blocks in order; it "
+      "was made for another model",
+      gr::error);
 }

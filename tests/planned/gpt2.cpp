@@ -42,5 +42,5 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   o.regions = gr::region_schedule::every_block(gpt2.layers);
   CHECK(gr::plan<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
   MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
-                                                          << (checkpointed.peak_bytes >> 20) << " MiB");
+                                                        << (checkpointed.peak_bytes >> 20) << " MiB");
 }

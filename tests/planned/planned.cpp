@@ -168,7 +168,8 @@ TEST_CASE("a step that is not the one planned is caught at once, and the right o
   planned.check();
 }
 
-TEST_CASE("when any one request of a training step is refused, parameters stay, nothing leaks and the next step works") {
+TEST_CASE(
+    "when any one request of a training step is refused, parameters stay, nothing leaks and the next step works") {
   for (const std::size_t kind : {1u, 2u, 5u}) {
     const gpt::step_options o = kinds()[kind];
     gr::stream stream;

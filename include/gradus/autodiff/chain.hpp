@@ -16,8 +16,8 @@ namespace gradus {
 struct chain_part {
   std::size_t first = 0;
   std::size_t last = 0;
-  bool region = false;                 ///< recompute at backward what is not kept; otherwise the blocks are recorded as they are
-  std::uint64_t keep = 0;              ///< of one block alone: its operations whose results are kept, by number
+  bool region = false;     ///< recompute at backward what is not kept; otherwise the blocks are recorded as they are
+  std::uint64_t keep = 0;  ///< of one block alone: its operations whose results are kept, by number
   std::vector<chain_part> inner = {};  ///< of a region over several blocks: what backward does when it runs them again
 };
 
@@ -36,8 +36,8 @@ struct block_facts {
 /// How the blocks of a chain are checkpointed. An empty schedule records all of them as they are.
 class region_schedule {
  public:
-  std::vector<chain_part> parts;                 ///< cover the blocks in order; empty: no regions
-  std::vector<block_facts>* survey = nullptr;    ///< where a run of a chain notes what its blocks are made of
+  std::vector<chain_part> parts;               ///< cover the blocks in order; empty: no regions
+  std::vector<block_facts>* survey = nullptr;  ///< where a run of a chain notes what its blocks are made of
 
   /// How deep regions may nest within one another in a schedule. Each level compiles the block once more.
   static constexpr int max_depth = 1;
@@ -71,8 +71,8 @@ struct survey_policy {
 }
 
 template <int Depth, class Block, class X, class F>
-constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin, std::size_t end,
-                      const F& f) {
+constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,
+                      std::size_t end, const F& f) {
   std::size_t next = begin;
   for (const chain_part& part : parts) {
     if (part.first != next || part.last < part.first || part.last >= end) fail_chain_cover(end);
@@ -115,8 +115,8 @@ constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, co
       return x;
     }
     if (!schedule.parts.empty())
-      return detail::run_parts<region_schedule::max_depth>(blocks.data(), std::move(x), schedule.parts, 0, blocks.size(),
-                                                           f);
+      return detail::run_parts<region_schedule::max_depth>(blocks.data(), std::move(x), schedule.parts, 0,
+                                                           blocks.size(), f);
   }
   for (const auto& block : blocks) x = f(block, std::move(x));
   return x;

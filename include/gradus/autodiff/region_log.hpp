@@ -21,7 +21,8 @@ class region_graph {
     bool needed = false;          ///< somebody looks at its output outside of any operation
   };
   std::vector<operation> operations;
-  std::vector<unsigned> makers;  ///< of inputs: the number, from 1, of the operation that made it; 0 for what comes from outside
+  std::vector<unsigned>
+      makers;  ///< of inputs: the number, from 1, of the operation that made it; 0 for what comes from outside
 
   constexpr std::size_t size() const { return operations.size(); }
   /// Tells `becomes(i, fate)` for every operation, from the last to the first. Its `needed` flags are used up.

@@ -41,8 +41,8 @@ class basic_planned_resource final : public basic_resource<Stream> {
   }
   ~basic_planned_resource() override { from_->deallocate(memory_, region_, *on_); }
 
-  const memory_plan& plan() const { return *plan_; }     ///< the one in use
-  std::size_t bytes() const { return region_.bytes; }    ///< of the region
+  const memory_plan& plan() const { return *plan_; }   ///< the one in use
+  std::size_t bytes() const { return region_.bytes; }  ///< of the region
   std::size_t live_blocks() const { return blocks_; }  ///< handed out now
 
   /// Throws the departure of the current step from the plan, if there was one.

@@ -69,7 +69,8 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
     if (block.operations[i].bytes > 0) candidates.push_back(i);
-  std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
   if (candidates.size() > 16) candidates.resize(16);
   std::vector<block_choice> all;
   for (std::uint64_t subset = 0; subset < std::uint64_t{1} << candidates.size(); ++subset) {
@@ -78,7 +79,8 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
       if (((subset >> k) & 1u) != 0) keep |= std::uint64_t{1} << candidates[k];
     all.push_back(choice_of(block, keep, times));
   }
-  std::stable_sort(all.begin(), all.end(), [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
   std::vector<block_choice> front;
   merge_fronts(front, all);
   all = std::move(front);
@@ -197,7 +199,7 @@ std::vector<scheduled_step> schedules(const Options& options, const time_table& 
     }
     stage.forward_temporaries = 2 * largest;
     for (const detail::block_choice& c : choices.back())
-      stage.options.push_back({!c.region ? "keep all"
+      stage.options.push_back({!c.region     ? "keep all"
                                : c.keep == 0 ? "keep nothing"
                                              : "keep " + detail::names_of(block, c.keep),
                                c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
@@ -218,8 +220,8 @@ std::vector<scheduled_step> schedules(const Options& options, const time_table& 
   // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
   for (const detail::block_choice& c : choices.front()) {
     if (!c.region) continue;
-    all.push_back(detail::measure_schedule<Training>(
-        options, region_schedule::every_block(blocks.size(), c.keep), table));
+    all.push_back(
+        detail::measure_schedule<Training>(options, region_schedule::every_block(blocks.size(), c.keep), table));
     all.back().description =
         "every block: keep " + (c.keep == 0 ? "nothing" : detail::names_of(blocks.front(), c.keep)) + "\n";
   }

@@ -75,7 +75,8 @@ struct fixture {
   template <class Policy>
   values under(const Policy& policy) {
     return run([&](auto v) {
-      return gr::checkpoint(policy, [this](auto u) { return block(std::move(u), 0.2); }, std::move(v));
+      return gr::checkpoint(
+          policy, [this](auto u) { return block(std::move(u), 0.2); }, std::move(v));
     });
   }
 };
@@ -114,8 +115,12 @@ TEST_CASE("regions nest, at any depth, with any policies") {
   CHECK(f.run([&](auto v) { return gr::checkpoint(two, v); }) == expected);
   CHECK(f.run([&](auto v) { return gr::checkpoint<gr::save_all>(two, v); }) == expected);
   CHECK(f.run([&](auto v) {
-    return gr::checkpoint([&](auto u) { return gr::checkpoint<gr::save_only<gr::op::layer_norm>>([&](auto w) {
-      return block(gr::checkpoint(block, w)); }, u); }, v);
+    return gr::checkpoint(
+        [&](auto u) {
+          return gr::checkpoint<gr::save_only<gr::op::layer_norm>>(
+              [&](auto w) { return block(gr::checkpoint(block, w)); }, u);
+        },
+        v);
   }) == expected);
 }
 
@@ -157,8 +162,7 @@ TEST_CASE("a region keeps its arguments and what the policy says, and gives all 
   const std::size_t one = vec::size * sizeof(float);
   const auto kept = [&](const auto& policy) {
     const auto y = gr::checkpoint(
-        policy, [&](auto v) { return f.block(std::move(v), 0.2); },
-        f.tape.watch(gr::full<float, vec>(f.ctx, 0.5f)));
+        policy, [&](auto v) { return f.block(std::move(v), 0.2); }, f.tape.watch(gr::full<float, vec>(f.ctx, 0.5f)));
     const std::size_t bytes = f.stats.all().live - resting - one;  // the output lives here
     f.tape.clear();
     return bytes;
@@ -231,10 +235,12 @@ TEST_CASE("a region takes several arguments, of every kind, and returns several 
     return t * t;
   });
   CHECK(f.run([](auto v) {
-    auto [a, b] = gr::checkpoint([](auto u) {
-      auto t = gr::tanh(u);
-      return std::tuple{t, t};
-    }, v);
+    auto [a, b] = gr::checkpoint(
+        [](auto u) {
+          auto t = gr::tanh(u);
+          return std::tuple{t, t};
+        },
+        v);
     return a * b;
   }) == twice);
   // What goes in comes out.
@@ -246,8 +252,8 @@ TEST_CASE("values that a region looks at are there the second time") {
   fixture f;
   const auto body = [](auto v) {
     auto t = gr::tanh(v);
-    auto u = t * 2.0;                          // linear: nobody's gradient rule keeps t or u
-    const auto mean = gr::mean(u.value());     // a constant from here on
+    auto u = t * 2.0;                       // linear: nobody's gradient rule keeps t or u
+    const auto mean = gr::mean(u.value());  // a constant from here on
     return gr::exp(u * mean) + 1.0;
   };
   const auto expected = f.run(body);
@@ -314,16 +320,18 @@ TEST_CASE("a region that does something else the second time is refused") {
           return more ? gr::exp(gr::tanh(gr::tanh(v))) : gr::exp(gr::exp(v));
         },
         f.tape.watch(f.x0) * f.block.norm1.weight);
-    CHECK_THROWS_WITH_AS(gr::backward(gr::sum(y)),
-                         "checkpoint: at backward the region applied other operations than before; it must depend on its "
-                         "arguments alone",
-                         gr::error);
+    CHECK_THROWS_WITH_AS(
+        gr::backward(gr::sum(y)),
+        "checkpoint: at backward the region applied other operations than before; it must depend on its "
+        "arguments alone",
+        gr::error);
   }
   f.block.norm1.weight.clear_gradient();
   CHECK(f.plain() == f.under(gr::save_none{}));
 }
 
-TEST_CASE("when memory runs out at any one request of a step with regions, nothing leaks and the next step is as before") {
+TEST_CASE(
+    "when memory runs out at any one request of a step with regions, nothing leaks and the next step is as before") {
   fixture f;
   const auto step = [&] {
     auto x = f.tape.variable(f.x0);
