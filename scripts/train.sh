@@ -12,7 +12,12 @@
 #   --steps N         optimizer steps
 #   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
 #   --seed N          of the weights and the batches
-#   --help            this text, and then the trainer's own flags
+#   --checkpoint WHAT activations that are computed again at backward instead of kept: none (default), blocks, attention, matmul,
+#                     keep:OPERATION,... or drop:OPERATION,...
+#   --memory-budget S most memory, such as 600MiB; what is computed again is chosen for speed
+#   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
+#   --plan            say what memory the run would take (and write --memory-report), train nothing
+#   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --out,
 # --eval-every, --sample, --no-save.
@@ -26,7 +31,7 @@ source "$root/scripts/setup.sh"
 fail() { echo "train.sh: $*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model=tiny help=0
+model=tiny help=0 plan=0
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
@@ -44,7 +49,8 @@ while [[ $# -gt 0 ]]; do
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
     --save | --no-save) passed+=("$1"); shift ;;
-    --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every)
+    --plan) plan=1; passed+=("$1"); shift ;;
+    --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every)
       [[ $# -ge 2 && $2 != --* ]] || fail "$1 needs a value"
       passed+=("$1" "$2")
       shift 2 ;;
@@ -74,7 +80,7 @@ done
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
 [[ -z $steps || $steps =~ ^[1-9][0-9]{0,11}$ ]] || fail "--steps must be a whole number above 0, not '$steps'"
 number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
-[[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, not '$minutes'"
+[[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, in digits such as 2.5, not '$minutes'"
 [[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"
 # The trainer says the same, but only after it was compiled.
 for file in ${data[@]+"${data[@]}"}; do
@@ -85,10 +91,10 @@ for file in ${data[@]+"${data[@]}"}; do
 done
 if [[ -z $steps && -z $minutes && $model == tiny ]]; then minutes=4; fi
 
-if [[ ${#data[@]} -gt 0 ]]; then gradus_setup build; else gradus_setup train; fi
+if [[ ${#data[@]} -gt 0 || $plan -eq 1 ]]; then gradus_setup build; else gradus_setup train; fi
 
 # The default text: one verse a line, an empty line between chapters, without the verse marks.
-if [[ ${#data[@]} -eq 0 ]]; then
+if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   text=$root/build/data/bible.txt
   if [[ ! -s $text ]]; then
     mkdir -p "${text%/*}"
@@ -119,7 +125,8 @@ if ! {
 fi
 echo "compiled for these sizes in $((SECONDS - started)) s"
 
-flags=(--data "${data[@]}" --lr "$lr" --sample "$sample")
+flags=(--lr "$lr" --sample "$sample")
+if [[ ${#data[@]} -gt 0 ]]; then flags+=(--data "${data[@]}"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi

@@ -56,10 +56,11 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   app.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay, on matrices only")->capture_default_str();
   app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
   app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
-  app.add_option("--seed", o.seed, "of the weights, the batches and dropout")->capture_default_str();
+  long long seed = 1;
+  app.add_option("--seed", seed, "of the weights, the batches and dropout")->capture_default_str();
   app.add_option("--threads", o.threads, "threads; 0: one a core")->capture_default_str();
   app.add_option("--accumulate", o.accumulate, "batches a step")->capture_default_str();
-  app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
+  auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
   app.add_option("--eval-every", o.eval_every, "steps between validation losses")->capture_default_str();
   app.add_option("--sample", o.sample, "characters to write at the end; 0: none")->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
@@ -93,7 +94,12 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   }
   check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
              "--memory-report", "a file named *.html or *.json", o.memory_report);
-  if (steps->count() > 0) check_flag(o.steps > 0, "--steps", "a positive number", o.steps);
+  check_flag(seed >= 0, "--seed", "0 or more", seed);
+  o.seed = static_cast<std::uint64_t>(seed);
+  if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
+  constexpr long long most_steps = 1'000'000'000'000;
+  if (steps->count() > 0)
+    check_flag(o.steps > 0 && o.steps <= most_steps, "--steps", "a positive number (at most 10^12)", o.steps);
   if (minutes->count() > 0)
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The GPU: what a .cu file includes. It does not bring in the CPU's kernels (nor Eigen, which is slow to compile): a program that
+/// The GPU: what a .cu file includes. It does not bring in the CPU's kernels: a program that
 /// computes on both includes gradus/gradus.hpp too.
 
 #if !defined(__CUDACC__)
@@ -8,6 +8,8 @@
 #endif
 
 #include "autodiff/backward.hpp"
+#include "autodiff/chain.hpp"
+#include "autodiff/checkpoint.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cuda/access.hpp"
@@ -16,6 +18,7 @@
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"
 #include "memory/limit_resource.hpp"
+#include "memory/planned_resource.hpp"
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
 #include "memory/synchronized_resource.hpp"

@@ -3,9 +3,10 @@
 #   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
 #   text    bad training texts: one line, and no run folder is made
 #   runs    good runs, Ctrl-C, a full disk, a run folder that is taken
+#   memory  plans, budgets and their pictures
 #   model   model files: read back, and refused where they are not this program's
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|model TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|memory|model TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
 rm -rf "$work"
 mkdir -p "$work"
@@ -35,7 +36,7 @@ flags() {
   refuses 2 '--heads must be a whole number' "$script" --heads four
   refuses 2 '--context must be a whole number' "$script" --context -8
   refuses 2 '--batch must be a whole number' "$script" --batch 1.5
-  refuses 2 '--minutes must be a number above 0, not .-3' "$script" --minutes -3
+  refuses 2 '--minutes must be a number above 0, .*not .-3' "$script" --minutes -3
   refuses 2 '--minutes must be a number above 0' "$script" --minutes 0
   refuses 2 '--minutes must be a number above 0' "$script" --minutes=soon
   refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
@@ -57,6 +58,20 @@ flags() {
   refuses 2 '--accumulate must be a positive number' "${quick[@]}" --accumulate 0
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
+  refuses 2 '--seed must be 0 or more, not -1' "${quick[@]}" --seed -1
+  refuses 2 '--steps' "$train" --data text --steps 99999999999999999999
+  refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
+  refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
+  refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
+  refuses 1 "the blocks apply nothing named 'linaer'; they apply .*linear" "${quick[@]}" --checkpoint keep:linaer
+  refuses 2 '--memory-budget: size "600": no unit' "${quick[@]}" --memory-budget 600
+  refuses 2 '--memory-budget: .*unknown unit "furlongs"' "${quick[@]}" --memory-budget 3furlongs
+  refuses 2 '--memory-budget: .*cannot be negative' "${quick[@]}" --memory-budget=-1MiB
+  refuses 2 '--memory-budget: .*size of nothing' "${quick[@]}" --memory-budget 0MiB
+  refuses 1 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
+  refuses 2 'give one of them' "${quick[@]}" --memory-budget 1GiB --checkpoint blocks
+  refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
+  refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
   refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
   refuses 2 '--count must be a positive number' "$sample" model --count 0
   refuses 2 'model is required' "$sample"
@@ -122,6 +137,33 @@ runs() {
   [[ $status -eq 0 && -s stopped/model.safetensors ]] || wrong "Ctrl-C: status $status, $(ls stopped)"
 }
 
+memory() {
+  # A plan trains nothing and needs no text.
+  succeeds "$train" --plan --memory-report plan.html
+  has out '^peak +[0-9.]+ MiB'
+  has out '^parameters and optimizer state [0-9.]+ MiB, planned region [0-9.]+ MiB: [0-9.]+ MiB in all'
+  has plan.html 'Peak [0-9.]+ MiB'
+  [[ ! -e runs ]] || wrong "a plan made a run folder"
+  local whole least
+  whole=$(sed -n 's/.*: \([0-9]*\)[0-9.]* MiB in all/\1/p' out)
+
+  # What is computed again changes memory, not the losses; the least budget named is one that works.
+  succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json
+  has out 'planned, the process.s peak [0-9]+ MiB'
+  python3 -c 'import json, sys; assert len(json.load(open("step.json"))["traceEvents"]) > 500' || wrong "step.json is no trace"
+  "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
+  least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
+  [[ $least -lt $whole ]] || wrong "the least budget, '$least', is not below $whole MiB"
+  local i=0 choice
+  for choice in "--checkpoint blocks" "--checkpoint attention" "--checkpoint matmul" "--checkpoint keep:linear,gelu" \
+    "--checkpoint drop:layer_norm" "--memory-budget ${least}MiB" "--memory-budget $(((least + whole) / 2))MiB"; do
+    i=$((i + 1))
+    # shellcheck disable=SC2086
+    succeeds "${quick[@]}" --out "choice$i" --dropout 0.1 $choice
+    [[ $(losses plain) == "$(losses "choice$i")" ]] || wrong "the losses depend on $choice"
+  done
+}
+
 model() {
   succeeds "${quick[@]}" --out run
   succeeds "$sample" run/model.safetensors --prompt "the " --count 30 --top-k 5 --seed 3
@@ -139,7 +181,7 @@ model() {
 }
 
 case $group in
-  flags | text | runs | model) "$group" ;;
+  flags | text | runs | memory | model) "$group" ;;
   *) echo "$0: no group '$group'" >&2; exit 2 ;;
 esac
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }
