@@ -34,7 +34,8 @@ struct model {
   /// Token ids [B, T] -> what the head sees, [B, T, width]. T is the model's context.
   constexpr auto hidden(const auto& ids) const {
     auto x = gr::dropout(tokens(ids) + positions, dropout);
-    x = gr::chain(blocks, std::move(x), regions, [this](const auto& block, auto v) { return block(std::move(v), dropout); });
+    x = gr::chain(blocks, std::move(x), regions,
+                  [this](const auto& block, auto v) { return block(std::move(v), dropout); });
     return norm(std::move(x));
   }
   /// Token ids [B, T] -> logits [B, T, padded vocabulary].

@@ -48,11 +48,12 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
   }
 
-  /// Rows of logits that are there at once. Fewer than 128 would leave the products too short.
+  /// Rows of logits that are there at once, in 128s: the product for the table's gradient sums over them, and is slower on
+  /// sums that are short or end in a short rest.
   template <class X, class Table>
   static constexpr index chunk_rows() {
     constexpr index rows = rows_of<typename X::shape>;
-    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(typename X::value_type)) / 64 * 64;
+    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(typename X::value_type)) / 128 * 128;
     return std::min(rows, ChunkRows != 0 ? ChunkRows : std::max<index>(fit, 128));
   }
 
