@@ -31,16 +31,20 @@ struct model {
   gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
   GRADUS_MEMBERS(tokens, positions, blocks, norm)
 
-  /// Token ids [B, T] -> logits [B, T, padded vocabulary]. T is the model's context.
-  constexpr auto operator()(const auto& ids) const {
+  /// Token ids [B, T] -> what the head sees, [B, T, width]. T is the model's context.
+  constexpr auto hidden(const auto& ids) const {
     auto x = gr::dropout(tokens(ids) + positions, dropout);
     x = gr::chain(blocks, std::move(x), regions,
                   [this](const auto& block, auto v) { return block(std::move(v), dropout); });
-    return gr::matmul<gr::transpose{.b = true}>(norm(std::move(x)), tokens.weight);
+    return norm(std::move(x));
   }
-  /// Mean cross-entropy, in nats, of predicting `targets` [B, T].
+  /// Token ids [B, T] -> logits [B, T, padded vocabulary].
+  constexpr auto operator()(const auto& ids) const {
+    return gr::matmul<gr::transpose{.b = true}>(hidden(ids), tokens.weight);
+  }
+  /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole.
   constexpr auto loss(const auto& ids, const auto& targets) const {
-    return gr::cross_entropy<C.vocabulary>((*this)(ids), targets);
+    return gr::linear_cross_entropy<C.vocabulary>(hidden(ids), tokens.weight, targets);
   }
 };
 

@@ -76,6 +76,7 @@ void check_first_step(const std::string& dtype, double loss_tolerance, double gr
   gr::backward(loss);
   CHECK(static_cast<double>(gr::item(loss.value())) ==
         doctest::Approx(recorded().values("loss." + dtype)[0]).epsilon(loss_tolerance));
+  CHECK(gr::item(net.loss(batch_of(ctx, "tokens", 0), batch_of(ctx, "targets", 0))) == gr::item(loss.value()));
   gr::for_each_param(net, [&](std::string_view name, auto& p) {
     CAPTURE(name);
     const std::vector<double> expected =

@@ -66,14 +66,17 @@ constexpr auto statistics_of(R& result) {
   if constexpr (is_tensor<R>) return not_saved{};
   else return std::move(result.statistics);
 }
-// Tells who watches the context that `by` keeps these values.
+// Tells who watches the context that `by` keeps these values: tensors, or statistics with several `parts()`.
 template <class Context, class... Values>
 constexpr void note_saved(const Context& ctx, std::string_view by, const Values&... values) {
   observer* watching = ctx.observed_by();
   if (watching == nullptr) return;
   const auto note = [&](const auto& v) {
-    if constexpr (is_tensor<std::remove_cvref_t<decltype(v)>>)
+    if constexpr (is_tensor<std::remove_cvref_t<decltype(v)>>) {
       if (v) watching->saved(by, v.storage().request());
+    } else if constexpr (requires { v.parts(); }) {
+      std::apply([&](const auto&... part) { note_saved(ctx, by, part...); }, v.parts());
+    }
   };
   (note(values), ...);
 }

@@ -19,25 +19,10 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   template <class C, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
-    constexpr index rows = rows_of<X>;
-    constexpr index columns = columns_of<X>;
-    const index count = checked_count(ignore, targets);
-    cpu_kit::parallel_ranges(rows, columns >= 8192 ? 1 : 8192 / columns, [=](index first, index last) {
-      for (index r = first; r < last; ++r) {
-        T* to = gradient.data() == nullptr ? nullptr : gradient.data() + r * columns;
-        if (std::cmp_equal(targets[r], ignore)) {
-          row_losses[r] = 0;
-          if (to != nullptr) std::fill_n(to, columns, T(0.0f));
-        } else {
-          row_losses[r] =
-              row<C>(logits.data() + r * columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
-          if (to != nullptr) std::fill_n(to + Vocabulary, columns - Vocabulary, T(0.0f));
-        }
-      }
-    });
-    double total = 0;
-    for (index r = 0; r < rows; ++r) total += row_losses[r];
-    *loss.data() = count == 0 ? C(0) : static_cast<C>(total / static_cast<double>(count));
+    const index count = counted("cross_entropy(logits, targets)", ignore, targets);
+    rows<C, columns_of<X>>(ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
+                           targets.data());
+    *loss.data() = mean<C>(row_losses, count);
   }
 
   /// gradient *= dloss; no pass at all when that is 1.
@@ -53,23 +38,49 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     });
   }
 
- private:
-  static constexpr index unroll = 4;
+  // The parts of forward, for losses that meet their logits a few rows at a time.
 
-  // Rows that count; throws before anything is written.
+  /// Rows that count; throws, in the name of `call`, before anything is written.
   template <class I, class Targets>
-  static index checked_count(long long ignore, view<const I, Targets> targets) {
+  static index counted(const char* call, long long ignore, view<const I, Targets> targets) {
     index count = 0;
     for (index r = 0; r < Targets::size; ++r) {
       if (std::cmp_equal(targets[r], ignore)) continue;
       if (std::cmp_less(targets[r], 0) || std::cmp_greater_equal(targets[r], Vocabulary)) [[unlikely]]
-        throw error("cross_entropy(logits, targets): target " + std::to_string(targets[r]) + " of row " +
-                    std::to_string(r) + " is outside 0 .. " + std::to_string(Vocabulary - 1) +
-                    " and is not the ignored " + std::to_string(ignore));
+        throw error(std::string(call) + ": target " + std::to_string(targets[r]) + " of row " + std::to_string(r) +
+                    " is outside 0 .. " + std::to_string(Vocabulary - 1) + " and is not the ignored " +
+                    std::to_string(ignore));
       ++count;
     }
     return count;
   }
+  /// Losses and gradients of `n` rows, for the mean of `count` rows in all.
+  template <class C, index Columns, class T, class I>
+  static void rows(long long ignore, index count, index n, T* gradient, double* row_losses, const T* logits,
+                   const I* targets) {
+    cpu_kit::parallel_ranges(n, Columns >= 8192 ? 1 : 8192 / Columns, [=](index first, index last) {
+      for (index r = first; r < last; ++r) {
+        T* to = gradient == nullptr ? nullptr : gradient + r * Columns;
+        if (std::cmp_equal(targets[r], ignore)) {
+          row_losses[r] = 0;
+          if (to != nullptr) std::fill_n(to, Columns, T(0.0f));
+        } else {
+          row_losses[r] =
+              row<C>(logits + r * Columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
+          if (to != nullptr) std::fill_n(to + Vocabulary, Columns - Vocabulary, T(0.0f));
+        }
+      }
+    });
+  }
+  template <class C, class Rows>
+  static C mean(view<double, Rows> row_losses, index count) {
+    double total = 0;
+    for (const double loss : row_losses) total += loss;
+    return count == 0 ? C(0) : static_cast<C>(total / static_cast<double>(count));
+  }
+
+ private:
+  static constexpr index unroll = 4;
 
   // Loss of one row; leaves (softmax - onehot) * weight in `to`. The row comes from memory in the first pass and is in the
   // cache for the others.

@@ -1,0 +1,140 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/tape.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/shape_algebra.hpp"
+
+namespace gradus {
+
+namespace detail {
+template <index ColumnsOfX, index ColumnsOfTable>
+inline constexpr bool columns_of_x_equal_columns_of_table = ColumnsOfX == ColumnsOfTable;
+template <class LeadingShapeOfX, class ShapeOfTargets>
+inline constexpr bool targets_match_rows_of_x = std::is_same_v<LeadingShapeOfX, ShapeOfTargets>;
+template <index Vocabulary, index RowsOfTable>
+inline constexpr bool vocabulary_fits_rows_of_table = Vocabulary >= 1 && Vocabulary <= RowsOfTable;
+}  // namespace detail
+
+namespace op {
+
+/// Cross-entropy of the logits x table^T, a chunk of rows at a time: all logits are never there at once.
+///
+/// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
+/// even if only one is wanted: forward cannot know.
+/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`
+template <index Vocabulary, index ChunkRows = 0>
+struct linear_cross_entropy {
+  long long ignore;
+
+  static constexpr std::string_view name = "linear_cross_entropy";
+  static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
+  static constexpr std::size_t chunk_bytes = std::size_t{64} << 20;
+
+  /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
+  template <class X, class Table, class Targets>
+  static constexpr cost forward_cost() {
+    constexpr index logits = rows_of<typename X::shape> * Table::shape::extent(0);
+    return {(6 * Table::shape::extent(1) + 5) * logits, X::bytes + Table::bytes + Targets::bytes,
+            X::bytes + Table::bytes};
+  }
+  template <class X, class Table, class Targets>
+  static constexpr cost backward_cost() {
+    return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
+  }
+
+  /// Rows of logits that are there at once, in 128s: the product for the table's gradient sums over them, and is slower on
+  /// sums that are short or end in a short rest.
+  template <class X, class Table>
+  static constexpr index chunk_rows() {
+    constexpr index rows = rows_of<typename X::shape>;
+    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(typename X::value_type)) / 128 * 128;
+    return std::min(rows, ChunkRows != 0 ? ChunkRows : std::max<index>(fit, 128));
+  }
+
+  /// The gradients for a loss gradient of 1.
+  template <class X, class Table>
+  struct gradients {
+    X dx;
+    Table dtable;
+    static constexpr std::size_t bytes = X::bytes + Table::bytes;
+    constexpr auto parts() const { return std::tie(dx, dtable); }
+  };
+
+  template <class Keep, class X, class Table, class Targets>
+  constexpr auto forward(Keep, const X& x, const Table& table, const Targets& targets) const {
+    using D = typename X::device;
+    using T = typename X::value_type;
+    using loss_type = tensor<compute_type<T>, shape<>, D>;
+    auto& ctx = x.owner();
+    loss_type loss(ctx);
+    tensor<T, shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D> logits(ctx, category::temporary);
+    tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
+    const auto run = [&](view<T, typename X::shape, D> dx, view<T, typename Table::shape, D> dtable) {
+      kernel<linear_cross_entropy, D>::forward(ctx, ignore, loss.view(), dx, dtable, logits.view(), row_losses.view(),
+                                               x.view(), table.view(), targets.view());
+    };
+    if constexpr (Keep::value) {
+      gradients<X, Table> kept{X(ctx), Table(ctx, category::gradient)};
+      run(kept.dx.view(), kept.dtable.view());
+      return with_statistics<loss_type, gradients<X, Table>>{std::move(loss), std::move(kept)};
+    } else {
+      run(view<T, typename X::shape, D>(nullptr), view<T, typename Table::shape, D>(nullptr));
+      return loss;
+    }
+  }
+  template <class Saved, class Loss, class X, class Table, class Targets>
+  constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx,
+                          const gradient_sink<Table>& dtable, const gradient_sink<Targets>&) const {
+    auto [gx, gtable] = statistics(saved);  // ours alone, and read no more: they may be scaled in place
+    const auto give = [&](auto& gradient, const auto& sink) {
+      if (!sink) return;
+      kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(),
+                                                                 std::as_const(dloss).view());
+      sink.give(std::move(gradient));
+    };
+    give(gx, dx);
+    give(gtable, dtable);
+  }
+};
+
+}  // namespace op
+
+/// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
+/// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
+/// is, but there are never more than some 64 MiB of logits. A recorded call also makes the gradients of x and table, both of
+/// them whoever wants them, and keeps them until backward. Throws gradus::error for targets outside 0 .. Vocabulary-1 other
+/// than `ignore` (on the CPU).
+template <index Vocabulary = 0, operand X, operand Table, operand Targets>
+constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
+  using sx = shape_of<X>;
+  using st = shape_of<Table>;
+  constexpr bool ranks_fit = sx::rank >= 1 && st::rank == 2;
+  constexpr bool is_float = is_floating<value_of_t<X>> && std::is_same_v<value_of_t<X>, value_of_t<Table>>;
+  constexpr bool is_integer = std::is_integral_v<value_of_t<Targets>>;
+  static_assert(ranks_fit, "linear_cross_entropy(x, table, targets): x needs at least one axis, and table two");
+  static_assert(is_float,
+                "linear_cross_entropy(x, table, targets): x and table must be floating-point numbers of one type");
+  static_assert(is_integer, "linear_cross_entropy(x, table, targets): targets must be integers");
+  if constexpr (ranks_fit && is_float && is_integer) {
+    constexpr index real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
+    using leading = leading_shape<sx, sx::rank - 1>;
+    static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent(-1), st::extent(1)>,
+                  "linear_cross_entropy(x, table, targets): columns of x must equal columns of table");
+    static_assert(detail::targets_match_rows_of_x<leading, shape_of<Targets>>,
+                  "linear_cross_entropy(x, table, targets): targets must have the shape of x without the last axis");
+    static_assert(detail::vocabulary_fits_rows_of_table<real, st::extent(0)>,
+                  "linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table");
+    if constexpr (sx::extent(-1) == st::extent(1) && std::is_same_v<leading, shape_of<Targets>> &&
+                  real <= st::extent(0))
+      return apply(op::linear_cross_entropy<real>{ignore}, std::forward<X>(x), std::forward<Table>(table),
+                   std::forward<Targets>(targets));
+  }
+}
+
+}  // namespace gradus

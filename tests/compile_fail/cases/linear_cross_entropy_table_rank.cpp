@@ -1,0 +1,13 @@
+// expect: linear_cross_entropy\(x, table, targets\): x needs at least one axis, and table two
+#include <gradus/gradus.hpp>
+
+#ifdef GRADUS_FAIL
+using subject = gradus::tensor<float, gradus::shape<16>>;
+#else
+using subject = gradus::tensor<float, gradus::shape<50, 16>>;
+#endif
+
+auto f(const gradus::tensor<float, gradus::shape<8, 16>>& x, const subject& table,
+       const gradus::tensor<std::int32_t, gradus::shape<8>>& targets) {
+  return gradus::linear_cross_entropy(x, table, targets);
+}
