@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The GPU: what a .cu file includes. It does not bring in the CPU's kernels (nor Eigen, which is slow to compile): a program that
+/// The GPU: what a .cu file includes. It does not bring in the CPU's kernels, which are slow to compile: a program that
 /// computes on both includes gradus/gradus.hpp too.
 
 #if !defined(__CUDACC__)
