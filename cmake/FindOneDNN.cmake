@@ -1,4 +1,5 @@
-# Finds oneDNN 2.6 or newer, of either major version, as the imported target gradus::onednn.
+# Finds oneDNN 2.6 or newer, of either major version, as the imported target gradus::onednn: bench/ops compares
+# with it. The library itself does not use it.
 #
 # Debian's own dnnl-config.cmake insists on OpenCL, which nothing here uses, so the header and the library are looked up
 # directly; set CMAKE_PREFIX_PATH or OneDNN_ROOT for a oneDNN in an unusual place.

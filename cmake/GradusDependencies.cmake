@@ -1,18 +1,7 @@
-# Finds what the headers need (Eigen, threads) and what they use where it is there (oneDNN, OpenMP, CUDA).
-# Sets GRADUS_HAS_ONEDNN, GRADUS_HAS_OPENMP and GRADUS_HAS_CUDA to ON or OFF.
+# Finds what the headers need (threads) and what they use where it is there (OpenMP, CUDA).
+# Sets GRADUS_HAS_OPENMP and GRADUS_HAS_CUDA to ON or OFF.
 
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Threads REQUIRED)
-
-set(GRADUS_HAS_ONEDNN OFF)
-if(NOT GRADUS_ONEDNN STREQUAL "OFF")
-  find_package(OneDNN 2.6)
-  if(OneDNN_FOUND)
-    set(GRADUS_HAS_ONEDNN ON)
-  elseif(GRADUS_ONEDNN STREQUAL "ON")
-    message(FATAL_ERROR "GRADUS_ONEDNN=ON, but oneDNN was not found (Debian: apt-get install libdnnl-dev)")
-  endif()
-endif()
 
 set(GRADUS_HAS_OPENMP OFF)
 if(NOT GRADUS_OPENMP STREQUAL "OFF")

@@ -16,5 +16,4 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradus-config-version.cm
 install(FILES
   "${PROJECT_BINARY_DIR}/gradus-config.cmake"
   "${PROJECT_BINARY_DIR}/gradus-config-version.cmake"
-  "${PROJECT_SOURCE_DIR}/cmake/FindOneDNN.cmake"
   DESTINATION "${gradus_package_dir}")

@@ -4,8 +4,8 @@
 # and Ninja, and no network. Logs go to ${OUT:-build/gpu}; a short table comes last.
 #
 #   scripts/gpu-check.sh              on the machine with the GPU
-#   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack (Eigen,
-#                                     doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
+#   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack
+#                                     (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,11 +16,9 @@ case ${1:-} in
   --no-torch) torch=0 ;;
   --collect)
     rm -rf .gpu-deps && mkdir -p .gpu-deps/include
-    for folder in eigen3 doctest benchmark CLI nlohmann; do
+    for folder in doctest benchmark CLI nlohmann; do
       if [[ -d /usr/include/$folder ]]; then cp -r "/usr/include/$folder" .gpu-deps/include/; else echo "gpu-check.sh: no /usr/include/$folder"; fi
     done
-    # Of Eigen, the library itself: its unsupported modules are half its size.
-    rm -rf .gpu-deps/include/eigen3/unsupported
     du -sh .gpu-deps
     exit 0 ;;
   -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
@@ -55,9 +53,7 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [[ -x $nvcc ]] || { echo "gpu-check.sh: no nvcc on the PATH nor in /usr/local/cuda/bin" >&2; exit 2; }
 cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
 include=()
-for folder in .gpu-deps/include .gpu-deps/include/eigen3 /usr/include/eigen3; do
-  if [[ -d $folder ]]; then include+=(-isystem "$folder"); fi
-done
+if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
 {
   echo "builddir = $build"
   echo "nvcc = $nvcc"

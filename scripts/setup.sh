@@ -14,8 +14,6 @@ gradus_needs() {
       echo "g++|g++ 12 or newer|gradus_gxx_is_new"
       echo "cmake|CMake 3.25 or newer|gradus_cmake_is_new"
       echo "ninja-build|Ninja|command -v ninja"
-      echo "libeigen3-dev|Eigen 3.4|gradus_has_header Eigen/Core eigen3"
-      echo "libdnnl-dev|oneDNN|gradus_has_header oneapi/dnnl/dnnl.h"
       echo "libcli11-dev|CLI11|gradus_has_header CLI/CLI.hpp"
       echo "nlohmann-json3-dev|nlohmann json|gradus_has_header nlohmann/json.hpp"
       echo "ccache|ccache|command -v ccache" ;;
@@ -50,12 +48,12 @@ gradus_cmake_is_new() {
   [[ ${version%%.*} -gt 3 || (${version%%.*} -eq 3 && ${version##*.} -ge 25) ]]
 }
 
-# gradus_has_header HEADER [SUBFOLDER]: looks where compilers and CMake look.
+# gradus_has_header HEADER: looks where compilers and CMake look.
 gradus_has_header() {
   local folder
   local IFS=:
-  for folder in /usr /usr/local ${CMAKE_PREFIX_PATH:-} ${EIGEN3_ROOT:-} ${DNNLROOT:-}; do
-    [[ -f ${folder%/}/include/$1 || (-n ${2:-} && -f ${folder%/}/include/$2/$1) ]] && return 0
+  for folder in /usr /usr/local ${CMAKE_PREFIX_PATH:-}; do
+    [[ -f ${folder%/}/include/$1 ]] && return 0
   done
   for folder in ${CPATH:-} ${CPLUS_INCLUDE_PATH:-}; do
     [[ -f ${folder%/}/$1 ]] && return 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What including gradus costs: seconds and peak memory of compiling with -O2, beside Eigen alone.
+"""What including gradus costs: seconds and peak memory of compiling with -O2, beside Eigen alone where it is installed.
 
     python3 bench/compile/run.py [--compiler g++] [--runs 3]
 
@@ -39,10 +39,15 @@ def target_flags(source):
 
 def default_flags():
     flags = ["-std=c++20", f"-I{ROOT / 'include'}", f"-I{ROOT / 'examples'}"]
+    return flags
+
+
+def eigen_flags():
+    """Where Eigen is; None if it is not installed."""
     for prefix in ("/usr/include/eigen3", "/usr/local/include/eigen3"):
         if os.path.isdir(prefix):
-            flags += ["-isystem", prefix]
-    return flags
+            return ["-std=c++20", "-isystem", prefix]
+    return None
 
 
 def compile_once(compiler, flags, source, folder):
@@ -79,21 +84,26 @@ def main():
         mlp = next(iter(sorted((ROOT / "examples").glob("*mlp*.cpp"))), ROOT / "bench" / "compile" / "mlp.cpp")
         flags = target_flags(train) or default_flags()
         sources = [
-            ("include <Eigen/Dense>", eigen),
-            ("include <gradus/gradus.hpp>", alone),
-            ("two-layer MLP trainer", mlp),
-            ("GPT trainer", train),
+            ("include <Eigen/Dense>", eigen, eigen_flags()),
+            ("include <gradus/gradus.hpp>", alone, flags),
+            ("two-layer MLP trainer", mlp, flags),
+            ("GPT trainer", train, flags),
         ]
         rows, eigen_seconds = [], None
-        for name, source in sources:
+        for name, source, flags in sources:
+            if flags is None:
+                print(f"{name}: not installed, left out")
+                continue
             if not source.exists():
                 print(f"{name}: {source.relative_to(ROOT)} is not there, left out")
                 continue
             runs = [compile_once(arguments.compiler, flags, source, folder) for _ in range(arguments.runs)]
             seconds = statistics.median(s for s, _ in runs)
-            eigen_seconds = eigen_seconds or seconds
-            rows.append({"name": f"{name}: time", "value": seconds, "unit": "s", "ratio": seconds / eigen_seconds,
-                         "against": "Eigen"})
+            if source == eigen:
+                eigen_seconds = seconds
+            rows.append({"name": f"{name}: time", "value": seconds, "unit": "s"})
+            if eigen_seconds is not None:
+                rows[-1] |= {"ratio": seconds / eigen_seconds, "against": "Eigen"}
             rows.append({"name": f"{name}: peak memory", "value": max(b for _, b in runs) / 2**20, "unit": "MiB"})
     bench_report.print_table(rows)
     bench_report.write_rows(rows, os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "compile.json"))

@@ -2,7 +2,8 @@
 # check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
 #   order    a folder includes only folders below it (the table in order.txt)
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
-#   vendors  Eigen, oneDNN, cuBLASLt, CUB and cuDNN are each included by one header alone, in the toolkit it belongs to
+#   vendors  of libraries only nlohmann json, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the folder it
+#            belongs to; besides them there are the headers of C++, POSIX, OpenMP, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
@@ -45,7 +46,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
       count = split(substr(line, colon + 1), names, " ")
       for (i = 1; i <= count; ++i) allowed[name, names[i]] = 1
     }
-    owner["Eigen"] = "cpu"; owner["oneDNN"] = "cpu"
+    owner["nlohmann json"] = "io"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
   }
   {
@@ -72,12 +73,13 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   rule == "vendors" && from != "examples" {
     vendor = ""
-    if ($3 ~ /^(unsupported\/)?Eigen\//) vendor = "Eigen"
-    else if ($3 ~ /dnnl.*\.(h|hpp)$/) vendor = "oneDNN"
+    if ($3 ~ /^nlohmann\//) vendor = "nlohmann json"
     else if ($3 ~ /^cublas/) vendor = "cuBLASLt"
     else if ($3 ~ /^cub\//) vendor = "CUB"
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
-    else if ($3 ~ /^cuda.*\.h$/ && from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
+    else if ($3 ~ /^cuda.*\.h$/) {
+      if (from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
+    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|omp)\.h$|intrin\.h$/) complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
       else if ((vendor in first) && first[vendor] != $1) complain($3 ": " first[vendor] " is already the one header that includes " vendor)

@@ -12,9 +12,9 @@ fresh() {
   rm -rf "$tree/include"
   put core/shape.hpp '#include <cstddef>'
   put tensor/tensor.hpp '#include <gradus/core/shape.hpp>'
-  put cpu/gemm_eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'
+  put cpu/gemm.hpp '#include <cmath>' '#include <sys/mman.h>' '#include <gradus/tensor/tensor.hpp>'
   put ops/matmul/matmul.hpp '#include <gradus/tensor/tensor.hpp>'
-  put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm_eigen.hpp>'
+  put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm.hpp>'
   put gradus.hpp '#include <gradus/ops/matmul/cpu.hpp>'
 }
 failures=0
@@ -34,10 +34,13 @@ fresh; put core/shape.hpp '// #include <gradus/tensor/tensor.hpp>';    passes or
 fresh; put core/shape.hpp '#include <gradus/gradus.hpp>';              rejects order "a part that includes the whole"
 fresh; put shapes/all.hpp '#include <gradus/core/shape.hpp>';          rejects order "an unknown folder"
 fresh; put gradus.hpp '#include <gradus/cuda/launch.hpp>';             rejects order "the CPU header with the GPU in it"
-fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm_eigen.hpp>'; rejects ops "an op's rules with a toolkit"
+fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm.hpp>';     rejects ops "an op's rules with a toolkit"
 fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
-fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm_eigen.hpp>'; rejects ops "a GPU kernel with the CPU toolkit"
-fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects vendors "two headers with Eigen"
-fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "oneDNN outside cpu/"
+fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm.hpp>';       rejects ops "a GPU kernel with the CPU toolkit"
+fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects vendors "a header with Eigen"
+fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "a header with oneDNN"
+fresh; put cpu/blas.hpp '#include <cblas.h>';                          rejects vendors "a header with BLAS"
+fresh; put cuda/sum.hpp '#include <cub/cub.cuh>';                      passes vendors "CUB in cuda/"
+put cuda/max.hpp '#include <cub/block/block_reduce.cuh>';              rejects vendors "two headers with CUB"
 fresh; put tensor/view.hpp '#include <cuda_runtime.h>';                rejects vendors "CUDA in tensor/"
 exit $failures

@@ -52,14 +52,23 @@ class packed_gemm {
   /// C = op(A) op(B) + beta C, or, with a bias, op(A) op(B) + bias in every row. With beta 0 or a bias C is only written.
   static void tile(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
                    index ldc) {
-    if (a.transposed) blocks<true>(a, b, m, n, k, beta, bias, c, ldc);
-    else blocks<false>(a, b, m, n, k, beta, bias, c, ldc);
+    const bool few = m <= few_strips * Rows;
+    if (a.transposed) (few ? panels<true> : blocks<true>)(a, b, m, n, k, beta, bias, c, ldc);
+    else (few ? panels<false> : blocks<false>)(a, b, m, n, k, beta, bias, c, ldc);
   }
 
  private:
   static constexpr index depth = 1024 / sizeof(T);                    // of the sum over k, between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
+  static constexpr index few_strips = 10;                             // of A, with which B is not worth packing first
+
+  // What a product is added to: C, a bias in every row, or nothing.
+  struct addend {
+    const T* data;
+    index stride;
+    const T* at(index row, index column) const { return data == nullptr ? data : data + row * stride + column; }
+  };
 
   /// The length of equal parts of n, `most` at most and a multiple of `step`.
   static index part(index n, index most, index step) {
@@ -80,20 +89,62 @@ class packed_gemm {
         const index inner = std::min(deep, k - p);
         const index across = std::min(wide, n - j);
         pack_right(b.at(p, j), b.stride, b.transposed, inner, across, right);
-        const T* add = p > 0 || (bias == nullptr && beta != T(0)) ? c + j : bias != nullptr ? bias + j : nullptr;
-        const index add_stride = add == c + j ? ldc : 0;
+        const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
         for (index i = 0; i < m; i += Rows) {
           const index rows = std::min(Rows, m - i);
           pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, i + Rows < m, left);
-          const auto multiply = rows > 8   ? multiply_strip<TransposeA, Rows>
-                                : rows > 4 ? multiply_strip<TransposeA, std::min<index>(Rows, 8)>
-                                           : multiply_strip<TransposeA, std::min<index>(Rows, 4)>;
-          multiply(rows, across, inner, left, right, add == nullptr ? add : add + i * add_stride, add_stride,
-                   c + i * ldc + j, ldc);
+          of_rows(rows, [&]<index R>() {
+            multiply_strip<TransposeA, R>(rows, across, inner, left, right, add.at(i, j), add.stride, c + i * ldc + j,
+                                          ldc);
+          });
         }
         p += deep;
       } while (p < k);
     }
+  }
+
+  // The same for few rows, where packing B would take long against multiplying: all of A is packed instead, and meets one
+  // panel of B after the other. Its first strip reads the panel where it stands and packs it on the way.
+  template <bool TransposeA>
+  static void panels(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
+                     index ldc) {
+    alignas(64) T left[few_strips * strip * depth];
+    alignas(64) T right[depth * columns];
+    const index deep = part(k, depth, width);
+    index p = 0;
+    do {  // once even if k is 0
+      const index inner = std::min(deep, k - p);
+      for (index i = 0; i < m; i += Rows)
+        pack_left<TransposeA>(a.at(i, p), a.stride, inner, std::min(Rows, m - i), i + Rows < m,
+                              left + i / Rows * strip * depth);
+      const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
+      for (index j = 0; j < n; j += columns) {
+        const index across = std::min(columns, n - j);
+        const bool in_place = !b.transposed && across == columns;
+        if (!in_place) pack_right(b.at(p, j), b.stride, b.transposed, inner, across, right);
+        for (index i = 0; i < m; i += Rows) {
+          const index rows = std::min(Rows, m - i);
+          const T* const strip_of_a = left + i / Rows * strip * depth;
+          T* const to = c + i * ldc + j;
+          of_rows(rows, [&]<index R>() {
+            if (i == 0 && in_place)
+              multiply<TransposeA, R, true>(rows, inner, strip_of_a, b.at(p, j), b.stride, right, add.at(i, j),
+                                            add.stride, to, ldc);
+            else
+              multiply_strip<TransposeA, R>(rows, across, inner, strip_of_a, right, add.at(i, j), add.stride, to, ldc);
+          });
+        }
+      }
+      p += deep;
+    } while (p < k);
+  }
+
+  // Calls f with the height of a strip that holds `rows`.
+  template <class F>
+  static void of_rows(index rows, const F& f) {
+    if (rows > 8) f.template operator()<Rows>();
+    else if (rows > 4) f.template operator()<std::min<index>(Rows, 8)>();
+    else f.template operator()<std::min<index>(Rows, 4)>();
   }
 
   // ---- packing -----------------------------------------------------------------------------------------------------------
@@ -177,33 +228,39 @@ class packed_gemm {
     for (index j = 0; j < across; j += columns, right += inner * columns) {
       const T* const more = add == nullptr ? add : add + j;
       if (across - j >= columns) {
-        multiply<TransposeA, R>(rows, inner, left, right, more, add_stride, c + j, ldc);
+        multiply<TransposeA, R, false>(rows, inner, left, right, columns, nullptr, more, add_stride, c + j, ldc);
       } else {
         alignas(64) T edge[R * columns];
-        multiply<TransposeA, R>(R, inner, left, right, nullptr, 0, edge, columns);
+        multiply<TransposeA, R, false>(R, inner, left, right, columns, nullptr, nullptr, 0, edge, columns);
         for (index r = 0; r < rows; ++r)
           for (index s = 0; s < across - j; ++s)
             c[r * ldc + j + s] = edge[r * columns + s] + (more != nullptr ? more[r * add_stride + s] : T(0));
       }
     }
   }
-  template <bool TransposeA, index R>
-  static void multiply(index rows, index inner, const T* left, const T* right, const T* add, index add_stride, T* c,
-                       index ldc) {
-    multiply_of<TransposeA ? 1 : depth, TransposeA ? strip : 1>(
+  // `right` is a packed panel or, to be packed into `panel` while it is read, one of rows that lie `stride` apart.
+  template <bool TransposeA, index R, bool Pack>
+  static void multiply(index rows, index inner, const T* left, const T* right, index stride, T* panel, const T* add,
+                       index add_stride, T* c, index ldc) {
+    multiply_of<TransposeA ? 1 : depth, TransposeA ? strip : 1, Pack>(
         std::make_index_sequence<R>{}, std::make_index_sequence<Across>{}, std::make_index_sequence<R * Across>{}, rows,
-        inner, left, right, add, add_stride, c, ldc);
+        inner, left, right, stride, panel, add, add_stride, c, ldc);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers.
-  template <index Row, index Step, std::size_t... R, std::size_t... P, std::size_t... I>
+  template <index Row, index Step, bool Pack, std::size_t... R, std::size_t... P, std::size_t... I>
   static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...> across,
                                         std::index_sequence<I...>, index rows, index inner, const T* left,
-                                        const T* right, const T* add, index add_stride, T* c, index ldc) {
+                                        const T* right, index stride, T* panel, const T* add, index add_stride, T* c,
+                                        index ldc) {
     (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
     vector sum[sizeof...(I)];
     ((sum[I] = vector{}), ...);
-    for (index p = 0; p < inner; ++p, left += Step, right += columns) {
+    for (index p = 0; p < inner; ++p, left += Step, right += Pack ? stride : columns) {
       const vector b[Across] = {load(right + P * width)...};
+      if constexpr (Pack) {
+        (__builtin_prefetch(right + 8 * stride + P * width), ...);
+        (store(b[P], panel + p * columns + P * width), ...);
+      }
       (multiply_row(sum + R * Across, left[R * Row], b, across), ...);
     }
     (finish(I / Across < rows, sum[I], add == nullptr ? add : add + I / Across * add_stride + I % Across * width,

@@ -89,7 +89,7 @@ template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
 std::size_t mistakes_about_edges() {
   std::size_t wrong = 0;
   unsigned flags = 0;
-  for (std::size_t m : sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 28, 59})
+  for (std::size_t m : sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 28, 141})
     for (std::size_t n : sizes{1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67})
       for (std::size_t k : sizes{1, 8, 15, 16, 17, 50, 127, 128, 129, 256, 257}) {
         problem p{m, n, k};
@@ -138,6 +138,8 @@ TEST_CASE_TEMPLATE("each transposition, sum and bias is right, over NaN where no
             CAPTURE(with_bias);
             CAPTURE(gap);
             CHECK(mistakes<T>({45, 71, 530, transpose_a, transpose_b, add, with_bias, gap}) == 0);
+            CHECK(mistakes<T>({145, 71, 530, transpose_a, transpose_b, add, with_bias, gap}) ==
+                  0);  // no longer few rows
           }
 }
 
@@ -147,6 +149,7 @@ TEST_CASE_TEMPLATE("products of several blocks and tiles are right", T, float, d
     CHECK(mistakes<T>({3, 4 * 768 + 1, 256, transposed, transposed}) == 0);
     CHECK(mistakes<T>({2, 8195, 40, transposed, !transposed, false, true}) == 0);
     CHECK(mistakes<T>({2500, 33, 65, transposed, transposed, true}) == 0);
+    CHECK(mistakes<T>({145, 4 * 768 + 1, 256, transposed, !transposed, true}) == 0);
   }
 }
 
@@ -175,16 +178,33 @@ TEST_CASE("products of real numbers are as near to the exact ones as their lengt
 
 TEST_CASE("the bits of a product do not depend on the number of threads") {
   const int threads = gr::thread_count();
-  const std::size_t m = 301, n = 203, k = 517;
-  const std::vector<float> a = random_numbers(m * k, 1);
-  const std::vector<float> b = random_numbers(k * n, 2);
-  std::vector<float> c[3];
-  for (int t = 0; t < 3; ++t) {
-    gr::set_thread_count(t + 1);
-    c[t].resize(m * n);
-    gr::cpu_kit::gemm<float>(true, false, m, n, k, a.data(), m, b.data(), n, 0, c[t].data(), n);
+  const std::size_t n = 203, k = 517;
+  for (std::size_t m : sizes{3, 37, 301}) {
+    CAPTURE(m);
+    const std::vector<float> a = random_numbers(m * k, 1);
+    const std::vector<float> b = random_numbers(k * n, 2);
+    std::vector<float> c[3];
+    for (int t = 0; t < 3; ++t) {
+      gr::set_thread_count(t + 1);
+      c[t].resize(m * n);
+      gr::cpu_kit::gemm<float>(true, false, m, n, k, a.data(), m, b.data(), n, 0, c[t].data(), n);
+    }
+    gr::set_thread_count(threads);
+    CHECK(c[0] == c[1]);
+    CHECK(c[0] == c[2]);
   }
-  gr::set_thread_count(threads);
-  CHECK(c[0] == c[1]);
-  CHECK(c[0] == c[2]);
+}
+
+TEST_CASE("a row has the same bits in a product of few rows and in one of many") {
+  const std::size_t many = 600, n = 203, k = 517;
+  const std::vector<float> a = random_numbers(many * k, 1);
+  const std::vector<float> b = random_numbers(k * n, 2);
+  const std::vector<float> bias = random_numbers(n, 3);
+  std::vector<float> c(many * n);
+  gr::cpu_kit::gemm<float>(false, false, many, n, k, a.data(), k, b.data(), n, 0, c.data(), n, bias.data());
+  for (std::size_t m : sizes{1, 4, 37, 130}) {
+    std::vector<float> few(m * n);
+    gr::cpu_kit::gemm<float>(false, false, m, n, k, a.data(), k, b.data(), n, 0, few.data(), n, bias.data());
+    CHECK(std::equal(few.begin(), few.end(), c.begin()));
+  }
 }
