@@ -154,11 +154,11 @@ class region {
     std::size_t first, count;
     kept_entry* kept;
 
-    constexpr region_node(tape_type& on, F function, Args a, std::uint32_t draws_before, std::size_t first_entry,
+    constexpr region_node(tape_type& on, F body, Args a, std::uint32_t draws_before, std::size_t first_entry,
                           std::size_t entries, kept_entry* list)
         : node{&run, nullptr, nullptr},
           tape(&on),
-          f(std::move(function)),
+          f(std::move(body)),
           args(std::move(a)),
           draws(draws_before),
           first(first_entry),

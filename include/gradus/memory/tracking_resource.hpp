@@ -43,7 +43,7 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
   /// The live blocks, the first asked for first.
   std::vector<tracked_block> outstanding() const {
     std::vector<std::pair<std::size_t, tracked_block>> by_time;
-    for (const auto& [memory, entry] : live_) by_time.emplace_back(entry.number, entry.block);
+    for (const auto& [memory, known] : live_) by_time.emplace_back(known.number, known.block);
     std::sort(by_time.begin(), by_time.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<tracked_block> blocks;
     blocks.reserve(by_time.size());

@@ -65,7 +65,7 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
 // most 16 that matter, of more the 16 that take longest.
 inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table, std::size_t most) {
   std::vector<double> times;
-  for (const auto& op : block.operations) times.push_back(table.seconds({op.name, phase::forward, op.work}));
+  for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
     if (block.operations[i].bytes > 0) candidates.push_back(i);
@@ -194,7 +194,7 @@ std::vector<scheduled_step> schedules(const Options& options, const time_table& 
     stage.gradients = gradients;
     std::size_t largest = 0;
     for (const auto& op : block.operations) {
-      stage.forward_time += table.seconds({op.name, phase::forward, op.work});
+      stage.forward_time += table.seconds(activity{op.name, phase::forward, op.work});
       largest = std::max(largest, op.bytes);
     }
     stage.forward_temporaries = 2 * largest;

@@ -71,7 +71,7 @@ struct linear_cross_entropy {
     using D = typename X::device;
     using T = typename X::value_type;
     using loss_type = tensor<compute_type<T>, shape<>, D>;
-    auto& ctx = x.owner();
+    auto& ctx = context_of(x, table);
     loss_type loss(ctx);
     tensor<T, shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D> logits(ctx, category::temporary);
     tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
