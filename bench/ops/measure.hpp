@@ -20,12 +20,12 @@ double seconds_of(Run run) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The least of what `sample()` returns, which is seconds: of 5 samples at least, and of more while they take less than `budget`.
+/// The least of what `sample()` returns, which is seconds: of 8 samples at least, and of more while they take less than `budget`.
 template <class Sample>
-double best_of(Sample sample, double budget = 0.15) {
+double best_of(Sample sample, double budget = 0.4) {
   sample();  // touches new memory
   double best = 1e9, total = 0;
-  for (int i = 0; i < 5 || (total < budget && i < 1000); ++i) {
+  for (int i = 0; i < 8 || (total < budget && i < 1000); ++i) {
     const double seconds = sample();
     total += seconds;
     best = std::min(best, seconds);
@@ -33,7 +33,7 @@ double best_of(Sample sample, double budget = 0.15) {
   return best;
 }
 template <class Run>
-double best_time(Run run, double budget = 0.15) {
+double best_time(Run run, double budget = 0.4) {
   return best_of([&] { return seconds_of(run); }, budget);
 }
 
@@ -63,13 +63,13 @@ inline machine measure_machine() {
     });
   };
   machine m;
-  m.copy = 8.0 * static_cast<double>(n) / best_time(copy, 1);
-  m.read = 4.0 * static_cast<double>(n) / best_time(read, 1);
+  m.copy = 8.0 * static_cast<double>(n) / best_time(copy, 2);
+  m.read = 4.0 * static_cast<double>(n) / best_time(read, 2);
   for (const gr::index s : {384, 512, 1024, 2048}) {
     const auto multiply = [&] {
       gr::cpu_kit::gemm<float>(false, false, s, s, s, a.data(), s, a.data() + s * s, s, 0.0f, b.data(), s);
     };
-    m.gemm = std::max(m.gemm, 2.0 * static_cast<double>(s * s * s) / best_time(multiply, 0.5));
+    m.gemm = std::max(m.gemm, 2.0 * static_cast<double>(s * s * s) / best_time(multiply, 1));
   }
   return m;
 }

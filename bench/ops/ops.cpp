@@ -170,5 +170,6 @@ int main(int argc, char** argv) {
   bench::register_gemm(w.peak);
   register_ops(w);
   benchmark::RunSpecifiedBenchmarks();
+  benchmark::ClearRegisteredBenchmarks();  // they hold tensors of this world
   benchmark::Shutdown();
 }
