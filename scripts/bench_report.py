@@ -87,7 +87,7 @@ def print_table(rows):
     names = {row["name"] for row in rows}
     counters = {}
     for row in rows:
-        benchmark, _, counter = row["name"].rpartition(":")
+        benchmark, _, _ = row["name"].rpartition(":")
         if benchmark in names:
             counters.setdefault(benchmark, []).append(f"{number(row['value'])} {row['unit']}")
             continue
