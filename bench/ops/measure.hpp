@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,7 @@ inline machine measure_machine() {
   machine m;
   m.copy = 8.0 * static_cast<double>(n) / best_time(copy, 2);
   m.read = 4.0 * static_cast<double>(n) / best_time(read, 2);
-  for (const gr::index s : {384, 512, 1024, 2048}) {
+  for (const gr::index s : std::initializer_list<gr::index>{384, 512, 1024, 2048}) {
     const auto multiply = [&] {
       gr::cpu_kit::gemm<float>(false, false, s, s, s, a.data(), s, a.data() + s * s, s, 0.0f, b.data(), s);
     };
