@@ -11,9 +11,11 @@ gradus's row: its value over the best of the others.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
+MODES = re.compile(r"/(iterations:\d+|repeats:\d+|min_time:[0-9.]+s?|manual_time|real_time|process_time)")  # not names
 RATES = {"items_per_second": "items/s", "bytes_per_second": "B/s"}
 STANDARD = {  # the fields of a Google Benchmark entry that are not user counters
     "name", "run_name", "run_type", "repetitions", "repetition_index", "threads", "iterations", "real_time", "cpu_time",
@@ -44,7 +46,7 @@ def google_rows(report):
     if any(e.get("aggregate_name") == "median" for e in entries):
         entries = [e for e in entries if e.get("aggregate_name") == "median"]
     for entry in entries:
-        name = entry.get("run_name", entry["name"])
+        name = MODES.sub("", entry.get("run_name", entry["name"]))
         if entry.get("error_occurred"):
             errors.append(f"{name}: {entry.get('error_message', 'failed')}")
             continue
@@ -80,15 +82,22 @@ def number(value):
 
 
 def print_table(rows):
-    """One line a row, columns aligned."""
+    """One line a row, columns aligned; a benchmark's counters stand in its line."""
     lines = [("benchmark", "value", "unit", "ratio")]
+    names = {row["name"] for row in rows}
+    counters = {}
     for row in rows:
+        benchmark, _, _ = row["name"].rpartition(":")
+        if benchmark in names:
+            counters.setdefault(benchmark, []).append(f"{number(row['value'])} {row['unit']}")
+            continue
         ratio = row.get("ratio")
         text = "" if ratio is None else f"{ratio:.2f}" + (f" of {row['against']}" if row.get("against") else "")
         lines.append((row["name"], number(row["value"]), row["unit"], text))
     widths = [max(len(line[i]) for line in lines) for i in range(4)]
     for name, value, unit, ratio in lines:
-        print(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {unit:<{widths[2]}}  {ratio}".rstrip())
+        rates = "".join(f"  {rate:>14}" for rate in counters.get(name, []))
+        print(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {unit:<{widths[2]}}  {ratio:<{widths[3]}}{rates}".rstrip())
 
 
 def write_rows(rows, path):
