@@ -11,9 +11,8 @@ namespace gpt {
 
 /// Notices Ctrl-C (and a polite kill) so that a loop can end in its own time; a second one ends the program at once.
 ///
-/// There is no signal handler, and there must be none: oneDNN's generated code points the stack register elsewhere while it
-/// multiplies, and a handler that starts on such a thread writes over the heap. So the signals are blocked in this thread and
-/// in all that it starts, and a thread that does nothing else waits for them. Make one before the first parallel loop.
+/// There is no signal handler, in which next to nothing is allowed: the signals are blocked in this thread and in all that it
+/// starts, and a thread that does nothing else waits for them. Make one before the first parallel loop.
 class interrupts {
  public:
   interrupts() {

@@ -34,7 +34,7 @@ inline out_of_memory shortage(std::string_view who, const memory_request& reques
   const char* separator = "; ";
   const auto add = [&](const char* name, std::size_t bytes) {
     if (bytes == memory_figures::unknown) return;
-    text += separator + (name + (" " + bytes_text(bytes)));
+    text.append(separator).append(name).append(" ").append(bytes_text(bytes));
     separator = ", ";
   };
   add("live", known.live);

@@ -41,7 +41,8 @@ inline std::string names_of(const block_facts& block, std::uint64_t keep) {
   std::string names;
   for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
     if (((keep >> i) & 1u) != 0)
-      names += (names.empty() ? "" : ", ") + std::string(block.operations[i].name) + " (" + std::to_string(i) + ")";
+      names.append(names.empty() ? "" : ", ").append(block.operations[i].name).append(" (").append(std::to_string(i)) +=
+          ")";
   return names;
 }
 
@@ -168,7 +169,7 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
     if (const auto name = what.missing(); !name.empty()) {
       std::string has;
       for (const auto& op : blocks[b].operations)
-        if (has.find(op.name) == std::string::npos) has += (has.empty() ? "" : ", ") + std::string(op.name);
+        if (has.find(op.name) == std::string::npos) has.append(has.empty() ? "" : ", ").append(op.name);
       throw error("checkpoint policy: the blocks apply nothing named '" + std::string(name) + "'; they apply " + has);
     }
     s.parts.push_back({b, b, true, keep});
