@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "gpt/model.hpp"
+#include "gpt/training.hpp"
 
 namespace gr = gradus;
 
@@ -19,8 +19,8 @@ namespace {
 
 constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
 constexpr gr::index batch = GPT_BATCH;
-using X = gr::on<gr::cpu, gr::fp32>;
-using ids = gr::tensor<std::int32_t, gr::shape<batch, config.context>>;
+template <class D>
+using training = gpt::training<D, config, batch, std::int32_t>;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -109,34 +109,27 @@ int main(int argc, char** argv) {
   double loss = 0;
   std::size_t parameters = 0;
   {
+    const gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
     gr::stream stream;
     gr::host_resource heap;
-    gr::pool_resource pool(heap);
-    gr::context ctx{stream, pool};
-    gpt::model<X, config> net;
-    gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.02});
-    parameters = gr::parameter_count(net);
-    gr::adamw opt{net, {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
-    gr::tape tape{ctx};
+    gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options)), heap, stream);
+    gr::context resting{stream, heap};
+    gr::context passing{stream, planned};
+    training<gr::cpu> t(resting, passing, options);
+    parameters = gr::parameter_count(t.net);
 
-    ids tokens(ctx, gr::category::input);
-    ids targets(ctx, gr::category::input);
+    std::vector<std::int32_t> tokens(batch * config.context), targets(tokens.size());
     const gr::random_key key{.seed = 5};
     constexpr gr::index used = config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;
-    for (gr::index i = 0; i < ids::size; ++i) {
+    for (gr::index i = 0; i < tokens.size(); ++i) {
       const auto w = key.words(i);
-      tokens.data()[i] = static_cast<std::int32_t>(w[0] % used);
-      targets.data()[i] = static_cast<std::int32_t>(w[1] % used);
+      tokens[i] = static_cast<std::int32_t>(w[0] % used);
+      targets[i] = static_cast<std::int32_t>(w[1] % used);
     }
     for (int s = 0; s < warmup + steps; ++s) {
       const double start = now();
-      {
-        const auto l = net.loss(tape.watch(tokens), targets);
-        gr::backward(l);
-        loss = static_cast<double>(gr::item(l.value()));
-      }
-      opt.clip(ctx, 1.0);
-      opt.step(ctx);
+      loss = static_cast<double>(t.add_batch(tokens.data(), targets.data()));
+      t.update();
       if (s >= warmup) times.push_back(now() - start);
     }
   }
