@@ -109,13 +109,13 @@ std::vector<row> fixed_rows() {
           {"matmul", gr::every_block(blocks, gr::save_only<gr::op::matmul>{})}};
 }
 std::vector<row> scheduled_rows(const gr::time_table& times) {
-  const auto worth_having = gr::schedules<on_meta>(gpt::step_options{}, times);
-  const std::size_t least = worth_having.front().plan.peak_bytes;
-  const std::size_t most = worth_having.back().plan.peak_bytes;
+  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
+  const std::size_t least = search.worth_having().front().plan.peak_bytes;
+  const std::size_t most = search.worth_having().back().plan.peak_bytes;
   std::vector<row> rows;
   const auto add = [&](const std::string& name, std::size_t budget) {
-    const gr::scheduled_step& s = gr::fastest_within(worth_having, budget);
-    std::fprintf(stderr, "%s, budget %s: %s", name.c_str(), gr::format_bytes(budget).c_str(), s.description.c_str());
+    const gr::scheduled_step s = search.within(budget);
+    std::fprintf(stderr, "%s, budget %s:\n%s", name.c_str(), gr::format_bytes(budget).c_str(), s.description.c_str());
     rows.push_back({name, s.regions});
   };
   for (const std::size_t percent : {75, 50, 25})

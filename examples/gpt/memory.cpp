@@ -72,19 +72,22 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
-  const auto worth_having = gr::schedules<planned>(step, times);
-  for (auto s = worth_having.rbegin(); s != worth_having.rend(); ++s) {
-    if (s->plan.peak_bytes > budget) continue;
-    chosen_memory m = place(step, s->regions);
-    if (m.total_bytes() > budget) continue;  // gaps between the blocks
-    m.step_seconds = s->seconds;
-    m.description = "memory budget " + gr::format_bytes(budget) + ": " + s->description;
+  const gr::scheduler<planned, step_options> search(step, times);
+  const std::size_t least = place(step, search.worth_having().front().regions).total_bytes();
+  if (budget < least)
+    throw gr::error("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+                    "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
+                    "MiB");
+  // Gaps between the blocks take room that the planner does not see: give it less until all of it fits.
+  std::size_t given = budget;
+  for (std::size_t less = budget >> 10;; given -= std::min(given, less), less *= 2) {
+    const gr::scheduled_step s = search.within(std::max(given, search.worth_having().front().plan.peak_bytes));
+    chosen_memory m = place(step, s.regions);
+    if (m.total_bytes() > budget) continue;
+    m.step_seconds = s.seconds;
+    m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + s.description;
     return m;
   }
-  const std::size_t least = place(step, worth_having.front().regions).total_bytes();
-  throw gr::error("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
-                  "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
-                  "MiB");
 }
 
 void print_memory(const chosen_memory& m) {

@@ -37,7 +37,7 @@ struct step_plan {
   std::size_t peak_request = 0;                       ///< the request, from 0, that reached the peak first
   std::string_view peak_op;                           ///< the operation that made it
   phase peak_phase = phase::outside;
-  std::size_t saved_bytes = 0;  ///< kept for backward, in all
+  std::size_t saved_bytes = 0;  ///< kept from forward for backward, in all
   phase_total phases[phase_count] = {};
   op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; what is beyond is in the last
   std::size_t op_count = 0;
@@ -100,7 +100,7 @@ constexpr step_plan summarize(const step_trace& trace) {
   }
   for (const block_life& b : trace.blocks) {
     if (!b.source.empty()) detail::total_of(plan, b.source).asked_bytes += b.bytes;
-    if (b.saved_by.empty()) continue;
+    if (b.saved_by.empty() || b.phase == phase::recompute) continue;  // what is computed again waits for no backward
     detail::total_of(plan, b.saved_by).saved_bytes += b.bytes;
     plan.saved_bytes += b.bytes;
   }

@@ -135,11 +135,25 @@ inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::
   return stage;
 }
 
-template <class Training, class Options>
-scheduled_step measure_schedule(Options options, region_schedule regions, const time_table& table) {
-  options.regions = std::move(regions);
-  const step_trace trace = trace_step<Training>(options);
-  return {std::move(options.regions), summarize(trace), table.seconds(trace), {}};
+// A schedule in words: a line for each run of blocks that do the same.
+inline void describe_parts(const std::vector<chain_part>& parts, const std::vector<block_facts>& blocks,
+                           const std::string& indent, std::string& text) {
+  if (parts.empty()) text.append(indent).append("every block: keep all\n");
+  for (std::size_t i = 0; i < parts.size();) {
+    const chain_part& p = parts[i];
+    std::size_t end = i + 1;
+    while (end < parts.size() && p.inner.empty() && parts[end].inner.empty() && parts[end].region == p.region &&
+           parts[end].keep == p.keep)
+      ++end;
+    const std::size_t last = parts[end - 1].last;
+    text.append(indent).append(p.first == last ? "block " : "blocks ").append(std::to_string(p.first));
+    if (p.first != last) text.append(" to ").append(std::to_string(last));
+    if (!p.region) text.append(": keep all\n");
+    else if (!p.inner.empty()) text.append(": keep the input, run again in backward\n");
+    else text.append(": keep ").append(p.keep == 0 ? "nothing" : names_of(blocks[p.first], p.keep)) += '\n';
+    if (!p.inner.empty()) describe_parts(p.inner, blocks, indent + "  ", text);
+    i = end;
+  }
 }
 
 }  // namespace detail
@@ -177,85 +191,124 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   return s;
 }
 
-/// All schedules worth having for a model, from the least memory to the least time: exact peaks, predicted times.
-/// @tparam Training as for trace_step, constructed from `Options`
+/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget.
+/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches gradus::chain
 template <class Training, class Options>
-std::vector<scheduled_step> schedules(const Options& options, const time_table& table) {
-  const std::vector<block_facts> blocks = survey_blocks<Training>(options);
-  const scheduled_step plain = detail::measure_schedule<Training>(options, {}, table);
-  const std::size_t gradients = plain.plan.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks.size() + 1);
+class scheduler {
+ public:
+  explicit scheduler(const Options& options, time_table table = time_table{})
+      : options_(options), table_(std::move(table)), blocks_(survey_blocks<Training>(options)) {
+    for (const block_facts& b : blocks_) choices_.push_back(detail::choices_of(b, table_, 12));
+    propose();
+  }
 
-  stage_chain chain;
-  std::vector<std::vector<detail::block_choice>> choices;
-  for (const block_facts& block : blocks) {
-    choices.push_back(detail::choices_of(block, table, 12));
+  /// All schedules worth having, from the least memory to the least time: exact peaks, predicted times.
+  const std::vector<scheduled_step>& worth_having() const { return front_; }
+
+  /// The fastest schedule with which a step holds at most `budget` bytes, parameters and optimizer state included. Throws error,
+  /// naming the least budget that is feasible, if there is none.
+  scheduled_step within(std::size_t budget) const {
+    const scheduled_step* best = nullptr;
+    for (const scheduled_step& s : front_)
+      if (s.plan.peak_bytes <= budget) best = &s;
+    if (best == nullptr) {
+      const std::size_t least = front_.front().plan.peak_bytes;
+      throw error("memory budget: no schedule fits in " + std::to_string(budget) + " bytes (" + format_bytes(budget) +
+                  "); the least that is feasible is " + std::to_string(least) + " bytes (" + format_bytes(least) + ")");
+    }
+    return improved(*best, budget);
+  }
+
+ private:
+  // Proposals of the planner and a few plain ones, each run on meta; what another beats in memory and time is dropped.
+  void propose() {
+    const scheduled_step plain = measure({});
+    const std::size_t gradients =
+        plain.plan.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
+    stage_chain chain;
+    auto choices = choices_;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) chain.stages.push_back(stage_of(b, gradients));
+    Options lean = options_;
+    lean.regions = region_schedule::every_block(blocks_.size());
+    chain.stages.push_back(detail::stage_after(trace_step<Training>(lean), blocks_.size(), blocks_.back().input_bytes));
+    choices.emplace_back(1);
+
+    std::vector<scheduled_step> all;
+    const chain_planner planner(chain, region_schedule::max_depth, 60);
+    for (const schedule_cost& point : planner.trade_off())
+      all.push_back(measure(detail::to_regions(planner.fastest(point.peak).nodes, choices)));
+    // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
+    for (const detail::block_choice& c : choices_.front())
+      if (c.region) all.push_back(measure(region_schedule::every_block(blocks_.size(), c.keep)));
+    all.push_back(plain);
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
+    });
+    for (scheduled_step& s : all)
+      if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
+  }
+  chain_stage stage_of(std::size_t b, std::size_t gradients) const {
     chain_stage stage;
-    stage.name = "block " + std::to_string(chain.stages.size());
-    stage.input = block.input_bytes;
+    stage.name = "block " + std::to_string(b);
+    stage.input = blocks_[b].input_bytes;
     stage.gradients = gradients;
     std::size_t largest = 0;
-    for (const auto& op : block.operations) {
-      stage.forward_time += table.seconds(activity{op.name, phase::forward, op.work});
+    for (const auto& op : blocks_[b].operations) {
+      stage.forward_time += table_.seconds(activity{op.name, phase::forward, op.work});
       largest = std::max(largest, op.bytes);
     }
     stage.forward_temporaries = 2 * largest;
-    for (const detail::block_choice& c : choices.back())
-      stage.options.push_back({!c.region     ? "keep all"
-                               : c.keep == 0 ? "keep nothing"
-                                             : "keep " + detail::names_of(block, c.keep),
-                               c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
-    chain.stages.push_back(std::move(stage));
+    for (const detail::block_choice& c : choices_[b])
+      stage.options.push_back({{}, c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
+    return stage;
   }
-  Options lean = options;
-  lean.regions = region_schedule::every_block(blocks.size());
-  chain.stages.push_back(detail::stage_after(trace_step<Training>(lean), blocks.size(), blocks.back().input_bytes));
-  choices.emplace_back(1);
+  scheduled_step measure(region_schedule regions) const {
+    Options options = options_;
+    options.regions = std::move(regions);
+    const step_trace trace = trace_step<Training>(options);
+    scheduled_step s{std::move(options.regions), summarize(trace), table_.seconds(trace), {}};
+    detail::describe_parts(s.regions.parts, blocks_, "", s.description);
+    return s;
+  }
+  // Room that is left in the budget, at whatever moment of the step, is for blocks to keep more: the last first, because what it
+  // keeps is needed for the shortest time.
+  scheduled_step improved(scheduled_step best, std::size_t budget) const {
+    if (best.regions.parts.empty()) return best;
+    for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
+      const chain_part part = best.regions.parts[p];
+      if (!part.region || part.first != part.last) continue;
+      const auto& choices = choices_[part.first];  // the fastest is last
+      for (std::size_t c = choices.size(); c-- > 0;) {
+        region_schedule regions = best.regions;
+        regions.parts[p].region = choices[c].region;
+        regions.parts[p].keep = choices[c].keep;
+        scheduled_step tried = measure(std::move(regions));
+        if (tried.plan.peak_bytes > budget || tried.seconds >= best.seconds) continue;
+        best = std::move(tried);
+        break;
+      }
+    }
+    return best;
+  }
 
-  const chain_planner planner(chain, region_schedule::max_depth, 60);
-  std::vector<scheduled_step> all;
-  for (const schedule_cost& point : planner.trade_off()) {
-    const chain_schedule proposed = planner.fastest(point.peak);
-    all.push_back(detail::measure_schedule<Training>(options, detail::to_regions(proposed.nodes, choices), table));
-    all.back().description = describe(planner.chain(), proposed);
-  }
-  // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
-  for (const detail::block_choice& c : choices.front()) {
-    if (!c.region) continue;
-    all.push_back(
-        detail::measure_schedule<Training>(options, region_schedule::every_block(blocks.size(), c.keep), table));
-    all.back().description =
-        "every block: keep " + (c.keep == 0 ? "nothing" : detail::names_of(blocks.front(), c.keep)) + "\n";
-  }
-  all.push_back(plain);
-  all.back().description = "every block: keep all\n";
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
-  });
-  std::vector<scheduled_step> front;
-  for (scheduled_step& s : all)
-    if (front.empty() || s.seconds < front.back().seconds) front.push_back(std::move(s));
-  return front;
-}
+  Options options_;
+  time_table table_;
+  std::vector<block_facts> blocks_;
+  std::vector<std::vector<detail::block_choice>> choices_;
+  std::vector<scheduled_step> front_;
+};
 
-/// The fastest of `worth_having` (see schedules) whose peak is at most `budget` bytes. Throws error, naming the least budget that
-/// is feasible, if there is none.
-inline const scheduled_step& fastest_within(const std::vector<scheduled_step>& worth_having, std::size_t budget) {
-  const scheduled_step* best = nullptr;
-  for (const scheduled_step& s : worth_having)
-    if (s.plan.peak_bytes <= budget) best = &s;
-  if (best == nullptr) {
-    const std::size_t least = worth_having.front().plan.peak_bytes;
-    throw error("memory budget: no schedule fits in " + std::to_string(budget) + " bytes (" + format_bytes(budget) +
-                "); the least that is feasible is " + std::to_string(least) + " bytes (" + format_bytes(least) + ")");
-  }
-  return *best;
+/// All schedules worth having for a model; see scheduler.
+template <class Training, class Options>
+std::vector<scheduled_step> schedules(const Options& options, const time_table& table) {
+  return scheduler<Training, Options>(options, table).worth_having();
 }
 
 /// The fastest schedule of checkpoint regions with which a step of `Training` holds at most `budget` bytes, parameters and
 /// optimizer state included. Throws error, naming the least budget that is feasible, if there is none.
 template <class Training, class Options>
 scheduled_step schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
-  return fastest_within(schedules<Training>(options, table), budget);
+  return scheduler<Training, Options>(options, table).within(budget);
 }
 
 }  // namespace gradus
