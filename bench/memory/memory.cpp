@@ -6,57 +6,28 @@
 // Each prints JSON, one object a line.
 
 #include <algorithm>
-#include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <gradus/meta/measured_trace.hpp>
 
-#include "gpt/training.hpp"
+#include "../support/gpt_step.hpp"
 
 namespace gr = gradus;
+using bench::median;
+using bench::now_ms;
 
 namespace {
 
-constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
-constexpr gr::index batch = GPT_BATCH;
 template <class D>
-using training = gpt::training<D, config, batch, std::uint16_t>;
+using training = bench::training<D, std::uint16_t>;
 using on_meta = training<gr::meta>;
-
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-double status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind(field, 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) * 1024;
-  return 0;
-}
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
-struct tokens {
-  std::vector<std::uint16_t> inputs, targets;
-  tokens() : inputs(batch * config.context), targets(inputs.size()) {
-    const gr::random_key key{.seed = 5};
-    constexpr gr::index used = config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;
-    for (gr::index i = 0; i < inputs.size(); ++i) {
-      const auto w = key.words(i);
-      inputs[i] = static_cast<std::uint16_t>(w[0] % used);
-      targets[i] = static_cast<std::uint16_t>(w[1] % used);
-    }
-  }
-};
+using tokens = bench::random_batch<std::uint16_t>;
 
 // A model whose steps lie in planned memory.
 struct planned_run {
@@ -121,7 +92,7 @@ std::vector<row> scheduled_rows(const gr::time_table& times) {
   for (const std::size_t percent : {75, 50, 25})
     add("budget" + std::to_string(percent), least + (most - least) * percent / 100);
   gpt::step_options blocks;
-  blocks.regions = gr::region_schedule::every_block(config.layers);
+  blocks.regions = gr::region_schedule::every_block(bench::model.layers);
   add("as-blocks", std::max(least, gr::plan<on_meta>(blocks).peak_bytes));
   return rows;
 }
@@ -211,7 +182,7 @@ int peak_of(char** parts, char** end) {
     t.update();
   }
   std::printf("{\"measured_bytes\": %zu, \"process_bytes\": %.0f, \"loss\": %.9g}\n", stats.all().peak,
-              status_bytes("VmHWM:"), static_cast<double>(losses.back()));
+              bench::status_bytes("VmHWM"), static_cast<double>(losses.back()));
   return 0;
 }
 

@@ -2,58 +2,44 @@
 // as one JSON line. The same work as bench/peers/torch_gpt.py: fp32, no dropout, clipping at 1, AdamW.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "gpt/training.hpp"
+#include "../support/gpt_step.hpp"
 
 namespace gr = gradus;
+using bench::batch;
+using bench::median;
+using bench::model;
+using bench::now_ms;
 
 namespace {
 
-constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
-constexpr gr::index batch = GPT_BATCH;
 template <class D>
-using training = gpt::training<D, config, batch, std::int32_t>;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double status_mib(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind(field, 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) / 1024;
-  return 0;
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
+using training = bench::training<D, std::int32_t>;
 
 // GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs.
 double gemm_rate() {
-  constexpr gr::index rows = batch * config.context;
-  constexpr gr::index c = config.width;
+  constexpr gr::index rows = batch * model.context;
+  constexpr gr::index c = model.width;
   struct layer {
     gr::index in, out, times;
   };
-  const layer layers[] = {{c, 3 * c, config.layers},
-                          {c, c, config.layers},
-                          {c, 4 * c, config.layers},
-                          {4 * c, c, config.layers},
-                          {c, config.padded_vocabulary(), 1}};
+  const layer layers[] = {{c, 3 * c, model.layers},
+                          {c, c, model.layers},
+                          {c, 4 * c, model.layers},
+                          {4 * c, c, model.layers},
+                          {c, model.padded_vocabulary(), 1}};
   double flops = 0;
-  double seconds = 0;
+  double ms = 0;
   for (const layer& l : layers) {
     std::vector<float> x(rows * l.in, 0.5f), w(l.in * l.out, 0.25f), y(rows * l.out, 0.125f);
     const auto products = [&] {
-      if (l.out == config.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
+      if (l.out == model.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
         gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
         gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(),
                                  l.in);
@@ -73,15 +59,15 @@ double gemm_rate() {
     products();
     std::vector<double> times;
     for (int i = 0; i < 3; ++i) {
-      const double start = now();
+      const double start = now_ms();
       products();
-      times.push_back(now() - start);
+      times.push_back(now_ms() - start);
     }
     const double per_round = 6.0 * static_cast<double>(rows * l.in * l.out);
     flops += per_round * static_cast<double>(l.times);
-    seconds += *std::min_element(times.begin(), times.end()) * static_cast<double>(l.times);
+    ms += *std::min_element(times.begin(), times.end()) * static_cast<double>(l.times);
   }
-  return flops / seconds * 1e-9;
+  return flops / ms * 1e-6;
 }
 
 }  // namespace
@@ -104,7 +90,7 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  const double base = status_mib("VmRSS:");
+  const double base = bench::status_bytes("VmRSS");
   std::vector<double> times;
   double loss = 0;
   std::size_t parameters = 0;
@@ -118,27 +104,21 @@ int main(int argc, char** argv) {
     training<gr::cpu> t(resting, passing, options);
     parameters = gr::parameter_count(t.net);
 
-    std::vector<std::int32_t> tokens(batch * config.context), targets(tokens.size());
-    const gr::random_key key{.seed = 5};
-    constexpr gr::index used = config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;
-    for (gr::index i = 0; i < tokens.size(); ++i) {
-      const auto w = key.words(i);
-      tokens[i] = static_cast<std::int32_t>(w[0] % used);
-      targets[i] = static_cast<std::int32_t>(w[1] % used);
-    }
+    const bench::random_batch<std::int32_t> data;
     for (int s = 0; s < warmup + steps; ++s) {
-      const double start = now();
-      loss = static_cast<double>(t.add_batch(tokens.data(), targets.data()));
+      const double start = now_ms();
+      loss = static_cast<double>(t.add_batch(data.inputs.data(), data.targets.data()));
       t.update();
-      if (s >= warmup) times.push_back(now() - start);
+      if (s >= warmup) times.push_back(now_ms() - start);
     }
   }
-  const double peak = status_mib("VmHWM:");
-  const double seconds = median(times);
+  constexpr double mib = 1 << 20;
+  const double peak = bench::status_bytes("VmHWM");
+  const double step_ms = median(times);
   std::printf(
       "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, "
       "\"loss\": %.4f, "
       "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
-      static_cast<double>(batch * config.context) / seconds, seconds * 1e3, peak, peak - base, parameters, loss,
+      static_cast<double>(batch * model.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib, parameters, loss,
       gr::thread_count(), gemm_rate());
 }

@@ -92,10 +92,11 @@ class packed_gemm {
         const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
         for (index i = 0; i < m; i += Rows) {
           const index rows = std::min(Rows, m - i);
-          pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, i + Rows < m, left);
+          pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, left);
+          const fetch<TransposeA> next{i + Rows < m ? a.at(i + Rows, p) : nullptr, a.stride, inner};
           of_rows(rows, [&]<index R>() {
             multiply_strip<TransposeA, R>(rows, across, inner, left, right, add.at(i, j), add.stride, c + i * ldc + j,
-                                          ldc);
+                                          ldc, next);
           });
         }
         p += deep;
@@ -115,7 +116,7 @@ class packed_gemm {
     do {  // once even if k is 0
       const index inner = std::min(deep, k - p);
       for (index i = 0; i < m; i += Rows)
-        pack_left<TransposeA>(a.at(i, p), a.stride, inner, std::min(Rows, m - i), i + Rows < m,
+        pack_left<TransposeA>(a.at(i, p), a.stride, inner, std::min(Rows, m - i),
                               left + i / Rows * strip * depth);
       const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
       for (index j = 0; j < n; j += columns) {
@@ -131,7 +132,8 @@ class packed_gemm {
               multiply<TransposeA, R, true>(rows, inner, strip_of_a, b.at(p, j), b.stride, right, add.at(i, j),
                                             add.stride, to, ldc);
             else
-              multiply_strip<TransposeA, R>(rows, across, inner, strip_of_a, right, add.at(i, j), add.stride, to, ldc);
+              multiply_strip<TransposeA, R>(rows, across, inner, strip_of_a, right, add.at(i, j), add.stride, to, ldc,
+                                            fetch<TransposeA>{});
           });
         }
       }
@@ -149,16 +151,15 @@ class packed_gemm {
 
   // ---- packing -----------------------------------------------------------------------------------------------------------
   // A strip of A is [k, strip] if A is taken transposed and [strip, depth] otherwise, so that it is copied by runs either way.
-  // Of the strip that follows, the lines are fetched. Rows that A does not have are zero.
+  // Rows that A does not have are zero.
 
   template <bool TransposeA>
-  static void pack_left(const T* a, index stride, index inner, index rows, bool more, T* to) {
+  static void pack_left(const T* a, index stride, index inner, index rows, T* to) {
     if constexpr (TransposeA) {
       for (index p = 0; p < inner; ++p, a += stride, to += strip) {
         if (rows == Rows) std::memcpy(to, a, Rows * sizeof(T));
         else
           for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
-        if (more) __builtin_prefetch(a + 2 * Rows - 1);
       }
     } else {
       for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
@@ -166,16 +167,26 @@ class packed_gemm {
           std::fill_n(to, inner, T(0));
           continue;
         }
-        const T* const next = more ? a + Rows * stride : a;
         index p = 0;
-        for (; p + width <= inner; p += width) {
-          store(load(a + p), to + p);
-          __builtin_prefetch(next + p);
-        }
+        for (; p + width <= inner; p += width) store(load(a + p), to + p);
         for (; p < inner; ++p) to[p] = a[p];
       }
     }
   }
+
+  // A strip of A that is needed next, whose lines are brought near a few at a time, while others are multiplied.
+  template <bool TransposeA>
+  struct fetch {
+    const T* a = nullptr;
+    index stride = 0, inner = 0;
+    void part(index number, index parts) const {
+      if (a == nullptr) return;
+      const index across = TransposeA ? 1 : (inner + width - 1) / width;
+      const index lines = across * (TransposeA ? inner : Rows);
+      for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
+        __builtin_prefetch(TransposeA ? a + l * stride + Rows - 1 : a + l / across * stride + l % across * width, 0, 2);
+    }
+  };
 
   // The block of B is in panels [k, columns], the last one filled up with zeros.
   static void pack_right(const T* b, index stride, bool transposed, index inner, index across, T* to) {
@@ -190,7 +201,10 @@ class packed_gemm {
   static void pack_rows(const T* b, index stride, index inner, index there, T* to) {
     for (index p = 0; p < inner; ++p, b += stride, to += columns) {
       if (there == columns)
-        for (index s = 0; s < columns; s += width) store(load(b + s), to + s);
+        for (index s = 0; s < columns; s += width) {
+          __builtin_prefetch(b + 8 * stride + s);
+          store(load(b + s), to + s);
+        }
       else
         for (index s = 0; s < columns; ++s) to[s] = s < there ? b[s] : T(0);
     }
@@ -224,8 +238,9 @@ class packed_gemm {
   /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
   template <bool TransposeA, index R>
   static void multiply_strip(index rows, index across, index inner, const T* left, const T* right, const T* add,
-                             index add_stride, T* c, index ldc) {
+                             index add_stride, T* c, index ldc, const fetch<TransposeA>& next) {
     for (index j = 0; j < across; j += columns, right += inner * columns) {
+      next.part(j / columns, (across + columns - 1) / columns);
       const T* const more = add == nullptr ? add : add + j;
       if (across - j >= columns) {
         multiply<TransposeA, R, false>(rows, inner, left, right, columns, nullptr, more, add_stride, c + j, ldc);

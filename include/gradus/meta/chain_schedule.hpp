@@ -1,12 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdio>
-#include <string>
 #include <vector>
 
-#include "../core/byte_size.hpp"
 #include "../core/error.hpp"
 
 namespace gradus {
@@ -14,7 +10,6 @@ namespace gradus {
 /// A way to run one stage so that its backward can follow. Times are in seconds. Temporaries are the most bytes that are there at
 /// once while something runs, beyond what was there before and what it leaves as input, output or kept.
 struct chain_option {
-  std::string name;                      ///< as printed: "keep all", "keep matmul"
   std::size_t kept = 0;                  ///< bytes kept for backward, beyond the stage's input and output
   double extra_time = 0;                 ///< of backward, to compute again what is not kept
   std::size_t forward_temporaries = 0;   ///< of forward
@@ -23,7 +18,6 @@ struct chain_option {
 
 /// One stage of a chain: a function of the output of the stage before it.
 struct chain_stage {
-  std::string name;
   std::size_t input = 0;                ///< bytes of its input, and of that input's gradient
   double forward_time = 0;              ///< of forward, whatever is kept
   double backward_time = 0;             ///< of backward when all is kept
@@ -138,52 +132,11 @@ class chain_simulation {
   double time_ = 0;
 };
 
-inline std::string stage_names(const stage_chain& chain, std::size_t first, std::size_t last) {
-  const auto name = [&](std::size_t s) {
-    return chain.stages[s].name.empty() ? "" : " (" + chain.stages[s].name + ")";
-  };
-  const std::string begin = std::to_string(first) + name(first);
-  return first == last ? "stage " + begin : "stages " + begin + " to " + std::to_string(last) + name(last);
-}
-
-inline void describe_nodes(const stage_chain& chain, const std::vector<schedule_node>& nodes, const std::string& indent,
-                           std::string& text) {
-  for (std::size_t i = 0; i < nodes.size();) {
-    const schedule_node& n = nodes[i];
-    if (!n.inner.empty()) {
-      text += indent + stage_names(chain, n.first, n.last) + ": keep the input, run again in backward\n";
-      describe_nodes(chain, n.inner, indent + "  ", text);
-      ++i;
-      continue;
-    }
-    const auto option_name = [&](const schedule_node& x) {
-      const std::string& name = chain.stages[x.first].options[x.option].name;
-      return name.empty() ? "option " + std::to_string(x.option) : name;
-    };
-    std::size_t end = i + 1;  // stages that do the same share a line
-    while (end < nodes.size() && nodes[end].inner.empty() && option_name(nodes[end]) == option_name(n)) ++end;
-    text += indent + stage_names(chain, n.first, nodes[end - 1].last) + ": " + option_name(n) + "\n";
-    i = end;
-  }
-}
-
 }  // namespace detail
 
 /// What a schedule takes, found by running it step by step. Throws error if it is not a schedule of this chain.
 inline schedule_cost simulate(const stage_chain& chain, const chain_schedule& schedule) {
   return detail::chain_simulation(chain).run(schedule.nodes);
-}
-
-/// A schedule to read: its predicted cost, and what happens to each stage.
-inline std::string describe(const stage_chain& chain, const chain_schedule& schedule) {
-  const double plain = chain.time(), extra = schedule.predicted.time - plain;
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(), "peak %s, %.3g ms, of which %.3g ms (%+.1f %%) to compute again\n",
-                format_bytes(schedule.predicted.peak).c_str(), 1e3 * schedule.predicted.time, 1e3 * extra,
-                plain > 0 ? 100 * extra / plain : 0);
-  std::string text = line.data();
-  detail::describe_nodes(chain, schedule.nodes, "  ", text);
-  return text;
 }
 
 }  // namespace gradus

@@ -127,11 +127,10 @@ inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::
   }
   const auto beyond = [](std::size_t a, std::size_t b) { return a > b ? a - b : 0; };
   chain_stage stage;
-  stage.name = "what follows";
   stage.input = input;
   stage.gradients = beyond(live, (blocks + 1) * input);
   const std::size_t peak = beyond(most, (blocks + 1) * input);
-  stage.options.push_back({"keep all", 0, 0, peak, std::max(peak, input + stage.gradients)});
+  stage.options.push_back({0, 0, peak, std::max(peak, input + stage.gradients)});
   return stage;
 }
 
@@ -249,7 +248,6 @@ class scheduler {
   }
   chain_stage stage_of(std::size_t b, std::size_t gradients) const {
     chain_stage stage;
-    stage.name = "block " + std::to_string(b);
     stage.input = blocks_[b].input_bytes;
     stage.gradients = gradients;
     std::size_t largest = 0;
@@ -259,7 +257,7 @@ class scheduler {
     }
     stage.forward_temporaries = 2 * largest;
     for (const detail::block_choice& c : choices_[b])
-      stage.options.push_back({{}, c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
+      stage.options.push_back({c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
     return stage;
   }
   scheduled_step measure(region_schedule regions) const {
@@ -297,12 +295,6 @@ class scheduler {
   std::vector<std::vector<detail::block_choice>> choices_;
   std::vector<scheduled_step> front_;
 };
-
-/// All schedules worth having for a model; see scheduler.
-template <class Training, class Options>
-std::vector<scheduled_step> schedules(const Options& options, const time_table& table) {
-  return scheduler<Training, Options>(options, table).worth_having();
-}
 
 /// The fastest schedule of checkpoint regions with which a step of `Training` holds at most `budget` bytes, parameters and
 /// optimizer state included. Throws error, naming the least budget that is feasible, if there is none.

@@ -6,9 +6,9 @@
 #include <gradus/testing/failing_resource.hpp>
 #include <vector>
 
-namespace gr = gradus;
+#include "../../support/counted_heap.hpp"
 
-std::size_t heap_requests();  // counted_heap.cpp
+namespace gr = gradus;
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/planned_resource.hpp>
 
-namespace gr = gradus;
+#include "../../support/counted_heap.hpp"
 
-std::size_t heap_requests();  // counted_heap.cpp
+namespace gr = gradus;
 
 TEST_CASE("a step in planned memory asks the heap for nothing, nor does one that departs from its plan") {
   gr::memory_plan plan;

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "counted_heap.hpp"
+#include "../../support/counted_heap.hpp"
 
 using namespace gradus;
 

@@ -65,17 +65,10 @@ stage_chain random_chain(std::size_t stages, std::size_t options, unsigned seed)
 /// A row of equal blocks between an embedding and a head, as in a language model.
 stage_chain blocks(std::size_t count) {
   stage_chain chain;
-  chain.stages.push_back({"embedding", 1, 0.1, 0.1, 0, 0, {{"keep all", 0, 0, 0, 100}}});
+  chain.stages.push_back({1, 0.1, 0.1, 0, 0, {{0, 0, 0, 100}}});
   for (std::size_t i = 0; i < count; ++i)
-    chain.stages.push_back(
-        {"block",
-         100,
-         10,
-         20,
-         800,
-         0,
-         {{"keep all", 1600, 0, 50, 900}, {"keep matmul", 900, 2, 400, 1200}, {"keep nothing", 0, 10, 800, 2000}}});
-  chain.stages.push_back({"head", 100, 5, 10, 1000, 0, {{"keep all", 1000, 0, 0, 500}}});
+    chain.stages.push_back({100, 10, 20, 800, 0, {{1600, 0, 50, 900}, {900, 2, 400, 1200}, {0, 10, 800, 2000}}});
+  chain.stages.push_back({100, 5, 10, 1000, 0, {{1000, 0, 0, 500}}});
   chain.output = 1;
   return chain;
 }
@@ -166,7 +159,7 @@ TEST_CASE("every point of the trade-off is what its schedule takes") {
 
 TEST_CASE("a budget that nothing fits in is refused with the least that is feasible") {
   stage_chain chain;
-  chain.stages.push_back({"", 100, 1, 1, 0, 0, {{"keep all", 1000, 0, 0, 948}}});
+  chain.stages.push_back({100, 1, 1, 0, 0, {{1000, 0, 0, 948}}});
   const chain_planner planner(chain);
   CHECK(planner.least_budget() == 2048);
   CHECK_THROWS_WITH_AS(
@@ -193,20 +186,4 @@ TEST_CASE("nodes that do not cover a chain in order are no schedule of it") {
        {nodes{one, two, three}, nodes{one, three, two, four}, nodes{one, two, two, four}, nodes{one, {1, 2, 0}, four},
         nodes{one, {1, 2, 0, {two}}, four}, nodes{one, two, three, four, {4, 4, 0}}, nodes{}})
     CHECK_THROWS_WITH_AS(static_cast<void>(simulate(chain, {n, {}})), message.c_str(), error);
-}
-
-TEST_CASE("a schedule is described stage by stage, with equal neighbours on one line") {
-  const stage_chain chain = blocks(4);
-  const chain_schedule schedule{{{0, 0, 0}, {1, 3, 0, {{1, 1, 2}, {2, 2, 0}, {3, 3, 0}}}, {4, 4, 1}, {5, 5, 0}},
-                                {2048, 0.2}};
-  const std::string text = describe(chain, schedule);
-  CHECK(text.substr(text.find('\n')) ==
-        "\n"
-        "  stage 0 (embedding): keep all\n"
-        "  stages 1 (block) to 3 (block): keep the input, run again in backward\n"
-        "    stage 1 (block): keep nothing\n"
-        "    stages 2 (block) to 3 (block): keep all\n"
-        "  stage 4 (block): keep matmul\n"
-        "  stage 5 (head): keep all\n");
-  CHECK(text.find("peak 2.00 KiB, 200 ms, of which ") == 0);
 }
