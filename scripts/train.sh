@@ -78,7 +78,8 @@ for name in layers heads width context vocabulary batch; do
 done
 [[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
-[[ -z $steps || $steps =~ ^[1-9][0-9]{0,11}$ ]] || fail "--steps must be a whole number above 0, not '$steps'"
+[[ -z $steps || ($steps =~ ^[1-9][0-9]{0,9}$ && $steps -le 4294967295) ]] ||
+  fail "--steps must be a whole number above 0 (at most 4294967295), not '$steps'"
 number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
 [[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, in digits such as 2.5, not '$minutes'"
 [[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"

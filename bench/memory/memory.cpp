@@ -1,8 +1,8 @@
 // A GPT's training step under schedules of checkpoint regions: what was planned, what is measured.
 //
-//   bench_memory_MODEL rows                the names of the rows
 //   bench_memory_MODEL time [--repeat N]   steps of each row in planned memory, turn about with steps that keep everything
-//   bench_memory_MODEL peak ROW KEEP...    a process for one row, without a plan: peak bytes as asked for, and of the process
+//   bench_memory_MODEL peak [PART...]      a process for one row, given by its "parts", without a plan: peak bytes as asked for,
+//                                          and of the process
 // Each prints JSON, one object a line.
 
 #include <algorithm>
@@ -34,6 +34,7 @@ struct planned_run {
   gr::stream stream;
   gr::host_resource heap;
   gr::planned_resource region;
+  gr::step_trace trace;  // outlives the model, which gives memory back through `traced`
   gr::trace_resource traced;
   gr::context<gr::cpu> resting;
   gr::context<gr::cpu> passing;
@@ -46,7 +47,6 @@ struct planned_run {
         passing(stream, traced),
         t(resting, passing, o) {}
   double step(const tokens& data, gr::time_table* learn = nullptr) {
-    gr::step_trace trace;
     if (learn != nullptr) {
       passing.observe(&traced);
       resting.observe(&traced);
@@ -89,7 +89,7 @@ std::vector<row> scheduled_rows(const gr::time_table& times) {
     std::fprintf(stderr, "%s, budget %s:\n%s", name.c_str(), gr::format_bytes(budget).c_str(), s.description.c_str());
     rows.push_back({name, s.regions});
   };
-  for (const std::size_t percent : {75, 50, 25})
+  for (const std::size_t percent : {75u, 50u, 25u})
     add("budget" + std::to_string(percent), least + (most - least) * percent / 100);
   gpt::step_options blocks;
   blocks.regions = gr::region_schedule::every_block(bench::model.layers);

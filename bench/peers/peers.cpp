@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
       "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, "
       "\"loss\": %.4f, "
       "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
-      static_cast<double>(batch * model.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib, parameters, loss,
-      gr::thread_count(), gemm_rate());
+      static_cast<double>(batch * model.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib, parameters,
+      loss, gr::thread_count(), gemm_rate());
 }

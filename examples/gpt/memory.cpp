@@ -38,7 +38,10 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   const auto blocks = gr::survey_blocks<planned>(step);
   if (checkpoint == "attention") return gr::every_block(blocks, gr::save_all_but<gr::op::attention>{});
   if (checkpoint == "matmul") return gr::every_block(blocks, gr::save_only<gr::op::matmul>{});
-  return gr::every_block(blocks, read_policy(checkpoint));
+  const gr::save_listed policy = read_policy(checkpoint);
+  try {
+    return gr::every_block(blocks, policy);
+  } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
 // What a schedule comes to, with every block in its place.
@@ -48,12 +51,13 @@ chosen_memory place(step_options step, gr::region_schedule regions) {
   m.regions = std::move(regions);
   m.step = gr::trace_step<planned>(step);
   m.plan = gr::summarize(m.step);
-  m.offsets = gr::place(m.step).offsets;
+  gr::placement where = gr::place(m.step);
   m.turns = {
-      gr::make_plan(m.step),
+      gr::make_plan(m.step, where),
       gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
       gr::make_plan(gr::trace<planned>([](planned& t) { t.logits(nullptr); }, step)),
   };
+  m.offsets = std::move(where.offsets);
   for (const gr::memory_plan& p : m.turns) m.region_bytes = std::max(m.region_bytes, p.bytes);
   return m;
 }
@@ -73,17 +77,19 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
   const gr::scheduler<planned, step_options> search(step, times);
-  const std::size_t least = place(step, search.worth_having().front().regions).total_bytes();
+  const gr::scheduled_step& lean = search.worth_having().front();
+  const std::size_t least = place(step, lean.regions).total_bytes();
   if (budget < least)
-    throw gr::error("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
-                    "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
-                    "MiB");
-  // Gaps between the blocks take room that the planner does not see: give it less until all of it fits.
+    throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+                   "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
+                   "MiB");
+  // Gaps between the blocks take room that the planner does not see: give it less until all of it fits. The leanest schedule does.
   std::size_t given = budget;
   for (std::size_t less = budget >> 10;; given -= std::min(given, less), less *= 2) {
-    const gr::scheduled_step s = search.within(std::max(given, search.worth_having().front().plan.peak_bytes));
+    const bool last = given <= lean.plan.peak_bytes;
+    const gr::scheduled_step s = last ? lean : search.within(given);
     chosen_memory m = place(step, s.regions);
-    if (m.total_bytes() > budget) continue;
+    if (m.total_bytes() > budget && !last) continue;
     m.step_seconds = s.seconds;
     m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + s.description;
     return m;

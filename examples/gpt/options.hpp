@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -97,9 +98,9 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   check_flag(seed >= 0, "--seed", "0 or more", seed);
   o.seed = static_cast<std::uint64_t>(seed);
   if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
-  constexpr long long most_steps = 1'000'000'000'000;
+  constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   if (steps->count() > 0)
-    check_flag(o.steps > 0 && o.steps <= most_steps, "--steps", "a positive number (at most 10^12)", o.steps);
+    check_flag(o.steps > 0 && o.steps <= most_steps, "--steps", "a positive number (at most 4294967295)", o.steps);
   if (minutes->count() > 0)
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;

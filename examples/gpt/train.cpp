@@ -68,11 +68,13 @@ int train(const gpt::options& o) {
   // The memory: what rests comes from the heap, what passes lies where the plan says.
   const double machine_flops = gpt::machine_flops();
   const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
+  gr::step_trace measured;  // ends last: if the traced step throws, the model still gives its memory back through it
   gr::stream stream;
   gr::host_resource heap;
+  gr::stats_resource at_rest(heap);
   gr::planned_resource planned(memory.turns, heap, stream);
   gr::trace_resource traced(planned);
-  gr::context resting{stream, heap};
+  gr::context resting{stream, at_rest};
   gr::context passing{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
 
   // The model and what trains it.
@@ -120,7 +122,7 @@ int train(const gpt::options& o) {
   double training_seconds = 0;
   gpt::step_report now;
   bool done = false;
-  gr::step_trace measured;
+  write_report(o.memory_report, memory, nullptr);  // again when a step was measured
   for (std::uint32_t step = 0; !done; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
@@ -150,6 +152,11 @@ int train(const gpt::options& o) {
       traced.finish();
       passing.observe(nullptr);
       resting.observe(nullptr);
+      for (std::size_t c = 0; c < gr::category_count; ++c) {
+        const std::size_t bytes = at_rest.of(static_cast<gr::category>(c)).live;
+        measured.live_before_by[c] += bytes;
+        measured.live_before += bytes;
+      }
       write_report(o.memory_report, memory, &measured);
     }
 

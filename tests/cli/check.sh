@@ -40,6 +40,7 @@ flags() {
   refuses 2 '--minutes must be a number above 0' "$script" --minutes 0
   refuses 2 '--minutes must be a number above 0' "$script" --minutes=soon
   refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
+  refuses 2 '--steps must be .*at most 4294967295.*not .4294967296' "$script" --steps 4294967296
   refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
@@ -52,6 +53,7 @@ flags() {
   refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
   refuses 2 '--steps' "$train" --data text --steps 0
   refuses 2 '--steps' "$train" --data text --steps many
+  refuses 2 '--steps must be .*at most 4294967295.* not 4294967296' "$train" --data text --steps 4294967296
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
   refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
@@ -63,12 +65,12 @@ flags() {
   refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
   refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
   refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
-  refuses 1 "the blocks apply nothing named 'linaer'; they apply .*linear" "${quick[@]}" --checkpoint keep:linaer
+  refuses 2 "--checkpoint: .*the blocks apply nothing named 'linaer'; they apply .*linear" "${quick[@]}" --checkpoint keep:linaer
   refuses 2 '--memory-budget: size "600": no unit' "${quick[@]}" --memory-budget 600
   refuses 2 '--memory-budget: .*unknown unit "furlongs"' "${quick[@]}" --memory-budget 3furlongs
   refuses 2 '--memory-budget: .*cannot be negative' "${quick[@]}" --memory-budget=-1MiB
   refuses 2 '--memory-budget: .*size of nothing' "${quick[@]}" --memory-budget 0MiB
-  refuses 1 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
+  refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
   refuses 2 'give one of them' "${quick[@]}" --memory-budget 1GiB --checkpoint blocks
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
@@ -144,13 +146,26 @@ memory() {
   has out '^parameters and optimizer state [0-9.]+ MiB, planned region [0-9.]+ MiB: [0-9.]+ MiB in all'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a plan made a run folder"
-  local whole least
+  local whole least planned
+  planned=$(sed -n 's/^peak *\([0-9.]* MiB\).*/\1/p' out)
   whole=$(sed -n 's/.*: \([0-9]*\)[0-9.]* MiB in all/\1/p' out)
 
   # What is computed again changes memory, not the losses; the least budget named is one that works.
   succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json
   has out 'planned, the process.s peak [0-9]+ MiB'
-  python3 -c 'import json, sys; assert len(json.load(open("step.json"))["traceEvents"]) > 500' || wrong "step.json is no trace"
+  python3 - <<'PYTHON' || wrong "step.json: the measured peak is not the planned one"
+import json
+events = json.load(open("step.json"))["traceEvents"]
+assert len(events) > 500
+peak = [max(e["args"]["all"] for e in events if e["pid"] == pid and e["name"] == "live bytes, all") for pid in (1, 2)]
+assert peak[0] == peak[1], peak
+PYTHON
+  succeeds "${quick[@]}" --out paged --memory-report step.html --no-save
+  has step.html 'The measured peak is the planned one, to the byte'
+  has step.html "<td>peak</td><td>$planned</td><td>[^<]*</td><td>$planned</td>"
+  # A run without a step to measure has the plan.
+  succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
+  has single.html "<td>peak</td><td>$planned</td>"
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
   least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
   [[ $least -lt $whole ]] || wrong "the least budget, '$least', is not below $whole MiB"

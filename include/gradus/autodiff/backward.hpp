@@ -11,13 +11,26 @@ namespace gradus {
 namespace detail {
 
 template <class V, class R>
-constexpr void seed_gradient(const traced<V, R>& loss, compute_type<typename V::value_type> scale) {
-  using T = typename V::value_type;
+constexpr void check_recording(const traced<V, R>& loss) {
   if (!loss.recorder().can_unwind(loss.era()))
     throw error(
         "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
+}
+template <class V, class R>
+constexpr void seed_gradient(const traced<V, R>& loss, compute_type<typename V::value_type> scale) {
+  using T = typename V::value_type;
   if (loss.slot() != nullptr)
     loss.slot()->give(full<T, typename V::shape>(loss.recorder().owner(), static_cast<T>(scale), category::gradient));
+}
+template <class R, class Seed>
+constexpr void seed_and_unwind(R& recorder, const Seed& seed) {
+  try {
+    seed();
+  } catch (...) {  // a seeded slot must not be left for a later backward()
+    recorder.clear();
+    throw;
+  }
+  recorder.unwind();
 }
 
 }  // namespace detail
@@ -30,8 +43,8 @@ constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value
   static_assert(detail::is_one_element<typename V::shape>,
                 "backward(loss): the loss must have exactly one element; reduce it with sum or mean");
   if constexpr (detail::is_one_element<typename V::shape>) {
-    detail::seed_gradient(loss, scale);
-    loss.recorder().unwind();
+    detail::check_recording(loss);
+    detail::seed_and_unwind(loss.recorder(), [&] { detail::seed_gradient(loss, scale); });
   }
 }
 
@@ -43,14 +56,12 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
   R& recorder = loss.recorder();
   if (((&losses.recorder() != &recorder) || ...))
     throw error("backward_all: the losses were recorded on two different tapes; use one tape");
-  try {
+  detail::check_recording(loss);
+  (detail::check_recording(losses), ...);
+  detail::seed_and_unwind(recorder, [&] {
     detail::seed_gradient(loss, 1);
     (detail::seed_gradient(losses, 1), ...);
-  } catch (...) {  // a seeded slot must not be left for a later backward()
-    recorder.clear();
-    throw;
-  }
-  recorder.unwind();
+  });
 }
 
 namespace detail {

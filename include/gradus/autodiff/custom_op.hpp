@@ -11,13 +11,6 @@
 
 namespace gradus {
 
-namespace detail {
-template <class X>
-inline constexpr bool is_tuple = false;
-template <class... Ts>
-inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
-}  // namespace detail
-
 namespace op {
 
 /// What custom_op applies. All inputs and the output are kept for backward.
@@ -38,7 +31,7 @@ struct custom {
     auto found = [&]<std::size_t... I>(std::index_sequence<I...>) {
       return gradient(std::as_const(grad), output(saved), input<I>(saved)...);
     }(std::index_sequence_for<Xs...>{});
-    if constexpr (gradus::detail::is_tuple<decltype(found)>) {
+    if constexpr (gradus::detail::is_tuple_like<decltype(found)>) {
       static_assert(std::tuple_size_v<decltype(found)> == sizeof...(Xs),
                     "custom_op(forward, backward, x...): backward must return one gradient for each operand");
       [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -1,6 +1,7 @@
 #pragma once
 // What an operation accepts: tensors (constants), traced values (recorded) and parameters (leaves), freely mixed.
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -10,6 +11,15 @@
 #include "../tensor/tensor.hpp"
 
 namespace gradus {
+
+namespace detail {
+template <class X>
+inline constexpr bool is_tuple_like = false;
+template <class... Ts>
+inline constexpr bool is_tuple_like<std::tuple<Ts...>> = true;
+template <class A, class B>
+inline constexpr bool is_tuple_like<std::pair<A, B>> = true;
+}  // namespace detail
 
 /// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied operation
 /// does besides computing: a tape records it for backward.

@@ -30,13 +30,6 @@ struct tape_under<region<Outer>> : tape_under<Outer> {};
 template <class Op, class... Tensors>
 inline constexpr char key_of = 0;
 
-template <class X>
-inline constexpr bool is_tuple_like = false;
-template <class... Ts>
-inline constexpr bool is_tuple_like<std::tuple<Ts...>> = true;
-template <class A, class B>
-inline constexpr bool is_tuple_like<std::pair<A, B>> = true;
-
 // A traced argument of a region, as it is kept until backward.
 template <class V>
 struct region_argument {
@@ -120,8 +113,8 @@ class region {
     inner.decide(policy);
     using Node = region_node<F, decltype(args), decltype(slots_for(outputs))>;
     std::apply([&](const auto&... kept) { (note_argument(tape, kept), ...); }, args);
-    Node* n =
-        tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_, inner.release());
+    Node* n = tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_);
+    n->kept = std::exchange(inner.kept_, nullptr);
     return leave(outer, std::move(outputs), &n->slots);
   }
 
@@ -152,18 +145,17 @@ class region {
     Args args;
     std::uint32_t draws;
     std::size_t first, count;
-    kept_entry* kept;
+    kept_entry* kept = nullptr;
 
     constexpr region_node(tape_type& on, F body, Args a, std::uint32_t draws_before, std::size_t first_entry,
-                          std::size_t entries, kept_entry* list)
+                          std::size_t entries)
         : node{&run, nullptr, nullptr},
           tape(&on),
           f(std::move(body)),
           args(std::move(a)),
           draws(draws_before),
           first(first_entry),
-          count(entries),
-          kept(list) {}
+          count(entries) {}
     region_node(const region_node&) = delete;
     region_node& operator=(const region_node&) = delete;
     constexpr ~region_node() {
@@ -252,9 +244,9 @@ class region {
     throw error("checkpoint<policy>: the policy names '" + std::string(name) +
                 "', and the region applies nothing of that name");
   }
-  constexpr kept_entry* release() { return std::exchange(kept_, nullptr); }
 
-  // A region inside one that runs forward: computed only, and one operation to it, which keeps its arguments.
+  // A region inside one that runs forward: computed only, and one operation to it, which keeps its arguments. The policy hears
+  // of it, so that its numbers are those of the log, and has no say: there is no result to keep.
   template <class F, class... Xs>
   constexpr auto enter_mute(const void* key, tape_type& tape, F& f, Xs&&... xs) {
     using Inner = region<region>;
@@ -262,7 +254,10 @@ class region {
     Inner inner(tape, Inner::mode::mute, 0);
     std::tuple args{kept_argument(std::forward<Xs>(xs))...};
     auto outputs = as_tuple(inner.call(f, args));
-    if (mode_ == mode::forward) tape_->regions_.add(key, false, true, ~0u, makers);
+    if (mode_ == mode::forward) {
+      policy_->saves({"checkpoint", "checkpoint", count_, {}, 0});
+      tape_->regions_.add(key, false, true, ~0u, makers);
+    }
     ++count_;
     return Inner::leave(*this, std::move(outputs), static_cast<decltype(Inner::slots_for(outputs))*>(nullptr));
   }

@@ -25,7 +25,7 @@ struct region_op {
   std::string_view family;  ///< the name of what it is a kind of (linear is a matmul)
   std::size_t number;       ///< operations applied before it in the region
   cost work;                ///< of computing it again
-  std::size_t bytes;        ///< of what would be kept: its output and statistics
+  std::size_t bytes;        ///< of what would be kept: its output and statistics; 0 for a region within ("checkpoint")
 
   constexpr bool is(std::string_view which) const { return which == name || which == family; }
 };

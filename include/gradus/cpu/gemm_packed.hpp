@@ -52,22 +52,35 @@ class packed_gemm {
   /// C = op(A) op(B) + beta C, or, with a bias, op(A) op(B) + bias in every row. With beta 0 or a bias C is only written.
   static void tile(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
                    index ldc) {
-    const bool few = m <= few_strips * Rows;
-    if (a.transposed) (few ? panels<true> : blocks<true>)(a, b, m, n, k, beta, bias, c, ldc);
-    else (few ? panels<false> : blocks<false>)(a, b, m, n, k, beta, bias, c, ldc);
+    (a.transposed ? blocks<true> : blocks<false>)(a, b, m, n, k, beta, bias, c, ldc);
   }
 
  private:
   static constexpr index depth = 1024 / sizeof(T);                    // of the sum over k, between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
-  static constexpr index few_strips = 10;                             // of A, with which B is not worth packing first
+  static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
 
-  // What a product is added to: C, a bias in every row, or nothing.
-  struct addend {
-    const T* data;
-    index stride;
-    const T* at(index row, index column) const { return data == nullptr ? data : data + row * stride + column; }
+  // Rows in memory, `stride` elements apart; or none.
+  struct rows_at {
+    const T* data = nullptr;
+    index stride = 0;
+    rows_at at(index row, index column) const {
+      return data == nullptr ? *this : rows_at{data + row * stride + column, stride};
+    }
+  };
+
+  // A packed strip, and where it is to be packed from if it is not yet.
+  struct strip_of_a {
+    rows_at from;
+    T* packed;
+  };
+  // Packed panels, `rows` apart, and where the first `direct` columns are to be packed from if they are not yet.
+  struct block_of_b {
+    rows_at from;
+    index direct;
+    T* packed;
+    index rows;
   };
 
   /// The length of equal parts of n, `most` at most and a multiple of `step`.
@@ -76,6 +89,9 @@ class packed_gemm {
     return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
   }
 
+  // A block of B stays in the second-level cache while strip after strip of A meets it. Both are packed on the way where that can
+  // be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip of A where it stands,
+  // so that what they wait for memory is hidden behind multiplying.
   template <bool TransposeA>
   static void blocks(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
                      index ldc) {
@@ -84,61 +100,28 @@ class packed_gemm {
     const index deep = part(k, depth, width);
     const index wide = part(n, block / deep / columns * columns, columns);
     for (index j = 0; j < n; j += wide) {
+      const index across = std::min(wide, n - j);
+      const index direct = b.transposed ? 0 : across / columns * columns;  // columns of B that the first strip packs
+      const bool once = m <= Rows && direct == across;                     // nothing is read again
       index p = 0;
       do {  // once even if k is 0
         const index inner = std::min(deep, k - p);
-        const index across = std::min(wide, n - j);
-        pack_right(b.at(p, j), b.stride, b.transposed, inner, across, right);
-        const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
+        pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * inner);
+        const rows_at add = p > 0 || (bias == nullptr && beta != T(0)) ? rows_at{c, ldc} : rows_at{bias, 0};
         for (index i = 0; i < m; i += Rows) {
           const index rows = std::min(Rows, m - i);
-          pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, left);
-          const fetch<TransposeA> next{i + Rows < m ? a.at(i + Rows, p) : nullptr, a.stride, inner};
+          strip_of_a x{{}, left};
+          if (TransposeA && i + strip <= m && across >= columns) x.from = {a.at(i, p), a.stride};
+          else pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, i + Rows < m, left);
+          block_of_b y{{}, 0, right, once ? 0 : inner};
+          if (i == 0) y.from = {b.at(p, j), b.stride}, y.direct = direct;
           of_rows(rows, [&]<index R>() {
-            multiply_strip<TransposeA, R>(rows, across, inner, left, right, add.at(i, j), add.stride, c + i * ldc + j,
-                                          ldc, next);
+            multiply_strip<TransposeA, R>(rows, across, inner, x, y, add.at(i, j), c + i * ldc + j, ldc);
           });
         }
         p += deep;
       } while (p < k);
     }
-  }
-
-  // The same for few rows, where packing B would take long against multiplying: all of A is packed instead, and meets one
-  // panel of B after the other. Its first strip reads the panel where it stands and packs it on the way.
-  template <bool TransposeA>
-  static void panels(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
-                     index ldc) {
-    alignas(64) T left[few_strips * strip * depth];
-    alignas(64) T right[depth * columns];
-    const index deep = part(k, depth, width);
-    index p = 0;
-    do {  // once even if k is 0
-      const index inner = std::min(deep, k - p);
-      for (index i = 0; i < m; i += Rows)
-        pack_left<TransposeA>(a.at(i, p), a.stride, inner, std::min(Rows, m - i),
-                              left + i / Rows * strip * depth);
-      const addend add = p > 0 || (bias == nullptr && beta != T(0)) ? addend{c, ldc} : addend{bias, 0};
-      for (index j = 0; j < n; j += columns) {
-        const index across = std::min(columns, n - j);
-        const bool in_place = !b.transposed && across == columns;
-        if (!in_place) pack_right(b.at(p, j), b.stride, b.transposed, inner, across, right);
-        for (index i = 0; i < m; i += Rows) {
-          const index rows = std::min(Rows, m - i);
-          const T* const strip_of_a = left + i / Rows * strip * depth;
-          T* const to = c + i * ldc + j;
-          of_rows(rows, [&]<index R>() {
-            if (i == 0 && in_place)
-              multiply<TransposeA, R, true>(rows, inner, strip_of_a, b.at(p, j), b.stride, right, add.at(i, j),
-                                            add.stride, to, ldc);
-            else
-              multiply_strip<TransposeA, R>(rows, across, inner, strip_of_a, right, add.at(i, j), add.stride, to, ldc,
-                                            fetch<TransposeA>{});
-          });
-        }
-      }
-      p += deep;
-    } while (p < k);
   }
 
   // Calls f with the height of a strip that holds `rows`.
@@ -150,63 +133,41 @@ class packed_gemm {
   }
 
   // ---- packing -----------------------------------------------------------------------------------------------------------
-  // A strip of A is [k, strip] if A is taken transposed and [strip, depth] otherwise, so that it is copied by runs either way.
-  // Rows that A does not have are zero.
+  // Of what is not packed while it is multiplied. A strip of A is [k, strip] if A is taken transposed and [strip, depth]
+  // otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
 
   template <bool TransposeA>
-  static void pack_left(const T* a, index stride, index inner, index rows, T* to) {
+  static void pack_left(const T* a, index stride, index inner, index rows, bool more, T* to) {
     if constexpr (TransposeA) {
-      for (index p = 0; p < inner; ++p, a += stride, to += strip) {
-        if (rows == Rows) std::memcpy(to, a, Rows * sizeof(T));
-        else
-          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
-      }
+      for (index p = 0; p < inner; ++p, a += stride, to += strip)
+        for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
     } else {
       for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
         if (r >= rows) {
           std::fill_n(to, inner, T(0));
           continue;
         }
+        const T* const next = more ? a + Rows * stride : a;  // the strip that follows is fetched
         index p = 0;
-        for (; p + width <= inner; p += width) store(load(a + p), to + p);
+        for (; p + width <= inner; p += width) {
+          store(load(a + p), to + p);
+          __builtin_prefetch(next + p);
+        }
         for (; p < inner; ++p) to[p] = a[p];
       }
     }
   }
 
-  // A strip of A that is needed next, whose lines are brought near a few at a time, while others are multiplied.
-  template <bool TransposeA>
-  struct fetch {
-    const T* a = nullptr;
-    index stride = 0, inner = 0;
-    void part(index number, index parts) const {
-      if (a == nullptr) return;
-      const index across = TransposeA ? 1 : (inner + width - 1) / width;
-      const index lines = across * (TransposeA ? inner : Rows);
-      for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
-        __builtin_prefetch(TransposeA ? a + l * stride + Rows - 1 : a + l / across * stride + l % across * width, 0, 2);
-    }
-  };
-
-  // The block of B is in panels [k, columns], the last one filled up with zeros.
+  // B is in panels [k, columns], the last one filled up with zeros.
   static void pack_right(const T* b, index stride, bool transposed, index inner, index across, T* to) {
     for (index j = 0; j < across; j += columns, to += inner * columns) {
       const index there = std::min(columns, across - j);
-      if (!transposed) pack_rows(b + j, stride, inner, there, to);
-      else
+      if (transposed)
         for (index s = 0; s < columns; s += width)
           pack_columns(b + (j + s) * stride, stride, inner, std::min(width, there - std::min(there, s)), to + s);
-    }
-  }
-  static void pack_rows(const T* b, index stride, index inner, index there, T* to) {
-    for (index p = 0; p < inner; ++p, b += stride, to += columns) {
-      if (there == columns)
-        for (index s = 0; s < columns; s += width) {
-          __builtin_prefetch(b + 8 * stride + s);
-          store(load(b + s), to + s);
-        }
       else
-        for (index s = 0; s < columns; ++s) to[s] = s < there ? b[s] : T(0);
+        for (index p = 0; p < inner; ++p)
+          for (index s = 0; s < columns; ++s) to[p * columns + s] = s < there ? b[p * stride + j + s] : T(0);
     }
   }
   static void pack_columns(const T* b, index stride, index inner, index count, T* to) {
@@ -237,48 +198,54 @@ class packed_gemm {
 
   /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
   template <bool TransposeA, index R>
-  static void multiply_strip(index rows, index across, index inner, const T* left, const T* right, const T* add,
-                             index add_stride, T* c, index ldc, const fetch<TransposeA>& next) {
-    for (index j = 0; j < across; j += columns, right += inner * columns) {
-      next.part(j / columns, (across + columns - 1) / columns);
-      const T* const more = add == nullptr ? add : add + j;
-      if (across - j >= columns) {
-        multiply<TransposeA, R, false>(rows, inner, left, right, columns, nullptr, more, add_stride, c + j, ldc);
-      } else {
+  static void multiply_strip(index rows, index across, index inner, const strip_of_a& a, const block_of_b& b,
+                             rows_at add, T* c, index ldc) {
+    const auto panel = [&]<bool PackA, bool PackB>(index j, auto... to) {
+      multiply<TransposeA, PackA, PackB>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
+                                         std::make_index_sequence<R * Across>{}, inner, a.from, a.packed,
+                                         b.from.at(0, j), b.packed + j * b.rows, to...);
+    };
+    for (index j = 0; j < across; j += columns) {
+      const rows_at more = add.at(0, j);
+      if (across - j < columns) {
         alignas(64) T edge[R * columns];
-        multiply<TransposeA, R, false>(R, inner, left, right, columns, nullptr, nullptr, 0, edge, columns);
+        panel.template operator()<false, false>(j, R, rows_at{}, edge, columns);
         for (index r = 0; r < rows; ++r)
           for (index s = 0; s < across - j; ++s)
-            c[r * ldc + j + s] = edge[r * columns + s] + (more != nullptr ? more[r * add_stride + s] : T(0));
+            c[r * ldc + j + s] = edge[r * columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
+      } else if (TransposeA && R == Rows && j == 0 && a.from.data != nullptr) {
+        if (j < b.direct) panel.template operator()<TransposeA, true>(j, rows, more, c + j, ldc);
+        else panel.template operator()<TransposeA, false>(j, rows, more, c + j, ldc);
+      } else {
+        if (j < b.direct) panel.template operator()<false, true>(j, rows, more, c + j, ldc);
+        else panel.template operator()<false, false>(j, rows, more, c + j, ldc);
       }
     }
   }
-  // `right` is a packed panel or, to be packed into `panel` while it is read, one of rows that lie `stride` apart.
-  template <bool TransposeA, index R, bool Pack>
-  static void multiply(index rows, index inner, const T* left, const T* right, index stride, T* panel, const T* add,
-                       index add_stride, T* c, index ldc) {
-    multiply_of<TransposeA ? 1 : depth, TransposeA ? strip : 1, Pack>(
-        std::make_index_sequence<R>{}, std::make_index_sequence<Across>{}, std::make_index_sequence<R * Across>{}, rows,
-        inner, left, right, stride, panel, add, add_stride, c, ldc);
-  }
-  // Folds instead of loops: every index is a constant, so that all of it is held in registers.
-  template <index Row, index Step, bool Pack, std::size_t... R, std::size_t... P, std::size_t... I>
-  static GRADUS_INLINE void multiply_of(std::index_sequence<R...>, std::index_sequence<P...> across,
-                                        std::index_sequence<I...>, index rows, index inner, const T* left,
-                                        const T* right, index stride, T* panel, const T* add, index add_stride, T* c,
-                                        index ldc) {
+  // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
+  template <bool TransposeA, bool PackA, bool PackB, std::size_t... R, std::size_t... P, std::size_t... I>
+  [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
+                                         std::index_sequence<I...>, index inner, rows_at a, T* left, rows_at b,
+                                         T* right, index rows, rows_at add, T* c, index ldc) {
+    constexpr index row = TransposeA ? 1 : depth, step = TransposeA ? strip : 1;
     (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
     vector sum[sizeof...(I)];
     ((sum[I] = vector{}), ...);
-    for (index p = 0; p < inner; ++p, left += Step, right += Pack ? stride : columns) {
-      const vector b[Across] = {load(right + P * width)...};
-      if constexpr (Pack) {
-        (__builtin_prefetch(right + 8 * stride + P * width), ...);
-        (store(b[P], panel + p * columns + P * width), ...);
+    for (index p = 0; p < inner; ++p, left += step, right += columns) {
+      const vector x[Across] = {load((PackB ? b.data : right) + P * width)...};
+      if constexpr (PackB) {
+        (__builtin_prefetch(b.data + ahead * b.stride + P * width), ...);
+        (store(x[P], right + P * width), ...);
+        b.data += b.stride;
       }
-      (multiply_row(sum + R * Across, left[R * Row], b, across), ...);
+      (multiply_row(sum + R * Across, (PackA ? a.data : left)[R * row], x, across), ...);
+      if constexpr (PackA) {
+        __builtin_prefetch(a.data + ahead * a.stride);
+        for (index s = 0; s < strip; s += width) store(load(a.data + s), left + s);
+        a.data += a.stride;
+      }
     }
-    (finish(I / Across < rows, sum[I], add == nullptr ? add : add + I / Across * add_stride + I % Across * width,
+    (finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
             c + I / Across * ldc + I % Across * width),
      ...);
   }

@@ -30,7 +30,6 @@ class basic_arena_resource final : public basic_resource<Stream> {
     }
   }
 
-  std::size_t live_bytes() const { return live_; }          ///< asked for and not given back
   std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
 
   /// Forgets all blocks, which must have been given back, and returns the chunks to the resource below, on `on`: that stream waits
@@ -61,9 +60,6 @@ class basic_arena_resource final : public basic_resource<Stream> {
     Stream* by;
   };
 
-  static std::size_t rounded(std::size_t bytes) {
-    return (bytes + Stream::alignment - 1) / Stream::alignment * Stream::alignment;
-  }
   auto find_user(const Stream& by) {
     return std::find_if(users_.begin(), users_.end(), [&](const user& u) { return u.by == &by; });
   }
@@ -80,7 +76,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     if (request.bytes > left_) grow(request, on);
     if (ready_on_ != nullptr && ready_on_ != &on && !ready_.done()) on.wait(ready_);
     std::byte* const at = next_;
-    const std::size_t taken = std::min(left_, rounded(request.bytes));
+    const std::size_t taken = std::min(left_, detail::round_up(request.bytes, Stream::alignment));
     next_ += taken;
     left_ -= taken;
     live_ += request.bytes;

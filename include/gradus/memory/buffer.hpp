@@ -35,7 +35,6 @@ class buffer {
   constexpr void used_on(typename D::stream_type& by) const {
     owner().resource().used_on(block_->data, block_->request, by);
   }
-  constexpr bool same(const buffer& other) const { return block_ == other.block_; }
 
  private:
   memory_block<D>* block_ = nullptr;

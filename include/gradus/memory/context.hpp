@@ -75,8 +75,8 @@ class context {
   class running {
    public:
     constexpr running(context& ctx, const activity& what) : ctx_(&ctx), before_(ctx.current_) {
+      if (ctx.observer_ != nullptr) ctx.observer_->begin(what);  // may throw
       ctx.current_ = what;
-      if (ctx.observer_ != nullptr) ctx.observer_->begin(what);
     }
     running(const running&) = delete;
     running& operator=(const running&) = delete;

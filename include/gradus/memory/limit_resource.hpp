@@ -13,7 +13,6 @@ class basic_limit_resource final : public resource_adaptor<Stream> {
   basic_limit_resource(basic_resource<Stream>& from, std::size_t limit_bytes)
       : resource_adaptor<Stream>(from), limit_(limit_bytes) {}
   std::size_t live() const { return live_; }
-  std::size_t limit() const { return limit_; }
 
  private:
   void* do_allocate(const memory_request& request, Stream& on) override {

@@ -25,8 +25,8 @@ template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
   /// Throws out_of_memory if the region cannot be had.
-  basic_planned_resource(memory_plan plan, basic_resource<Stream>& from, Stream& on)
-      : basic_planned_resource(std::vector<memory_plan>{std::move(plan)}, from, on) {}
+  basic_planned_resource(memory_plan step, basic_resource<Stream>& from, Stream& on)
+      : basic_planned_resource(std::vector<memory_plan>{std::move(step)}, from, on) {}
   basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)
       : plans_(std::move(plans)), from_(&from), on_(&on) {
     if (plans_.empty()) throw error("planned memory: there must be a plan");
@@ -36,12 +36,12 @@ class basic_planned_resource final : public basic_resource<Stream> {
     try {
       memory_ = static_cast<std::byte*>(from.allocate(region_, on));
     } catch (const out_of_memory& e) {
-      throw out_of_memory("planned memory: no region of " + std::to_string(region_.bytes) + " bytes: " + e.what());
+      throw out_of_memory("planned memory: no region of " + std::to_string(region_.bytes) + " bytes: " + e.what(),
+                          e.figures);
     }
   }
   ~basic_planned_resource() override { from_->deallocate(memory_, region_, *on_); }
 
-  const memory_plan& plan() const { return *plan_; }   ///< the one in use
   std::size_t bytes() const { return region_.bytes; }  ///< of the region
   std::size_t live_blocks() const { return blocks_; }  ///< handed out now
 

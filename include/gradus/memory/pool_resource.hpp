@@ -41,9 +41,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
   using table = detail::block_table<Stream>;
   using iterator = typename table::iterator;
 
-  static std::size_t rounded(std::size_t bytes) {
-    return (bytes + Stream::alignment - 1) / Stream::alignment * Stream::alignment;
-  }
+  static std::size_t rounded(std::size_t bytes) { return detail::round_up(bytes, Stream::alignment); }
 
   void* do_allocate(const memory_request& request, Stream& on) override {
     if (request.bytes > table::most) throw out_of_room(request, {});

@@ -23,11 +23,19 @@ constexpr std::string_view category_name(category c) {
 struct memory_request {
   std::size_t bytes = 0;
   category what = category::temporary;
-  std::size_t id = 0;  ///< number of the request in its context (for accounting: in all), so that a block's end names its beginning
+  std::size_t id =
+      0;  ///< number of the request in its context (for accounting: in all), so that a block's end names its beginning
   std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
   static constexpr std::size_t alignment = 64;  ///< of every returned address: one cache line, one AVX-512 register
 };
+
+namespace detail {
+// `bytes` in whole units of `alignment`.
+constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+}  // namespace detail
 
 /// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics, limits and
 /// faults are resources over another resource. A request of zero bytes returns null; a request that cannot be served throws

@@ -7,26 +7,25 @@ namespace gradus {
 
 /// Makes a resource, and those below it, usable from several threads: one request at a time passes through.
 template <class Stream>
-class basic_synchronized_resource final : public basic_resource<Stream> {
+class basic_synchronized_resource final : public resource_adaptor<Stream> {
  public:
-  explicit basic_synchronized_resource(basic_resource<Stream>& from) : from_(&from) {}
+  explicit basic_synchronized_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
  private:
   void* do_allocate(const memory_request& request, Stream& on) override {
     const std::scoped_lock lock(mutex_);
-    return from_->allocate(request, on);
+    return this->from().allocate(request, on);
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     const std::scoped_lock lock(mutex_);
-    from_->deallocate(memory, request, on);
+    this->from().deallocate(memory, request, on);
   }
   void do_used_on(void* memory, const memory_request& request, Stream& by) override {
     const std::scoped_lock lock(mutex_);
-    from_->used_on(memory, request, by);
+    this->from().used_on(memory, request, by);
   }
 
   std::mutex mutex_;
-  basic_resource<Stream>* from_;
 };
 
 using synchronized_resource = basic_synchronized_resource<stream>;  ///< on the CPU

@@ -9,8 +9,8 @@
 
 namespace gradus {
 
-/// The memory of the accounting device: hands out no bytes and counts them all, in all and by category. While a trace is being
-/// written it also keeps the sequence. Usable in constant expressions.
+/// The memory of the accounting device: hands out no bytes and counts them all. While a trace is being written it also keeps
+/// the sequence. Usable in constant expressions.
 class accounting final : public observer {
  public:
   constexpr accounting() = default;
@@ -19,13 +19,7 @@ class accounting final : public observer {
   constexpr void* allocate(memory_request& request, meta_stream&) {
     request.id = requests_++;
     change(request.what, live_ + request.bytes, live_by_[place(request.what)] + request.bytes);
-    if (live_ > peak_) {
-      peak_ = live_;
-      at_peak_ = live_by_;
-      peak_source_ = request.source;
-      peak_phase_ = request.phase;
-      peak_request_ = request.id;
-    }
+    if (live_ > peak_) peak_ = live_;
     if (writer_.writing()) writer_.asked(request);
     return nullptr;
   }
@@ -38,21 +32,9 @@ class accounting final : public observer {
 
   constexpr std::size_t live_bytes() const { return live_; }
   constexpr std::size_t peak_bytes() const { return peak_; }
-  constexpr std::size_t live_bytes(category c) const { return live_by_[place(c)]; }
-  constexpr std::size_t requests() const { return requests_; }
-  /// What was live, by category, when the peak was reached first; and which request reached it.
-  constexpr const std::array<std::size_t, category_count>& at_peak() const { return at_peak_; }
-  constexpr std::string_view peak_source() const { return peak_source_; }
-  constexpr phase peak_phase() const { return peak_phase_; }
-  constexpr std::size_t peak_request() const { return peak_request_; }
-  /// Starts the peak again from what is live now.
-  constexpr void reset_peak() {
-    peak_ = live_;
-    at_peak_ = live_by_;
-    peak_source_ = {};
-  }
 
-  /// Writes all that happens from now on into `trace`, until finish(). Operations are seen if the context is observed by this.
+  /// Writes all that happens from now on into `trace`, which has to live until finish(). Operations are seen if the context is
+  /// observed by this.
   constexpr void start(step_trace& trace) {
     writer_.start(trace, live_by_);
     first_request_ = requests_;
@@ -81,10 +63,6 @@ class accounting final : public observer {
   std::size_t peak_ = 0;
   std::size_t requests_ = 0;
   std::array<std::size_t, category_count> live_by_{};
-  std::array<std::size_t, category_count> at_peak_{};
-  std::string_view peak_source_;
-  phase peak_phase_ = phase::outside;
-  std::size_t peak_request_ = 0;
   trace_writer writer_;
   std::size_t first_request_ = 0;
 };

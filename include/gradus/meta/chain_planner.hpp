@@ -42,8 +42,6 @@ class chain_planner {
         for (std::size_t j = i; j < stages(); ++j) solve(d, i, j);
   }
 
-  const stage_chain& chain() const { return chain_; }
-
   /// The smallest budget that some schedule fits in.
   std::size_t least_budget() const { return chain_.input_of(0) + whole().front().bytes; }
 

@@ -20,7 +20,8 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
  public:
   explicit basic_trace_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
-  /// Writes all that happens from now on into `trace`, until finish().
+  /// Writes all that happens from now on into `trace`, until finish(). `trace` has to live until then; without finish(), where
+  /// the step throws, as long as blocks come back.
   void start(step_trace& trace) {
     for (auto& [memory, block] : blocks_) block.number = before;
     requests_.clear();

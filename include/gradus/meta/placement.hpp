@@ -1,11 +1,8 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
-#include <map>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "../core/error.hpp"
@@ -16,39 +13,20 @@ namespace gradus {
 
 /// Where each block of a step lies in one region.
 struct placement {
-  std::vector<std::size_t>
-      offsets;                ///< one a block, multiples of memory_request::alignment; 0 for blocks of zero bytes
-  std::size_t bytes = 0;      ///< of the region
-  std::size_t live_peak = 0;  ///< largest sum of live bytes, in sizes as asked: no region can be smaller
+  std::vector<std::size_t> offsets;  ///< one a block, multiples of the alignment; 0 for blocks of zero bytes
+  std::size_t bytes = 0;             ///< of the region
 };
 
 namespace detail {
 
-constexpr std::size_t aligned_size(std::size_t bytes) {
-  return (bytes + memory_request::alignment - 1) / memory_request::alignment * memory_request::alignment;
-}
+// In the region a block takes whole units of the alignment.
+constexpr std::size_t aligned_size(std::size_t bytes) { return round_up(bytes, memory_request::alignment); }
 
-/// The blocks in the order in which they begin and end: block number, and whether it begins. At one position, ends come first.
-inline std::vector<memory_event> by_position(const step_trace& trace) {
-  std::vector<memory_event> events;
-  for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
-    events.push_back({i, true});
-    events.push_back({i, false});
-  }
-  const auto key = [&](const memory_event& e) {
-    const block_life& b = trace.blocks[e.block];
-    return std::pair(e.begins ? b.from : b.until, e.begins);
-  };
-  std::sort(events.begin(), events.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  return events;
-}
-
-/// Largest sum of live bytes over all moments, where `size` says how many a block of so many bytes counts.
-template <class Size>
-std::size_t largest_live_sum(const step_trace& trace, Size size) {
+// Largest sum of live bytes over all moments, in aligned sizes.
+inline std::size_t largest_live_sum(const step_trace& trace) {
   std::size_t live = 0, peak = 0;
-  for (const memory_event& e : by_position(trace)) {
-    const std::size_t bytes = size(trace.blocks[e.block].bytes);
+  for (const memory_event& e : trace.events) {
+    const std::size_t bytes = aligned_size(trace.blocks[e.block].bytes);
     live = e.begins ? live + bytes : live - bytes;
     peak = std::max(peak, live);
   }
@@ -66,7 +44,7 @@ class block_packer {
     double area() const { return static_cast<double>(bytes) * static_cast<double>(life()); }
   };
 
-  explicit block_packer(const step_trace& trace) : bound_(largest_live_sum(trace, aligned_size)) {
+  explicit block_packer(const step_trace& trace) : bound_(largest_live_sum(trace)) {
     for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
       const block_life& b = trace.blocks[i];
       if (b.bytes > 0) items_.push_back({aligned_size(b.bytes), b.from, b.until, i});
@@ -160,7 +138,6 @@ inline placement place(const step_trace& trace) {
   using item = detail::block_packer::item;
   placement result;
   result.offsets.resize(trace.blocks.size());
-  result.live_peak = detail::largest_live_sum(trace, [](std::size_t bytes) { return bytes; });
   detail::block_packer packer(trace);
   const auto attempt = [&](auto before) {
     if (!packer.optimal()) packer.pack(packer.sorted(before));
@@ -175,31 +152,9 @@ inline placement place(const step_trace& trace) {
   return result;
 }
 
-/// Whether a placement is right for a step: aligned, within the region, and no two live blocks overlap.
-inline bool is_valid(const step_trace& trace, const placement& where) {
-  if (where.offsets.size() != trace.blocks.size()) return false;
-  std::map<std::size_t, std::size_t> live;  // offset, end
-  for (const memory_event& e : detail::by_position(trace)) {
-    const std::size_t offset = where.offsets[e.block], end = offset + trace.blocks[e.block].bytes;
-    if (end == offset) {
-      if (offset != 0) return false;
-    } else if (!e.begins) {
-      live.erase(offset);
-    } else {
-      if (offset % memory_request::alignment != 0 || end > where.bytes) return false;
-      const auto next = live.lower_bound(offset);
-      if (next != live.end() && next->first < end) return false;
-      if (next != live.begin() && std::prev(next)->second > offset) return false;
-      live.emplace(offset, end);
-    }
-  }
-  return true;
-}
-
-/// The plan that replays this step in one region. Throws error if a block outlives the step: a plan is for steady steps, which
-/// end with what they began.
-inline memory_plan make_plan(const step_trace& trace) {
-  const placement where = place(trace);
+/// The plan that replays this step in one region, its blocks at `where`. Throws error if a block outlives the step: a plan is
+/// for steady steps, which end with what they began.
+inline memory_plan make_plan(const step_trace& trace, const placement& where) {
   memory_plan plan;
   plan.bytes = where.bytes;
   std::vector<std::size_t> number(trace.blocks.size());
@@ -217,5 +172,7 @@ inline memory_plan make_plan(const step_trace& trace) {
     if (trace.blocks[e.block].bytes > 0) plan.events.push_back({number[e.block], e.begins});
   return plan;
 }
+/// The same, with the blocks placed by place().
+inline memory_plan make_plan(const step_trace& trace) { return make_plan(trace, place(trace)); }
 
 }  // namespace gradus

@@ -20,7 +20,6 @@ struct op_total {
   std::string_view name;
   phase_total phases[phase_count] = {};
   std::size_t saved_bytes = 0;  ///< of what it was the first to keep for backward
-  std::size_t asked_bytes = 0;  ///< of all blocks it asked for
 
   constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };
@@ -99,7 +98,6 @@ constexpr step_plan summarize(const step_trace& trace) {
     }
   }
   for (const block_life& b : trace.blocks) {
-    if (!b.source.empty()) detail::total_of(plan, b.source).asked_bytes += b.bytes;
     if (b.saved_by.empty() || b.phase == phase::recompute) continue;  // what is computed again waits for no backward
     detail::total_of(plan, b.saved_by).saved_bytes += b.bytes;
     plan.saved_bytes += b.bytes;

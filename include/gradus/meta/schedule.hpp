@@ -53,7 +53,7 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
   for (std::size_t i = 0; i < graph.size() && i < 64; ++i) graph.operations[i].kept = ((keep >> i) & 1u) != 0;
   graph.decide([&](std::size_t i, fate f) {
     if (f == fate::take) c.bytes += block.operations[i].bytes;
-    else c.keep &= ~(std::uint64_t{1} << i);
+    else if (i < 64) c.keep &= ~(std::uint64_t{1} << i);
     if (f == fate::compute) {
       c.time += times[i];
       c.computed += block.operations[i].bytes;
@@ -63,7 +63,7 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
 }
 
 // All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where there are at
-// most 16 that matter, of more the 16 that take longest.
+// most 16 that matter, of more the 16 that take longest. The last choice keeps all.
 inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table, std::size_t most) {
   std::vector<double> times;
   for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
@@ -80,14 +80,18 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
       if (((subset >> k) & 1u) != 0) keep |= std::uint64_t{1} << candidates[k];
     all.push_back(choice_of(block, keep, times));
   }
+  // All of them, also those that have no bit.
+  block_choice everything = choice_of(block, ~std::uint64_t{0}, times);
+  everything.bytes += std::exchange(everything.computed, 0);
+  everything.time = 0;
+  all.push_back(everything);
   std::stable_sort(all.begin(), all.end(),
                    [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
   std::vector<block_choice> front;
   merge_fronts(front, all);
   all = std::move(front);
   thin(all, most);
-  // What computes nothing again needs no region.
-  if (!all.empty() && all.back().time == 0) all.back().region = false;
+  all.back().region = false;  // it computes nothing again
   return all;
 }
 

@@ -39,9 +39,9 @@ class gradient_slot {
     bool accumulate;
     constexpr auto view() const { return tensor.view(); }
   };
-  constexpr target open(context<device>& ctx, category what = category::gradient) {
+  constexpr target open(context<device>& ctx) {
     if (!value_) {
-      value_ = Tensor(ctx, what);
+      value_ = Tensor(ctx, category::gradient);
       return {value_, false};
     }
     make_unique();

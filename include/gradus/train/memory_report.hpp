@@ -78,10 +78,7 @@ inline std::string trace_data(std::string_view label, const step_trace& t, const
                               name_table& names) {
   const trace_times times(t);
   const auto plain = [](auto n) { return std::to_string(static_cast<std::size_t>(n)); };
-  const char* unit = times.from == trace_times::source::sequence    ? ""
-                     : times.from == trace_times::source::predicted ? "predicted"
-                                                                    : "measured";
-  std::string out = "{\"label\":" + json_string(label) + ",\"unit\":\"" + std::string(unit) +
+  std::string out = "{\"label\":" + json_string(label) + ",\"unit\":\"" + (times.measured ? "measured" : "") +
                     "\",\"end\":" + svg_number(times.end, 2);
   out += ",\"before\":" + json_list(category_count, [&](std::size_t c) { return plain(t.live_before_by[c]); });
   out += ",\"times\":" + json_list(times.event.size(), [&](std::size_t e) { return svg_number(times.event[e], 2); });

@@ -37,9 +37,15 @@ inline void append_process(std::string& out, int process, std::string_view name,
   out += "{\"ph\":\"M\"," + in +
          ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":" + std::to_string(process) + "}},\n";
 
-  std::vector<std::size_t> saved(trace.ops.size() + 1, 0);
-  for (const block_life& b : trace.blocks)
-    if (!b.saved_by.empty()) saved[std::min(b.op, trace.ops.size())] += b.bytes;
+  // Attributed as in summarize(): to the first operation that keeps it, which is the first of its name from the request on. A
+  // region's arguments have no span.
+  std::vector<std::size_t> saved(trace.ops.size(), 0);
+  for (const block_life& b : trace.blocks) {
+    if (b.saved_by.empty() || b.phase == phase::recompute) continue;
+    const auto keeps = [&](const op_span& op) { return op.what.name == b.saved_by && op.last_event > b.from; };
+    const auto by = std::find_if(trace.ops.begin(), trace.ops.end(), keeps);
+    if (by != trace.ops.end()) saved[static_cast<std::size_t>(by - trace.ops.begin())] += b.bytes;
+  }
   for (std::size_t i = 0; i < trace.ops.size(); ++i) {
     const activity& what = trace.ops[i].what;
     const long long begin = ns(times.op_begin[i]);
@@ -75,8 +81,8 @@ inline void append_process(std::string& out, int process, std::string_view name,
 }  // namespace detail
 
 /// Writes a trace that ui.perfetto.dev and chrome://tracing open: operations as spans, live bytes by category as counters, one
-/// process for what was planned and, unless null, one for what was measured. A plan without predicted times has one
-/// microsecond an event. Throws gradus::error, and leaves an old file as it was, if the file cannot be written.
+/// process for what was planned and, unless null, one for what was measured. A plan has one microsecond an event.
+/// Throws gradus::error, and leaves an old file as it was, if the file cannot be written.
 inline void write_perfetto(const std::filesystem::path& path, const step_trace& planned, const step_trace* measured) {
   std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   detail::append_process(out, 1, "planned", planned);

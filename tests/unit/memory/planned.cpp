@@ -306,10 +306,16 @@ TEST_CASE("a region that cannot be had is out of memory, with its size") {
   host_resource heap;
   limit_resource small(heap, 1000);
   std::string message;
+  memory_figures figures;
   try {
     planned_resource planned(small_plan(), small, s);
-  } catch (const out_of_memory& e) { message = e.what(); }
+  } catch (const out_of_memory& e) {
+    message = e.what();
+    figures = e.figures;
+  }
   CHECK(message.find("planned memory: no region of 12288 bytes: ") == 0);
+  CHECK(figures.asked == 12288);
+  CHECK(figures.limit == 1000);
 }
 
 TEST_CASE("planned memory serves the stream it was made with and no other") {

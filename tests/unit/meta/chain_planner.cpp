@@ -1,14 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <gradus/meta/chain_planner.hpp>
-#include <gradus/meta/chain_schedule.hpp>
 #include <limits>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "../../support/chain_simulation.hpp"
+
 using namespace gradus;
+using gradus_test::simulate;
 
 namespace {
 

@@ -27,14 +27,14 @@ namespace op {
 ///
 /// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
 /// even if only one is wanted: forward cannot know.
-/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`
+/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
 template <index Vocabulary, index ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
 
   static constexpr std::string_view name = "linear_cross_entropy";
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
-  static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
+  static constexpr std::size_t chunk_bytes = std::size_t{320} << 20;
 
   /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
   template <class X, class Table, class Targets>
@@ -48,14 +48,16 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
   }
 
-  /// Rows of logits that are there at once: as many chunks of equal size as bring each within `chunk_bytes`, in 128s. Each chunk
-  /// goes through the whole table and its gradient, so few large chunks are faster than many small ones.
+  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s, one of them at
+  /// least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
   template <class X, class Table>
   static constexpr index chunk_rows() {
     constexpr index rows = rows_of<typename X::shape>;
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
-    constexpr index bytes = rows * Table::shape::extent(0) * sizeof(typename X::value_type);
-    constexpr index chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
+    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(typename X::value_type));
+    if (rows <= fit) return rows;
+    constexpr index most = std::max<index>(fit / 128, 1);  // 128s in a chunk
+    constexpr index chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
   }
 
@@ -109,9 +111,9 @@ struct linear_cross_entropy {
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
 /// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
-/// is, but there are never more than some 256 MiB of logits. A recorded call also makes the gradients of x and table, both of
-/// them whoever wants them, and keeps them until backward. Throws gradus::error for targets outside 0 .. Vocabulary-1 other
-/// than `ignore` (on the CPU).
+/// is, but there are never more than 320 MiB of logits, or 128 rows of them where those take more. A recorded call also makes
+/// the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
+/// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
 template <index Vocabulary = 0, operand X, operand Table, operand Targets>
 constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
