@@ -70,10 +70,11 @@ class packed_gemm {
     }
   };
 
-  // A packed strip, and where it is to be packed from if it is not yet.
+  // A packed strip, where it is to be packed from if it is not yet, and what is to be fetched meanwhile.
   struct strip_of_a {
     rows_at from;
     T* packed;
+    rows_at next;
   };
   // Packed panels, `rows` apart, and where the first `direct` columns are to be packed from if they are not yet.
   struct block_of_b {
@@ -110,9 +111,10 @@ class packed_gemm {
         const rows_at add = p > 0 || (bias == nullptr && beta != T(0)) ? rows_at{c, ldc} : rows_at{bias, 0};
         for (index i = 0; i < m; i += Rows) {
           const index rows = std::min(Rows, m - i);
-          strip_of_a x{{}, left};
+          strip_of_a x{{}, left, {}};
           if (TransposeA && i + strip <= m && across >= columns) x.from = {a.at(i, p), a.stride};
-          else pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, i + Rows < m, left);
+          else pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, left);
+          if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
           block_of_b y{{}, 0, right, once ? 0 : inner};
           if (i == 0) y.from = {b.at(p, j), b.stride}, y.direct = direct;
           of_rows(rows, [&]<index R>() {
@@ -137,7 +139,7 @@ class packed_gemm {
   // otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
 
   template <bool TransposeA>
-  static void pack_left(const T* a, index stride, index inner, index rows, bool more, T* to) {
+  static void pack_left(const T* a, index stride, index inner, index rows, T* to) {
     if constexpr (TransposeA) {
       for (index p = 0; p < inner; ++p, a += stride, to += strip)
         for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
@@ -147,12 +149,8 @@ class packed_gemm {
           std::fill_n(to, inner, T(0));
           continue;
         }
-        const T* const next = more ? a + Rows * stride : a;  // the strip that follows is fetched
         index p = 0;
-        for (; p + width <= inner; p += width) {
-          store(load(a + p), to + p);
-          __builtin_prefetch(next + p);
-        }
+        for (; p + width <= inner; p += width) store(load(a + p), to + p);
         for (; p < inner; ++p) to[p] = a[p];
       }
     }
@@ -207,6 +205,7 @@ class packed_gemm {
     };
     for (index j = 0; j < across; j += columns) {
       const rows_at more = add.at(0, j);
+      fetch(a.next, inner, j / columns, (across + columns - 1) / columns);
       if (across - j < columns) {
         alignas(64) T edge[R * columns];
         panel.template operator()<false, false>(j, R, rows_at{}, edge, columns);
@@ -221,6 +220,13 @@ class packed_gemm {
         else panel.template operator()<false, false>(j, rows, more, c + j, ldc);
       }
     }
+  }
+  // One of several parts of a strip that is packed next: fetched a part at a time, it does not hold up what is multiplied.
+  static void fetch(rows_at strip_of_rows, index inner, index number, index parts) {
+    if (strip_of_rows.data == nullptr) return;
+    const index wide = (inner + width - 1) / width, lines = wide * Rows;
+    for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
+      __builtin_prefetch(strip_of_rows.at(l / wide, l % wide * width).data);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
   template <bool TransposeA, bool PackA, bool PackB, std::size_t... R, std::size_t... P, std::size_t... I>
@@ -240,7 +246,7 @@ class packed_gemm {
       }
       (multiply_row(sum + R * Across, (PackA ? a.data : left)[R * row], x, across), ...);
       if constexpr (PackA) {
-        __builtin_prefetch(a.data + ahead * a.stride);
+        __builtin_prefetch(a.data + ahead * a.stride + strip - 1);
         for (index s = 0; s < strip; s += width) store(load(a.data + s), left + s);
         a.data += a.stride;
       }
