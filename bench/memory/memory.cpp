@@ -92,7 +92,7 @@ std::vector<row> scheduled_rows(const gr::time_table& times) {
   for (const std::size_t percent : {75u, 50u, 25u})
     add("budget" + std::to_string(percent), least + (most - least) * percent / 100);
   gpt::step_options blocks;
-  blocks.regions = gr::region_schedule::every_block(bench::model.layers);
+  blocks.regions = gr::region_schedule::every_block(bench::config.layers);
   add("as-blocks", std::max(least, gr::plan<on_meta>(blocks).peak_bytes));
   return rows;
 }

@@ -14,7 +14,6 @@
 namespace gr = gradus;
 using bench::batch;
 using bench::median;
-using bench::model;
 using bench::now_ms;
 
 namespace {
@@ -24,22 +23,23 @@ using training = bench::training<D, std::int32_t>;
 
 // GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs.
 double gemm_rate() {
-  constexpr gr::index rows = batch * model.context;
-  constexpr gr::index c = model.width;
+  constexpr gr::index rows = batch * bench::config.context;
+  constexpr gr::index c = bench::config.width;
   struct layer {
     gr::index in, out, times;
   };
-  const layer layers[] = {{c, 3 * c, model.layers},
-                          {c, c, model.layers},
-                          {c, 4 * c, model.layers},
-                          {4 * c, c, model.layers},
-                          {c, model.padded_vocabulary(), 1}};
+  const layer layers[] = {{c, 3 * c, bench::config.layers},
+                          {c, c, bench::config.layers},
+                          {c, 4 * c, bench::config.layers},
+                          {4 * c, c, bench::config.layers},
+                          {c, bench::config.padded_vocabulary(), 1}};
   double flops = 0;
   double ms = 0;
   for (const layer& l : layers) {
     std::vector<float> x(rows * l.in, 0.5f), w(l.in * l.out, 0.25f), y(rows * l.out, 0.125f);
     const auto products = [&] {
-      if (l.out == model.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
+      if (l.out ==
+          bench::config.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
         gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
         gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(),
                                  l.in);
@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
       "{\"tok_s\": %.1f, \"step_ms\": %.2f, \"peak_mib\": %.1f, \"peak_over_base_mib\": %.1f, \"params\": %zu, "
       "\"loss\": %.4f, "
       "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
-      static_cast<double>(batch * model.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib, parameters,
-      loss, gr::thread_count(), gemm_rate());
+      static_cast<double>(batch * bench::config.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib,
+      parameters, loss, gr::thread_count(), gemm_rate());
 }

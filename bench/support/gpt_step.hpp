@@ -14,21 +14,22 @@ namespace bench {
 
 namespace gr = gradus;
 
-inline constexpr gpt::config model{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
+inline constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
 inline constexpr gr::index batch = GPT_BATCH;
 
 /// `Token` is the element type of the batches.
 template <class D, class Token>
-using training = gpt::training<D, model, batch, Token>;
+using training = gpt::training<D, config, batch, Token>;
 
 /// One batch, the same in every run.
 template <class Token>
 struct random_batch {
   std::vector<Token> inputs, targets;
 
-  random_batch() : inputs(batch * model.context), targets(inputs.size()) {
+  random_batch() : inputs(batch * config.context), targets(inputs.size()) {
     const gr::random_key key{.seed = 5};
-    constexpr gr::index used = model.vocabulary > 1000 ? model.vocabulary - 47 : model.vocabulary;  // without padding
+    constexpr gr::index used =
+        config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;  // without padding
     for (gr::index i = 0; i < inputs.size(); ++i) {
       const auto w = key.words(i);
       inputs[i] = static_cast<Token>(w[0] % used);
