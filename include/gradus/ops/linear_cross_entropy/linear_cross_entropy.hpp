@@ -34,7 +34,7 @@ struct linear_cross_entropy {
 
   static constexpr std::string_view name = "linear_cross_entropy";
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
-  static constexpr std::size_t chunk_bytes = std::size_t{320} << 20;
+  static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
 
   /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
   template <class X, class Table, class Targets>
@@ -111,7 +111,7 @@ struct linear_cross_entropy {
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
 /// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
-/// is, but there are never more than 320 MiB of logits, or 128 rows of them where those take more. A recorded call also makes
+/// is, but there are never more than 256 MiB of logits, or 128 rows of them where those take more. A recorded call also makes
 /// the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
 /// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
 template <index Vocabulary = 0, operand X, operand Table, operand Targets>
