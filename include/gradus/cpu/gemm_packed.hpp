@@ -56,7 +56,7 @@ class packed_gemm {
   }
 
  private:
-  static constexpr index depth = 1024 / sizeof(T);                    // of the sum over k, between two visits to C
+  static constexpr index depth = 2048 / sizeof(T);                    // of the sum over k, most between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
@@ -98,7 +98,7 @@ class packed_gemm {
                      index ldc) {
     alignas(64) T left[strip * depth];
     alignas(64) T right[block];
-    const index deep = part(k, depth, width);
+    const index deep = part(k, n * depth <= block ? depth : depth / 2, width);  // of a wide B half, and more columns
     const index wide = part(n, block / deep / columns * columns, columns);
     for (index j = 0; j < n; j += wide) {
       const index across = std::min(wide, n - j);
