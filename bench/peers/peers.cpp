@@ -38,8 +38,8 @@ double gemm_rate() {
   for (const layer& l : layers) {
     std::vector<float> x(rows * l.in, 0.5f), w(l.in * l.out, 0.25f), y(rows * l.out, 0.125f);
     const auto products = [&] {
-      if (l.out ==
-          bench::config.padded_vocabulary()) {  // the head takes the token table as it lies, [vocabulary, width]
+      // The head takes the token table as it lies, [vocabulary, width].
+      if (l.out == bench::config.padded_vocabulary()) {
         gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
         gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(),
                                  l.in);

@@ -23,8 +23,7 @@ constexpr std::string_view category_name(category c) {
 struct memory_request {
   std::size_t bytes = 0;
   category what = category::temporary;
-  std::size_t id =
-      0;  ///< number of the request in its context (for accounting: in all), so that a block's end names its beginning
+  std::size_t id = 0;  ///< number in its context, or of all that `accounting` saw; a block's end names its beginning
   std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
   static constexpr std::size_t alignment = 64;  ///< of every returned address: one cache line, one AVX-512 register
