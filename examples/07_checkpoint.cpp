@@ -35,7 +35,7 @@ int main() {
     gr::tape tape{ctx, 7};
     memory.reset_peak();
     gr::backward(gr::mean(net(tape.watch(x), policy)));
-    const auto gradient = gr::to_host(net.layers[0].weight.gradient());
+    auto gradient = gr::to_host(net.layers[0].weight.gradient());
     gr::clear_gradients(net);
     std::printf("%-26s %5.1f MiB of activations\n", name,
                 static_cast<double>(memory.of(gr::category::activation).peak) / (1 << 20));

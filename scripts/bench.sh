@@ -33,8 +33,11 @@ fi
 has_target() { ninja -C build/release -t query "$1" >/dev/null 2>&1; }
 if has_target "bench_$name"; then cmake --build build/release --target "bench_$name"; fi
 
-export GRADUS_BENCH_JSON=$PWD/build/bench/$name.json
+# The rows of an earlier run stay until there are new ones.
+rows=build/bench/$name.json
+export GRADUS_BENCH_JSON=$PWD/$rows.new
 rm -f "$GRADUS_BENCH_JSON"
+trap 'rm -f "$GRADUS_BENCH_JSON"' EXIT
 if [[ -f bench/$name/run.py ]]; then
   python3 "bench/$name/run.py" "$@"
 elif [[ -f bench/$name/run.sh ]]; then
@@ -45,6 +48,7 @@ else
   "$program" "$@" --benchmark_format=json >"build/bench/$name.google.json"
   python3 scripts/bench_report.py "build/bench/$name.google.json" "$GRADUS_BENCH_JSON"
 fi
-[[ -s $GRADUS_BENCH_JSON ]] || { echo "bench.sh: bench/$name wrote no $GRADUS_BENCH_JSON" >&2; exit 1; }
+[[ -s $GRADUS_BENCH_JSON ]] || { echo "bench.sh: bench/$name wrote no rows to \$GRADUS_BENCH_JSON" >&2; exit 1; }
+mv "$GRADUS_BENCH_JSON" "$rows"
 python3 scripts/bench_report.py --machine
-echo "rows: build/bench/$name.json"
+echo "rows: $rows"

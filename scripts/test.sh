@@ -48,6 +48,11 @@ if ! cmake --preset "$preset" >"$build/configure.log" 2>&1; then
 fi
 grep -E '^-- gradus |^CMake Warning' "$build/configure.log" || true
 
+# The names are known before anything is compiled.
+if [[ -n $only && $(ctest --preset "$preset" -N -R "$only") == *"Total Tests: 0"* ]]; then
+  fail "no test was run: none matches '$only'"
+fi
+
 # Keep going past what does not compile: its test fails, and the others still run.
 built=1
 cmake --build "$build" -j "$jobs" -- -k 0 || built=0

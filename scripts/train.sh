@@ -42,16 +42,16 @@ while [[ $# -gt 0 ]]; do
     -h | --help) help=1; shift ;;
     --data)
       shift
-      [[ $# -gt 0 && $1 != --* ]] || fail "--data needs the name of a text file"
+      [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
       while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
     --model | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
-      [[ $# -ge 2 && $2 != --* ]] || fail "$1 needs a value"
+      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
     --save | --no-save) passed+=("$1"); shift ;;
     --plan) plan=1; passed+=("$1"); shift ;;
     --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every)
-      [[ $# -ge 2 && $2 != --* ]] || fail "$1 needs a value"
+      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       passed+=("$1" "$2")
       shift 2 ;;
     *) fail "unknown argument '$1'; --help lists what there is" ;;

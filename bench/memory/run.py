@@ -82,7 +82,6 @@ def main():
         if len(losses) != 1:
             wrong.append(f"{model}: the schedules do not compute the same loss: {sorted(losses)}")
     write_rows(rows, out)
-    print(f"\nwritten to {out}")
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -23,7 +23,7 @@ double seconds_of(Run run) {
 
 /// The least of what `sample()` returns, which is seconds: of 8 samples at least, and of more while they take less than `budget`.
 template <class Sample>
-double best_of(Sample sample, double budget = 0.4) {
+double best_of(Sample sample, double budget = 0.2) {
   sample();  // touches new memory
   double best = 1e9, total = 0;
   for (int i = 0; i < 8 || (total < budget && i < 1000); ++i) {
@@ -34,7 +34,7 @@ double best_of(Sample sample, double budget = 0.4) {
   return best;
 }
 template <class Run>
-double best_time(Run run, double budget = 0.4) {
+double best_time(Run run, double budget = 0.2) {
   return best_of([&] { return seconds_of(run); }, budget);
 }
 

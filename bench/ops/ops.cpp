@@ -3,6 +3,7 @@
 // Operands are 64 MiB, well beyond a core's caches, except where an operation computes long on each element.
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "measure.hpp"
@@ -42,6 +43,17 @@ auto traced_input(gr::tape<gr::cpu>& tape, const X& x) {
   else return tape.watch(x);
 }
 
+/// Gives a traced value, or each of several, a gradient of ones.
+template <class Y>
+void seed(bench_world& w, const Y& y) {
+  using V = gr::tensor_of<Y>;
+  y.slot()->give(gr::ones<typename V::value_type, typename V::shape>(w.ctx));
+}
+template <class... Ys>
+void seed(bench_world& w, const std::tuple<Ys...>& ys) {
+  std::apply([&](const auto&... y) { (seed(w, y), ...); }, ys);
+}
+
 /// Registers name/forward and name/backward for f(x...) with the operation's cost; a way without a cost is left out.
 template <class F, class... Xs>
 void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost backward, F f, Xs... xs) {
@@ -59,8 +71,7 @@ void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost bac
     row("/backward", backward, [=, &w] {
       return bench::best_of([&] {
         auto y = f(traced_input(w.tape, xs)...);
-        using Y = gr::tensor_of<decltype(y)>;
-        y.slot()->give(gr::ones<typename Y::value_type, typename Y::shape>(w.ctx));
+        seed(w, y);
         const double seconds = bench::seconds_of([&] { w.tape.unwind(); });
         w.tape.clear();
         return seconds;
@@ -68,7 +79,22 @@ void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost bac
     });
 }
 
-/// As above, with the cost read off the operation's type.
+/// Registers name/recorded: forward on the tape, of an operation that does more there than on plain tensors.
+template <class F, class... Xs>
+void add_recorded(bench_world& w, const std::string& name, gr::cost c, F f, Xs... xs) {
+  bench::add_row(w.peak, name + "/recorded", static_cast<double>(c.bytes()), static_cast<double>(c.flops), [=, &w] {
+    return bench::best_of([&] {
+      const double seconds = bench::seconds_of([&] {
+        auto y = f(traced_input(w.tape, xs)...);
+        benchmark::DoNotOptimize(y);
+      });
+      w.tape.clear();
+      return seconds;
+    });
+  });
+}
+
+/// As add(), with the cost read off the operation's type.
 template <class Op, class F, class... Xs>
 void add_op(bench_world& w, const std::string& name, F f, Xs... xs) {
   gr::cost backward{};
@@ -96,13 +122,28 @@ void register_ops(bench_world& w) {
       w, "add", addition::forward_cost<decltype(x), decltype(y)>(), {},
       [](auto&&... p) { return gr::map(fn::add{}, p...); }, x, y);
   add_map(w, "add_row", fn::add{}, x, row);
+  add_map(w, "subtract", fn::subtract{}, x, y);
+  add_map(w, "multiply", fn::multiply{}, x, y);
   add_map(w, "divide", fn::divide{}, x, y);
+  add_map(w, "negate", fn::negate{}, x);
+  add_map(w, "affine", fn::affine{2.0, 1.0}, x);
+  add_map(w, "divide_by", fn::divide_by{3.0}, x);
+  add_map(w, "divide_into", fn::divide_into{3.0}, x);
+  add_map(w, "minimum", fn::minimum{}, x, y);
+  add_map(w, "maximum", fn::maximum{}, x, y);
+  add_map(w, "sqrt", fn::sqrt{}, x);
+  add_map(w, "rsqrt", fn::rsqrt{}, x);
+  add_map(w, "abs", fn::abs{}, x);
+  add_map(w, "relu", fn::relu{}, x);
   add_map(w, "exp", fn::exp{}, x);
   add_map(w, "log", fn::log{}, little);
   add_map(w, "tanh", fn::tanh{}, x);
+  add_map(w, "sigmoid", fn::sigmoid{}, x);
+  add_map(w, "silu", fn::silu{}, x);
   add_map(w, "gelu", fn::gelu{}, x);
   add_map(w, "gelu_erf", fn::gelu_erf{}, little);
   add_map(w, "pow", fn::pow{}, little, little);
+  add_map(w, "pow_constant", fn::pow_constant{1.5}, little);
   add_map(w, "clamp", fn::clamp{0.6, 1.2}, x);
   add_map(w, "where", fn::where{}, x, x, y);
 
@@ -112,14 +153,20 @@ void register_ops(bench_world& w) {
       w, "sum_rows", [](auto&& a) { return gr::sum<gr::axes<-1>>(a); }, x);
   add_op<gr::op::sum<gr::axes<0>, false, false>>(
       w, "sum_columns", [](auto&& a) { return gr::sum<gr::axes<0>>(a); }, x);
+  add_op<gr::op::sum<gr::axes<-1>, false, true>>(
+      w, "mean_rows", [](auto&& a) { return gr::mean<gr::axes<-1>>(a); }, x);
   add_op<gr::op::extremum<gr::axes<-1>, false, true>>(
       w, "max_rows", [](auto&& a) { return gr::max<gr::axes<-1>>(a); }, x);
+  add_op<gr::op::extremum<gr::axes<-1>, false, false>>(
+      w, "min_rows", [](auto&& a) { return gr::min<gr::axes<-1>>(a); }, x);
   add_op<gr::op::argmax<gr::axes<-1>, false>>(
       w, "argmax_rows", [](auto&& a) { return gr::argmax<gr::axes<-1>>(a); }, x);
   add_op<gr::op::variance<gr::axes<-1>, false>>(
       w, "variance_rows", [](auto&& a) { return gr::variance<gr::axes<-1>>(a); }, x);
   add_op<gr::op::softmax<false>>(
       w, "softmax", [](auto&& a) { return gr::softmax(a); }, x);
+  add_op<gr::op::softmax<true>>(
+      w, "log_softmax", [](auto&& a) { return gr::log_softmax(a); }, x);
   add_op<gr::op::layer_norm>(
       w, "layer_norm", [](auto&& a, auto&& g, auto&& b) { return gr::layer_norm(a, g, b); }, x, row, row);
   add_op<gr::op::rms_norm>(
@@ -128,11 +175,17 @@ void register_ops(bench_world& w) {
       w, "permute", [](auto&& a) { return gr::permute<1, 0>(a); }, x);
   add_op<gr::op::slice<1, 512, 1024>>(
       w, "slice", [](auto&& a) { return gr::slice<1, 512, 1024>(a); }, x);
+  // Three slices; reshape is not here: it shares its operand's elements, and its gradient shares too.
+  const gr::cost all_of_x{.flops = 0, .bytes_read = x.bytes, .bytes_written = x.bytes};
+  add(
+      w, "split", all_of_x, all_of_x, [](auto&& a) { return gr::split<1, 512, 512, 1024>(a); }, x);
   add_op<gr::op::concat<1>>(
       w, "concat", [](auto&& a, auto&& b) { return gr::concat<1>(a, b); }, x, y);
   // On a plain tensor it does nothing.
-  add(
-      w, "dropout", {}, gr::op::dropout::backward_cost<decltype(x)>(), [](auto&& p) { return gr::dropout(p, 0.1); }, x);
+  using dropped = gr::op::dropout;
+  const auto drop = [](auto&& p) { return gr::dropout(p, 0.1); };
+  add_recorded(w, "dropout", dropped::forward_cost<decltype(x)>(), drop, x);
+  add(w, "dropout", {}, dropped::backward_cost<decltype(x)>(), drop, x);
 
   const auto a = w.random<float, gr::shape<1024, 768>>();
   const auto m = w.random<float, gr::shape<768, 3072>>();
@@ -150,11 +203,32 @@ void register_ops(bench_world& w) {
   using attention = gr::op::causal_attention<6>;
   add_op<attention>(
       w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
+  // The same from stored scores, and counted as the same, so that the rates compare.
+  using packed = decltype(qkv);
+  add(
+      w, "causal_attention_plain", attention::forward_cost<packed>(), attention::backward_cost<packed>(),
+      [](auto&& t) { return gr::causal_attention<6, gr::attention_kernel::plain>(t); }, qkv);
+  const auto heads = [&w] { return w.random<float, gr::shape<8, 6, 512, 64>>(); };
+  add_op<gr::op::scaled_attention<false>>(
+      w, "attention", [](auto&& q, auto&& k, auto&& v) { return gr::attention(q, k, v); }, heads(), heads(), heads());
+
   const auto logits = w.random<float, gr::shape<512, 50304>>();
   const auto targets = w.ids<gr::shape<512>>(50257);
-  add_op<gr::op::cross_entropy<50257>>(
-      w, "cross_entropy", [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); }, logits,
-      targets);
+  using losses = gr::op::cross_entropy<50257>;
+  const auto loss = [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); };
+  add_op<losses>(w, "cross_entropy", loss, logits, targets);
+  add_recorded(w, "cross_entropy", losses::forward_cost<decltype(logits), decltype(targets)>(), loss, logits, targets);
+
+  // With the product that makes the logits. Recorded, it makes both gradients too; plain, it takes one product of those three.
+  const auto hidden = w.random<float, gr::shape<512, 256>>();
+  using head = gr::op::linear_cross_entropy<50257>;
+  constexpr gr::cost recorded = head::forward_cost<decltype(hidden), decltype(table), decltype(targets)>();
+  constexpr gr::cost plain{(2 * 256 + 5) * decltype(logits)::size, recorded.bytes_read, 0};
+  const auto head_loss = [](auto&& h, auto&& e, auto&& t) {
+    return gr::linear_cross_entropy<50257>(h, e, gr::plain(t));
+  };
+  add(w, "linear_cross_entropy", plain, {}, head_loss, hidden, table, targets);
+  add_recorded(w, "linear_cross_entropy", recorded, head_loss, hidden, table, targets);
 }
 
 }  // namespace

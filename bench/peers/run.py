@@ -184,10 +184,9 @@ def main():
           f"medians of {o.rounds} rounds")
     for line in [head] + table:
         print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))))
-    path = ROOT / "build" / "bench" / "peers.json"
+    path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "peers.json"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    print(f"written to {path.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

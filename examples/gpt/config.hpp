@@ -36,10 +36,14 @@ inline constexpr gr::index batch_size = GPT_BATCH;
 using X = gr::on<gr::cpu, gr::fp32>;
 using network = model<X, sizes>;
 
+/// "4 layers", "1 layer"
+inline std::string counted(gr::index n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
 /// "gpt: 4 layers, width 128, 4 heads, context 128"
 inline std::string describe_model() {
-  return "gpt: " + std::to_string(sizes.layers) + " layers, width " + std::to_string(sizes.width) + ", " +
-         std::to_string(sizes.heads) + " heads, context " + std::to_string(sizes.context);
+  return "gpt: " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) + ", " +
+         counted(sizes.heads, "head") + ", context " + std::to_string(sizes.context);
 }
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");

@@ -33,6 +33,7 @@ inline std::size_t choose(std::span<const float> logits, const sampling& how, do
     order.resize(static_cast<std::size_t>(how.top_k));
 
   std::vector<double> weights;
+  weights.reserve(order.size());
   for (const std::size_t i : order)
     weights.push_back(std::exp(static_cast<double>(logits[i] - logits[order.front()]) / how.temperature));
   double left = draw * std::accumulate(weights.begin(), weights.end(), 0.0);

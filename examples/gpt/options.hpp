@@ -44,26 +44,34 @@ struct options {
   }
 };
 
+/// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
+inline constexpr int most_batches = 1000;
+
 /// Reads the command line. Throws CLI::ParseError or bad_flag; returns nothing where --help was asked for and printed.
 inline std::optional<options> read_options(int argc, char** argv, const std::string& what) {
   options o;
   CLI::App app{what};
   app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")->expected(1, -1);
-  auto* steps = app.add_option("--steps", o.steps, "optimizer steps (default: 1000 unless --minutes is given)");
+  constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
+  constexpr long long most = std::numeric_limits<long long>::max();
+  add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
   auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
   app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
-  app.add_option("--warmup", o.warmup, "steps over which the learning rate rises (at most a tenth of the run)")
+  add_whole_number(app, "--warmup", o.warmup, 0, most,
+                   "steps over which the learning rate rises (at most a tenth of the run)")
       ->capture_default_str();
   app.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay, on matrices only")->capture_default_str();
   app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
   app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
-  long long seed = 1;
-  app.add_option("--seed", seed, "of the weights, the batches and dropout")->capture_default_str();
-  app.add_option("--threads", o.threads, "threads; 0: one a core")->capture_default_str();
-  app.add_option("--accumulate", o.accumulate, "batches a step")->capture_default_str();
+  add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
+      ->capture_default_str();
+  add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
+  add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
-  app.add_option("--eval-every", o.eval_every, "steps between validation losses")->capture_default_str();
-  app.add_option("--sample", o.sample, "characters to write at the end; 0: none")->capture_default_str();
+  add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
+      ->capture_default_str();
+  add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
+      ->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
   auto* checkpoint =
       app.add_option(
@@ -95,24 +103,14 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   }
   check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
              "--memory-report", "a file named *.html or *.json", o.memory_report);
-  check_flag(seed >= 0, "--seed", "0 or more", seed);
-  o.seed = static_cast<std::uint64_t>(seed);
   if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
-  constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
-  if (steps->count() > 0)
-    check_flag(o.steps > 0 && o.steps <= most_steps, "--steps", "a positive number (at most 4294967295)", o.steps);
   if (minutes->count() > 0)
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
   check_flag(o.lr > 0 && std::isfinite(o.lr), "--lr", "a positive number", o.lr);
-  check_flag(o.warmup >= 0, "--warmup", "0 or more", o.warmup);
   check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
   check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
-  check_flag(o.threads >= 0 && o.threads <= 4096, "--threads", "a number of threads, or 0", o.threads);
-  check_flag(o.accumulate > 0, "--accumulate", "a positive number", o.accumulate);
-  check_flag(o.eval_every > 0, "--eval-every", "a positive number", o.eval_every);
-  check_flag(o.sample >= 0, "--sample", "0 or more", o.sample);
   return o;
 }
 

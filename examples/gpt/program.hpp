@@ -3,11 +3,17 @@
 // when a flag is.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <limits>
+#include <new>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <type_traits>
 
 #include <gradus/core/error.hpp>
 
@@ -27,11 +33,39 @@ void check_flag(bool fine, const std::string& name, const std::string& what, con
   throw bad_flag(text.str());
 }
 
-inline int run_program(const char* name, const std::function<int()>& work) {
+inline constexpr std::uint64_t most_seed = std::numeric_limits<std::uint64_t>::max();
+inline constexpr int most_threads = 4096;
+inline constexpr int most_bytes = std::numeric_limits<int>::max();  ///< written in one go
+
+/// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag. CLI11 by
+/// itself would read 010 as 8, and make a number that is too large the largest there is.
+template <class Int>
+CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value, std::type_identity_t<Int> least,
+                              std::type_identity_t<Int> most, const std::string& description) {
+  const auto decimal = [=](const std::string& text) {
+    Int n{};
+    const char* end = text.data() + text.size();
+    const std::from_chars_result read = std::from_chars(text.data(), end, n);
+    check_flag(read.ec == std::errc{} && read.ptr == end && n >= least && n <= most, name,
+               "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+               text.empty() ? "''" : text);
+    return std::to_string(n);
+  };
+  return app.add_option(name, value, description)->transform(decimal);
+}
+
+/// Runs `work` and gives the exit status; `when_memory_is_short` says what to try then.
+inline int run_program(const char* name, const std::function<int()>& work, const char* when_memory_is_short = nullptr) {
   int status = 1;
   std::string problem;
   try {
-    return work();
+    status = work();
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    status = 1;
+    problem = "the output could not be written: is the disk full?";
+  } catch (const std::bad_alloc&) {
+    problem = "out of memory";
+    if (when_memory_is_short != nullptr) problem += std::string("; ") + when_memory_is_short;
   } catch (const CLI::ParseError& e) {
     problem = e.what();
     status = 2;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 #include "generate.hpp"
@@ -20,20 +21,21 @@ int main(int argc, char** argv) {
     CLI::App app{"Writes text with a trained GPT."};
     app.add_option("model", path, "model.safetensors of a run")->required();
     app.add_option("--prompt", prompt, "what the text begins with");
-    app.add_option("--count", count, "bytes to write")->capture_default_str();
+    gpt::add_whole_number(app, "--count", count, 1, gpt::most_bytes, "bytes to write")->capture_default_str();
     app.add_option("--temperature", how.temperature, "0: always the likeliest byte; 1: the model's own odds")
         ->capture_default_str();
-    app.add_option("--top-k", how.top_k, "choose among this many bytes; 0: among all")->capture_default_str();
-    app.add_option("--seed", how.seed, "another seed, another text")->capture_default_str();
-    app.add_option("--threads", threads, "threads; 0: one a core")->capture_default_str();
+    gpt::add_whole_number(app, "--top-k", how.top_k, 0, std::numeric_limits<int>::max(),
+                          "choose among this many bytes; 0: among all")
+        ->capture_default_str();
+    gpt::add_whole_number(app, "--seed", how.seed, 0, gpt::most_seed, "another seed, another text")
+        ->capture_default_str();
+    gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
+        ->capture_default_str();
     try {
       app.parse(argc, argv);
     } catch (const CLI::CallForHelp& help) { return app.exit(help); }
-    gpt::check_flag(count > 0, "--count", "a positive number", count);
     gpt::check_flag(how.temperature >= 0 && std::isfinite(how.temperature), "--temperature", "0 or more",
                     how.temperature);
-    gpt::check_flag(how.top_k >= 0, "--top-k", "0 or more", how.top_k);
-    gpt::check_flag(threads >= 0 && threads <= 4096, "--threads", "a number of threads, or 0", threads);
     if (threads > 0) gr::set_thread_count(threads);
 
     gr::stream stream;
@@ -49,8 +51,7 @@ int main(int argc, char** argv) {
     };
     gpt::generate(logits_of, prompt, count, how, [](char c) {
       std::putchar(c);
-      std::fflush(stdout);
-      return true;
+      return std::fflush(stdout) == 0;
     });
     std::putchar('\n');
     return 0;

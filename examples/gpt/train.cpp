@@ -25,6 +25,13 @@ namespace gr = gradus;
 using gr::byte_tokenizer;
 using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size>;
 
+/// Throws if a loss says that the parameters are no longer worth saving.
+void check_finite(const char* what, double loss, long long step) {
+  if (!std::isfinite(loss))
+    throw gr::error(std::string("the ") + what + " is no longer finite at step " + std::to_string(step) +
+                    "; try a lower --lr");
+}
+
 /// Mean loss over about `tokens` tokens, in windows spread evenly over the text, with nothing recorded and no dropout.
 double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, std::size_t tokens) {
   const std::size_t batches = std::max<std::size_t>(tokens / trainer::ids::size, 1);
@@ -53,7 +60,7 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  const gpt::interrupts stop;
+  gpt::interrupts stop;
   if (o.threads > 0) gr::set_thread_count(o.threads);
 
   // The text, as bytes.
@@ -84,8 +91,11 @@ int train(const gpt::options& o) {
   const gr::warmup_cosine schedule{.peak = o.lr, .low = 0.05 * o.lr, .warmup = 0, .total = 1};
 
   // The run folder.
+  stop.end_in_order();
   const std::size_t parameters = gr::parameter_count(t.net);
   const auto folder = gpt::make_run_folder(o.out);
+  // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
+  write_report(o.memory_report, memory, nullptr);
   gpt::reporter report(folder, machine_flops);
   report.log().write({{"model", "gpt"},
                       {"layers", gpt::sizes.layers},
@@ -112,8 +122,9 @@ int train(const gpt::options& o) {
       static_cast<double>(memory.plan.resting_bytes) / (1 << 20), static_cast<double>(memory.region_bytes) / (1 << 20),
       static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
-  std::snprintf(line, sizeof line, "machine: %d threads, %.3f TFLOP/s in the model's matrix products; run folder %s",
-                gr::thread_count(), machine_flops / 1e12, folder.c_str());
+  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
+                gpt::counted(static_cast<gr::index>(gr::thread_count()), "thread").c_str(), machine_flops / 1e12,
+                folder.c_str());
   report.line(line);
 
   // Training.
@@ -122,7 +133,6 @@ int train(const gpt::options& o) {
   double training_seconds = 0;
   gpt::step_report now;
   bool done = false;
-  write_report(o.memory_report, memory, nullptr);  // again when a step was measured
   for (std::uint32_t step = 0; !done; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
@@ -144,8 +154,7 @@ int train(const gpt::options& o) {
                                                                                  static_cast<std::uint32_t>(i));
       now.loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
     }
-    if (!std::isfinite(now.loss))
-      throw gr::error("the loss is no longer finite at step " + std::to_string(step + 1) + "; try a lower --lr");
+    check_finite("loss", now.loss, step + 1LL);
     t.optimizer.options.lr = now.lr;
     t.update();
     if (look) {
@@ -172,6 +181,7 @@ int train(const gpt::options& o) {
       planned.use(gpt::evaluate_turn);
       now.validation = validation_loss(t, part.validation, done ? 32768 : 8192);
       planned.use(gpt::train_turn);
+      check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
     }
     now.elapsed = run.seconds();
     report.step(now);
@@ -204,9 +214,10 @@ int train(const gpt::options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return gpt::run_program("gpt_train", [&] {
+  const auto work = [&] {
     const auto o = gpt::read_options(argc, argv, "Trains a GPT on text, byte by byte.");
     if (!o) return 0;
     return o->plan ? plan(*o) : train(*o);
-  });
+  };
+  return gpt::run_program("gpt_train", work, "try a smaller --batch of scripts/train.sh, or --memory-budget");
 }

@@ -2,11 +2,12 @@
 # check.sh GROUP TRAIN SAMPLE SCRIPT WORK: one group of checks, in the folder WORK, which is emptied.
 #   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
 #   text    bad training texts: one line, and no run folder is made
-#   runs    good runs, Ctrl-C, a full disk, a run folder that is taken
+#   runs    good runs, Ctrl-C, a full disk, a run folder that is taken, a run that diverges, too little memory
 #   memory  plans, budgets and their pictures
 #   model   model files: read back, and refused where they are not this program's
+#   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|memory|model TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
 rm -rf "$work"
 mkdir -p "$work"
@@ -45,6 +46,11 @@ flags() {
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
   refuses 2 '--data needs' "$script" --data
+  refuses 2 '--data needs' "$script" --data ''
+  refuses 2 'train.sh: --width needs a value' "$script" --width ''
+  refuses 2 'train.sh: --steps needs a value' "$script" --steps=
+  refuses 2 'train.sh: --lr needs a value' "$script" --lr ''
+  refuses 2 'train.sh: --memory-report needs a value' "$script" --memory-report ''
   refuses 2 '--data: nowhere.txt: no such file' "$script" --data nowhere.txt
   refuses 2 '--data: .: is a directory' "$script" --data .
   succeeds "$script" --help
@@ -53,15 +59,24 @@ flags() {
   refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
   refuses 2 '--steps' "$train" --data text --steps 0
   refuses 2 '--steps' "$train" --data text --steps many
-  refuses 2 '--steps must be .*at most 4294967295.* not 4294967296' "$train" --data text --steps 4294967296
+  refuses 2 '--steps must be a whole number from 1 to 4294967295, not 4294967296' "$train" --data text --steps 4294967296
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
   refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
-  refuses 2 '--accumulate must be a positive number' "${quick[@]}" --accumulate 0
+  refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
+  refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
-  refuses 2 '--seed must be 0 or more, not -1' "${quick[@]}" --seed -1
-  refuses 2 '--steps' "$train" --data text --steps 99999999999999999999
+  refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
+  refuses 2 '--seed must be .* to 18446744073709551615, not 18446744073709551616' "${quick[@]}" --seed 18446744073709551616
+  refuses 2 '--seed must be .*, not 0x10' "${quick[@]}" --seed 0x10
+  refuses 2 "--seed must be .*, not ''" "${quick[@]}" --seed ''
+  refuses 2 '--steps must be .*, not 99999999999999999999' "$train" --data text --steps 99999999999999999999
+  refuses 2 '--steps must be .*, not 1.5' "$train" --data text --steps 1.5
+  refuses 2 '--warmup must be .*, not 99999999999999999999' "${quick[@]}" --warmup 99999999999999999999
+  refuses 2 '--eval-every must be a whole number from 1 .*, not 0' "$train" --data text --eval-every 0
+  refuses 2 '--threads must be a whole number from 0 to 4096, not 5000' "${quick[@]}" --threads 5000
+  refuses 2 '--sample must be .*, not 99999999999' "$train" --data text --sample 99999999999
   refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
   refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
   refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
@@ -75,7 +90,9 @@ flags() {
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
   refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
-  refuses 2 '--count must be a positive number' "$sample" model --count 0
+  refuses 2 '--count must be a whole number from 1 .*, not 0' "$sample" model --count 0
+  refuses 2 '--seed must be a whole number from 0 .*, not -1' "$sample" model --seed -1
+  refuses 2 '--top-k must be a whole number from 0 .*, not many' "$sample" model --top-k many
   refuses 2 'model is required' "$sample"
   succeeds "$train" --help
   [[ ! -e runs ]] || wrong "a refused run made a run folder"
@@ -88,7 +105,7 @@ text() {
   refuses 1 'empty: is empty' "$train" --data text empty --out run
   refuses 1 '\.: is a directory' "$train" --data . --out run
   # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
-  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1291' "$train" --data short --out run
+  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281' "$train" --data short --out run
   if [[ $(id -u) -ne 0 ]]; then  # root may read anything
     cp text locked
     chmod 000 locked
@@ -113,8 +130,26 @@ runs() {
   [[ $(losses first) == "$(losses second)" ]] || wrong "the losses depend on the number of threads"
   succeeds "${quick[@]}" --out third --seed 2
   [[ $(losses first) != "$(losses third)" ]] || wrong "the losses do not depend on the seed"
+  succeeds "$train" --data text --steps 1 --sample 0 --no-save --out decimal --seed 010
+  has decimal/log.jsonl '"seed": 10,'
   succeeds "${quick[@]}" --out dropped --dropout 0.2 --accumulate 2 --no-save
   [[ ! -e dropped/model.safetensors ]] || wrong "--no-save saved"
+
+  # The last update has the last word: a model that it spoilt is not saved.
+  refuses 1 'the validation loss is no longer finite at step 1; try a lower --lr' \
+    "$train" --data text --steps 1 --weight-decay 1e300 --sample 0 --out spoilt
+  [[ ! -e spoilt/model.safetensors ]] || wrong "a model of no finite loss was saved"
+
+  # A report that cannot be written leaves the folder free for another try, and may lie in the folder itself.
+  refuses 1 'nowhere/x.html: cannot be written' "${quick[@]}" --out again --memory-report nowhere/x.html
+  succeeds "${quick[@]}" --out again --memory-report again/x.html --no-save
+
+  # Memory that the library did not ask for. The sanitizers cannot live with this limit.
+  truncate -s 4G large
+  short_of_memory() { (ulimit -v 4000000; exec "$@"); }
+  grep -qE '__(asan|tsan)_init' "$train" ||
+    refuses 1 'out of memory; try a smaller --batch .*--memory-budget' short_of_memory "$train" --data large --out large_run
+  rm large
 
   # A run folder that is taken stays as it was.
   find first -type f -exec cksum {} + | sort >before
@@ -135,7 +170,14 @@ runs() {
   for _ in $(seq 600); do grep -qs '"step": 2' stopped/log.jsonl && break; sleep 0.1; done
   kill -INT $pid
   wait $pid || status=$?
+  # While it plans there is nothing to save.
+  "$train" --data text --accumulate 1000 --memory-budget 60MiB --out planning >out 2>err &
+  local planning=$! planned=0
+  sleep 1
+  kill -INT $planning
+  wait $planning || planned=$?
   set +m
+  [[ $planned -eq 130 && ! -e planning ]] || wrong "Ctrl-C in the plan: status $planned, $(ls -d planning)"
   [[ $status -eq 0 && -s stopped/model.safetensors ]] || wrong "Ctrl-C: status $status, $(ls stopped)"
 }
 
@@ -146,6 +188,10 @@ memory() {
   has out '^parameters and optimizer state [0-9.]+ MiB, planned region [0-9.]+ MiB: [0-9.]+ MiB in all'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a plan made a run folder"
+  cannot_print() { "$@" >/dev/full; }
+  refuses 1 'the output could not be written' cannot_print "$train" --plan
+  refuses 1 'the output could not be written' cannot_print "$train" --help
+  succeeds "$train" --plan --memory-report plan.html
   local whole least planned
   planned=$(sed -n 's/^peak *\([0-9.]* MiB\).*/\1/p' out)
   whole=$(sed -n 's/.*: \([0-9]*\)[0-9.]* MiB in all/\1/p' out)
@@ -187,6 +233,8 @@ model() {
   succeeds "$sample" run/model.safetensors --prompt "the " --count 30 --top-k 5 --seed 3
   cmp -s out one || wrong "the same seed wrote another text"
 
+  cannot_print() { "$@" >/dev/full; }
+  refuses 1 'the output could not be written' cannot_print "$sample" run/model.safetensors --count 5
   refuses 1 'nowhere: no such file' "$sample" nowhere
   refuses 1 'no safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
@@ -195,8 +243,40 @@ model() {
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
 
+# The model is tiny, with its sizes given: the trainer of the release build has the same ones, so that ccache has compiled it before.
+script() {
+  source "${script%/*}/setup.sh"
+  local missing tree tiny=(--layers 4 --heads 4 --width 128 --context 128 --vocabulary 256 --batch 16)
+  missing=$(gradus_missing build)
+  if [[ -n $missing ]]; then  # which train.sh would install: not for a test to do
+    echo "left out, because packages are missing: ${missing//$'\n'/, }"
+    return
+  fi
+  tree=$(cd "${script%/*}/.." && pwd)
+  mkdir -p "$tree/build"
+  alone() { flock "$tree/build/train.lock" "$@"; }  # tests of two presets may run at once, and both compile in build/train
+  command -v flock >/dev/null || alone() { "$@"; }
+
+  succeeds alone "$script" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
+  has out '^compiled for these sizes in [0-9]+ s$'
+  has out '^gpt: 4 layers, width 128, 4 heads, context 128, .* batch 16;'
+  has out '^machine: 1 thread, .* run folder run$'
+  has out '^step +2  loss .* validation '
+  has out '^a sample:$'
+  [[ -s run/model.safetensors ]] || wrong "no model was saved"
+  local build=$tree/build/train/l4-h4-w128-c128-v256-b16
+  has "$build/compile_commands.json" 'GPT_BATCH=16 .*GPT_CONTEXT=128 .*GPT_HEADS=4 .*GPT_LAYERS=4 .*GPT_VOCABULARY=256 .*GPT_WIDTH=128 '
+  succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
+  [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
+
+  succeeds alone "$script" "${tiny[@]}" --plan --memory-report plan.html
+  has out '^peak +[0-9.]+ MiB'
+  has plan.html 'Peak [0-9.]+ MiB'
+  [[ ! -e runs ]] || wrong "a run folder was made that nobody asked for"
+}
+
 case $group in
-  flags | text | runs | memory | model) "$group" ;;
+  flags | text | runs | memory | model | script) "$group" ;;
   *) echo "$0: no group '$group'" >&2; exit 2 ;;
 esac
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -58,7 +58,7 @@ batch make_batch(gr::context<gr::cpu>& ctx, std::uint32_t number) {
 template <class X>
 double train(gr::context<gr::cpu>& ctx, const std::vector<batch>& batches) {
   // [mlp]
-  mlp<X> net;
+  mlp<gr::on<gr::cpu>> net;
   gr::init(net, ctx, gr::he_normal{.seed = 7});
   gr::adamw optimizer{net, {.lr = 1e-3}};
   gr::tape tape{ctx};

@@ -82,3 +82,16 @@ TEST_CASE("a schedule for another number of blocks is refused") {
       "was made for another model",
       gr::error);
 }
+
+TEST_CASE("regions nest as deep as max_depth says, also around one block, and no deeper") {
+  const auto run = [](const gr::region_schedule& s) { return train<gpt::config{2, 1, 8, 4, 11}, 1>(s, 1); };
+  const gr::chain_part kept{0, 0, true, 5};
+  gr::region_schedule s;
+  s.parts = {{0, 0, true, 0, {kept}}, {1, 1, false}};
+  CHECK(run(s) == run({}));
+  for (gr::index depth = 1; depth <= gr::region_schedule::max_depth; ++depth)
+    s.parts[0] = {0, 0, true, 0, {s.parts[0]}};
+  CHECK_THROWS_WITH_AS(
+      run(s), "chain(blocks, x, schedule, f): the schedule nests regions deeper than region_schedule::max_depth",
+      gr::error);
+}

@@ -14,11 +14,13 @@ std::size_t heap_requests() { return requests; }
 #if GRADUS_COUNTS_HEAP
 // glibc's own entry points behind the names that we take over.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 void __libc_free(void*);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 void* malloc(std::size_t n) {
   ++requests;

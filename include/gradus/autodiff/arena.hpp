@@ -1,8 +1,6 @@
 #pragma once
 #include <cstddef>
-#include <memory>
 #include <new>
-#include <type_traits>
 #include <vector>
 
 namespace gradus {

@@ -12,6 +12,9 @@ namespace detail {
 
 template <class V, class R>
 constexpr void check_recording(const traced<V, R>& loss) {
+  static_assert(
+      requires { loss.recorder().can_unwind(loss.era()); },
+      "backward(loss): the loss is a value within a checkpoint region; return it from the region first");
   if (!loss.recorder().can_unwind(loss.era()))
     throw error(
         "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
@@ -46,6 +49,13 @@ constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value
     detail::check_recording(loss);
     detail::seed_and_unwind(loss.recorder(), [&] { detail::seed_gradient(loss, scale); });
   }
+}
+
+/// A loss that was not recorded has no gradient.
+template <class T, class Shape, class D>
+constexpr void backward(const tensor<T, Shape, D>&, double = 1) {
+  static_assert(sizeof(T) == 0,
+                "backward(loss): the loss was not recorded; compute it from tape.watch(x) or tape.variable(x)");
 }
 
 /// Backward from several losses of one recording at once: the gradients of their sum. Throws as backward() does.

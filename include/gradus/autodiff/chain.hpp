@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <type_traits>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,7 +79,7 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
     next = part.last + 1;
     if (!part.region) {
       for (std::size_t i = part.first; i <= part.last; ++i) x = f(blocks[i], std::move(x));
-    } else if (part.first == part.last) {
+    } else if (part.first == part.last && part.inner.empty()) {
       x = checkpoint(
           save_numbered{part.keep}, [f, block = blocks + part.first](auto v) { return f(*block, std::move(v)); },
           std::move(x));

@@ -1,6 +1,7 @@
 #pragma once
 // Checkpoint regions: parts of a model whose activations are computed again at backward instead of kept.
 
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -14,7 +15,8 @@ namespace gradus {
 ///
 /// `f` is copied, and called again during backward: it may refer to parameters and constants, which must still be there, and
 /// must take every traced value as an argument (a capture does not compile). It returns one traced value or a std::tuple of
-/// them. Regions nest. Throws error when the policy names an operation that the region has not.
+/// them. Regions nest. Throws error when the policy names an operation that the region has not; for a region within another, whose
+/// policy is first asked when the outer one is applied again, backward throws it.
 template <save_policy Policy, class F, operand... Xs>
 constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;

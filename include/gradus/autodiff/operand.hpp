@@ -64,7 +64,8 @@ class traced {
  private:
   // A recorder that may leave out what nobody needs wants to know who looks.
   constexpr void note_read() const {
-    if constexpr (requires { recorder_->note_read(maker_); }) recorder_->note_read(maker_);
+    if constexpr (requires { recorder_->note_read(maker_, true); })
+      recorder_->note_read(maker_, static_cast<bool>(value_));
   }
 
   Value value_;
@@ -74,6 +75,7 @@ class traced {
   unsigned maker_;
 };
 
+/// True for traced<Value, Recorder>, without const and without a reference.
 template <class X>
 inline constexpr bool is_traced = false;
 template <class V, class R>
@@ -130,8 +132,6 @@ template <class X>
 using shape_of = typename tensor_of<X>::shape;
 template <class X>
 using value_of_t = typename tensor_of<X>::value_type;
-template <class X>
-using device_of = typename tensor_of<X>::device;
 
 /// The plain tensor behind an operand. A temporary gives its tensor away, so that an operation may reuse the memory.
 template <operand X>

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -48,6 +50,7 @@ constexpr unsigned maker_of(const X& x) {
 
 }  // namespace detail
 
+/// The recorder of the traced values within a checkpoint region of `Outer`, which is a tape or another region. checkpoint() makes it.
 template <class Outer>
 class region {
  public:
@@ -57,10 +60,15 @@ class region {
   region(const region&) = delete;
   region& operator=(const region&) = delete;
 
+  /// The tape's context, which gives the region its memory.
   constexpr context<device>& owner() const { return tape_->owner(); }
+  /// The tape's next key for a random operation. At backward the region gets the same ones again.
   constexpr random_key next_key() { return tape_->next_key(); }
-  constexpr void note_read(unsigned maker) {
+  /// The value of operation `maker` was looked at outside of operations, and so has to be there at backward too. Called by
+  /// traced::value().
+  constexpr void note_read(unsigned maker, bool present) {
     if (mode_ == mode::forward) tape_->regions_.read(maker);
+    if (!present) fail_different();
   }
 
   /// Applies an operation inside the region. Called by apply().
@@ -68,8 +76,8 @@ class region {
   constexpr auto record(const Op& op, Xs&&... xs) {
     (tape_->check_operand(*this, xs), ...);
     constexpr const void* key = &detail::key_of<Op, tensor_of<Xs>...>;
-    if (mode_ == mode::again) return apply_again(key, op, std::forward<Xs>(xs)...);
     const unsigned makers[] = {detail::maker_of(xs)...};
+    if (mode_ == mode::again) return apply_again(key, makers, op, std::forward<Xs>(xs)...);
     using Kept = decltype(detail::run<true, Op>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
     using Output = typename detail::forward_result<Kept>::output;
     constexpr bool has_statistics = !std::is_same_v<Kept, Output>;
@@ -102,7 +110,8 @@ class region {
     constexpr const void* key = &detail::key_of<F, tensor_of<Xs>...>;
     if constexpr (!std::is_same_v<Outer, tape_type>) {
       if (outer.mode_ != mode::again) return outer.enter_mute(key, tape, f, std::forward<Xs>(xs)...);
-      outer.next_entry(key);
+      const unsigned makers[] = {detail::maker_of(xs)...};
+      outer.next_entry(key, makers);
     }
     std::tuple args{kept_argument(std::forward<Xs>(xs))...};
     const std::uint32_t draws = tape.ordinal_;
@@ -113,7 +122,8 @@ class region {
     inner.decide(policy);
     using Node = region_node<F, decltype(args), decltype(slots_for(outputs))>;
     std::apply([&](const auto&... kept) { (note_argument(tape, kept), ...); }, args);
-    Node* n = tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_);
+    const std::uint64_t made = digest_of_outputs(outputs);
+    Node* n = tape.template push<Node>(tape, std::move(f), std::move(args), draws, first, inner.count_, made);
     n->kept = std::exchange(inner.kept_, nullptr);
     return leave(outer, std::move(outputs), &n->slots);
   }
@@ -145,17 +155,19 @@ class region {
     Args args;
     std::uint32_t draws;
     std::size_t first, count;
+    std::uint64_t made;  // digest of the outputs' makers
     kept_entry* kept = nullptr;
 
     constexpr region_node(tape_type& on, F body, Args a, std::uint32_t draws_before, std::size_t first_entry,
-                          std::size_t entries)
+                          std::size_t entries, std::uint64_t outputs)
         : node{&run, nullptr, nullptr},
           tape(&on),
           f(std::move(body)),
           args(std::move(a)),
           draws(draws_before),
           first(first_entry),
-          count(entries) {}
+          count(entries),
+          made(outputs) {}
     region_node(const region_node&) = delete;
     region_node& operator=(const region_node&) = delete;
     constexpr ~region_node() {
@@ -177,7 +189,7 @@ class region {
       const std::uint32_t draws_now = std::exchange(tape->ordinal_, draws);
       const phase phase_now = std::exchange(tape->phase_, phase::recompute);
       auto outputs = as_tuple(inner.call(f, args));
-      if (inner.count_ != count) fail_different();
+      if (inner.count_ != count || digest_of_outputs(outputs) != made) fail_different();
       tape->ordinal_ = draws_now;
       tape->phase_ = phase_now;
       [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -269,13 +281,15 @@ class region {
   }
 
   // ---- at backward -------------------------------------------------------------------------------------------------------
-  constexpr fate next_entry(const void* key) {
-    if (count_ == expected_ || tape_->regions_.entries[first_ + count_].key != key) fail_different();
-    return tape_->regions_.entries[first_ + count_++].becomes;
+  constexpr fate next_entry(const void* key, std::span<const unsigned> makers) {
+    if (count_ == expected_) fail_different();
+    const region_entry& e = tape_->regions_.entries[first_ + count_++];
+    if (e.key != key || e.inputs != digest_of(makers)) fail_different();
+    return e.becomes;
   }
   template <class Op, class... Xs>
-  constexpr auto apply_again(const void* key, const Op& op, Xs&&... xs) {
-    const fate f = next_entry(key);
+  constexpr auto apply_again(const void* key, std::span<const unsigned> makers, const Op& op, Xs&&... xs) {
+    const fate f = next_entry(key, makers);
     auto kept = detail::kept_inputs<Op, Xs...>(xs...);
     using Result = decltype(detail::run<true, Op>(owner(), phase::recompute, op, std::forward<Xs>(xs)...));
     Result result{};
@@ -290,6 +304,16 @@ class region {
     Result r = std::move(static_cast<kept_result<Result>*>(e)->result);
     e->destroy(e);
     return r;
+  }
+
+  template <class... Ys>
+  static constexpr std::uint64_t digest_of_outputs(const std::tuple<Ys...>& outputs) {
+    return std::apply(
+        [](const auto&... y) {
+          const unsigned makers[] = {y.maker()...};
+          return digest_of(makers);
+        },
+        outputs);
   }
 
   // ---- arguments and outputs -----------------------------------------------------------------------------------------------

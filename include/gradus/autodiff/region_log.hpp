@@ -2,6 +2,8 @@
 // What a tape remembers of its checkpoint regions from forward to backward: the fate of each operation.
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace gradus {
@@ -44,9 +46,17 @@ class region_graph {
   }
 };
 
+/// A number that stands for these makers, in this order.
+constexpr std::uint64_t digest_of(std::span<const unsigned> makers) {
+  std::uint64_t digest = 0;
+  for (const unsigned m : makers) digest = (digest + m + 1) * 0x9e3779b97f4a7c15u;
+  return digest;
+}
+
 /// One operation of an open region.
 struct region_entry {
   const void* key = nullptr;  ///< tells operations on operands of different types apart
+  std::uint64_t inputs = 0;   ///< digest of its inputs' makers
   fate becomes = fate::skip;
 };
 
@@ -59,7 +69,7 @@ class region_log {
   /// Adds an operation to the region that runs forward.
   template <std::size_t N>
   constexpr void add(const void* key, bool kept, bool own_result, unsigned saved_inputs, const unsigned (&makers)[N]) {
-    entries.push_back({key, fate::skip});
+    entries.push_back({key, digest_of(makers), fate::skip});
     graph.operations.push_back({graph.makers.size(), saved_inputs, own_result, kept, false});
     for (const unsigned m : makers) graph.makers.push_back(m);
   }

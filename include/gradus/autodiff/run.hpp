@@ -1,6 +1,7 @@
 #pragma once
 // One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
 
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -29,9 +30,16 @@ constexpr cost backward_cost_of() {
   else return {};
 }
 
+template <class X>
+constexpr void check_operand(const X& x) {
+  if constexpr (is_traced<X>) x.carried().check_present();
+  else if constexpr (is_tensor<X>) x.check_present();
+}
+
 // Runs forward. With `Keep`, the result holds the statistics that the gradient rule wants besides.
 template <bool Keep, class Op, class Context, class... Xs>
 constexpr auto run(Context& ctx, phase when, const Op& op, Xs&&... xs) {
+  (check_operand(xs), ...);
   constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
   const typename Context::running now(ctx, activity{name_of(op), when, work});
   return op.forward(std::bool_constant<Keep>{}, plain(std::forward<Xs>(xs))...);

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -134,7 +133,8 @@ template <class P>
 class policy_of final : public any_policy {
  public:
   constexpr explicit policy_of(const P& p) : policy_(p) {}
-  constexpr ~policy_of() override {}  // g++ 12 wants a body to run it in a constant expression
+  // NOLINTNEXTLINE(modernize-use-equals-default): g++ 12 runs no defaulted one in a constant expression
+  constexpr ~policy_of() override {}
   constexpr bool saves(const region_op& op) override {
     if constexpr (names_operations)
       for (std::size_t i = 0; i < policy_.names.size() && i < 64; ++i)

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 namespace gradus {
 
@@ -13,11 +12,14 @@ struct save_rule {
   unsigned inputs = 0;
   bool output = false;
 };
+/// Keeps neither inputs nor output.
 constexpr save_rule save_nothing() { return {}; }
+/// Keeps the inputs of these numbers, counted from 0: `save_inputs(0, 2)`.
 template <class... I>
 constexpr save_rule save_inputs(I... operand) {
   return {((1u << operand) | ... | 0u), false};
 }
+/// Keeps the output.
 constexpr save_rule save_output() { return {0, true}; }
 
 /// What forward returns when it has statistics to keep besides its output (a mean, a log-sum-exp).
@@ -59,17 +61,20 @@ struct saved_values {
   [[no_unique_address]] Statistics statistics;
 };
 
+/// Operand number I, counted from 0. Does not compile where the operation's `saves` does not list it.
 template <std::size_t I, class Inputs, class O, class S>
 constexpr const auto& input(const saved_values<Inputs, O, S>& s) {
   static_assert(!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>,
                 "input<I>(saved): the operation's `saves` does not list this input");
   return std::get<I>(s.inputs);
 }
+/// What forward returned. Does not compile where the operation's `saves` does not list the output.
 template <class Inputs, class O, class S>
 constexpr const O& output(const saved_values<Inputs, O, S>& s) {
   static_assert(!std::is_same_v<O, not_saved>, "output(saved): the operation's `saves` does not list its output");
   return s.output;
 }
+/// The statistics that forward returned beside its output; `not_saved` where it has none.
 template <class Inputs, class O, class S>
 constexpr const S& statistics(const saved_values<Inputs, O, S>& s) {
   return s.statistics;

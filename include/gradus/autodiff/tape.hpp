@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -49,7 +48,7 @@ class tape {
   }
 
   constexpr context<D>& owner() const { return *ctx_; }
-  constexpr std::size_t size() const { return count_; }  ///< operations recorded
+  constexpr std::size_t size() const { return count_; }  ///< of this recording: operations and variables
 
   /// Key of the next random draw of this step.
   constexpr random_key next_key() { return {seed_, step_, ordinal_++}; }

@@ -46,6 +46,7 @@ GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V dx, const dual
 }
 }  // namespace detail
 
+/// Arithmetic by the rules of differentiation: for sums, products, quotients and signs.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator+(const dual<V, N>& a, const dual<V, N>& b) {
   dual<V, N> r;
@@ -75,7 +76,7 @@ GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a) {
   return detail::chain(-a.value, a, V(-1));
 }
 
-// Comparisons look at values only.
+/// Comparisons look at values only.
 template <class V, int N>
 GRADUS_HD inline auto operator<(const dual<V, N>& a, const dual<V, N>& b) {
   return a.value < b.value;
@@ -101,6 +102,7 @@ GRADUS_HD inline auto operator!=(const dual<V, N>& a, const dual<V, N>& b) {
   return a.value != b.value;
 }
 
+/// `a` where the condition holds, else `b`, with its partial derivatives.
 template <class M, class V, int N>
 GRADUS_HD inline dual<V, N> select(M condition, const dual<V, N>& a, const dual<V, N>& b) {
   using math::select;
@@ -109,6 +111,7 @@ GRADUS_HD inline dual<V, N> select(M condition, const dual<V, N>& a, const dual<
   for (int i = 0; i < N; ++i) r.partial[i] = select(condition, a.partial[i], b.partial[i]);
   return r;
 }
+/// exp, log, sqrt, tanh and erf, by the chain rule.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> exp(const dual<V, N>& x) {
   using math::exp;

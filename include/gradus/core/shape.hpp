@@ -1,11 +1,24 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <utility>
 
 #include "extent.hpp"
 
 namespace gradus {
+
+namespace detail {
+// The product of extents, or 0 where it cannot be counted (2^48 elements and more: no machine has room).
+constexpr index checked_product(std::initializer_list<index> extents) {
+  index product = 1;
+  for (const index e : extents) {
+    if (e == 0 || product > (index{1} << 48) / e) return 0;
+    product *= e;
+  }
+  return product;
+}
+}  // namespace detail
 
 /// The extents of a tensor, outermost first, as a type: `shape<2, 3>` has 2 rows and 3 columns; `shape<>` is a scalar.
 template <index... Extents>
@@ -13,8 +26,11 @@ struct shape {
   static_assert(((Extents > 0) && ...), "every extent of a shape must be at least 1");
   static_assert(((Extents != dyn) && ...), "run-time extents (dyn) are reserved, not supported yet");
 
+  static_assert(detail::checked_product({Extents...}) > 0 || !((Extents > 0) && ...),
+                "a shape of more than 2^48 elements");
+
   static constexpr index rank = sizeof...(Extents);
-  static constexpr index size = (index{1} * ... * Extents);  ///< number of elements
+  static constexpr index size = detail::checked_product({Extents...});  ///< number of elements
   static constexpr std::array<index, rank> extents{Extents...};
 
   /// Extent of `axis`, counted from the front when >= 0 and from the back when negative.

@@ -145,12 +145,12 @@ struct replace_rule {
   using type = typename shape_from<S::rank, list>::type;
 };
 
-template <index Skip, index Count, class S>
-struct sub_rule {
+template <class S, index Count>
+struct leading_rule {
   struct list {
     constexpr auto operator()() const {
       std::array<index, Count> out{};
-      for (index i = 0; i < Count; ++i) out[i] = S::extents[Skip + i];
+      for (index i = 0; i < Count; ++i) out[i] = S::extents[i];
       return out;
     }
   };
@@ -173,6 +173,7 @@ using reduced_shape = typename detail::reduce_rule<S, Axes, Keep>::type;
 /// `S` with its axes in the given order.
 template <class S, index... Order>
 using permuted_shape = typename detail::permute_rule<S, Order...>::type;
+/// True when the order names each axis of `S` once.
 template <class S, index... Order>
 inline constexpr bool is_permutation_of = detail::names_each_axis_once<S::rank, Order...>();
 
@@ -182,11 +183,7 @@ using with_extent = typename detail::replace_rule<S, Axis, Extent>::type;
 
 /// The first `Count` axes of `S`.
 template <class S, index Count>
-using leading_shape = typename detail::sub_rule<0, Count, S>::type;
-
-/// The last `Count` axes of `S`.
-template <class S, index Count>
-using trailing_shape = typename detail::sub_rule<S::rank - Count, Count, S>::type;
+using leading_shape = typename detail::leading_rule<S, Count>::type;
 
 /// The extents of `A` followed by those of `B`.
 template <class A, class B>

@@ -129,6 +129,7 @@ class packed_gemm {
   // Calls f with the height of a strip that holds `rows`.
   template <class F>
   static void of_rows(index rows, const F& f) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): the heights are the same where strips are low
     if (rows > 8) f.template operator()<Rows>();
     else if (rows > 4) f.template operator()<std::min<index>(Rows, 8)>();
     else f.template operator()<std::min<index>(Rows, 4)>();
@@ -212,10 +213,14 @@ class packed_gemm {
         for (index r = 0; r < rows; ++r)
           for (index s = 0; s < across - j; ++s)
             c[r * ldc + j + s] = edge[r * columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
-      } else if (TransposeA && R == Rows && j == 0 && a.from.data != nullptr) {
-        if (j < b.direct) panel.template operator()<TransposeA, true>(j, rows, more, c + j, ldc);
-        else panel.template operator()<TransposeA, false>(j, rows, more, c + j, ldc);
       } else {
+        if constexpr (TransposeA && R == Rows) {
+          if (j == 0 && a.from.data != nullptr) {
+            if (j < b.direct) panel.template operator()<true, true>(j, rows, more, c + j, ldc);
+            else panel.template operator()<true, false>(j, rows, more, c + j, ldc);
+            continue;
+          }
+        }
         if (j < b.direct) panel.template operator()<false, true>(j, rows, more, c + j, ldc);
         else panel.template operator()<false, false>(j, rows, more, c + j, ldc);
       }

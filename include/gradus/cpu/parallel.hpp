@@ -16,6 +16,7 @@ inline int thread_count() {
   return 1;
 #endif
 }
+/// Threads that parallel loops started by the calling thread use at most, from now on; 1 or more. Without OpenMP it does nothing.
 inline void set_thread_count([[maybe_unused]] int threads) {
 #if defined(_OPENMP)
   omp_set_num_threads(threads);

@@ -31,16 +31,20 @@ template <token_type Token>
 token_split<Token> split_tokens(std::span<const Token> tokens, std::size_t context, double validation_share = 0.1) {
   if (!(validation_share > 0 && validation_share < 1))
     throw error("split_tokens: the validation share must be between 0 and 1");
-  const auto cut = static_cast<std::size_t>(static_cast<double>(tokens.size()) * (1 - validation_share));
-  const token_split<Token> parts{tokens.first(cut), tokens.subspan(cut)};
-  const std::size_t least = context + 1;
-  if (parts.train.size() < least || parts.validation.size() < least) {
-    const double smaller = validation_share < 0.5 ? validation_share : 1 - validation_share;
-    const auto needed = static_cast<std::size_t>(static_cast<double>(least) / smaller) + 1;
+  const auto cut = [=](std::size_t n) {
+    return static_cast<std::size_t>(static_cast<double>(n) * (1 - validation_share));
+  };
+  const auto suffices = [=](std::size_t n) { return cut(n) > context && n - cut(n) > context; };
+  if (!suffices(tokens.size())) {
+    std::size_t fewer = tokens.size(), needed = std::size_t{1} << 53;  // between them by halves
+    while (needed - fewer > 1) {
+      const std::size_t middle = fewer + (needed - fewer) / 2;
+      (suffices(middle) ? needed : fewer) = middle;
+    }
     throw error("too short: " + std::to_string(tokens.size()) + " tokens, and a context of " + std::to_string(context) +
                 " needs at least " + std::to_string(needed));
   }
-  return parts;
+  return {tokens.first(cut(tokens.size())), tokens.subspan(cut(tokens.size()))};
 }
 
 /// `Batch` windows of `Context` tokens, row after row, and as targets the same windows one token later.

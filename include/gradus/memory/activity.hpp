@@ -7,6 +7,7 @@ namespace gradus {
 
 /// What part of a training step an operation runs in. `recompute` is a forward that a checkpoint region runs again.
 enum class phase { outside, forward, recompute, backward, update };
+/// Number of phases, for tables by phase.
 inline constexpr std::size_t phase_count = 5;
 
 /// Name of a phase, as printed.

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "diagnostics.hpp"
@@ -60,15 +60,17 @@ class basic_arena_resource final : public basic_resource<Stream> {
     Stream* by;
   };
 
-  auto find_user(const Stream& by) {
+  auto find_user(Stream& by) {
     return std::find_if(users_.begin(), users_.end(), [&](const user& u) { return u.by == &by; });
   }
-  void add_user(const Stream& by) {
+  void add_user(Stream& by) {
     if (find_user(by) == users_.end()) users_.push_back({&by, {}});
   }
   void mark(Stream& by) noexcept {
-    const auto found = find_user(by);
-    if (found != users_.end()) by.record(found->last);
+    try {
+      add_user(by);
+    } catch (const std::bad_alloc&) { return by.synchronize(); }
+    by.record(find_user(by)->last);
   }
 
   void* do_allocate(const memory_request& request, Stream& on) override {
@@ -83,6 +85,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     return at;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    if (request.bytes > live_) memory_misuse("arena_resource", "is more than is handed out", memory, request);
     live_ -= request.bytes;
     mark_further(memory);
     mark(on);

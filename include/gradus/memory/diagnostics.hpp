@@ -12,7 +12,8 @@
 
 namespace gradus {
 
-/// "4000000 bytes (3.81 MiB)".
+/// "4000000 bytes (3.81 MiB)": exact, and in one unit, for messages whose figures are compared. format_bytes (core/byte_size.hpp)
+/// rounds to three digits, for tables.
 inline std::string bytes_text(std::size_t bytes) {
   std::array<char, 64> text{};
   const int length =
@@ -20,11 +21,13 @@ inline std::string bytes_text(std::size_t bytes) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-/// "activation of matmul", or "activation" for a request from outside of operations.
-inline std::string purpose_text(const memory_request& request) {
-  std::string text(category_name(request.what));
-  return request.source.empty() ? text : text.append(" of ").append(request.source);
+/// "activation of matmul", or "activation" for a request from outside of operations, which has no `source`.
+inline std::string purpose_text(category what, std::string_view source) {
+  std::string text(category_name(what));
+  return source.empty() ? text : text.append(" of ").append(source);
 }
+/// That of a request.
+inline std::string purpose_text(const memory_request& request) { return purpose_text(request.what, request.source); }
 
 /// The error that every resource throws when it cannot serve `request`: `who` asked for what, and those figures that are known.
 inline out_of_memory shortage(std::string_view who, const memory_request& request, memory_figures known) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "diagnostics.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -29,10 +30,9 @@ struct memory_plan {
   std::size_t bytes = 0;                        ///< of the region
 };
 
-/// What a message says of a request: "8192 bytes (activation, by linear)".
+/// What a message says of a request: "8192 bytes (activation of linear)".
 inline std::string describe_request(std::size_t bytes, category what, std::string_view source) {
-  return std::to_string(bytes) + " bytes (" + std::string(category_name(what)) +
-         (source.empty() ? "" : ", by " + std::string(source)) + ")";
+  return std::to_string(bytes) + " bytes (" + purpose_text(what, source) + ")";
 }
 
 }  // namespace gradus

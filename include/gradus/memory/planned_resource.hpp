@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "diagnostics.hpp"
 #include "memory_plan.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
@@ -18,6 +19,7 @@ namespace gradus {
 /// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws error: that of
 /// a request at once, that of an end, which cannot throw, at the next request or in check(). Requests are then refused until
 /// everything handed out is given back, as after any exception that unwinds a step; the next request begins a new step.
+/// Where a step may stop while nothing is handed out, call restart() before the next one.
 /// All work goes to the stream given at construction, and one thread uses the resource at a time.
 ///
 /// Several plans (a training step, an evaluation) may take turns in one region: `use(i)` says whose turn it is.
@@ -67,7 +69,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
 
  private:
   void* do_allocate(const memory_request& request, Stream& on) override {
-    if (&on != on_) throw error("planned memory: a request on a stream other than that of the plan");
+    check_stream(on);
     // With nothing handed out, what comes may be the start of a step after one that was interrupted.
     if (blocks_ == 0 && (departed_ || (!is_planned(next_, request) && is_planned(0, request)))) begin_step();
     check();
@@ -82,13 +84,20 @@ class basic_planned_resource final : public basic_resource<Stream> {
     return address;
   }
 
-  void do_deallocate(void* memory, const memory_request& request, Stream&) noexcept override {
+  void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    if (blocks_ == 0) memory_misuse("planned_resource", "is given back, and nothing is handed out", memory, request);
+    if (&on != on_) memory_misuse("planned_resource", "is given back on another stream", memory, request);
     --blocks_;
     if (departed_) return;
     if (next_ < plan_->events.size() && !plan_->events[next_].begins && address_of(next_) == memory) advance();
     else depart(request, memory);
   }
 
+  void do_used_on(void*, const memory_request&, Stream& by) override { check_stream(by); }
+
+  void check_stream(const Stream& on) const {
+    if (&on != on_) throw error("planned memory: used on a stream other than that of the plan");
+  }
   const planned_allocation& allocation(std::size_t event) const {
     return plan_->allocations[plan_->events[event].allocation];
   }

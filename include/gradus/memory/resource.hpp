@@ -11,6 +11,7 @@ namespace gradus {
 
 /// What a buffer is for; statistics and plans are kept by category.
 enum class category { parameter, gradient, optimizer_state, activation, temporary, input };
+/// Number of categories, for tables by category.
 inline constexpr std::size_t category_count = 6;
 
 /// Name of a category, as printed.

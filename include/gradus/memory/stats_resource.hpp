@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 
+#include "diagnostics.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -48,8 +49,10 @@ class basic_stats_resource final : public resource_adaptor<Stream> {
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
+    counts& kind = by_category_[static_cast<std::size_t>(request.what)];
+    if (request.bytes > kind.live) memory_misuse("stats_resource", "is more than is handed out", memory, request);
     all_.live -= request.bytes;
-    by_category_[static_cast<std::size_t>(request.what)].live -= request.bytes;
+    kind.live -= request.bytes;
     this->from().deallocate(memory, request, on);
   }
 

@@ -14,7 +14,8 @@ namespace gradus {
 class accounting final : public observer {
  public:
   constexpr accounting() = default;
-  constexpr ~accounting() override {}  // g++ 12 wants a body to run it in a constant expression
+  // NOLINTNEXTLINE(modernize-use-equals-default): g++ 12 runs no defaulted one in a constant expression
+  constexpr ~accounting() override {}
 
   constexpr void* allocate(memory_request& request, meta_stream&) {
     request.id = requests_++;

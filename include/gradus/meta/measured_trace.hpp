@@ -14,7 +14,8 @@ namespace gradus {
 /// another resource, and sees operations if the context is observed by it: `context ctx{s, traced}; ctx.observe(&traced);`.
 /// Times are the host's; on a device that works behind the host they are those of submission.
 ///
-/// It hashes every block, and so costs more than the other resources: a tool for profiles, not for long runs.
+/// While it writes a trace it hashes every block, and so costs more than the other resources. Otherwise it counts bytes and no
+/// more, and may stay in place for a whole run.
 template <class Stream>
 class basic_trace_resource final : public resource_adaptor<Stream>, public observer {
  public:
@@ -23,13 +24,15 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   /// Writes all that happens from now on into `trace`, until finish(). `trace` has to live until then; without finish(), where
   /// the step throws, as long as blocks come back.
   void start(step_trace& trace) {
-    for (auto& [memory, block] : blocks_) block.number = before;
-    requests_.clear();
+    forget();
     writer_.start(trace, live_by_);
     started_ = std::chrono::steady_clock::now();
   }
   /// Ends the trace. What the step leaves behind counts as there from the beginning, as it does on meta.
-  void finish() { writer_.finish(); }
+  void finish() {
+    writer_.finish();
+    forget();
+  }
 
   /// Bytes that are live now, traced or not.
   std::size_t live_bytes(category c) const { return live_by_[static_cast<std::size_t>(c)]; }
@@ -48,50 +51,56 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   }
 
  private:
-  static constexpr std::size_t before = static_cast<std::size_t>(-1);  // number of a block that no trace has
   struct live_block {
     std::size_t number;
     const memory_request* request;
   };
 
+  void forget() {
+    blocks_.clear();
+    requests_.clear();
+  }
   double now() const {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - started_).count();
   }
   void* do_allocate(const memory_request& request, Stream& on) override {
     void* memory = this->from().allocate(request, on);
-    try {
-      note(memory, request);
-    } catch (...) {
-      blocks_.erase(memory);
-      requests_.erase(&request);
-      this->from().deallocate(memory, request, on);
-      throw;
+    if (writer_.writing()) {
+      try {
+        note(memory, request);
+      } catch (...) {
+        blocks_.erase(memory);
+        requests_.erase(&request);
+        this->from().deallocate(memory, request, on);
+        throw;
+      }
     }
     live_by_[static_cast<std::size_t>(request.what)] += request.bytes;
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     live_by_[static_cast<std::size_t>(request.what)] -= request.bytes;
-    if (const auto at = blocks_.find(memory); at != blocks_.end()) {
-      if (writer_.writing() && at->second.number != before) {
-        writer_.ended(at->second.number);
-        writer_.trace().event_us.push_back(now());
-      }
-      requests_.erase(at->second.request);
-      blocks_.erase(at);
-    }
+    if (writer_.writing()) note_end(memory);
     this->from().deallocate(memory, request, on);
   }
   // All that can fail comes before the trace changes, and room for the end is made with the beginning.
   void note(void* memory, const memory_request& request) {
-    live_block& block = blocks_.insert_or_assign(memory, live_block{before, &request}).first->second;
-    if (!writer_.writing()) return;
     step_trace& trace = writer_.trace();
-    requests_[&request] = trace.blocks.size();
+    live_block& block = blocks_.insert_or_assign(memory, live_block{trace.blocks.size(), &request}).first->second;
+    requests_[&request] = block.number;
     const std::size_t events = 2 * (trace.blocks.size() + 1);
     if (trace.event_us.capacity() < events) trace.event_us.reserve(2 * events);
-    block.number = writer_.asked(request);
+    writer_.asked(request);
     trace.event_us.push_back(now());
+  }
+  // A block that was there before the trace is not known.
+  void note_end(void* memory) noexcept {
+    const auto at = blocks_.find(memory);
+    if (at == blocks_.end()) return;
+    writer_.ended(at->second.number);
+    writer_.trace().event_us.push_back(now());
+    requests_.erase(at->second.request);
+    blocks_.erase(at);
   }
 
   std::array<std::size_t, category_count> live_by_{};

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,7 +63,7 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
 
 // All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where there are at
 // most 16 that matter, of more the 16 that take longest. The last choice keeps all.
-inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table, std::size_t most) {
+inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
   std::vector<double> times;
   for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
   std::vector<std::size_t> candidates;
@@ -90,7 +89,6 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   std::vector<block_choice> front;
   merge_fronts(front, all);
   all = std::move(front);
-  thin(all, most);
   all.back().region = false;  // it computes nothing again
   return all;
 }
@@ -194,14 +192,15 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   return s;
 }
 
-/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget.
+/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget, of those that the
+/// planner compares (500 amounts of memory at a time).
 /// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches gradus::chain
 template <class Training, class Options>
 class scheduler {
  public:
   explicit scheduler(const Options& options, time_table table = time_table{})
       : options_(options), table_(std::move(table)), blocks_(survey_blocks<Training>(options)) {
-    for (const block_facts& b : blocks_) choices_.push_back(detail::choices_of(b, table_, 12));
+    for (const block_facts& b : blocks_) choices_.push_back(detail::choices_of(b, table_));
     propose();
   }
 
@@ -237,7 +236,7 @@ class scheduler {
     choices.emplace_back(1);
 
     std::vector<scheduled_step> all;
-    const chain_planner planner(chain, region_schedule::max_depth, 60);
+    const chain_planner planner(chain, region_schedule::max_depth, 500);
     for (const schedule_cost& point : planner.trade_off())
       all.push_back(measure(detail::to_regions(planner.fastest(point.peak).nodes, choices)));
     // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
@@ -264,9 +263,9 @@ class scheduler {
       stage.options.push_back({c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
     return stage;
   }
-  scheduled_step measure(region_schedule regions) const {
+  scheduled_step measure(const region_schedule& regions) const {
     Options options = options_;
-    options.regions = std::move(regions);
+    options.regions = regions;
     const step_trace trace = trace_step<Training>(options);
     scheduled_step s{std::move(options.regions), summarize(trace), table_.seconds(trace), {}};
     detail::describe_parts(s.regions.parts, blocks_, "", s.description);
@@ -284,7 +283,7 @@ class scheduler {
         region_schedule regions = best.regions;
         regions.parts[p].region = choices[c].region;
         regions.parts[p].keep = choices[c].keep;
-        scheduled_step tried = measure(std::move(regions));
+        scheduled_step tried = measure(regions);
         if (tried.plan.peak_bytes > budget || tried.seconds >= best.seconds) continue;
         best = std::move(tried);
         break;

@@ -31,12 +31,11 @@ class adamw : public optimizer<T, D> {
   constexpr void step(context<D>& ctx) {
     T* m = this->state(ctx, moment1_);
     T* v = this->state(ctx, moment2_);
-    ++this->steps_;
     const index n = this->params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"adamw", phase::update, {14 * n, 4 * n * sizeof(T), 3 * n * sizeof(T)}});
     if constexpr (!std::is_same_v<D, meta>) {
-      const double t = static_cast<double>(this->steps_);
+      const double t = static_cast<double>(this->steps_ + 1);
       const adamw_scalars s{options.lr,
                             options.beta1,
                             options.beta2,
@@ -46,6 +45,7 @@ class adamw : public optimizer<T, D> {
                             this->gradient_scale_};
       kernel<op::adamw_step, D>::forward(ctx, this->params_.spans(m, v, options.weight_decay), s);
     }
+    ++this->steps_;
     this->clear_gradients();
   }
 

@@ -16,6 +16,7 @@ class optimizer {
   /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What scale_gradients and an earlier
   /// clip asked for counts. No pass is made for the scaling.
   constexpr double clip(context<D>& ctx, double max_norm) {
+    if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");
     const index bytes = params_.total_size() * sizeof(T);
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {2 * params_.total_size(), bytes, sizeof(double)}});

@@ -23,7 +23,9 @@ struct update_span {
 namespace op {
 /// Sum of squares of all gradients.
 struct gradient_square_sum {};
+/// One AdamW step on a list of update_spans.
 struct adamw_step {};
+/// One SGD step on a list of update_spans, with momentum where they have a moment.
 struct sgd_step {};
 }  // namespace op
 
@@ -40,6 +42,7 @@ class param_list {
       params_.push_back(&p);
       total_ += p.size();
     });
+    spans_.reserve(params_.size());
   }
   constexpr const std::vector<param_base<T, D>*>& all() const { return params_; }
   constexpr index total_size() const { return total_; }  ///< values in all parameters together

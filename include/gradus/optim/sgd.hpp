@@ -29,14 +29,14 @@ class sgd : public optimizer<T, D> {
   /// Updates every parameter that has a gradient, then forgets the gradients.
   constexpr void step(context<D>& ctx) {
     T* v = options.momentum != 0 ? this->state(ctx, velocity_) : nullptr;
-    ++this->steps_;
     const index n = this->params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"sgd", phase::update, {4 * n, 3 * n * sizeof(T), 2 * n * sizeof(T)}});
     if constexpr (!std::is_same_v<D, meta>) {
-      const sgd_scalars s{options.lr, options.momentum, this->gradient_scale_, this->steps_ == 1};
+      const sgd_scalars s{options.lr, options.momentum, this->gradient_scale_, this->steps_ == 0};
       kernel<op::sgd_step, D>::forward(ctx, this->params_.spans(v, nullptr, options.weight_decay), s);
     }
+    ++this->steps_;
     this->clear_gradients();
   }
 

@@ -15,7 +15,9 @@ struct precision {
   using reduce = Reduce;
 };
 
+/// All of it in float.
 using fp32 = precision<float>;
+/// All of it in double.
 using fp64 = precision<double>;
 
 /// What a model is instantiated with: a device and a precision policy.

@@ -75,6 +75,7 @@ tensor<T, shape<N>, D> arange(context<D>& ctx) {
 /// The elements as a vector in host memory; waits for the device.
 template <class T, class Shape, class D>
 std::vector<T> to_host(const tensor<T, Shape, D>& t) {
+  t.check_present();
   if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array of bool inside
     const auto host = std::make_unique<bool[]>(Shape::size);
     device_access<D>::download(t.owner(), host.get(), t.data(), t.bytes);
@@ -95,6 +96,7 @@ inline constexpr bool is_one_element = ShapeOfX::size == 1;
 template <class T, class Shape, class D>
 constexpr T item(const tensor<T, Shape, D>& t) {
   static_assert(detail::is_one_element<Shape>, "item(x): x must have exactly one element");
+  t.check_present();
   T value{};
   device_access<D>::download(t.owner(), &value, t.data(), sizeof(T));
   return value;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../core/dtype.hpp"
+#include "../core/error.hpp"
 #include "../core/shape.hpp"
 #include "../memory/buffer.hpp"
 #include "view.hpp"
@@ -35,7 +36,15 @@ class tensor {
   constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {}
 
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
-  constexpr context<D>& owner() const { return storage_.owner(); }
+  /// The context that the memory is from. Throws error when the tensor is empty.
+  constexpr context<D>& owner() const {
+    check_present();
+    return storage_.owner();
+  }
+  /// Throws error when the tensor is empty.
+  constexpr void check_present() const {
+    if (!storage_) fail_empty();
+  }
   constexpr const gradus::buffer<D>& storage() const& { return storage_; }
   constexpr gradus::buffer<D> storage() && { return std::move(storage_); }
   /// True when no other tensor shares the elements.
@@ -79,6 +88,9 @@ class tensor {
   }
 
  private:
+  [[noreturn]] static void fail_empty() {
+    throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
+  }
   gradus::buffer<D> storage_;
 };
 
@@ -96,9 +108,7 @@ constexpr context<typename X::device>& context_of(const X& x, const Rest&... res
   return x.owner();
 }
 
-/// A tensor of the same shape and device with another element type, or with another shape.
-template <class X, class T>
-using with_value = tensor<T, typename X::shape, typename X::device>;
+/// A tensor of the same elements and device with another shape.
 template <class X, class Shape>
 using with_shape = tensor<typename X::value_type, Shape, typename X::device>;
 

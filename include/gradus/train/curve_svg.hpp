@@ -134,7 +134,7 @@ inline std::string curve_svg(const chart_labels& labels, std::span<const curve> 
     double last = std::nan("");
     for (std::size_t i = 0; i < std::min(c.x.size(), c.y.size()); ++i) {
       if (!std::isfinite(c.x[i]) || !std::isfinite(c.y[i])) continue;
-      points += svg_number(at_x(c.x[i])) + "," + svg_number(at_y(c.y[i])) + " ";
+      points.append(svg_number(at_x(c.x[i]))).append(",").append(svg_number(at_y(c.y[i]))).append(" ");
       last = c.y[i];
     }
     const std::string color = svg_escape(c.color);

@@ -330,6 +330,47 @@ TEST_CASE("a region that does something else the second time is refused") {
   CHECK(f.plain() == f.under(gr::save_none{}));
 }
 
+TEST_CASE("a region whose operations take or return other values the second time is refused, inner regions included") {
+  fixture f;
+  int calls = 0;
+  const auto refused = [&](const auto& body) {
+    calls = 0;
+    const auto y = gr::checkpoint(body, f.tape.watch(f.x0) * f.block.norm1.weight);
+    CHECK_THROWS_WITH_AS(
+        gr::backward(gr::sum(y)),
+        "checkpoint: at backward the region applied other operations than before; it must depend on its "
+        "arguments alone",
+        gr::error);
+  };
+  refused([&](auto v) {
+    auto p = gr::exp(v);
+    auto q = gr::tanh(v);
+    return ++calls == 1 ? p * p : p * q;
+  });
+  refused([&](auto v) {
+    auto p = gr::exp(v);
+    auto q = gr::tanh(v);
+    return ++calls == 1 ? p * q : q * p;
+  });
+  refused([&](auto v) {
+    auto p = gr::exp(v);
+    auto q = gr::exp(v * v);
+    return ++calls == 1 ? p : q;
+  });
+  refused([&](auto v) {
+    auto p = gr::exp(v);
+    auto q = gr::tanh(v);
+    return gr::checkpoint([](auto u) { return gr::exp(u); }, ++calls == 1 ? p : q) * q;
+  });
+  refused([&](auto v) {  // nothing needs the sum again, until it is looked at
+    auto s = v + v;
+    if (++calls == 2) return s * gr::item(gr::sum(s.value()));
+    return s * 2.0f;
+  });
+  f.block.norm1.weight.clear_gradient();
+  CHECK(f.plain() == f.under(gr::save_none{}));
+}
+
 TEST_CASE(
     "when memory runs out at any one request of a step with regions, nothing leaks and the next step is as before") {
   fixture f;

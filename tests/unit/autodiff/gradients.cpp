@@ -265,3 +265,26 @@ TEST_CASE("random keys depend on seed, step and ordinal: steps move on with each
   static_cast<void>(b.tape.watch(b.scalar(1)));
   CHECK(b.tape.next_key().step == 20);
 }
+
+TEST_CASE("an empty tensor as operand is refused") {
+  const char* const message =
+      "a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave";
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::tape tape{ctx};
+  const auto full = gr::ones<float, gr::shape<3>>(ctx);
+  const gr::tensor<float, gr::shape<3>> none;
+  CHECK_THROWS_WITH_AS(full + none, message, gr::error);
+  CHECK_THROWS_WITH_AS(none + full, message, gr::error);
+  CHECK_THROWS_WITH_AS(gr::exp(none), message, gr::error);
+  CHECK_THROWS_WITH_AS(gr::clone(none), message, gr::error);
+  CHECK_THROWS_WITH_AS(gr::to_host(none), message, gr::error);
+  CHECK_THROWS_WITH_AS(gr::item(gr::tensor<float, gr::shape<>>()), message, gr::error);
+  auto x = tape.variable(full);
+  const auto unused = tape.variable(full);
+  auto h = gr::gelu(std::move(x));
+  CHECK_THROWS_WITH_AS(gr::sum(h + x), message, gr::error);  // NOLINT(bugprone-use-after-move): that is the mistake
+  gr::backward(gr::sum(h));
+  CHECK_THROWS_WITH_AS(unused.gradient() * 2.0f, message, gr::error);
+}

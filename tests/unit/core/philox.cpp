@@ -36,7 +36,7 @@ TEST_CASE("uniform_float covers [0, 1) and never gives 1") {
 TEST_CASE("uniform draws have the moments of their distribution, and neighbours do not correlate") {
   const random_key key{42, 3, 7};
   double sum = 0, squares = 0, neighbours = 0, last = 0;
-  constexpr int groups = 100000, n = 4 * groups;
+  constexpr int groups = 100000, pairs = 2 * groups, n = 2 * pairs;
   for (int g = 0; g < groups; ++g)
     for (const std::uint32_t w : key.words(static_cast<std::uint64_t>(g))) {
       const double x = static_cast<double>(uniform_float(w)) - 0.5;
@@ -54,7 +54,7 @@ TEST_CASE("uniform draws have the moments of their distribution, and neighbours 
 TEST_CASE("normal draws have mean 0, variance 1, no skew, kurtosis 3, and the two of a pair do not correlate") {
   const random_key key{9, 0, 0};
   double sum = 0, squares = 0, cubes = 0, fourths = 0, product = 0;
-  constexpr int groups = 100000, n = 4 * groups;
+  constexpr int groups = 100000, pairs = 2 * groups, n = 2 * pairs;
   for (int g = 0; g < groups; ++g) {
     const auto w = key.words(static_cast<std::uint64_t>(g));
     for (const auto pair : {normal_pair(w[0], w[1]), normal_pair(w[2], w[3])}) {
@@ -73,7 +73,7 @@ TEST_CASE("normal draws have mean 0, variance 1, no skew, kurtosis 3, and the tw
   CHECK(std::abs(squares / n - 1) < 4 * std::sqrt(2.0) / root);
   CHECK(std::abs(cubes / n) < 4 * std::sqrt(15.0) / root);
   CHECK(std::abs(fourths / n - 3) < 4 * std::sqrt(96.0) / root);
-  CHECK(std::abs(product / (n / 2)) < 4 * std::sqrt(2.0) / root);
+  CHECK(std::abs(product / pairs) < 4 * std::sqrt(2.0) / root);
 }
 
 TEST_CASE("the extreme words give finite normal draws") {

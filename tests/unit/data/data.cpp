@@ -76,8 +76,12 @@ TEST_CASE("the last tenth of the tokens is for validation") {
 TEST_CASE("a text too short for a window in both parts is refused") {
   const auto tokens = counting(1000);
   CHECK_THROWS_WITH_AS(gradus::split_tokens<std::int32_t>(tokens, 128),
-                       "too short: 1000 tokens, and a context of 128 needs at least 1291", gradus::error);
-  CHECK_NOTHROW(gradus::split_tokens<std::int32_t>(counting(1291), 128));
+                       "too short: 1000 tokens, and a context of 128 needs at least 1281", gradus::error);
+  CHECK_THROWS_AS(gradus::split_tokens<std::int32_t>(counting(1280), 128), gradus::error);
+  CHECK_NOTHROW(gradus::split_tokens<std::int32_t>(counting(1281), 128));
+  CHECK_THROWS_WITH_AS(gradus::split_tokens<std::int32_t>(counting(515), 128, 0.75),
+                       "too short: 515 tokens, and a context of 128 needs at least 516", gradus::error);
+  CHECK_NOTHROW(gradus::split_tokens<std::int32_t>(counting(516), 128, 0.75));
   CHECK_THROWS_AS(gradus::split_tokens<std::int32_t>(std::span<const std::int32_t>(), 1), gradus::error);
 }
 

@@ -11,6 +11,7 @@
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
+#include <gradus/meta/measured_trace.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <gradus/testing/simulated_stream.hpp>
 #include <random>
@@ -50,6 +51,14 @@ struct tracked : on_cpu {
 };
 struct synchronized : on_cpu {
   synchronized_resource resource{limit};
+};
+struct traced : on_cpu {
+  trace_resource resource{limit};
+};
+struct being_traced : on_cpu {
+  step_trace trace;
+  trace_resource resource{limit};
+  being_traced() { resource.start(trace); }
 };
 struct pooled : on_cpu {
   pool_resource resource{limit};
@@ -93,9 +102,9 @@ struct simulated_stack {
   basic_stats_resource<testing::simulated_stream> resource{tracking};
 };
 
-#define WITH_A_LIMIT                                                                                                  \
-  limited, counted, failing, tracked, synchronized, pooled, pooled_in_small_segments, pool_of_pools, arena_of_chunks, \
-      arena_in_a_span, stacked, simulated_pool
+#define WITH_A_LIMIT                                                                                        \
+  limited, counted, failing, tracked, synchronized, traced, being_traced, pooled, pooled_in_small_segments, \
+      pool_of_pools, arena_of_chunks, arena_in_a_span, stacked, simulated_pool
 #define EVERY_RESOURCE plain_host, WITH_A_LIMIT, simulated_stack
 
 template <class Stream>

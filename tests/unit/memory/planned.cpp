@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "dies.hpp"
+
 using namespace gradus;
 
 namespace {
@@ -171,14 +173,13 @@ TEST_CASE("a request of other bytes, category or source is refused, and the mess
     b.end(one, linear);
     return message;
   };
-  const std::string planned =
-      "; the plan has 4096 bytes (activation, by gelu) there: make the plan again for this step";
+  const std::string planned = "; the plan has 4096 bytes (activation of gelu) there: make the plan again for this step";
   CHECK(second({2048, category::activation, "gelu"}) ==
-        "planned memory: request 2 of the step asks 2048 bytes (activation, by gelu)" + planned);
+        "planned memory: request 2 of the step asks 2048 bytes (activation of gelu)" + planned);
   CHECK(second({4096, category::gradient, "gelu"}) ==
-        "planned memory: request 2 of the step asks 4096 bytes (gradient, by gelu)" + planned);
+        "planned memory: request 2 of the step asks 4096 bytes (gradient of gelu)" + planned);
   CHECK(second({4096, category::activation, "relu"}) ==
-        "planned memory: request 2 of the step asks 4096 bytes (activation, by relu)" + planned);
+        "planned memory: request 2 of the step asks 4096 bytes (activation of relu)" + planned);
   CHECK(second({4096, category::activation, ""}) ==
         "planned memory: request 2 of the step asks 4096 bytes (activation)" + planned);
 }
@@ -188,9 +189,9 @@ TEST_CASE("a request where the plan has an end is refused") {
   void* one = b.begin(linear);
   void* two = b.begin(gelu);
   CHECK(b.refusal(sum) ==
-        "planned memory: request 3 of the step asks 100 bytes (temporary, by sum); the plan has the end of request 2, "
+        "planned memory: request 3 of the step asks 100 bytes (temporary of sum); the plan has the end of request 2, "
         "4096 "
-        "bytes (activation, by gelu), there: make the plan again for this step");
+        "bytes (activation of gelu), there: make the plan again for this step");
   b.end(two, gelu);
   b.end(one, linear);
 }
@@ -202,9 +203,9 @@ TEST_CASE("an end that is not the planned one is thrown by check and by the next
   CHECK(b.checked() == "");
   b.end(one, linear);
   const std::string message =
-      "planned memory: after request 2 of the step ends request 1, 8192 bytes (activation, by linear); the plan has "
+      "planned memory: after request 2 of the step ends request 1, 8192 bytes (activation of linear); the plan has "
       "the end "
-      "of request 2, 4096 bytes (activation, by gelu), there: make the plan again for this step";
+      "of request 2, 4096 bytes (activation of gelu), there: make the plan again for this step";
   CHECK(b.checked() == message);
   CHECK(b.refusal(sum) == message);
   CHECK(b.refusal(linear) == message);
@@ -215,10 +216,9 @@ TEST_CASE("an end where the plan has a request is a departure") {
   bench b;
   void* one = b.begin(linear);
   b.end(one, linear);
-  CHECK(
-      b.checked() ==
-      "planned memory: after request 1 of the step ends request 1, 8192 bytes (activation, by linear); the plan has a "
-      "request for 4096 bytes (activation, by gelu) there: make the plan again for this step");
+  CHECK(b.checked() ==
+        "planned memory: after request 1 of the step ends request 1, 8192 bytes (activation of linear); the plan has a "
+        "request for 4096 bytes (activation of gelu) there: make the plan again for this step");
 }
 
 TEST_CASE("after a departure requests are refused until all is given back, and then a new step begins") {
@@ -265,7 +265,7 @@ TEST_CASE("a step that stops where nothing is live may be followed by a whole on
   CHECK(b.refusal(second) == "");
   CHECK(b.refusal(first) == "");
   CHECK(b.refusal(third) ==
-        "planned memory: request 2 of the step asks 64 bytes (input, by c); the plan has 128 bytes (input, by b) "
+        "planned memory: request 2 of the step asks 64 bytes (input of c); the plan has 128 bytes (input of b) "
         "there: make "
         "the plan again for this step");
   CHECK(b.refusal(first) == "");
@@ -296,7 +296,7 @@ TEST_CASE("a plan without requests refuses every request") {
   bench b{memory_plan{}};
   CHECK(b.below.all().allocations == 0);
   CHECK(b.refusal(sum) ==
-        "planned memory: request 1 of the step asks 100 bytes (temporary, by sum); the plan has no request there: make "
+        "planned memory: request 1 of the step asks 100 bytes (temporary of sum); the plan has no request there: make "
         "the "
         "plan again for this step");
 }
@@ -322,6 +322,26 @@ TEST_CASE("planned memory serves the stream it was made with and no other") {
   bench b;
   stream other;
   CHECK_THROWS_WITH_AS(static_cast<void>(b.planned.allocate(request(linear), other)),
-                       "planned memory: a request on a stream other than that of the plan", error);
+                       "planned memory: used on a stream other than that of the plan", error);
+  void* const p = b.planned.allocate(request(linear), b.s);
+  CHECK_THROWS_WITH_AS(b.planned.used_on(p, request(linear), other),
+                       "planned memory: used on a stream other than that of the plan", error);
+  b.planned.used_on(p, request(linear), b.s);
+  b.planned.deallocate(p, request(linear), b.s);
+  b.planned.restart();
   b.whole_step();
+}
+
+TEST_CASE(
+    "planned memory that gets back what it did not hand out, or on another stream, ends the program with one line") {
+  bench b;
+  stream other;
+  void* const p = b.begin(linear);
+  std::string said = last_words([&] { b.planned.deallocate(p, request(linear), other); });
+  CHECK(said.find("is given back on another stream") != std::string::npos);
+  CHECK(said.find('\n') == said.size() - 1);
+  b.end(p, linear);
+  said = last_words([&] { b.end(p, linear); });
+  CHECK(said.find("is given back, and nothing is handed out") != std::string::npos);
+  CHECK(said.find('\n') == said.size() - 1);
 }

@@ -260,7 +260,7 @@ struct tally {
   int served = 0, refused = 0, unordered = 0;
 };
 
-// Random requests, work, completions and frees on several streams, some blocks used on further streams.
+// Random requests, work, completions and frees on several streams, some blocks used on further streams, and given back on any.
 template <class Between>
 tally stress(resource& tested, usage& users, unsigned seed, const Between& between) {
   std::mt19937 random(seed);
@@ -277,11 +277,14 @@ tally stress(resource& tested, usage& users, unsigned seed, const Between& betwe
   int next = 0;
   const auto give = [&](std::size_t i) {
     std::swap(live[i], live.back());
-    const block b = std::move(live.back());
+    block b = std::move(live.back());
     live.pop_back();
+    simulated_stream& on = random() % 2 == 0 ? *b.users[0] : *streams[random() % streams.size()];
+    if (&on != b.users[0]) tested.used_on(b.memory, b.request, *b.users[0]);
+    if (std::find(b.users.begin(), b.users.end(), &on) == b.users.end()) b.users.push_back(&on);
     for (simulated_stream* s : b.users) s->submit();
     users.end(b.number, b.users);
-    tested.deallocate(b.memory, b.request, *b.users[0]);
+    tested.deallocate(b.memory, b.request, on);
   };
   for (int round = 0; round < 4000; ++round) {
     auto& on = *streams[random() % streams.size()];
@@ -385,6 +388,19 @@ TEST_CASE("an arena on several streams hands out and returns nothing that is in 
       CHECK(t.served > 100);
     }
   }
+}
+
+TEST_CASE("an arena waits for a stream that only gave a block back") {
+  simulated_memory memory(10000);
+  basic_arena_resource<simulated_stream> arena(memory, 4096);
+  simulated_stream a, b;
+  void* const p = arena.allocate(of(100), a);
+  b.submit();
+  simulated_stream::event done;
+  b.record(done);
+  arena.deallocate(p, of(100), b);
+  arena.release(a);
+  CHECK(a.ordered_after(done));
 }
 
 TEST_CASE("in a stress test with one stream's events ignored the model finds unordered users") {

@@ -1,10 +1,14 @@
 // Leaks by name, and the mistakes that end the program.
 #include <doctest/doctest.h>
 
+#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/memory/limit_resource.hpp>
 #include <gradus/memory/pool_resource.hpp>
+#include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
+#include <gradus/testing/failing_resource.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -19,6 +23,12 @@ template <class Resource>
 struct over_heap {
   host_resource heap;
   Resource resource{heap};
+  stream s;
+};
+template <>
+struct over_heap<limit_resource> {
+  host_resource heap;
+  limit_resource resource{heap, 1000};
   stream s;
 };
 bool one_line(const std::string& text) { return text.find('\n') == text.size() - 1; }
@@ -119,6 +129,22 @@ TEST_CASE_TEMPLATE("giving back another size ends the program with one line that
   const std::string said = last_words([&] { t.resource.deallocate(p, {.bytes = 300, .what = category::input}, t.s); });
   CAPTURE(said);
   CHECK(said.find("was asked for with another size (given back as request 0, 300 bytes, input)") != std::string::npos);
+  CHECK(one_line(said));
+  t.resource.deallocate(p, request, t.s);
+}
+
+TEST_CASE_TEMPLATE("what counts bytes ends the program with one line when more come back than went out", Resource,
+                   stats_resource, limit_resource, arena_resource, testing::failing_resource, tracking_resource,
+                   pool_resource) {
+  over_heap<Resource> t;
+  void* const p = t.resource.allocate(request, t.s);
+  const std::string said = last_words([&] {
+    t.resource.deallocate(p, request, t.s);
+    t.resource.deallocate(p, request, t.s);
+  });
+  CAPTURE(said);
+  CHECK(said.find("resource: 0x") != std::string::npos);
+  CHECK(said.find("100 bytes, activation of matmul)") != std::string::npos);
   CHECK(one_line(said));
   t.resource.deallocate(p, request, t.s);
 }

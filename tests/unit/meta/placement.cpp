@@ -262,6 +262,6 @@ TEST_CASE("a block that outlives its step cannot be planned, and the message nam
     static_cast<void>(make_plan(s.trace));
   } catch (const error& e) { message = e.what(); }
   CHECK(message ==
-        "memory plan: request 2 of the step, 4096 bytes (gradient, by matmul), outlives the step; plan a steady step, "
+        "memory plan: request 2 of the step, 4096 bytes (gradient of matmul), outlives the step; plan a steady step, "
         "which ends with what it began");
 }

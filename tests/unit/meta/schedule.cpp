@@ -1,10 +1,13 @@
 // Choices of what a block keeps, and schedules of blocks that hold regions of their own.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <gradus/gradus.hpp>
+#include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -50,6 +53,49 @@ struct nested {
   }
 };
 
+// Two blocks of a GPT.
+template <class D>
+struct transformer {
+  using ids = gr::shape<16, 64>;
+  std::array<gr::nn::block<gr::on<D>, 128, 4, 2>, 2> blocks;
+  gr::context<D>& passing;
+  gr::tape<D> tape;
+  gr::region_schedule regions;
+
+  constexpr transformer(gr::context<D>& resting, gr::context<D>& to, const options& o)
+      : passing(to), tape(to), regions(o.regions) {
+    gr::init(blocks, resting, gr::xavier_normal{.seed = 1});
+  }
+  constexpr void step() {
+    auto x = gr::full<float, gr::shape<16, 64, 128>>(passing, 0.5f, gr::category::input);
+    gr::backward(gr::mean(gr::chain(blocks, tape.watch(std::move(x)), regions,
+                                    [](const auto& block, auto v) { return block(std::move(v), 0.0); })));
+    gr::clear_gradients(blocks);
+  }
+};
+
+// Everything that a block may keep, but what another choice beats in bytes and time. The last keeps all, with no region.
+std::vector<gr::chain_part> parts_worth_trying(const gr::block_facts& block, const gr::time_table& table) {
+  std::vector<double> times;
+  for (const auto& op : block.operations)
+    times.push_back(table.seconds(gr::activity{op.name, gr::phase::forward, op.work}));
+  std::map<std::size_t, gr::detail::block_choice> by_bytes;
+  for (std::uint64_t keep = 0; keep < std::uint64_t{1} << block.operations.size(); ++keep) {
+    const auto c = gr::detail::choice_of(block, keep, times);
+    const auto [at, fresh] = by_bytes.emplace(c.bytes, c);
+    if (!fresh && c.time < at->second.time) at->second = c;
+  }
+  std::vector<gr::chain_part> parts;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [bytes, c] : by_bytes)
+    if (c.time < least) {
+      least = c.time;
+      parts.push_back({0, 0, true, c.keep});
+    }
+  parts.push_back({0, 0, false});
+  return parts;
+}
+
 }  // namespace
 
 TEST_CASE("operations from the 64th on are computed again, and leave the choice of the others alone") {
@@ -64,7 +110,7 @@ TEST_CASE("keeping all is a choice for blocks of any number of operations") {
     const gr::block_facts block = row_of(operations);
     std::size_t bytes = 0;
     for (const auto& op : block.operations) bytes += op.bytes;
-    const auto choices = gr::detail::choices_of(block, gr::time_table{}, 12);
+    const auto choices = gr::detail::choices_of(block, gr::time_table{});
     CHECK(choices.size() > 1);
     CHECK_FALSE(choices.back().region);
     CHECK(choices.back().time == 0);
@@ -91,4 +137,34 @@ TEST_CASE("a block with a region within is scheduled: the region is an operation
   for (const gr::scheduled_step& s : front)
     CHECK(s.plan.peak_bytes == gr::plan<nested<gr::meta>>(options{s.regions}).peak_bytes);
   CHECK(search.within(front.front().plan.peak_bytes).plan.peak_bytes == front.front().plan.peak_bytes);
+}
+
+TEST_CASE("at every budget there is the fastest of all schedules of a transformer's two blocks") {
+  const gr::time_table table(200e9, 20e9);
+  const auto blocks = gr::survey_blocks<transformer<gr::meta>>(options{});
+  REQUIRE(blocks.size() == 2);
+  const auto parts = parts_worth_trying(blocks[0], table);
+  REQUIRE(parts.size() > 12);
+  std::map<std::size_t, double> fastest;  // by peak
+  for (gr::chain_part first : parts)
+    for (gr::chain_part second : parts) {
+      second.first = second.last = 1;
+      options o;
+      o.regions.parts = {first, second};
+      const gr::step_trace trace = gr::trace_step<transformer<gr::meta>>(o);
+      const double seconds = table.seconds(trace);
+      const auto [at, fresh] = fastest.emplace(gr::summarize(trace).peak_bytes, seconds);
+      if (!fresh) at->second = std::min(at->second, seconds);
+    }
+  const gr::scheduler<transformer<gr::meta>, options> search(options{}, table);
+  CHECK(search.worth_having().front().plan.peak_bytes <= fastest.begin()->first);
+  double best = std::numeric_limits<double>::infinity();
+  for (const auto& [peak, seconds] : fastest) {
+    const std::size_t budget = peak;
+    best = std::min(best, seconds);
+    CAPTURE(budget);
+    const gr::scheduled_step found = search.within(budget);
+    CHECK(found.plan.peak_bytes <= budget);
+    CHECK(found.seconds <= best * (1 + 1e-9));
+  }
 }

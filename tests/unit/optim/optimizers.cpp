@@ -81,6 +81,21 @@ TEST_CASE("adamw takes the steps of its formula, with decay on matrices only") {
   CHECK(worst < 1e-5);
 }
 
+TEST_CASE("an optimizer that is told of earlier steps corrects its moments for them") {
+  world w;
+  gr::adamw opt{w.net, {.lr = 0.01, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-6, .weight_decay = 0}};
+  opt.set_steps(4);
+  w.give_gradients(1);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.step(w.ctx);
+  CHECK(opt.steps() == 5);
+  for (std::size_t i = 0; i < before[1].size(); ++i) {
+    const double m = 0.2 * g[1][i] / (1 - std::pow(0.8, 5)), v = 0.1 * g[1][i] * g[1][i] / (1 - std::pow(0.9, 5));
+    CHECK(w.values()[1][i] == doctest::Approx(before[1][i] - 0.01 * m / (std::sqrt(v) + 1e-6)).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("sgd with momentum starts from the gradient and then averages") {
   world w;
   gr::sgd opt{w.net, {.lr = 0.1, .momentum = 0.9}};
@@ -203,4 +218,13 @@ TEST_CASE("warm-up is linear, then half a cosine leads to the lowest rate") {
   CHECK(rate(8) == doctest::Approx(0.55));
   CHECK(rate(12) == doctest::Approx(0.1));
   CHECK(rate(1000) == doctest::Approx(0.1));
+}
+
+TEST_CASE("a limit of the gradient norm that is no number, or below 0, is refused") {
+  world w;
+  gr::sgd opt{w.net};
+  w.give_gradients(1);
+  for (const double limit : {-1.0, std::nan("")})
+    CHECK_THROWS_WITH_AS(opt.clip(w.ctx, limit), "optimizer.clip(ctx, max_norm): max_norm must be 0 or more",
+                         gr::error);
 }

@@ -13,16 +13,21 @@ namespace gradus {
 namespace functor {
 
 // clang-format off
+/// a + b.
 struct add { static constexpr std::string_view name = "add";
   static constexpr bool linear = true, sum = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a + b; } };
+/// a - b.
 struct subtract { static constexpr std::string_view name = "subtract";
   static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a - b; } };
+/// a * b.
 struct multiply { static constexpr std::string_view name = "multiply";
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a * b; } };
+/// a / b.
 struct divide { static constexpr std::string_view name = "divide";
   template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
+/// -x.
 struct negate { static constexpr std::string_view name = "negate";
   static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
@@ -44,33 +49,43 @@ struct divide_by { static constexpr std::string_view name = "divide_by";
 struct divide_into { static constexpr std::string_view name = "divide_into";
   double constant; static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
-// NaN in either operand gives NaN.
+/// The smaller; NaN in either operand gives NaN.
 struct minimum { static constexpr std::string_view name = "minimum";
   template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
+/// The larger; NaN in either operand gives NaN.
 struct maximum { static constexpr std::string_view name = "maximum";
   template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
+/// e to the power x.
 struct exp { static constexpr std::string_view name = "exp";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
+/// Natural logarithm.
 struct log { static constexpr std::string_view name = "log";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::log; return log(x); } };
+/// Square root.
 struct sqrt { static constexpr std::string_view name = "sqrt";
   static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
+/// One over the square root.
 struct rsqrt { static constexpr std::string_view name = "rsqrt";
   static constexpr bool floating_only = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
+/// |x|; its derivative at 0 is 0.
 struct abs { static constexpr std::string_view name = "abs";
   template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
+/// Hyperbolic tangent.
 struct tanh { static constexpr std::string_view name = "tanh";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
+/// 1 / (1 + e^-x), by way of tanh, which does not overflow.
 struct sigmoid { static constexpr std::string_view name = "sigmoid";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return T(0.5) + T(0.5) * tanh(T(0.5) * x); } };
+/// max(x, 0); its derivative at 0 is 0.
 struct relu { static constexpr std::string_view name = "relu";
   template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
+/// x * sigmoid(x).
 struct silu { static constexpr std::string_view name = "silu";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
   template <class T> GRADUS_HD T operator()(T x) const { return x * sigmoid{}(x); } };
@@ -88,18 +103,22 @@ struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
     using math::erf;
     return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
   } };
+/// x to the power y.
 struct pow { static constexpr std::string_view name = "pow";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
+/// x to a power that is a run-time constant.
 struct pow_constant { static constexpr std::string_view name = "pow_constant";
   double exponent; static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
+/// x held between two run-time constants.
 struct clamp { static constexpr std::string_view name = "clamp";
   double low, high;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::select;
     return select(x < T(low), T(low), select(x > T(high), T(high), x));
   } };
+/// `a` where the condition is not 0, `b` elsewhere.
 struct where { static constexpr std::string_view name = "where";
   template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
     using math::select;
@@ -244,6 +263,8 @@ constexpr auto where(const C& condition, A&& a, B&& b) {
   return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
 }
 
+/// The operators do what add(), subtract(), multiply(), divide() and negate() do; operands whose shapes do not broadcast do not
+/// compile. A number on either side is a constant of the operation: it makes no tensor and has no gradient.
 template <operand A, operand B>
 constexpr auto operator+(A&& a, B&& b) {
   return add(std::forward<A>(a), std::forward<B>(b));

@@ -1,6 +1,4 @@
 #pragma once
-#include <cstring>
-
 #include "../../cpu/gemm.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../broadcast/cpu.hpp"
