@@ -158,8 +158,11 @@ runs() {
   refuses 1 'cannot be made' "${quick[@]}" --out text/run
   find first -type f -exec cksum {} + | sort | cmp -s - before || wrong "an existing run folder was touched"
 
-  # A full disk, played by a limit on the size of a file: the log fits, the model does not.
-  full_disk() { (trap '' XFSZ; ulimit -f 100; exec "$@"); }
+  # A full disk, played by a limit on the size of a file: the log fits, the model does not. Nor does what a program built for
+  # coverage counts, which has to go elsewhere and say so elsewhere.
+  full_disk() {
+    (trap '' XFSZ; ulimit -f 100; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
+  }
   refuses 1 'full/model.safetensors: cannot be written: File too large' full_disk "${quick[@]}" --out full
   [[ $(ls full) == $'log.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
 
