@@ -78,8 +78,8 @@ double worst_error(const A& found, const B& wanted) {
 
 template <class X>
 bool same_bits(const X& a, const X& b) {
-  return std::memcmp(a.data(), b.data(), X::bytes) ==
-         0;  // NOLINT(bugprone-suspicious-memory-comparison): bits are meant
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bits are meant
+  return std::memcmp(a.data(), b.data(), X::bytes) == 0;
 }
 
 /// A number of threads for as long as it lives.

@@ -138,7 +138,8 @@ inline std::string curve_svg(const chart_labels& labels, std::span<const curve> 
       last = c.y[i];
     }
     const std::string color = svg_escape(c.color);
-    svg += "<polyline fill=\"none\" stroke=\"" + color + "\" stroke-width=\"2\" points=\"" + points + "\"/>\n";
+    svg.append("<polyline fill=\"none\" stroke=\"").append(color).append("\" stroke-width=\"2\" points=\"");
+    svg.append(points).append("\"/>\n");
     const double x = left + plot_width - 190;
     line(x, legend - 4, x + 26, legend - 4, color, 3);
     text(x + 34, legend, "start", std::isfinite(last) ? c.name + " (" + svg_number(last, 3) + ")" : c.name);
