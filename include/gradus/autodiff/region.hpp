@@ -64,11 +64,11 @@ class region {
   constexpr context<device>& owner() const { return tape_->owner(); }
   /// The tape's next key for a random operation. At backward the region gets the same ones again.
   constexpr random_key next_key() { return tape_->next_key(); }
-  /// The value of operation `maker` was looked at outside of operations, and so has to be there at backward too. Called by
-  /// traced::value().
+  /// The value of operation `maker` is looked at outside of operations, and so has to be there at backward too: it is missing
+  /// (`present` is false) if forward did not look at it. Called by traced::value().
   constexpr void note_read(unsigned maker, bool present) {
     if (mode_ == mode::forward) tape_->regions_.read(maker);
-    if (!present) fail_different();
+    if (mode_ == mode::again && !present) fail_different();
   }
 
   /// Applies an operation inside the region. Called by apply().
@@ -306,16 +306,6 @@ class region {
     return r;
   }
 
-  template <class... Ys>
-  static constexpr std::uint64_t digest_of_outputs(const std::tuple<Ys...>& outputs) {
-    return std::apply(
-        [](const auto&... y) {
-          const unsigned makers[] = {y.maker()...};
-          return digest_of(makers);
-        },
-        outputs);
-  }
-
   // ---- arguments and outputs -----------------------------------------------------------------------------------------------
   template <class X>
   static constexpr auto kept_argument(X&& x) {
@@ -369,6 +359,15 @@ class region {
   template <class... Ys>
   static constexpr std::tuple<gradient_slot<tensor_of<Ys>>...> slots_for(const std::tuple<Ys...>&) {
     return {};
+  }
+  template <class... Ys>
+  static constexpr std::uint64_t digest_of_outputs(const std::tuple<Ys...>& outputs) {
+    return std::apply(
+        [](const auto&... y) {
+          const unsigned makers[] = {y.maker()...};
+          return digest_of(makers);
+        },
+        outputs);
   }
   // The region's outputs as values of `outer`; one alone is not put in a tuple.
   template <class... Ys, class Slots>

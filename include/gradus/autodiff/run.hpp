@@ -31,7 +31,7 @@ constexpr cost backward_cost_of() {
 }
 
 template <class X>
-constexpr void check_operand(const X& x) {
+constexpr void check_present(const X& x) {
   if constexpr (is_traced<X>) x.carried().check_present();
   else if constexpr (is_tensor<X>) x.check_present();
 }
@@ -39,7 +39,7 @@ constexpr void check_operand(const X& x) {
 // Runs forward. With `Keep`, the result holds the statistics that the gradient rule wants besides.
 template <bool Keep, class Op, class Context, class... Xs>
 constexpr auto run(Context& ctx, phase when, const Op& op, Xs&&... xs) {
-  (check_operand(xs), ...);
+  (check_present(xs), ...);
   constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
   const typename Context::running now(ctx, activity{name_of(op), when, work});
   return op.forward(std::bool_constant<Keep>{}, plain(std::forward<Xs>(xs))...);

@@ -85,8 +85,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     return at;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    if (request.bytes > live_) memory_misuse("arena_resource", "is more than is handed out", memory, request);
-    live_ -= request.bytes;
+    detail::take_off(live_, "arena_resource", memory, request);
     mark_further(memory);
     mark(on);
   }

@@ -59,4 +59,12 @@ inline out_of_memory shortage(std::string_view who, const memory_request& reques
   std::abort();
 }
 
+namespace detail {
+// A block comes back and is live no more; `live` counts the bytes that `who` has handed out.
+inline void take_off(std::size_t& live, const char* who, const void* memory, const memory_request& request) noexcept {
+  if (request.bytes > live) memory_misuse(who, "is more than is handed out", memory, request);
+  live -= request.bytes;
+}
+}  // namespace detail
+
 }  // namespace gradus

@@ -23,8 +23,7 @@ class basic_limit_resource final : public resource_adaptor<Stream> {
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    if (request.bytes > live_) memory_misuse("limit_resource", "is more than is handed out", memory, request);
-    live_ -= request.bytes;
+    detail::take_off(live_, "limit_resource", memory, request);
     this->from().deallocate(memory, request, on);
   }
 

@@ -49,10 +49,8 @@ class basic_stats_resource final : public resource_adaptor<Stream> {
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    counts& kind = by_category_[static_cast<std::size_t>(request.what)];
-    if (request.bytes > kind.live) memory_misuse("stats_resource", "is more than is handed out", memory, request);
+    detail::take_off(by_category_[static_cast<std::size_t>(request.what)].live, "stats_resource", memory, request);
     all_.live -= request.bytes;
-    kind.live -= request.bytes;
     this->from().deallocate(memory, request, on);
   }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "../memory/diagnostics.hpp"
 #include "../memory/resource.hpp"
 #include "trace_writer.hpp"
 
@@ -79,7 +80,7 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    live_by_[static_cast<std::size_t>(request.what)] -= request.bytes;
+    detail::take_off(live_by_[static_cast<std::size_t>(request.what)], "trace_resource", memory, request);
     if (writer_.writing()) note_end(memory);
     this->from().deallocate(memory, request, on);
   }

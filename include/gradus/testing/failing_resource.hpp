@@ -34,8 +34,7 @@ class basic_failing_resource final : public resource_adaptor<Stream> {
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    if (request.bytes > live_) memory_misuse("failing_resource", "is more than is handed out", memory, request);
-    live_ -= request.bytes;
+    gradus::detail::take_off(live_, "failing_resource", memory, request);
     this->from().deallocate(memory, request, on);
   }
 

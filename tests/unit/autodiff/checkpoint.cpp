@@ -371,6 +371,17 @@ TEST_CASE("a region whose operations take or return other values the second time
   CHECK(f.plain() == f.under(gr::save_none{}));
 }
 
+TEST_CASE("a value that a region has moved from is empty, and its use says so") {
+  fixture f;
+  const auto body = [](auto v) {
+    auto moved = std::move(v);
+    return moved * gr::item(gr::sum(v.value()));  // NOLINT(bugprone-use-after-move): that is the mistake
+  };
+  CHECK_THROWS_WITH_AS(
+      gr::checkpoint(body, f.tape.watch(f.x0) * f.block.norm1.weight),
+      "a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave", gr::error);
+}
+
 TEST_CASE(
     "when memory runs out at any one request of a step with regions, nothing leaks and the next step is as before") {
   fixture f;

@@ -8,6 +8,7 @@
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
+#include <gradus/meta/measured_trace.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <stdexcept>
 #include <string>
@@ -134,8 +135,8 @@ TEST_CASE_TEMPLATE("giving back another size ends the program with one line that
 }
 
 TEST_CASE_TEMPLATE("what counts bytes ends the program with one line when more come back than went out", Resource,
-                   stats_resource, limit_resource, arena_resource, testing::failing_resource, tracking_resource,
-                   pool_resource) {
+                   stats_resource, limit_resource, arena_resource, trace_resource, testing::failing_resource,
+                   tracking_resource, pool_resource) {
   over_heap<Resource> t;
   void* const p = t.resource.allocate(request, t.s);
   const std::string said = last_words([&] {

@@ -30,47 +30,47 @@ struct options {
   gr::region_schedule regions = {};
 };
 
-// Blocks with a region of their own within.
-template <class D>
-struct nested {
-  std::array<gr::nn::mlp<gr::on<D>, 16>, 3> blocks;
+// A model of blocks, and what a step needs besides.
+template <class D, class Block, std::size_t Blocks>
+struct row_of_blocks {
+  std::array<Block, Blocks> blocks;
   gr::context<D>& passing;
   gr::tape<D> tape;
   gr::region_schedule regions;
 
-  constexpr nested(gr::context<D>& resting, gr::context<D>& to, const options& o)
+  constexpr row_of_blocks(gr::context<D>& resting, gr::context<D>& to, const options& o)
       : passing(to), tape(to), regions(o.regions) {
     gr::init(blocks, resting, gr::xavier_normal{.seed = 1});
   }
-  constexpr void step() {
-    auto x = gr::full<float, gr::shape<512, 16>>(passing, 0.5f, gr::category::input);
-    const auto y = gr::chain(blocks, tape.watch(std::move(x)), regions, [](const auto& block, auto v) {
-      auto inner = gr::checkpoint([&block](auto u) { return block(std::move(u)); }, v);
-      return gr::tanh(gr::exp(gr::tanh(gr::exp(gr::tanh(v + std::move(inner))))));
-    });
+  // Forward, backward; `body` is what a block does.
+  template <class Input, class Body>
+  constexpr void step(const Body& body) {
+    auto x = gr::full<float, Input>(passing, 0.5f, gr::category::input);
+    const auto y = gr::chain(blocks, tape.watch(std::move(x)), regions, body);
     gr::backward(gr::mean(y * y));
     gr::clear_gradients(blocks);
   }
 };
 
+// Blocks with a region of their own within.
+template <class D>
+struct nested : row_of_blocks<D, gr::nn::mlp<gr::on<D>, 16>, 3> {
+  using nested::row_of_blocks::row_of_blocks;
+  constexpr void step() {
+    nested::row_of_blocks::template step<gr::shape<512, 16>>([](const auto& block, auto v) {
+      auto inner = gr::checkpoint([&block](auto u) { return block(std::move(u)); }, v);
+      return gr::tanh(gr::exp(gr::tanh(gr::exp(gr::tanh(v + std::move(inner))))));
+    });
+  }
+};
+
 // Two blocks of a GPT.
 template <class D>
-struct transformer {
-  using ids = gr::shape<16, 64>;
-  std::array<gr::nn::block<gr::on<D>, 128, 4, 2>, 2> blocks;
-  gr::context<D>& passing;
-  gr::tape<D> tape;
-  gr::region_schedule regions;
-
-  constexpr transformer(gr::context<D>& resting, gr::context<D>& to, const options& o)
-      : passing(to), tape(to), regions(o.regions) {
-    gr::init(blocks, resting, gr::xavier_normal{.seed = 1});
-  }
+struct transformer : row_of_blocks<D, gr::nn::block<gr::on<D>, 128, 4, 2>, 2> {
+  using transformer::row_of_blocks::row_of_blocks;
   constexpr void step() {
-    auto x = gr::full<float, gr::shape<16, 64, 128>>(passing, 0.5f, gr::category::input);
-    gr::backward(gr::mean(gr::chain(blocks, tape.watch(std::move(x)), regions,
-                                    [](const auto& block, auto v) { return block(std::move(v), 0.0); })));
-    gr::clear_gradients(blocks);
+    transformer::row_of_blocks::template step<gr::shape<16, 64, 128>>(
+        [](const auto& block, auto v) { return block(std::move(v), 0.0); });
   }
 };
 
