@@ -7,6 +7,7 @@
 
 #include "../core/error.hpp"
 #include "../memory/memory_plan.hpp"
+#include "occupied_offsets.hpp"
 #include "trace.hpp"
 
 namespace gradus {
@@ -33,6 +34,17 @@ inline std::size_t largest_live_sum(const step_trace& trace) {
   return peak;
 }
 
+// Of each event of a step, how many runs of ends are over before it: all that matters of time to what overlaps what. Blocks that
+// are asked for in the same moment are alive together.
+inline std::vector<std::size_t> moments_of(const step_trace& trace) {
+  std::vector<std::size_t> moments(trace.events.size() + 1, 0);
+  for (std::size_t e = 0; e < trace.events.size(); ++e) {
+    const bool last_end = !trace.events[e].begins && (e + 1 == trace.events.size() || trace.events[e + 1].begins);
+    moments[e + 1] = moments[e] + (last_end ? 1 : 0);
+  }
+  return moments;
+}
+
 /// Packs blocks one after the other, each at the lowest offset that those before it leave free during its life. Any order
 /// gives a valid placement, and some order gives the smallest one; which, is the art.
 class block_packer {
@@ -40,17 +52,12 @@ class block_packer {
   using order = std::vector<std::size_t>;
   struct item {
     std::size_t bytes, from, until, block;
+    std::size_t first_moment, end_moment;
     std::size_t life() const { return until - from; }
     double area() const { return static_cast<double>(bytes) * static_cast<double>(life()); }
   };
 
-  explicit block_packer(const step_trace& trace) : bound_(largest_live_sum(trace)) {
-    for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
-      const block_life& b = trace.blocks[i];
-      if (b.bytes > 0) items_.push_back({aligned_size(b.bytes), b.from, b.until, i});
-    }
-    offsets_.resize(items_.size());
-  }
+  explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
 
   /// All blocks, those first that `before` puts first.
   template <class Before>
@@ -64,16 +71,13 @@ class block_packer {
 
   /// Packs in this order, and keeps the result if it is the best so far.
   void pack(const order& blocks) {
-    placed_.clear();
+    occupied_.clear();
     top_ = 0;
     for (const std::size_t i : blocks) {
-      const std::size_t offset = lowest_gap(items_[i]);
-      const std::size_t end = offset + items_[i].bytes;
-      offsets_[i] = offset;
-      top_ = std::max(top_, end);
-      const auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
-                                       [](std::size_t o, const interval& p) { return o < p.offset; });
-      placed_.insert(at, {offset, end, items_[i].from, items_[i].until});
+      const item& b = items_[i];
+      offsets_[i] = occupied_.lowest_gap(b.bytes, b.first_moment, b.end_moment);
+      occupied_.take(offsets_[i], b.bytes, b.first_moment, b.end_moment);
+      top_ = std::max(top_, offsets_[i] + b.bytes);
     }
     if (top_ < best_ || best_offsets_.empty()) {
       best_ = top_;
@@ -82,14 +86,14 @@ class block_packer {
     }
   }
 
-  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. A round takes time
-  /// in proportion to the square of the number of blocks, so many blocks get few rounds.
+  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. Many blocks get few
+  /// rounds.
   void improve() {
-    constexpr std::size_t most_rounds = 1000, pairs = 200'000'000;
+    constexpr std::size_t most_rounds = 1000, most_packed = 500'000;
     order blocks = best_order_;
     offsets_ = best_offsets_;
     top_ = best_;
-    const std::size_t rounds = std::min(most_rounds, pairs / (items_.size() * items_.size() + 1) + 1);
+    const std::size_t rounds = std::min(most_rounds, most_packed / (items_.size() + 1) + 1);
     for (std::size_t round = 0; round < rounds && !optimal(); ++round) {
       std::stable_partition(blocks.begin(), blocks.end(),
                             [&](std::size_t i) { return offsets_[i] + items_[i].bytes == top_; });
@@ -105,23 +109,20 @@ class block_packer {
   }
 
  private:
-  struct interval {
-    std::size_t offset, end, from, until;
-  };
-
-  std::size_t lowest_gap(const item& b) const {
-    std::size_t end = 0;
-    for (const interval& p : placed_) {
-      if (p.until <= b.from || b.until <= p.from) continue;
-      if (p.offset >= end + b.bytes) break;
-      end = std::max(end, p.end);
+  block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
+      : bound_(largest_live_sum(trace)), occupied_(moments.back() + 1) {
+    for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
+      const block_life& b = trace.blocks[i];
+      if (b.bytes == 0) continue;
+      const std::size_t end_moment = moments[std::min(b.until, trace.events.size())] + 1;
+      items_.push_back({aligned_size(b.bytes), b.from, b.until, i, moments[b.from], end_moment});
     }
-    return end;
+    offsets_.resize(items_.size());
   }
 
   std::vector<item> items_;
   std::size_t bound_;
-  std::vector<interval> placed_;      // by offset
+  occupied_offsets occupied_;         // by the blocks packed so far
   std::vector<std::size_t> offsets_;  // of the last order packed
   std::size_t top_ = 0;
   std::vector<std::size_t> best_offsets_;

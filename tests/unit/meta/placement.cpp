@@ -172,6 +172,35 @@ TEST_CASE("training steps are placed within two percent of their largest sum of 
     }
 }
 
+// In time that grows with the square of the blocks this would take minutes.
+TEST_CASE("a step of thousands of batches, half a million blocks, is placed in no more than one of three batches") {
+  const auto batches = [](std::size_t count) {
+    step s;
+    std::vector<std::size_t> gradients;
+    for (std::size_t batch = 0; batch < count; ++batch) {
+      std::vector<std::size_t> kept;
+      for (std::size_t i = 0; i < 40; ++i) {
+        const std::size_t scratch = s.begin(3000 + 64 * i);
+        kept.push_back(s.begin(1000 * (1 + i % 7)));
+        s.end(scratch);
+      }
+      for (std::size_t i = 40; i-- > 0;) {
+        const std::size_t flowing = s.begin(2000);
+        if (batch == 0) gradients.push_back(s.begin(500 + 64 * i));
+        s.end(kept[i]);
+        s.end(flowing);
+      }
+    }
+    for (const std::size_t g : gradients) s.end(g);
+    return s.trace;
+  };
+  const step_trace trace = batches(4200);
+  REQUIRE(trace.blocks.size() > 500'000);
+  const placement where = place(trace);
+  CHECK(is_valid(trace, where));
+  CHECK(where.bytes <= place(batches(3)).bytes);
+}
+
 TEST_CASE("random lives are placed within one percent of their bound on average") {
   double excess = 0;
   for (unsigned seed = 0; seed < 10; ++seed) {
