@@ -19,7 +19,7 @@ struct phase_total {
 struct op_total {
   std::string_view name;
   phase_total phases[phase_count] = {};
-  std::size_t saved_bytes = 0;  ///< of what it was the first to keep for backward
+  std::size_t saved_bytes = 0;  ///< its part of step_plan::saved_bytes: of what it was the first to keep for backward
 
   constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };
@@ -36,7 +36,7 @@ struct step_plan {
   std::size_t peak_request = 0;                       ///< the request, from 0, that reached the peak first
   std::string_view peak_op;                           ///< the operation that made it
   phase peak_phase = phase::outside;
-  std::size_t saved_bytes = 0;  ///< kept from forward for backward, in all
+  std::size_t saved_bytes = 0;  ///< most bytes at once of what forward keeps for backward
   phase_total phases[phase_count] = {};
   op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; what is beyond is in the last
   std::size_t op_count = 0;
@@ -55,6 +55,25 @@ constexpr op_total& total_of(step_plan& plan, std::string_view name) {
   if (plan.op_count == step_plan::max_ops) return plan.ops[step_plan::max_ops - 1];
   plan.ops[plan.op_count].name = name;
   return plan.ops[plan.op_count++];
+}
+
+// Whether a block is kept from forward for backward. What is computed again waits for no backward.
+constexpr bool is_saved(const block_life& b) { return !b.saved_by.empty() && b.phase != phase::recompute; }
+
+// Sums up the saved blocks of the moment when they are the most bytes.
+constexpr void add_saved(step_plan& plan, const step_trace& trace) {
+  std::size_t live = 0;
+  std::size_t when = 0;  // the event
+  for (std::size_t e = 0; e < trace.events.size(); ++e) {
+    const block_life& b = trace.blocks[trace.events[e].block];
+    if (!is_saved(b)) continue;
+    live = trace.events[e].begins ? live + b.bytes : live - b.bytes;
+    if (live <= plan.saved_bytes) continue;
+    plan.saved_bytes = live;
+    when = e;
+  }
+  for (const block_life& b : trace.blocks)
+    if (is_saved(b) && b.from <= when && when < b.until) total_of(plan, b.saved_by).saved_bytes += b.bytes;
 }
 
 }  // namespace detail
@@ -97,11 +116,7 @@ constexpr step_plan summarize(const step_trace& trace) {
       total->work = total->work + span.what.work;
     }
   }
-  for (const block_life& b : trace.blocks) {
-    if (b.saved_by.empty() || b.phase == phase::recompute) continue;  // what is computed again waits for no backward
-    detail::total_of(plan, b.saved_by).saved_bytes += b.bytes;
-    plan.saved_bytes += b.bytes;
-  }
+  detail::add_saved(plan, trace);
   return plan;
 }
 

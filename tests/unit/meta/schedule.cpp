@@ -105,6 +105,12 @@ TEST_CASE("operations from the 64th on are computed again, and leave the choice 
   CHECK(c.time == 6);
 }
 
+TEST_CASE("a policy that keeps operations from the 64th on keeps none of them, and no other instead") {
+  const std::vector<gr::block_facts> blocks{row_of(70)};
+  const auto late = gr::save_if([](const gr::region_op& op) { return op.number >= 63; });
+  CHECK(gr::every_block(blocks, late).parts[0].keep == std::uint64_t{1} << 63);
+}
+
 TEST_CASE("keeping all is a choice for blocks of any number of operations") {
   for (const std::size_t operations : {3u, 17u, 70u}) {
     const gr::block_facts block = row_of(operations);
