@@ -23,8 +23,10 @@
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
-/// Write it once inside the struct: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate.
+/// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; a class
+/// with private members or constructors may have the line as well. A derived class needs a line of its own, with all members.
 #define GRADUS_MEMBERS(...)                                               \
   constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }       \
   constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); } \
+  constexpr void gradus_members_are_named_here() const {}                 \
   static constexpr std::string_view gradus_member_names() { return #__VA_ARGS__; }

@@ -30,35 +30,48 @@ struct xavier_normal {
   double deviation(index fan_in, index fan_out) const { return std::sqrt(2.0 / static_cast<double>(fan_in + fan_out)); }
 };
 
+namespace detail {
+template <class Kinds, class DeviceOfContext>
+inline constexpr bool parameters_are_on = false;
+template <class... T, class... D, class DeviceOfContext>
+inline constexpr bool parameters_are_on<types<param_kind<T, D>...>, DeviceOfContext> =
+    (std::is_same_v<D, DeviceOfContext> && ...);
+
+// Parameter number `ordinal` of a model.
+template <class P, class D, class Rule>
+constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
+  using T = typename P::value_type;
+  using S = typename P::shape;
+  if constexpr (std::is_same_v<D, meta>) {
+    p.set(empty<T, S>(ctx, category::parameter));
+  } else {
+    std::vector<T> values(S::size, T(p.starts() == start::ones ? 1.0f : 0.0f));
+    if (p.starts() == start::drawn) {
+      const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
+      const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
+      for (index i = 0; i < S::size; i += 4) {
+        const auto w = key.words(i / 4);
+        const auto a = normal_pair(w[0], w[1]);
+        const auto b = normal_pair(w[2], w[3]);
+        const float draw[4] = {a[0], a[1], b[0], b[1]};
+        for (index j = 0; j < 4 && i + j < S::size; ++j)
+          values[i + j] = static_cast<T>(static_cast<compute_type<T>>(draw[j] * deviation));
+      }
+    }
+    p.set(from_host<T, S>(ctx, values.data(), category::parameter));
+  }
+}
+}  // namespace detail
+
 /// Gives every parameter of the model memory from `ctx` and its starting values. What is drawn depends on the seed and on the
 /// parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last.
 template <class Model, class D, class Rule>
 constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
+  constexpr bool on_one_device = detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>;
+  static_assert(detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>,
+                "init(model, context, rule): the context must be of the device that the model's parameters are on");
   std::uint32_t ordinal = 0;
-  visit_params(model, [&](auto& p) {
-    using P = std::remove_reference_t<decltype(p)>;
-    using T = typename P::value_type;
-    using S = typename P::shape;
-    if constexpr (std::is_same_v<D, meta>) {
-      p.set(empty<T, S>(ctx, category::parameter));
-    } else {
-      std::vector<T> values(S::size, T(p.starts() == start::ones ? 1.0f : 0.0f));
-      if (p.starts() == start::drawn) {
-        const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
-        const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
-        for (index i = 0; i < S::size; i += 4) {
-          const auto w = key.words(i / 4);
-          const auto a = normal_pair(w[0], w[1]);
-          const auto b = normal_pair(w[2], w[3]);
-          const float draw[4] = {a[0], a[1], b[0], b[1]};
-          for (index j = 0; j < 4 && i + j < S::size; ++j)
-            values[i + j] = static_cast<T>(static_cast<compute_type<T>>(draw[j] * deviation));
-        }
-      }
-      p.set(from_host<T, S>(ctx, values.data(), category::parameter));
-    }
-    ++ordinal;
-  });
+  if constexpr (on_one_device) visit_params(model, [&](auto& p) { detail::init_param(p, ctx, rule, ordinal++); });
 }
 
 }  // namespace gradus

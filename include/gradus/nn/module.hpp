@@ -1,127 +1,241 @@
 #pragma once
-// Walking the parameters of a model. A model is a plain struct; its members are parameters, other such structs, and
-// std::array or std::vector of them. Anything else (a dropout rate, say) is passed over.
+// Walking the parameters of a model. A model is a plain struct, or a class with a GRADUS_MEMBERS line. Its members are parameters,
+// other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional and std::unique_ptr of them.
+//
+// What cannot own a parameter is passed over: trivially copyable types (numbers, enumerators, pointers, settings), strings and
+// tensors, and lists of such. A member of any other type might own one and does not compile.
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "../core/config.hpp"
 #include "../tensor/param.hpp"
+#include "members.hpp"
 
 namespace gradus {
 
 namespace detail {
 
-template <class M>
-concept names_members = requires { M::gradus_member_names(); };
+/// How the walk looks into a type.
+enum class part { parameter, list, tuple, holder, members, no_parameter, unknown };
 
+template <class... Ms>
+struct types {};
+
+template <part Kind, class... Inner>
+struct looked_into {
+  static constexpr part kind = Kind;
+  using inner = types<Inner...>;
+};
+// Classes of the standard library, and tensors.
 template <class M>
-inline constexpr bool is_list = false;
+struct standard_part : looked_into<part::unknown> {};
 template <class M, std::size_t N>
-inline constexpr bool is_list<std::array<M, N>> = true;
+struct standard_part<std::array<M, N>> : looked_into<part::list, M> {};
+template <class M, class A>
+struct standard_part<std::vector<M, A>> : looked_into<part::list, M> {};
+template <class M, std::size_t N>
+struct standard_part<M[N]> : looked_into<part::list, M> {};
+template <class... Ms>
+struct standard_part<std::tuple<Ms...>> : looked_into<part::tuple, Ms...> {};
+template <class A, class B>
+struct standard_part<std::pair<A, B>> : looked_into<part::tuple, A, B> {};
 template <class M>
-inline constexpr bool is_list<std::vector<M>> = true;
+struct standard_part<std::optional<M>> : looked_into<part::holder, M> {};
+template <class M, class Delete>
+  requires(!std::is_array_v<M>)
+struct standard_part<std::unique_ptr<M, Delete>> : looked_into<part::holder, M> {};
+template <class C, class Traits, class A>
+struct standard_part<std::basic_string<C, Traits, A>> : looked_into<part::no_parameter> {};
+template <class T, class S, class D>
+struct standard_part<tensor<T, S, D>> : looked_into<part::no_parameter> {};
 
-struct anything {
-  template <class T>
-  constexpr operator T() const;
+// A pointer owns nothing; but one to a parameter or to a model looks like a part of this one.
+template <class M>
+inline constexpr bool points_at_model = false;
+template <class M>
+inline constexpr bool points_at_model<M*> = is_param<std::remove_cv_t<M>> || names_members<std::remove_cv_t<M>>;
+
+// M without const. Parameters cannot be copied, so a trivially copyable type owns none.
+template <class M>
+constexpr part part_of() {
+  if constexpr (is_param<M>) return part::parameter;
+  else if constexpr (names_members<M>) return part::members;
+  else if constexpr (points_at_model<M>) return part::unknown;
+  else if constexpr (standard_part<M>::kind != part::unknown) return standard_part<M>::kind;
+  else if constexpr (std::is_trivially_copyable_v<M>) return part::no_parameter;
+  else if constexpr (std::is_aggregate_v<M>) return part::members;
+  else return part::unknown;
+}
+template <class M>
+constexpr part part_of_element(types<M>) {
+  return part_of<M>();
+}
+
+/// Element type and device of parameters.
+template <class T, class D>
+struct param_kind {
+  using value_type = T;
+  using device = D;
 };
 
-template <class M, class... A>
-constexpr std::size_t count_members(A... a) {
-  if constexpr (sizeof...(A) > 16) return 0;
-  else if constexpr (requires { M{a..., anything{}}; }) return count_members<M>(a..., anything{});
-  else return sizeof...(A);
+// Sets of types, added up.
+template <class... A>
+constexpr auto operator+(types<A...> a, types<>) {
+  return a;
+}
+template <class... A, class B, class... More>
+constexpr auto operator+(types<A...> a, types<B, More...>) {
+  if constexpr ((std::is_same_v<A, B> || ...)) return a + types<More...>{};
+  else return types<A..., B>{} + types<More...>{};
 }
 
-/// The members of an aggregate without GRADUS_MEMBERS, by structured bindings: up to 12, known by position.
+/// Why parameters in an M would not be found.
 template <class M>
-constexpr auto tie_members(M& m) {
-  constexpr std::size_t n = count_members<std::remove_const_t<M>>();
-  static_assert(n <= 12, "for_each_param(model): a model with more than 12 members needs a GRADUS_MEMBERS(...) line");
-  // clang-format off
-  if constexpr (n == 1) { auto& [a] = m; return std::tie(a); }
-  else if constexpr (n == 2) { auto& [a, b] = m; return std::tie(a, b); }
-  else if constexpr (n == 3) { auto& [a, b, c] = m; return std::tie(a, b, c); }
-  else if constexpr (n == 4) { auto& [a, b, c, d] = m; return std::tie(a, b, c, d); }
-  else if constexpr (n == 5) { auto& [a, b, c, d, e] = m; return std::tie(a, b, c, d, e); }
-  else if constexpr (n == 6) { auto& [a, b, c, d, e, f] = m; return std::tie(a, b, c, d, e, f); }
-  else if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = m; return std::tie(a, b, c, d, e, f, g); }
-  else if constexpr (n == 8) { auto& [a, b, c, d, e, f, g, h] = m; return std::tie(a, b, c, d, e, f, g, h); }
-  else if constexpr (n == 9) { auto& [a, b, c, d, e, f, g, h, i] = m; return std::tie(a, b, c, d, e, f, g, h, i); }
-  else if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = m; return std::tie(a, b, c, d, e, f, g, h, i, j); }
-  else if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = m; return std::tie(a, b, c, d, e, f, g, h, i, j, k); }
-  else if constexpr (n == 12) { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = m; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l); }
-  else return std::tie();
-  // clang-format on
-}
-
-/// The `i`-th of the comma-separated names that GRADUS_MEMBERS wrote down.
-constexpr std::string_view member_name(std::string_view all, std::size_t i) {
-  for (; i > 0; --i) all.remove_prefix(all.find(',') + 1);
-  all = all.substr(0, all.find(','));
-  while (!all.empty() && all.front() == ' ') all.remove_prefix(1);
-  while (!all.empty() && all.back() == ' ') all.remove_suffix(1);
-  return all;
-}
+struct not_an_aggregate {};
+template <class M>
+struct points_at_a_model {};
+template <class M>
+struct more_than_12_members {};
+template <class M>
+struct c_array_without_a_name {};
+template <class M>
+struct members_besides_those_of_its_base {};
 
 template <class M>
-constexpr auto members_of(M& m) {
-  if constexpr (names_members<std::remove_const_t<M>>) return m.gradus_members();
-  else return tie_members(m);
+constexpr auto why_not_found() {
+  if constexpr (points_at_model<M>) return types<points_at_a_model<M>>{};
+  else if constexpr (part_of<M>() == part::unknown) return types<not_an_aggregate<M>>{};
+  else if constexpr (part_of<M>() != part::members) return types<>{};
+  else if constexpr (names_members<M>) {
+    if constexpr (has_members_line_of_its_own<M>) return types<>{};
+    else return types<members_besides_those_of_its_base<M>>{};
+  } else {
+    constexpr std::size_t count = count_members<M>();
+    if constexpr (count > most_tied_members) return types<more_than_12_members<M>>{};
+    else if constexpr (has_c_array<M, count>) return types<c_array_without_a_name<M>>{};
+    else return types<>{};
+  }
+}
+
+/// What a model of some type can own: the different kinds of parameters, and the reasons why some would not be found.
+template <class Kinds, class Hidden>
+struct contents {
+  using kinds = Kinds;
+  using hidden = Hidden;
+  template <class K, class H>
+  constexpr auto operator+(contents<K, H>) const {
+    return contents<decltype(Kinds{} + K{}), decltype(Hidden{} + H{})>{};
+  }
+};
+
+template <class... Ms>
+constexpr types<std::remove_cvref_t<Ms>...> types_in(const std::tuple<Ms...>*);
+
+// `Around` are the models that M is a part of: one may own more of its own type.
+template <class M, class... Around>
+constexpr auto contents_in() {
+  constexpr part kind = part_of<M>();
+  constexpr auto all = []<class... Inner>(types<Inner...>) {
+    return (contents<types<>, types<>>{} + ... + contents_in<Inner, M, Around...>());
+  };
+  if constexpr ((std::is_same_v<M, Around> || ...)) return contents<types<>, types<>>{};
+  else if constexpr (kind == part::parameter)
+    return contents<types<param_kind<typename M::value_type, typename M::device>>, types<>>{};
+  else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
+    return contents<types<>, decltype(why_not_found<M>())>{};
+  else if constexpr (kind == part::members)
+    return all(decltype(types_in(static_cast<decltype(members_of(std::declval<M&>()))*>(nullptr))){});
+  else return all(typename standard_part<M>::inner{});
+}
+template <class Model>
+using contents_of = decltype(contents_in<std::remove_cv_t<Model>>());
+
+template <class Reasons>
+inline constexpr bool all_parameters_are_found = std::is_same_v<Reasons, types<>>;
+template <class Model>
+constexpr bool check_members() {
+  using hidden = typename contents_of<Model>::hidden;
+  static_assert(all_parameters_are_found<hidden>,
+                "for_each_param(model): parameters in a member of this type would not be found; give the type a public "
+                "GRADUS_MEMBERS(...) line of its own, or leave the member out of the model's line");
+  return all_parameters_are_found<hidden>;
+}
+
+// Where a part stands among its like; a std::optional or std::unique_ptr has one part, which needs no number.
+struct only_one {};
+
+// Calls f(position, part) for each part of m.
+template <class M, class F>
+constexpr void visit_parts(M& m, const F& f) {
+  using raw = std::remove_const_t<M>;
+  constexpr part kind = part_of<raw>();
+  const auto each = [&](auto&& parts) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f(I, std::get<I>(parts)), ...);
+    }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(parts)>>>{});
+  };
+  if constexpr (kind == part::list) {
+    if constexpr (part_of_element(typename standard_part<raw>::inner{}) != part::no_parameter) {
+      std::size_t i = 0;
+      for (auto& inner : m) f(i++, inner);
+    }
+  } else if constexpr (kind == part::holder) {
+    if constexpr (std::is_const_v<M>) m ? f(only_one{}, std::as_const(*m)) : void();
+    else m ? f(only_one{}, *m) : void();
+  } else if constexpr (kind == part::tuple) {
+    each(m);
+  } else if constexpr (kind == part::members) {
+    each(members_of(m));
+  }
 }
 
 template <class M, class F>
 constexpr void visit(M& m, const F& f) {
-  using raw = std::remove_const_t<M>;
-  if constexpr (is_param<raw>) {
-    f(m);
-  } else if constexpr (is_list<raw>) {
-    for (auto& part : m) visit(part, f);
-  } else if constexpr (names_members<raw> || (std::is_aggregate_v<raw> && std::is_class_v<raw>)) {
-    std::apply([&](auto&... member) { (visit(member, f), ...); }, members_of(m));
-  }
+  if constexpr (is_param<std::remove_const_t<M>>) f(m);
+  else visit_parts(m, [&](auto, auto& inner) { visit(inner, f); });
 }
 
 template <class M, class F>
 void visit_named(const std::string& name, M& m, const F& f) {
   using raw = std::remove_const_t<M>;
-  const auto join = [&](std::string_view part) {
-    return name.empty() ? std::string(part) : name + "." + std::string(part);
-  };
   if constexpr (is_param<raw>) {
     f(std::string_view(name), m);
-  } else if constexpr (is_list<raw>) {
-    std::size_t i = 0;
-    for (auto& part : m) visit_named(join(std::to_string(i++)), part, f);
-  } else if constexpr (names_members<raw> || (std::is_aggregate_v<raw> && std::is_class_v<raw>)) {
-    std::size_t i = 0;
-    const auto part_name = [&] {
-      if constexpr (names_members<raw>) return join(member_name(raw::gradus_member_names(), i++));
-      else return join(std::to_string(i++));
-    };
-    std::apply([&](auto&... member) { (visit_named(part_name(), member, f), ...); }, members_of(m));
+  } else {
+    visit_parts(m, [&](auto position, auto& inner) {
+      if constexpr (std::is_same_v<decltype(position), only_one>) {
+        visit_named(name, inner, f);
+      } else {
+        std::string path = name.empty() ? name : name + ".";
+        if constexpr (names_members<raw>) path += member_name(raw::gradus_member_names(), position);
+        else path += std::to_string(position);
+        visit_named(path, inner, f);
+      }
+    });
   }
 }
 
 }  // namespace detail
 
-/// Calls f(param) for every parameter of the model, in the order of the members.
+/// Calls f(param) for every parameter of the model, in the order of the members. An empty std::optional or std::unique_ptr has
+/// none. A model whose parameters cannot all be found does not compile.
 template <class Model, class F>
 constexpr void visit_params(Model& model, const F& f) {
-  detail::visit(model, f);
+  if constexpr (detail::check_members<Model>()) detail::visit(model, f);
 }
 
 /// Calls f(name, param) for every parameter: `blocks.3.attention.qkv.weight`. Members are named by a GRADUS_MEMBERS line in
 /// their struct, and by position (`0`, `1`, …) where there is none.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
-  detail::visit_named(std::string(), model, f);
+  if constexpr (detail::check_members<Model>()) detail::visit_named(std::string(), model, f);
 }
 
 /// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstddef>
-#include <tuple>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "../memory/buffer.hpp"
@@ -29,6 +28,41 @@ struct adamw_step {};
 struct sgd_step {};
 }  // namespace op
 
+namespace detail {
+
+template <class Model>
+inline constexpr bool model_has_parameters = !std::is_same_v<contents_of<Model>, contents<types<>, types<>>>;
+template <class Kinds>
+inline constexpr bool parameters_are_of_one_type_and_device = false;
+template <class T, class D>
+inline constexpr bool parameters_are_of_one_type_and_device<types<param_kind<T, D>>> = true;
+
+template <class Model, class Kinds>
+struct only_kind {
+  using type = param_kind<float, cpu>;  // stands in where there is none, or more than one
+  static_assert(parameters_are_of_one_type_and_device<Kinds>,
+                "optimizer(model): all parameters of the model must be of one element type and on one device");
+};
+template <class Model, class T, class D>
+struct only_kind<Model, types<param_kind<T, D>>> {
+  using type = param_kind<T, D>;
+};
+template <class Model>
+struct only_kind<Model, types<>> {
+  using type = param_kind<float, cpu>;
+  static_assert(model_has_parameters<Model>,
+                "optimizer(model): the model has no parameters; its members must be gradus::param, or hold some");
+};
+
+template <class Kind, class KindOfOptimizer>
+inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
+
+}  // namespace detail
+
+/// Element type and device of a model's parameters: `value_type` and `device`. A model with none, or several, does not compile.
+template <class Model>
+using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
+
 /// The parameters an optimizer works on, in the model's order. The model must stay where it is while the list is in use.
 template <class T, class D>
 class param_list {
@@ -38,10 +72,15 @@ class param_list {
 
   template <class Model>
   constexpr explicit param_list(Model& model) {
-    visit_params(model, [&](auto& p) {
-      params_.push_back(&p);
-      total_ += p.size();
-    });
+    using kind = model_traits<Model>;
+    static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D>>,
+                  "optimizer<T, Device>(model): T and Device must be those of the model's parameters");
+    using kinds = typename detail::contents_of<Model>::kinds;
+    if constexpr (detail::check_members<Model>() && std::is_same_v<kinds, detail::types<detail::param_kind<T, D>>>)
+      visit_params(model, [&](auto& p) {
+        params_.push_back(&p);
+        total_ += p.size();
+      });
     spans_.reserve(params_.size());
   }
   constexpr const std::vector<param_base<T, D>*>& all() const { return params_; }
@@ -70,46 +109,5 @@ class param_list {
   std::vector<update_span<T>> spans_;
   index total_ = 0;
 };
-
-namespace detail {
-
-/// Element type and device of the first parameter found in a model of type M; `found` is false where there is none.
-struct no_param {
-  static constexpr bool found = false;
-};
-template <class T, class D>
-struct param_traits {
-  static constexpr bool found = true;
-  using value_type = T;
-  using device = D;
-};
-
-template <class M>
-constexpr auto traits_of(M& m);
-
-template <class... Ms>
-constexpr auto traits_of_first(Ms&... members) {
-  if constexpr (sizeof...(Ms) == 0) return no_param{};
-  else
-    return [](auto& head, auto&... rest) {
-      if constexpr (decltype(traits_of(head))::found) return traits_of(head);
-      else return traits_of_first(rest...);
-    }(members...);
-}
-
-template <class M>
-constexpr auto traits_of(M& m) {
-  if constexpr (is_param<M>) return param_traits<typename M::value_type, typename M::device>{};
-  else if constexpr (is_list<M>) return traits_of(m.front());
-  else if constexpr (names_members<M> || (std::is_aggregate_v<M> && std::is_class_v<M>))
-    return std::apply([](auto&... member) { return traits_of_first(member...); }, members_of(m));
-  else return no_param{};
-}
-
-}  // namespace detail
-
-/// Element type and device of a model's parameters.
-template <class Model>
-using model_traits = decltype(detail::traits_of(std::declval<Model&>()));
 
 }  // namespace gradus

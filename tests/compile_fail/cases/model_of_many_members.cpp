@@ -1,4 +1,5 @@
-// expect: for_each_param\(model\): a model with more than 12 members needs a GRADUS_MEMBERS\(\.\.\.\) line
+// expect: for_each_param\(model\): parameters in a member of this type would not be found; give the type a public GRADUS_MEMBERS\(\.\.\.\) line of its own
+// expect: all_parameters_are_found<.*more_than_12_members<model>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,7 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gradus/gradus.hpp>
@@ -31,6 +36,44 @@ struct unnamed {
   int c = 0;
 };
 
+// A member of every kind that owns parameters, and of kinds that own none.
+struct collection {
+  std::tuple<gr::param<X, 1>, named<X>> pair;
+  std::pair<gr::param<X, 2>, int> with_a_number;
+  std::unique_ptr<named<X>> owned = std::make_unique<named<X>>();
+  std::unique_ptr<named<X>> missing;
+  std::optional<gr::param<X, 3>> perhaps{std::in_place};
+  std::optional<named<X>> absent;
+  gr::param<X, 4> rows[2];
+  std::vector<std::unique_ptr<gr::param<X, 5>>> many;
+  std::vector<bool> flags{true};
+  std::vector<std::vector<double>> settings{{0.5}};
+  std::string title = "model";
+  gr::tensor<float, gr::shape<2>> mask;
+  const char* note = "";
+  GRADUS_MEMBERS(pair, with_a_number, owned, missing, perhaps, absent, rows, many, flags, settings, title, mask, note)
+};
+// One with private members and a constructor; what is not named is left alone, whatever it is.
+class encapsulated {
+ public:
+  explicit encapsulated(double scale) : weight_(gr::start::drawn, scale) {}
+  GRADUS_MEMBERS(weight_, inner_)
+
+ private:
+  gr::param<X, 2, 2> weight_;
+  named<X> inner_;
+  std::function<float(float)> not_named_;
+};
+struct with_behaviour : named<X> {
+  int size() const { return 6; }
+};
+// A model may own models of its own type.
+struct node {
+  gr::param<X, 2> weight;
+  std::unique_ptr<node> next;
+  GRADUS_MEMBERS(weight, next)
+};
+
 template <class Model>
 std::vector<std::string> names(Model& m) {
   std::vector<std::string> all;
@@ -49,6 +92,43 @@ TEST_CASE("parameters are named by the path of members that leads to them") {
 TEST_CASE("members of a struct without names are known by position") {
   unnamed u;
   CHECK(names(u) == std::vector<std::string>{"0", "1.weight", "1.bias"});
+}
+
+TEST_CASE("parameters are found in tuples, pairs, optionals, owning pointers, C arrays and lists of these") {
+  collection c;
+  c.many.push_back(std::make_unique<gr::param<X, 5>>());
+  const std::vector<std::string> wanted{"pair.0",     "pair.1.weight", "pair.1.bias", "with_a_number.0", "owned.weight",
+                                        "owned.bias", "perhaps",       "rows.0",      "rows.1",          "many.0"};
+  CHECK(names(c) == wanted);
+  CHECK(names(std::as_const(c)) == wanted);
+  CHECK(gr::parameter_count(c) == 1 + 9 + 2 + 9 + 3 + 4 + 4 + 5);
+  c.missing = std::make_unique<named<X>>();
+  c.absent.emplace();
+  CHECK(gr::parameter_count(c) == 1 + 9 + 2 + 9 + 9 + 3 + 9 + 4 + 4 + 5);
+}
+
+TEST_CASE("a class with private members has the parameters that its line names") {
+  encapsulated e(0.5);
+  CHECK(names(e) == std::vector<std::string>{"weight_", "inner_.weight", "inner_.bias"});
+}
+
+TEST_CASE("who derives from a model without adding members has its parameters") {
+  with_behaviour w;
+  CHECK(names(w) == std::vector<std::string>{"weight", "bias"});
+}
+
+TEST_CASE("a model that owns models of its own type has the parameters of all of them") {
+  node first;
+  first.next = std::make_unique<node>();
+  first.next->next = std::make_unique<node>();
+  CHECK(names(first) == std::vector<std::string>{"weight", "next.weight", "next.next.weight"});
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::init(first, ctx, gr::normal_init{});
+  CHECK(gr::adamw{first}.parameters().all().size() == 3);
+  first.next.reset();
+  first = node{};
 }
 
 TEST_CASE("a model knows how many values it trains") {
@@ -83,6 +163,13 @@ TEST_CASE("initial values have the deviation that the rule names") {
   for (const float x : layer.weight.value().values()) squares += double(x) * double(x), sum += double(x);
   CHECK(squares / 60000 == doctest::Approx(2.0 / 200).epsilon(0.02));
   CHECK(sum / 60000 == doctest::Approx(0).epsilon(1).scale(0.002));
+}
+
+TEST_CASE("rules of initialisation have the deviations of their papers") {
+  CHECK(gr::normal_init{.stddev = 0.3}.deviation(7, 9) == 0.3);
+  CHECK(gr::normal_init{}.deviation(7, 9) == 0.02);
+  CHECK(gr::he_normal{}.deviation(8, 3) == doctest::Approx(0.5));
+  CHECK(gr::xavier_normal{}.deviation(30, 20) == doctest::Approx(0.2));
 }
 
 TEST_CASE("residual projections of a deep transformer start smaller") {
