@@ -21,13 +21,16 @@ struct product {
 };
 
 struct matrices {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
   std::vector<float> a, b, c;
   explicit matrices(const product& p) : a(p.m * p.k, 0.5f), b(p.k * p.n, 0.25f), c(p.m * p.n) {}
 };
 
 void by_gradus(const product& p, matrices& x) {
-  gr::cpu_kit::gemm<float>(p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(), p.ldb(), 0.0f,
-                           x.c.data(), p.n);
+  gr::cpu_kit::gemm<float>(x.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(), p.ldb(),
+                           false, x.c.data(), p.n);
 }
 
 #if defined(BENCH_WITH_ONEDNN)

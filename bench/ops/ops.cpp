@@ -18,7 +18,7 @@ struct bench_world {
   gr::pool_resource pool{heap};
   gr::context<gr::cpu> ctx{stream, pool};
   gr::tape<gr::cpu> tape{ctx};
-  bench::machine peak = bench::measure_machine();
+  bench::machine peak = bench::measure_machine(ctx);
   std::uint32_t ordinal = 0;
 
   template <class T, class S>

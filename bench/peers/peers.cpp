@@ -33,6 +33,9 @@ double gemm_rate() {
                           {c, 4 * c, bench::config.layers},
                           {4 * c, c, bench::config.layers},
                           {c, bench::config.padded_vocabulary(), 1}};
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
   double flops = 0;
   double ms = 0;
   for (const layer& l : layers) {
@@ -40,16 +43,18 @@ double gemm_rate() {
     const auto products = [&] {
       // The head takes the token table as it lies, [vocabulary, width].
       if (l.out == bench::config.padded_vocabulary()) {
-        gr::cpu_kit::gemm<float>(false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, 0.0f, y.data(), l.out);
-        gr::cpu_kit::gemm<float>(false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, 0.0f, x.data(),
-                                 l.in);
-        gr::cpu_kit::gemm<float>(true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, 0.0f, w.data(), l.in);
-      } else {
-        gr::cpu_kit::gemm<float>(false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, 0.0f, y.data(),
+        gr::cpu_kit::gemm<float>(ctx, false, true, rows, l.out, l.in, x.data(), l.in, w.data(), l.in, false, y.data(),
                                  l.out);
-        gr::cpu_kit::gemm<float>(false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, 0.0f, x.data(),
+        gr::cpu_kit::gemm<float>(ctx, false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, false, x.data(),
                                  l.in);
-        gr::cpu_kit::gemm<float>(true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, 0.0f, w.data(),
+        gr::cpu_kit::gemm<float>(ctx, true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, false, w.data(),
+                                 l.in);
+      } else {
+        gr::cpu_kit::gemm<float>(ctx, false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, false, y.data(),
+                                 l.out);
+        gr::cpu_kit::gemm<float>(ctx, false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, false, x.data(),
+                                 l.in);
+        gr::cpu_kit::gemm<float>(ctx, true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, false, w.data(),
                                  l.out);
       }
       // Keep values finite over many rounds.

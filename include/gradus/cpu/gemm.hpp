@@ -7,38 +7,68 @@
 
 namespace gradus::cpu_kit {
 
-/// How a product's result is cut into tiles: by its size alone, so that the bits do not depend on the number of threads.
+/// How a product's result is cut into tiles: into whole strips of rows and panels of columns, spread evenly over `rows` times
+/// `columns` tiles. The bits of the result do not depend on it.
 struct tile_grid {
-  std::size_t rows = 1, columns = 1;  ///< tiles in each direction
-  std::size_t height, width;          ///< of a tile
+  index m, n, strip, panel;     ///< what is cut, and into multiples of what
+  index rows = 1, columns = 1;  ///< tiles in each direction
 
-  // The longer side is halved until there are 4 tiles, and on to 16 while tiles stay longer than 2048: fewer would leave cores
-  // idle, more would pack the shared operand too often. All but the last tile are a multiple of `columns_together` wide.
-  tile_grid(std::size_t m, std::size_t n, std::size_t columns_together) : height(m), width(n) {
-    while ((rows * columns < 4 && std::max(height, width) > 64) ||
-           (rows * columns < 16 && std::max(height, width) > 2048)) {
-      (height >= width ? rows : columns) *= 2;
-      height = (m + rows - 1) / rows;
-      width = (n + columns - 1) / columns;
-    }
-    if (columns > 1) width = (width + columns_together - 1) / columns_together * columns_together;
+  index strips() const { return (m + strip - 1) / strip; }
+  index panels() const { return (n + panel - 1) / panel; }
+  index tiles() const { return rows * columns; }
+  /// Where tile i of `parts` begins, in rows or columns.
+  static index begin(index units, index unit, index parts, index i, index end) {
+    return std::min(end, units * i / parts * unit);
   }
+  index top(index i) const { return begin(strips(), strip, rows, i, m); }
+  index left(index i) const { return begin(panels(), panel, columns, i, n); }
+  index tallest() const { return std::min(m, (strips() + rows - 1) / rows * strip); }
+  index widest() const { return std::min(n, (panels() + columns - 1) / columns * panel); }
+
+  /// The grid in which `threads` finish first: the one with the most work has least to do, where a tile's work is its strips times
+  /// its panels, and what it takes to pack a strip of A once and a panel of B once.
+  static tile_grid for_threads(index threads, index m, index n, index strip, index panel) {
+    tile_grid chosen{m, n, strip, panel};
+    tile_grid grid = chosen;
+    const index all_strips = grid.strips(), all_panels = grid.panels();
+    double best = -1;
+    for (grid.rows = 1; grid.rows <= std::min(all_strips, 8 * threads); grid.rows += 1 + grid.rows / 4) {
+      for (index rounds = 1; rounds <= 8; rounds *= 2) {
+        grid.columns = std::min(all_panels, std::max<index>(1, rounds * threads / grid.rows));
+        const index high = (all_strips + grid.rows - 1) / grid.rows;
+        const index wide = (all_panels + grid.columns - 1) / grid.columns;
+        const double tile = static_cast<double>(high * wide) + packing * static_cast<double>(high + wide);
+        const double time = (static_cast<double>((grid.tiles() + threads - 1) / threads) + late) * tile;
+        if (best < 0 || time < best) best = time, chosen = grid;
+      }
+    }
+    return chosen;
+  }
+
+ private:
+  static constexpr double packing = 1;  // of a strip or a panel, in products of one strip with one panel
+  static constexpr double late = 0.1;   // tiles by which a thread comes too late: what speaks for small ones
 };
 
-/// C = op(A) op(B) + beta C (beta 0 or 1) on row-major matrices: op(A) is m x k, op(B) is k x n, lda/ldb/ldc are the row strides as
-/// stored. With a bias (n values), C = op(A) op(B) + bias in every row, and beta is not looked at. Nothing is allocated.
-template <class T, class Kernel = packed_gemm<T>>
-void gemm(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const T* a, std::size_t lda,
-          const T* b, std::size_t ldb, T beta, T* c, std::size_t ldc, const T* bias = nullptr) {
-  const gemm_operand<T> left{a, lda, transpose_a};
-  const gemm_operand<T> right{b, ldb, transpose_b};
-  const tile_grid g(m, n, Kernel::columns);
-  parallel_tasks(g.rows * g.columns, [&](std::size_t t) {
-    const std::size_t i = t / g.columns * g.height;
-    const std::size_t j = t % g.columns * g.width;
-    if (i >= m || j >= n) return;
-    Kernel::tile({left.at(i, 0), lda, transpose_a}, {right.at(0, j), ldb, transpose_b}, std::min(g.height, m - i),
-                 std::min(g.width, n - j), k, beta, bias != nullptr ? bias + j : bias, c + i * ldc + j, ldc);
+/// C = op(A) op(B) (+ C, with `accumulate`) on row-major matrices: op(A) is m x k, op(B) is k x n, lda/ldb/ldc are the row strides
+/// as stored. With a bias (n values), C = op(A) op(B) + bias in every row, and `accumulate` is not looked at. Operands may be
+/// stored in any floating-point types: the product is computed in Acc, and rounded to C's type once, at the very end.
+///
+/// The bits of an element depend on its row of A, its column of B, n and k: on no thread, tile, or number of rows.
+template <class Acc, class Kernel = packed_gemm<Acc>, class SA, class SB, class SC, class SBias = SC>
+void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const SA* a, index lda,
+          const SB* b, index ldb, bool accumulate, SC* c, index ldc, const SBias* bias = nullptr) {
+  if (m == 0 || n == 0) return;
+  const gemm_operand<SA> left{a, lda, transpose_a};
+  const gemm_operand<SB> right{b, ldb, transpose_b};
+  const auto g = tile_grid::for_threads(static_cast<index>(thread_count()), m, n, Kernel::rows, Kernel::columns);
+  const auto how = Kernel::template plan_for<SC, SBias>(n, k, g.tallest(), g.widest());
+  parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index t, void* memory) {
+    const index r = t / g.columns, s = t % g.columns;
+    const index i = g.top(r), j = g.left(s);
+    Kernel::tile(how, gemm_operand<SA>{left.at(i, 0), lda, transpose_a},
+                 gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, g.top(r + 1) - i, g.left(s + 1) - j, k, accumulate,
+                 bias != nullptr ? bias + j : bias, c + i * ldc + j, ldc, memory);
   });
 }
 

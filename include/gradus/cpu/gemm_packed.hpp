@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
+#include "convert.hpp"
 
 namespace gradus::cpu_kit {
 
@@ -36,8 +38,8 @@ inline constexpr gemm_registers native_gemm_registers{6, 2, 32};  // 12 of 16
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Products on one thread that take no memory but its stack: 0.8 MiB. The sum over k is taken in the same order whatever the
-/// tile. The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
+/// Products on one thread, computed in T whatever their operands are stored in. The registers are part of the type, so that
+/// objects compiled for different processors cannot be mixed up.
 template <class T, index Rows = native_gemm_registers.rows, index Across = native_gemm_registers.across,
           index Bytes = native_gemm_registers.bytes>
 class packed_gemm {
@@ -46,13 +48,39 @@ class packed_gemm {
   static constexpr index width = Bytes / sizeof(T);
 
  public:
-  /// Columns that are computed together: tiles had better be a multiple wide.
-  static constexpr index columns = Across * width;
+  /// What is computed together: tiles had better be a multiple high and wide.
+  static constexpr index rows = Rows, columns = Across * width;
 
-  /// C = op(A) op(B) + beta C, or, with a bias, op(A) op(B) + bias in every row. With beta 0 or a bias C is only written.
-  static void tile(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
-                   index ldc) {
-    (a.transposed ? blocks<true> : blocks<false>)(a, b, m, n, k, beta, bias, c, ldc);
+  /// How the tiles of one product go about it, and what scratch they have, in elements.
+  struct plan {
+    index deep;                    ///< of the sum over k, as much as is taken between two visits to C
+    index wide;                    ///< columns of a block of B
+    index height;                  ///< rows that meet it, before the next
+    index right, bias, sums, all;  ///< where the block of B, a bias in T and sums of C begin; and the end
+    std::size_t bytes() const { return all * sizeof(T); }
+  };
+  /// Of an m x n product over k, in tiles of `tallest` by `widest` at most. The order in which an element is summed follows from
+  /// `deep`, hence from n and k alone.
+  template <class SC, class SBias>
+  static constexpr plan plan_for(index n, index k, index tallest, index widest) {
+    plan p{};
+    p.deep = part(k, n * depth <= block ? depth : depth / 2, width);  // of a wide B half, and more columns at a time
+    p.wide = part(widest, block / p.deep / columns * columns, columns);
+    p.height = std::is_same_v<SC, T> || k <= p.deep ? tallest : std::min(tallest, chunk);
+    p.right = strip * depth;
+    p.bias = p.right + p.deep * p.wide;
+    p.sums = p.bias + (std::is_same_v<SBias, T> ? 0 : p.wide);
+    p.all = p.sums + (std::is_same_v<SC, T> ? 0 : p.wide * (k <= p.deep ? Rows : p.height));
+    return p;
+  }
+
+  /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only written.
+  template <class SA, class SB, class SC, class SBias>
+  static void tile(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, bool accumulate,
+                   const SBias* bias, SC* c, index ldc, void* memory) {
+    (a.transposed ? blocks<true, SA, SB, SC, SBias> : blocks<false, SA, SB, SC, SBias>)(how, a, b, m, n, k, accumulate,
+                                                                                        bias, c, ldc,
+                                                                                        static_cast<T*>(memory));
   }
 
  private:
@@ -60,6 +88,7 @@ class packed_gemm {
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
+  static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
 
   // Rows in memory, `stride` elements apart; or none.
   struct rows_at {
@@ -85,7 +114,7 @@ class packed_gemm {
   };
 
   /// The length of equal parts of n, `most` at most and a multiple of `step`.
-  static index part(index n, index most, index step) {
+  static constexpr index part(index n, index most, index step) {
     const index parts = std::max<index>(1, (n + most - 1) / most);
     return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
   }
@@ -93,36 +122,77 @@ class packed_gemm {
   // A block of B stays in the second-level cache while strip after strip of A meets it. Both are packed on the way where that can
   // be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip of A where it stands,
   // so that what they wait for memory is hidden behind multiplying.
-  template <bool TransposeA>
-  static void blocks(gemm_operand<T> a, gemm_operand<T> b, index m, index n, index k, T beta, const T* bias, T* c,
-                     index ldc) {
-    alignas(64) T left[strip * depth];
-    alignas(64) T right[block];
-    const index deep = part(k, n * depth <= block ? depth : depth / 2, width);  // of a wide B half, and more columns
-    const index wide = part(n, block / deep / columns * columns, columns);
-    for (index j = 0; j < n; j += wide) {
-      const index across = std::min(wide, n - j);
-      const index direct = b.transposed ? 0 : across / columns * columns;  // columns of B that the first strip packs
-      const bool once = m <= Rows && direct == across;                     // nothing is read again
-      index p = 0;
-      do {  // once even if k is 0
-        const index inner = std::min(deep, k - p);
-        pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * inner);
-        const rows_at add = p > 0 || (bias == nullptr && beta != T(0)) ? rows_at{c, ldc} : rows_at{bias, 0};
-        for (index i = 0; i < m; i += Rows) {
-          const index rows = std::min(Rows, m - i);
-          strip_of_a x{{}, left, {}};
-          if (TransposeA && i + strip <= m && across >= columns) x.from = {a.at(i, p), a.stride};
-          else pack_left<TransposeA>(a.at(i, p), a.stride, inner, rows, left);
-          if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
-          block_of_b y{{}, 0, right, once ? 0 : inner};
-          if (i == 0) y.from = {b.at(p, j), b.stride}, y.direct = direct;
-          of_rows(rows, [&]<index R>() {
-            multiply_strip<TransposeA, R>(rows, across, inner, x, y, add.at(i, j), c + i * ldc + j, ldc);
-          });
-        }
-        p += deep;
-      } while (p < k);
+  template <bool TransposeA, class SA, class SB, class SC, class SBias>
+  static void blocks(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k,
+                     bool accumulate, const SBias* bias, SC* c, index ldc, T* memory) {
+    constexpr bool in_place = std::is_same_v<SC, T>;  // sums are kept in C itself
+    const index deep = how.deep;
+    T* const left = memory;
+    T* const right = memory + how.right;
+    for (index j = 0; j < n; j += how.wide) {
+      const index across = std::min(how.wide, n - j);
+      const index direct =
+          std::is_same_v<SB, T> && !b.transposed ? across / columns * columns : 0;  // columns of B that a strip packs
+      const rows_at shift{bias == nullptr ? nullptr : bias_in_t(bias + j, across, memory + how.bias), 0};
+      for (index top = 0; top < m; top += how.height) {
+        const index bottom = std::min(m, top + how.height);
+        const bool once = bottom - top <= Rows && direct == across;  // nothing is read again
+        index p = 0;
+        do {  // once even if k is 0
+          const index inner = std::min(deep, k - p);
+          pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * inner);
+          for (index i = top; i < bottom; i += Rows) {
+            const index there = std::min(Rows, bottom - i);
+            strip_of_a x{{}, left, {}};
+            const bool meets = TransposeA && i + strip <= m && across >= columns;
+            if constexpr (std::is_same_v<SA, T>) {
+              if (meets) x.from = {a.at(i, p), a.stride};
+              if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
+            }
+            if (x.from.data == nullptr) pack_left<TransposeA>(a.at(i, p), a.stride, inner, m - i, left);
+            block_of_b y{{}, 0, right, once ? 0 : inner};
+            if constexpr (std::is_same_v<SB, T>)
+              if (i == top) y.from = {b.at(p, j), b.stride}, y.direct = direct;
+            T* to = nullptr;
+            index stride = ldc;
+            if constexpr (in_place) to = c + i * ldc + j;
+            else to = memory + how.sums + (k <= deep ? 0 : i - top) * how.wide, stride = how.wide;
+            const bool again = p > 0 || (in_place && bias == nullptr && accumulate);
+            of_rows(there, [&]<index R>() {
+              multiply_strip<TransposeA, R>(there, across, inner, x, y, again ? rows_at{to, stride} : shift, to,
+                                            stride);
+            });
+            if constexpr (!in_place)
+              if (p + deep >= k)
+                round_rows(to, stride, there, across, bias == nullptr && accumulate, c + i * ldc + j, ldc);
+          }
+          p += deep;
+        } while (p < k);
+      }
+    }
+  }
+
+  template <class SBias>
+  static const T* bias_in_t(const SBias* bias, index count, T* to) {
+    if constexpr (std::is_same_v<SBias, T>) return bias;
+    for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
+    return to;
+  }
+  // Sums that are complete, into C: the one rounding of its elements.
+  template <class SC>
+  static void round_rows(const T* sums, index stride, index rows, index across, bool accumulate, SC* c, index ldc) {
+    for (index r = 0; r < rows; ++r, sums += stride, c += ldc) {
+      index j = 0;
+      for (; j + width <= across; j += width) {
+        vector x = load(sums + j);
+        if (accumulate) x += load(c + j);
+        store_as<T, width>(x, c + j);
+      }
+      for (; j < across; ++j) {
+        const T x = accumulate ? sums[j] + static_cast<T>(c[j]) : sums[j];
+        if constexpr (detail::is_half<SC>) c[j] = SC(static_cast<float>(x));
+        else c[j] = static_cast<SC>(x);
+      }
     }
   }
 
@@ -139,11 +209,15 @@ class packed_gemm {
   // Of what is not packed while it is multiplied. A strip of A is [k, strip] if A is taken transposed and [strip, depth]
   // otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
 
-  template <bool TransposeA>
-  static void pack_left(const T* a, index stride, index inner, index rows, T* to) {
+  template <bool TransposeA, class S>
+  static void pack_left(const S* a, index stride, index inner, index rows, T* to) {
     if constexpr (TransposeA) {
-      for (index p = 0; p < inner; ++p, a += stride, to += strip)
-        for (index r = 0; r < Rows; ++r) to[r] = r < rows ? a[r] : T(0);
+      for (index p = 0; p < inner; ++p, a += stride, to += strip) {
+        if (rows >= strip)
+          for (index r = 0; r < strip; r += width) store(load(a + r), to + r);
+        else
+          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? static_cast<T>(a[r]) : T(0);
+      }
     } else {
       for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
         if (r >= rows) {
@@ -152,35 +226,43 @@ class packed_gemm {
         }
         index p = 0;
         for (; p + width <= inner; p += width) store(load(a + p), to + p);
-        for (; p < inner; ++p) to[p] = a[p];
+        for (; p < inner; ++p) to[p] = static_cast<T>(a[p]);
       }
     }
   }
 
   // B is in panels [k, columns], the last one filled up with zeros.
-  static void pack_right(const T* b, index stride, bool transposed, index inner, index across, T* to) {
+  template <class S>
+  static void pack_right(const S* b, index stride, bool transposed, index inner, index across, T* to) {
     for (index j = 0; j < across; j += columns, to += inner * columns) {
       const index there = std::min(columns, across - j);
       if (transposed)
         for (index s = 0; s < columns; s += width)
           pack_columns(b + (j + s) * stride, stride, inner, std::min(width, there - std::min(there, s)), to + s);
       else
-        for (index p = 0; p < inner; ++p)
-          for (index s = 0; s < columns; ++s) to[p * columns + s] = s < there ? b[p * stride + j + s] : T(0);
+        for (index p = 0; p < inner; ++p) pack_row(b + p * stride + j, there, to + p * columns);
     }
   }
-  static void pack_columns(const T* b, index stride, index inner, index count, T* to) {
+  template <class S>
+  static void pack_row(const S* b, index count, T* to) {
+    if (count == columns)
+      for (index s = 0; s < columns; s += width) store(load(b + s), to + s);
+    else
+      for (index s = 0; s < columns; ++s) to[s] = s < count ? static_cast<T>(b[s]) : T(0);
+  }
+  template <class S>
+  static void pack_columns(const S* b, index stride, index inner, index count, T* to) {
     index p = 0;
     if (count == width)
       for (; p + width <= inner; p += width)
         transpose_square(b + p, stride, to + p * columns, std::make_index_sequence<width>{});
     for (; p < inner; ++p)
-      for (index s = 0; s < width; ++s) to[p * columns + s] = s < count ? b[s * stride + p] : T(0);
+      for (index s = 0; s < width; ++s) to[p * columns + s] = s < count ? static_cast<T>(b[s * stride + p]) : T(0);
   }
 
   // Riffling the upper half of the rows into the lower one, log2(width) times, transposes a square.
-  template <std::size_t... I>
-  static GRADUS_INLINE void transpose_square(const T* from, index stride, T* to, std::index_sequence<I...> all) {
+  template <class S, std::size_t... I>
+  static GRADUS_INLINE void transpose_square(const S* from, index stride, T* to, std::index_sequence<I...> all) {
     vector x[width] = {load(from + I * stride)...};
     for (index step = 1; step < width; step *= 2) {
       const vector y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
@@ -269,9 +351,10 @@ class packed_gemm {
     store(add != nullptr ? load(add) + sum : sum, to);
   }
 
-  static GRADUS_INLINE vector load(const T* from) {
+  template <class S>
+  static GRADUS_INLINE vector load(const S* from) {
     vector x;
-    std::memcpy(&x, from, sizeof(x));
+    load_as<T, width>(from, x);
     return x;
   }
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }

@@ -1,13 +1,19 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/gemm.hpp>
+#include <gradus/gradus.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace gr = gradus;
@@ -15,6 +21,13 @@ namespace gr = gradus;
 namespace {
 
 using sizes = std::initializer_list<std::size_t>;
+
+// What a product needs besides its operands.
+struct world {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+};
 
 struct problem {
   std::size_t m, n, k;
@@ -79,8 +92,9 @@ template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
 std::size_t mistakes(const problem& p) {
   const operands<T> x(p);
   std::vector<T> c = x.c;
-  gr::cpu_kit::gemm<T, Kernel>(p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(), p.ldb(),
-                               p.add ? T(1) : T(0), c.data(), p.ldc(), p.with_bias ? x.bias.data() : nullptr);
+  world w;
+  gr::cpu_kit::gemm<T, Kernel>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(),
+                               p.ldb(), p.add, c.data(), p.ldc(), p.with_bias ? x.bias.data() : nullptr);
   return mistakes(p, x, c);
 }
 
@@ -160,11 +174,12 @@ TEST_CASE("an empty sum leaves the bias, C or zeros") {
 }
 
 TEST_CASE("products of real numbers are as near to the exact ones as their length lets them") {
+  world w;
   const std::size_t m = 37, n = 70, k = 900;
   const std::vector<float> a = random_numbers(m * k, 1);
   const std::vector<float> b = random_numbers(k * n, 2);
   std::vector<float> c(m * n);
-  gr::cpu_kit::gemm<float>(false, false, m, n, k, a.data(), k, b.data(), n, 0, c.data(), n);
+  gr::cpu_kit::gemm<float>(w.ctx, false, false, m, n, k, a.data(), k, b.data(), n, false, c.data(), n);
   double worst = 0;
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = 0; j < n; ++j) {
@@ -179,34 +194,188 @@ TEST_CASE("products of real numbers are as near to the exact ones as their lengt
 }
 
 TEST_CASE("the bits of a product do not depend on the number of threads") {
+  world w;
   const int threads = gr::thread_count();
-  const std::size_t n = 203, k = 517;
+  const std::size_t n = 1153, k = 517;
   for (std::size_t m : sizes{3, 37, 301}) {
     CAPTURE(m);
     const std::vector<float> a = random_numbers(m * k, 1);
     const std::vector<float> b = random_numbers(k * n, 2);
-    std::vector<float> c[3];
-    for (int t = 0; t < 3; ++t) {
-      gr::set_thread_count(t + 1);
+    std::vector<float> c[5];
+    for (int t = 0; t < 5; ++t) {
+      gr::set_thread_count(std::array{1, 2, 3, 7, 16}[static_cast<std::size_t>(t)]);
       c[t].resize(m * n);
-      gr::cpu_kit::gemm<float>(true, false, m, n, k, a.data(), m, b.data(), n, 0, c[t].data(), n);
+      gr::cpu_kit::gemm<float>(w.ctx, true, false, m, n, k, a.data(), m, b.data(), n, false, c[t].data(), n);
     }
     gr::set_thread_count(threads);
-    CHECK(c[0] == c[1]);
-    CHECK(c[0] == c[2]);
+    for (int t = 1; t < 5; ++t) CHECK(c[0] == c[t]);
   }
 }
 
 TEST_CASE("a row has the same bits in a product of few rows and in one of many") {
-  const std::size_t many = 600, n = 203, k = 517;
-  const std::vector<float> a = random_numbers(many * k, 1);
-  const std::vector<float> b = random_numbers(k * n, 2);
-  const std::vector<float> bias = random_numbers(n, 3);
-  std::vector<float> c(many * n);
-  gr::cpu_kit::gemm<float>(false, false, many, n, k, a.data(), k, b.data(), n, 0, c.data(), n, bias.data());
-  for (std::size_t m : sizes{1, 4, 37, 130}) {
-    std::vector<float> few(m * n);
-    gr::cpu_kit::gemm<float>(false, false, m, n, k, a.data(), k, b.data(), n, 0, few.data(), n, bias.data());
-    CHECK(std::equal(few.begin(), few.end(), c.begin()));
+  world w;
+  const std::size_t many = 1000, k = 1152;
+  for (std::size_t n : sizes{203, 1536}) {  // narrow enough for one depth, and not
+    const std::vector<float> a = random_numbers(many * k, 1);
+    const std::vector<float> b = random_numbers(k * n, 2);
+    const std::vector<float> bias = random_numbers(n, 3);
+    std::vector<float> c(many * n);
+    gr::cpu_kit::gemm<float>(w.ctx, false, false, many, n, k, a.data(), k, b.data(), n, false, c.data(), n,
+                             bias.data());
+    for (std::size_t m : sizes{1, 4, 37, 130}) {
+      CAPTURE(m);
+      std::vector<float> few(m * n);
+      gr::cpu_kit::gemm<float>(w.ctx, false, false, m, n, k, a.data(), k, b.data(), n, false, few.data(), n,
+                               bias.data());
+      CHECK(std::equal(few.begin(), few.end(), c.begin()));
+    }
   }
+}
+
+namespace {
+
+template <class T>
+T rounded(double x) {
+  if constexpr (std::is_same_v<T, double>) return x;
+  else return T(static_cast<float>(x));
+}
+template <class T>
+double exact(T x) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<double>(x);
+  else return static_cast<double>(static_cast<float>(x));
+}
+template <class T>
+std::vector<T> random_in(std::size_t count, unsigned seed) {
+  std::vector<T> values;
+  for (float v : random_numbers(count, seed)) values.push_back(rounded<T>(static_cast<double>(v)));
+  return values;
+}
+
+// The largest error of a product of mixed types, in units of what its result's type can tell apart (and of the sums' own error).
+template <class Acc, class SA, class SB, class SC>
+double worst_error(const problem& p) {
+  const auto a = random_in<SA>((p.transpose_a ? p.k : p.m) * p.lda(), 1);
+  const auto b = random_in<SB>((p.transpose_b ? p.n : p.k) * p.ldb(), 2);
+  const auto bias = random_in<SB>(p.n, 3);
+  auto c = random_in<SC>(p.m * p.ldc(), 4);
+  if (!p.add)  // what is only written must not be read
+    std::fill(c.begin(), c.end(), rounded<SC>(std::numeric_limits<double>::quiet_NaN()));
+  const auto before = c;
+  world w;
+  gr::cpu_kit::gemm<Acc>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(), p.ldb(),
+                         p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
+  const double step = std::is_same_v<SC, gr::bf16>  ? 0x1p-8
+                      : std::is_same_v<SC, gr::f16> ? 0x1p-11
+                      : std::is_same_v<SC, float>   ? 0x1p-24
+                                                    : 0x1p-53;
+  const double sum_step = std::is_same_v<Acc, float> ? 0x1p-24 : 0x1p-53;
+  double worst = 0;
+  for (std::size_t i = 0; i < p.m; ++i)
+    for (std::size_t j = 0; j < p.n; ++j) {
+      double sum = p.with_bias ? exact(bias[j]) : p.add ? exact(before[i * p.ldc() + j]) : 0;
+      double size = std::abs(sum);
+      for (std::size_t q = 0; q < p.k; ++q) {
+        const double term = exact(p.transpose_a ? a[q * p.lda() + i] : a[i * p.lda() + q]) *
+                            exact(p.transpose_b ? b[j * p.ldb() + q] : b[q * p.ldb() + j]);
+        sum += term;
+        size += std::abs(term);
+      }
+      const double error = std::abs(exact(c[i * p.ldc() + j]) - sum);
+      const double least = std::is_same_v<SC, gr::f16> ? 0x1p-25 : 0;  // half of its smallest number
+      const double allowed =
+          least + step * std::abs(sum) + sum_step * 4 * std::sqrt(static_cast<double>(p.k + 1)) * size;
+      worst = std::max(worst, error == error ? error / allowed : 1e9);
+    }
+  return worst;
+}
+
+template <class Acc, class SA, class SB, class SC>
+void check_types() {
+  unsigned flags = 0;
+  for (std::size_t m : sizes{1, 15, 37})
+    for (std::size_t n : sizes{9, 64, 71})
+      for (std::size_t k : sizes{0, 1, 33, 530, 1200}) {
+        flags = flags * 5 + 3;
+        problem p{m, n, k};
+        p.transpose_a = flags & 1U << 8;
+        p.transpose_b = flags & 1U << 9;
+        p.add = flags & 1U << 10;
+        p.with_bias = (flags & 3U << 11) == 0;
+        p.gap = flags & 1U << 13 ? 3 : 0;
+        CAPTURE(m);
+        CAPTURE(n);
+        CAPTURE(k);
+        CHECK(worst_error<Acc, SA, SB, SC>(p) <= 1);
+      }
+  for (bool transposed : {false, true}) {
+    CHECK(worst_error<Acc, SA, SB, SC>({530, 900, 530, transposed, transposed, true}) <=
+          1);  // several chunks and blocks
+    CHECK(worst_error<Acc, SA, SB, SC>({45, 71, 530, transposed, !transposed, transposed}) <= 1);
+  }
+}
+template <class Acc, class SA, class SB>
+void check_results() {
+  check_types<Acc, SA, SB, float>();
+  check_types<Acc, SA, SB, gr::bf16>();
+  check_types<Acc, SA, SB, gr::f16>();
+}
+
+}  // namespace
+
+TEST_CASE("operands and results of any types are multiplied in one, and rounded once") {
+  check_results<float, float, gr::bf16>();
+  check_results<float, gr::bf16, float>();
+  check_results<float, gr::bf16, gr::bf16>();
+  check_results<float, gr::f16, gr::f16>();
+  check_results<float, gr::f16, gr::bf16>();
+  check_types<float, float, float, gr::bf16>();
+  check_types<double, double, float, double>();
+  check_types<double, gr::f16, double, float>();
+  check_types<double, double, double, gr::bf16>();
+}
+
+TEST_CASE_TEMPLATE("a narrow result of a deep product is the wide one, rounded", T, gr::bf16, gr::f16) {
+  world w;
+  const std::size_t m = 520, n = 67, k = 1153;
+  const auto a = random_in<T>(m * k, 1);
+  const auto b = random_in<T>(k * n, 2);
+  std::vector<float> wide(m * n);
+  std::vector<T> narrow(m * n);
+  gr::cpu_kit::gemm<float>(w.ctx, false, false, m, n, k, a.data(), k, b.data(), n, false, wide.data(), n);
+  gr::cpu_kit::gemm<float>(w.ctx, false, false, m, n, k, a.data(), k, b.data(), n, false, narrow.data(), n);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < m * n; ++i) wrong += narrow[i].bits != T(wide[i]).bits;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE_TEMPLATE("vectors of 16-bit elements convert as single ones do, all of them", T, gr::bf16, gr::f16) {
+  constexpr std::size_t lanes = 8;
+  std::size_t wrong = 0;
+  const auto check = [&](const float(&x)[lanes]) {
+    gr::cpu_kit::vector_of<float, lanes>::type v;
+    std::memcpy(&v, x, sizeof v);
+    T out[lanes];
+    gr::cpu_kit::store_as<float, lanes>(v, out);
+    for (std::size_t i = 0; i < lanes; ++i) wrong += out[i].bits != T(x[i]).bits;
+  };
+  for (std::uint32_t first = 0; first < 0x10000; first += lanes) {
+    T in[lanes];
+    for (std::uint32_t i = 0; i < lanes; ++i) in[i] = T::from_bits(static_cast<std::uint16_t>(first + i));
+    gr::cpu_kit::vector_of<float, lanes>::type v;
+    gr::cpu_kit::load_as<float, lanes>(in, v);
+    float x[lanes];
+    std::memcpy(x, &v, sizeof x);
+    for (std::size_t i = 0; i < lanes; ++i)
+      wrong += std::bit_cast<std::uint32_t>(x[i]) != std::bit_cast<std::uint32_t>(static_cast<float>(in[i]));
+    // Each of them, half way to the next, and a bit to either side.
+    for (std::uint32_t low : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+      float y[lanes];
+      for (std::size_t i = 0; i < lanes; ++i)
+        y[i] = std::bit_cast<float>((static_cast<std::uint32_t>(first + i) << 16) | low);
+      check(y);
+      for (float& f : y) f = std::bit_cast<float>(std::bit_cast<std::uint32_t>(f) ^ 0x5000u);
+      check(y);
+    }
+  }
+  CHECK(wrong == 0);
 }

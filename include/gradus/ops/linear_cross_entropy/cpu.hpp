@@ -13,7 +13,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
 
   /// `dx` and `dtable` may be null, both of them (not wanted). `logits` are left as they come.
   template <class C, class T, class X, class Table, class Chunk, class Rows, class I, class Targets>
-  static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> dx, view<T, Table> dtable,
+  static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> dx, view<T, Table> dtable,
                       view<T, Chunk> logits, view<double, Rows> row_losses, view<const T, X> x,
                       view<const T, Table> table, view<const I, Targets> targets) {
     constexpr index width = columns_of<X>;
@@ -24,14 +24,15 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
       const index n = std::min(rows_of<Chunk>, rows_of<X> - first);
       const T* const from = x.data() + first * width;
       T* const chunk = logits.data();
-      cpu_kit::gemm<T>(false, true, n, columns, width, from, width, table.data(), width, T(0), chunk, columns);
+      cpu_kit::gemm<compute_type<T>>(ctx, false, true, n, columns, width, from, width, table.data(), width, false,
+                                     chunk, columns);
       row_kernel::template rows<C, columns>(ignore, count, n, recorded ? chunk : nullptr, row_losses.data() + first,
                                             chunk, targets.data() + first);
       if (!recorded) continue;
-      cpu_kit::gemm<T>(false, false, n, width, columns, chunk, columns, table.data(), width, T(0),
-                       dx.data() + first * width, width);
-      cpu_kit::gemm<T>(true, false, columns, width, n, chunk, columns, from, width, first == 0 ? T(0) : T(1),
-                       dtable.data(), width);
+      cpu_kit::gemm<compute_type<T>>(ctx, false, false, n, width, columns, chunk, columns, table.data(), width, false,
+                                     dx.data() + first * width, width);
+      cpu_kit::gemm<compute_type<T>>(ctx, true, false, columns, width, n, chunk, columns, from, width, first > 0,
+                                     dtable.data(), width);
     }
     *loss.data() = row_kernel::template mean<C>(row_losses, count);
   }

@@ -1,0 +1,108 @@
+#pragma once
+// Runs of elements from one type to another, a vector at a time: what products read and write in 16 bits.
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "../core/config.hpp"
+#include "../core/dtype.hpp"
+#include "../core/extent.hpp"
+
+namespace gradus::cpu_kit {
+
+/// N elements of T, as the vector extension has them.
+template <class T, index N>
+struct vector_of {
+  using type __attribute__((vector_size(N * sizeof(T)))) = T;
+};
+
+namespace detail {
+
+// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is exact.
+template <class Words>
+GRADUS_INLINE void widen_f16(Words h, Words& bits) {
+  using floats __attribute__((vector_size(sizeof(Words)))) = float;
+  const Words sign = (h & 0x8000u) << 16;
+  const Words magnitude = (h & 0x7FFFu) << 13;
+  const Words raised = magnitude + (113u << 23);
+  const floats small = reinterpret_cast<floats>(raised) - reinterpret_cast<floats>(Words{} + (113u << 23));
+  const Words normal = magnitude + (112u << 23);
+  Words r = (magnitude < (1u << 23)) ? reinterpret_cast<Words>(small) : normal;
+  r = (magnitude >= (31u << 23)) ? (magnitude | 0x7F800000u) : r;
+  bits = r | sign;
+}
+
+// The other way, to nearest and ties to even, as f16's constructor does it.
+template <class Words>
+GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
+  using floats __attribute__((vector_size(sizeof(Words)))) = float;
+  const Words sign = (u >> 16) & 0x8000u;
+  const Words magnitude = u & 0x7FFFFFFFu;
+  const Words rebased = magnitude - (112u << 23);
+  const Words normal = (rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13;
+  const floats shifted = reinterpret_cast<floats>(magnitude) + 0.5f;  // rounds where a subnormal's last bit is
+  const Words small = reinterpret_cast<Words>(shifted) - 0x3F000000u;
+  const Words payload = (magnitude >> 13) & 0x3FFu;
+  const Words nan = 0x7C00u | ((payload == 0u) ? Words{} + 0x200u : payload);
+  Words r = (magnitude < (113u << 23)) ? small : normal;
+  r = (magnitude >= 0x477FF000u) ? Words{} + 0x7C00u : r;
+  r = (magnitude > 0x7F800000u) ? nan : r;
+  bits = r | sign;
+}
+
+// As bf16's constructor does it.
+template <class Words>
+GRADUS_INLINE void narrow_bf16(Words u, Words& bits) {
+  const Words nan = (u >> 16) | (((u & 0x7F0000u) == 0u) ? Words{} + 0x40u : Words{});
+  const Words rounded = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
+  bits = ((u & 0x7FFFFFFFu) > 0x7F800000u) ? nan : rounded;
+}
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+
+}  // namespace detail
+
+/// N elements stored as S, converted to T.
+template <class T, index N, class S>
+GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
+  if constexpr (std::is_same_v<S, T>) {
+    std::memcpy(&to, from, sizeof to);
+  } else if constexpr (detail::is_half<S>) {
+    typename vector_of<std::uint16_t, N>::type halves;
+    std::memcpy(&halves, static_cast<const void*>(from), sizeof halves);
+    using words = typename vector_of<std::uint32_t, N>::type;
+    using floats = typename vector_of<float, N>::type;
+    const auto wide = __builtin_convertvector(halves, words);
+    words bits;
+    if constexpr (std::is_same_v<S, bf16>) bits = wide << 16;
+    else detail::widen_f16<words>(wide, bits);
+    to = __builtin_convertvector(reinterpret_cast<floats>(bits), typename vector_of<T, N>::type);
+  } else {
+    typename vector_of<S, N>::type x;
+    std::memcpy(&x, from, sizeof x);
+    to = __builtin_convertvector(x, typename vector_of<T, N>::type);
+  }
+}
+
+/// N elements of T, rounded to S.
+template <class T, index N, class S>
+GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
+  if constexpr (std::is_same_v<S, T>) {
+    std::memcpy(to, &x, sizeof x);
+  } else if constexpr (detail::is_half<S>) {
+    using words = typename vector_of<std::uint32_t, N>::type;
+    const auto floats = __builtin_convertvector(x, typename vector_of<float, N>::type);
+    words bits;
+    if constexpr (std::is_same_v<S, bf16>) detail::narrow_bf16<words>(reinterpret_cast<words>(floats), bits);
+    else detail::narrow_f16<words>(reinterpret_cast<words>(floats), bits);
+    const auto halves = __builtin_convertvector(bits, typename vector_of<std::uint16_t, N>::type);
+    std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
+  } else {
+    const auto y = __builtin_convertvector(x, typename vector_of<S, N>::type);
+    std::memcpy(to, &y, sizeof y);
+  }
+}
+
+}  // namespace gradus::cpu_kit
