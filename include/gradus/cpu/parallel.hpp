@@ -2,6 +2,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
 #include "workers.hpp"
 
 namespace gradus::cpu_kit {
@@ -27,9 +31,16 @@ void parallel_ranges(context<cpu>& ctx, index n, index grain, const F& f) {
 // Of kernels that do not hand on their context yet: OpenMP's threads.
 template <class F>
 void parallel_tasks(index tasks, const F& f) {
+  if (tasks > 1 && thread_count() > 1) {
 #if defined(_OPENMP)
-#pragma omp parallel for schedule(static) num_threads(thread_count()) if (tasks > 1 && thread_count() > 1)
+#pragma omp parallel num_threads(thread_count())
+    {
+      const auto team = static_cast<index>(omp_get_num_threads()), member = static_cast<index>(omp_get_thread_num());
+      for (index t = tasks * member / team; t < tasks * (member + 1) / team; ++t) f(t);
+    }
+    return;
 #endif
+  }
   for (index t = 0; t < tasks; ++t) f(t);
 }
 template <class F>
