@@ -20,9 +20,10 @@
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --out,
-# --eval-every, --sample, --no-save.
+# --eval-every, --sample, --save-every, --save-retry, --no-save.
 #
-# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors. The compiled trainer stays
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors, which is saved every few
+# minutes and when the run is told to end (Ctrl-C). The compiled trainer stays
 # in build/train/<sizes>, and beside it gpt_sample, which writes more text: build/train/<sizes>/examples/gpt_sample MODEL.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,7 +51,7 @@ while [[ $# -gt 0 ]]; do
       shift 2 ;;
     --save | --no-save) passed+=("$1"); shift ;;
     --plan) plan=1; passed+=("$1"); shift ;;
-    --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every)
+    --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
       [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       passed+=("$1" "$2")
       shift 2 ;;

@@ -29,6 +29,8 @@ struct options {
   long long eval_every = 100;
   int sample = 400;
   bool save = true;
+  double save_every = 5;    ///< minutes; 0: only at the end
+  double save_retry = 300;  ///< seconds
   std::string checkpoint = "none";
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none
@@ -73,6 +75,11 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
       ->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
+  app.add_option("--save-every", o.save_every, "minutes between saves while training; 0: save only at the end")
+      ->capture_default_str();
+  app.add_option("--save-retry", o.save_retry,
+                 "seconds to go on trying where the model cannot be written at the end, as on a full disk")
+      ->capture_default_str();
   auto* checkpoint =
       app.add_option(
              "--checkpoint", o.checkpoint,
@@ -111,6 +118,8 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
   check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
+  check_flag(o.save_every >= 0 && std::isfinite(o.save_every), "--save-every", "0 or more", o.save_every);
+  check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
   return o;
 }
 

@@ -15,6 +15,11 @@
 #include <system_error>
 #include <type_traits>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <unistd.h>
+#endif
+
 #include <gradus/core/error.hpp>
 
 namespace gpt {
@@ -54,15 +59,25 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value
   return app.add_option(name, value, description)->transform(decimal);
 }
 
+/// Makes sure that no file that is opened later takes the place of a standard stream that the program was started without, and
+/// gets what is meant for the screen: such a stream becomes one that cannot be written.
+inline void reserve_standard_streams() {
+#if defined(__unix__) || defined(__APPLE__)
+  for (int stream = 0; stream <= 2; ++stream)
+    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY) < 0) return;
+#endif
+}
+
 /// Runs `work` and gives the exit status; `when_memory_is_short` says what to try then.
 inline int run_program(const char* name, const std::function<int()>& work, const char* when_memory_is_short = nullptr) {
   int status = 1;
   std::string problem;
+  reserve_standard_streams();
   try {
     status = work();
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     status = 1;
-    problem = "the output could not be written: is the disk full?";
+    problem = "the output could not be written: was it closed, or is the disk full?";
   } catch (const std::bad_alloc&) {
     problem = "out of memory";
     if (when_memory_is_short != nullptr) problem += std::string("; ") + when_memory_is_short;

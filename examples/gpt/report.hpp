@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -59,33 +60,52 @@ class reporter {
   reporter(std::filesystem::path folder, double machine_flops)
       : folder_(std::move(folder)), log_(folder_ / "log.jsonl"), machine_flops_(machine_flops) {}
 
-  gr::run_log& log() { return log_; }
   void line(std::string_view text) { progress_.line(text); }
+  /// Something that went wrong and does not end the run.
+  void warn(std::string_view text) {
+    progress_.clear();
+    std::fprintf(stderr, "gpt_train: warning: %.*s\n", static_cast<int>(text.size()), text.data());
+  }
+  /// Writes a line to the log, or warns that it cannot.
+  void log(std::initializer_list<gr::log_field> fields) {
+    attempt(log_failed_, [&] { log_.write(fields); });
+  }
 
   void step(const step_report& r) {
     train_.x.push_back(static_cast<double>(r.step));
     train_.y.push_back(r.loss);
     if (std::isnan(r.validation)) {
-      log_.write({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
+      log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
       if (progress_.due()) progress_.update(r.fraction, figures(r));
       return;
     }
     validation_.x.push_back(static_cast<double>(r.step));
     validation_.y.push_back(r.validation);
-    log_.write({{"step", r.step},
-                {"loss", r.loss},
-                {"validation", r.validation},
-                {"lr", r.lr},
-                {"tokens", r.tokens},
-                {"seconds", r.elapsed},
-                {"tokens_per_second", r.tokens_per_second},
-                {"tflops", r.flops / 1e12},
-                {"share_of_gemm", r.flops / machine_flops_}});
+    log({{"step", r.step},
+         {"loss", r.loss},
+         {"validation", r.validation},
+         {"lr", r.lr},
+         {"tokens", r.tokens},
+         {"seconds", r.elapsed},
+         {"tokens_per_second", r.tokens_per_second},
+         {"tflops", r.flops / 1e12},
+         {"share_of_gemm", r.flops / machine_flops_}});
     progress_.line(figures(r));
-    draw();
+    attempt(picture_failed_, [&] { draw(); });
   }
 
  private:
+  // Pictures and logs are not worth a run: one warning when a file cannot be written, and another only after it could be again.
+  template <class F>
+  void attempt(bool& failed, const F& write) {
+    try {
+      write();
+      failed = false;
+    } catch (const gr::error& e) {
+      if (!failed) warn(std::string(e.what()) + "; the run goes on");
+      failed = true;
+    }
+  }
   // A long run has more steps than the chart has pixels, and single steps are noisy: means of runs of steps.
   static gr::curve thinned(const gr::curve& c, std::size_t most) {
     const std::size_t group = (c.x.size() + most - 1) / most;
@@ -123,6 +143,8 @@ class reporter {
   gr::run_log log_;
   gr::progress progress_;
   double machine_flops_;
+  bool log_failed_ = false;
+  bool picture_failed_ = false;
   gr::curve train_{"train", "#1f77b4", {}, {}};
   gr::curve validation_{"validation", "#d62728", {}, {}};
 };

@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+#ifdef __APPLE__
+#include <sys/resource.h>
+#endif
+
 #include <gradus/cpu/gemm.hpp>
 
 #include "config.hpp"
@@ -19,12 +23,17 @@ inline double training_flops_per_token(std::size_t parameters) {
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
 
-/// Most memory that this process had at once, in MiB, as Linux counts it; 0 elsewhere.
+/// Most memory that this process had at once, in MiB, as Linux and macOS count it; 0 elsewhere.
 inline double process_peak_mib() {
+#ifdef __APPLE__
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<double>(usage.ru_maxrss) / (1 << 20) : 0;
+#else
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
     if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) / 1024;
   return 0;
+#endif
 }
 
 class stopwatch {

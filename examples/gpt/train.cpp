@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <gradus/data/tokens.hpp>
@@ -14,7 +15,7 @@
 #include "generate.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
-#include "model_file.hpp"
+#include "model_saver.hpp"
 #include "options.hpp"
 #include "report.hpp"
 #include "speed.hpp"
@@ -32,11 +33,14 @@ void check_finite(const char* what, double loss, long long step) {
                     "; try a lower --lr");
 }
 
-/// Mean loss over about `tokens` tokens, in windows spread evenly over the text, with nothing recorded and no dropout.
-double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, std::size_t tokens) {
+/// Mean loss over about `tokens` tokens, in windows spread evenly over the text, with nothing recorded and no dropout. NaN if
+/// `stop` says before the end that it is not to go on.
+double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, std::size_t tokens,
+                       const std::function<bool()>& stop) {
   const std::size_t batches = std::max<std::size_t>(tokens / trainer::ids::size, 1);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
+    if (stop()) return std::nan("");
     const auto batch = gr::spread_windows<gpt::batch_size, gpt::sizes.context>(text, part, batches);
     sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
   }
@@ -60,7 +64,6 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  gpt::interrupts stop;
   if (o.threads > 0) gr::set_thread_count(o.threads);
 
   // The text, as bytes.
@@ -72,53 +75,54 @@ int train(const gpt::options& o) {
     throw gr::error(o.data.front() + (o.data.size() > 1 ? " and the others: " : ": ") + e.what());
   }
 
-  // The memory: what rests comes from the heap, what passes lies where the plan says.
+  // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
   const double machine_flops = gpt::machine_flops();
   const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
   gr::step_trace measured;  // ends last: if the traced step throws, the model still gives its memory back through it
   gr::stream stream;
   gr::host_resource heap;
-  gr::stats_resource at_rest(heap);
+  gr::stats_resource kept(heap);
   gr::planned_resource planned(memory.turns, heap, stream);
   gr::trace_resource traced(planned);
-  gr::context resting{stream, at_rest};
-  gr::context passing{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
+  gr::context persistent{stream, kept};
+  gr::context transient{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
 
   // The model and what trains it.
   gpt::step_options chosen = o.step();
   chosen.regions = memory.regions;
-  trainer t(resting, passing, chosen);
+  trainer t(persistent, transient, chosen);
   const gr::warmup_cosine schedule{.peak = o.lr, .low = 0.05 * o.lr, .warmup = 0, .total = 1};
 
   // The run folder.
-  stop.end_in_order();
+  const gpt::interrupts stop;  // from here on there is something to lose
   const std::size_t parameters = gr::parameter_count(t.net);
   const auto folder = gpt::make_run_folder(o.out);
   // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
   write_report(o.memory_report, memory, nullptr);
   gpt::reporter report(folder, machine_flops);
-  report.log().write({{"model", "gpt"},
-                      {"layers", gpt::sizes.layers},
-                      {"heads", gpt::sizes.heads},
-                      {"width", gpt::sizes.width},
-                      {"context", gpt::sizes.context},
-                      {"vocabulary", gpt::sizes.vocabulary},
-                      {"batch", gpt::batch_size},
-                      {"parameters", parameters},
-                      {"accumulate", o.accumulate},
-                      {"lr", o.lr},
-                      {"seed", o.seed},
-                      {"threads", gr::thread_count()},
-                      {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
-                      {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
-                      {"gemm_tflops", machine_flops / 1e12}});
+  gpt::model_saver saver(folder / "model.safetensors", report, o.save_every, o.save_retry);
+  report.log({{"model", "gpt"},
+              {"layers", gpt::sizes.layers},
+              {"heads", gpt::sizes.heads},
+              {"width", gpt::sizes.width},
+              {"context", gpt::sizes.context},
+              {"vocabulary", gpt::sizes.vocabulary},
+              {"batch", gpt::batch_size},
+              {"parameters", parameters},
+              {"accumulate", o.accumulate},
+              {"lr", o.lr},
+              {"seed", o.seed},
+              {"threads", gr::thread_count()},
+              {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
+              {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
+              {"gemm_tflops", machine_flops / 1e12}});
   char line[256];
   std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f MB of text", gpt::describe_model().c_str(),
                 static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
                 static_cast<double>(text.size()) / 1e6);
   report.line(line);
   std::snprintf(
-      line, sizeof line, "memory: %.0f MiB that rest, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+      line, sizeof line, "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
       static_cast<double>(memory.plan.resting_bytes) / (1 << 20), static_cast<double>(memory.region_bytes) / (1 << 20),
       static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
@@ -132,8 +136,16 @@ int train(const gpt::options& o) {
   const gpt::stopwatch run;
   double training_seconds = 0;
   gpt::step_report now;
-  bool done = false;
-  for (std::uint32_t step = 0; !done; ++step) {
+  now.loss = std::nan("");
+  bool done = false, stopped = false;
+  std::string unsaved;  // what kept the model from being written
+  const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
+    planned.use(gpt::evaluate_turn);
+    now.validation = validation_loss(t, part.validation, tokens, enough);
+    planned.use(gpt::train_turn);
+    if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
+  };
+  for (std::uint32_t step = 0; !done && !stopped; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
     if (o.steps > 0) now.fraction = static_cast<double>(step) / static_cast<double>(o.steps);
@@ -145,28 +157,37 @@ int train(const gpt::options& o) {
     const bool look = !o.memory_report.empty() && step == 1;  // the first step is not yet as the others are
     if (look) {
       traced.start(measured);
-      passing.observe(&traced);
-      resting.observe(&traced);
+      transient.observe(&traced);
+      persistent.observe(&traced);
     }
-    now.loss = 0;
-    for (int i = 0; i < o.accumulate; ++i) {
+    double loss = 0;
+    int batches = 0;
+    do {
       const auto batch = gr::random_windows<gpt::batch_size, gpt::sizes.context>(part.train, o.seed, step,
-                                                                                 static_cast<std::uint32_t>(i));
-      now.loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
+                                                                                 static_cast<std::uint32_t>(batches));
+      loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
+    } while (++batches < o.accumulate && !stop.noticed());
+    check_finite("loss", loss, step + 1LL);
+    if (batches < o.accumulate) {  // a step that is cut short is not taken
+      t.abandon();
+      stopped = true;
+      break;
     }
-    check_finite("loss", now.loss, step + 1LL);
+    now.loss = loss;
     t.optimizer.options.lr = now.lr;
     t.update();
     if (look) {
       traced.finish();
-      passing.observe(nullptr);
-      resting.observe(nullptr);
+      transient.observe(nullptr);
+      persistent.observe(nullptr);
       for (std::size_t c = 0; c < gr::category_count; ++c) {
-        const std::size_t bytes = at_rest.of(static_cast<gr::category>(c)).live;
+        const std::size_t bytes = kept.of(static_cast<gr::category>(c)).live;
         measured.live_before_by[c] += bytes;
         measured.live_before += bytes;
       }
-      write_report(o.memory_report, memory, &measured);
+      try {
+        write_report(o.memory_report, memory, &measured);
+      } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
     }
 
     training_seconds += watch.seconds();
@@ -174,30 +195,33 @@ int train(const gpt::options& o) {
     now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
     now.tokens_per_second = now.tokens / training_seconds;
     now.flops = flops_per_token * now.tokens_per_second;
-    done = stop.noticed() || (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
-    const bool evaluate = done || now.step % o.eval_every == 0;
+    done = (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
     now.validation = std::nan("");
-    if (evaluate) {
-      planned.use(gpt::evaluate_turn);
-      now.validation = validation_loss(t, part.validation, done ? 32768 : 8192);
-      planned.use(gpt::train_turn);
-      check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
-    }
+    if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
+    stopped = stop.noticed();
+    if (stopped) break;
+    // Saved first and told then: what is printed may find nobody to read it.
+    if (o.save && done) unsaved = saver.save(t.net);
+    else if (o.save) saver.save_if_due(t.net);
     now.elapsed = run.seconds();
     report.step(now);
   }
 
-  // The model, and what it writes.
-  if (o.save) {
-    gpt::save_model(t.net, folder / "model.safetensors");
-    report.line("saved " + (folder / "model.safetensors").string());
+  // Asked to end early: the model comes first, how good it is comes then.
+  if (stopped) {
+    if (o.save) unsaved = saver.save(t.net);
+    validate(8192, [] { return false; });
+    now.elapsed = run.seconds();
+    report.step(now);
   }
+  if (!unsaved.empty()) throw gr::error(unsaved);
+  if (o.save) report.line("saved " + (folder / "model.safetensors").string());
   std::snprintf(line, sizeof line,
                 "validation loss %.4f nats a byte after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
                 now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20),
                 gpt::process_peak_mib());
   report.line(line);
-  if (o.sample > 0 && !stop.noticed()) {
+  if (o.sample > 0 && !stopped && !stop.noticed()) {
     report.line("a sample:");
     planned.use(gpt::sample_turn);
     const auto logits_of = [&t](const byte_tokenizer::token* window) { return t.logits(window); };

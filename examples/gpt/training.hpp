@@ -30,12 +30,12 @@ class training {
   model<gr::on<D>, C> net;
   gr::adamw<float, D> optimizer;
 
-  /// Parameters and optimizer state rest in one context; what a step needs comes from the other and goes back.
-  constexpr training(gr::context<D>& resting, gr::context<D>& passing, const step_options& o)
-      : optimizer(net, o.adamw), resting_(resting), passing_(passing), tape_(passing, o.seed), options_(o) {
+  /// Parameters and optimizer state stay in `persistent`; what a step needs comes from `transient` and goes back.
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
+      : optimizer(net, o.adamw), persistent_(persistent), transient_(transient), tape_(transient, o.seed), options_(o) {
     net.dropout = o.dropout;
     net.regions = o.regions;
-    gr::init(net, resting, gr::normal_init{.seed = o.seed, .stddev = 0.02});
+    gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
   /// Forward and backward of one batch; gradients gather. Returns its loss in nats a token.
@@ -47,8 +47,8 @@ class training {
   }
   /// Clips the gathered gradients and takes the optimizer's step.
   constexpr void update() {
-    if (options_.clip > 0) optimizer.clip(passing_, options_.clip);
-    optimizer.step(resting_);
+    if (options_.clip > 0) optimizer.clip(transient_, options_.clip);
+    optimizer.step(persistent_);
   }
   /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
   constexpr void abandon() {
@@ -62,7 +62,7 @@ class training {
 
   /// Logits of one sequence, with nothing recorded.
   constexpr auto logits(const Token* inputs) {
-    return net(gr::from_host<Token, gr::shape<1, C.context>>(passing_, inputs, gr::category::input));
+    return net(gr::from_host<Token, gr::shape<1, C.context>>(transient_, inputs, gr::category::input));
   }
 
   /// A whole step on no data, for plans.
@@ -73,11 +73,11 @@ class training {
 
  private:
   constexpr auto upload(const Token* tokens) const {
-    return gr::from_host<Token, ids>(passing_, tokens, gr::category::input);
+    return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
   }
 
-  gr::context<D>& resting_;
-  gr::context<D>& passing_;
+  gr::context<D>& persistent_;
+  gr::context<D>& transient_;
   gr::tape<D> tape_;
   step_options options_;
 };

@@ -2,12 +2,14 @@
 # check.sh GROUP TRAIN SAMPLE SCRIPT WORK: one group of checks, in the folder WORK, which is emptied.
 #   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
 #   text    bad training texts: one line, and no run folder is made
-#   runs    good runs, Ctrl-C, a full disk, a run folder that is taken, a run that diverges, too little memory
+#   runs    good runs, a run folder that is taken, a run that diverges, too little memory
+#   signals runs that are told to end, and whose output is gone: the model is saved
+#   disk    models, logs and pictures that cannot be written
 #   memory  plans, budgets and their pictures
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|signals|disk|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
 rm -rf "$work"
 mkdir -p "$work"
@@ -26,6 +28,19 @@ refuses() {
 }
 # succeeds COMMAND...
 succeeds() { "$@" >out 2>err </dev/null || wrong "status $?: $*: $(tail -n 3 err)"; }
+# wait_for FILE REGEX: until the file has such a line, for a minute at most
+wait_for() {
+  for _ in $(seq 600); do
+    if grep -qsE -- "$2" "$1"; then return; fi
+    sleep 0.1
+  done
+  wrong "$1 never had a line that matches '$2'"
+}
+# A full disk, played by a limit on the size of a file, in KiB. What a program built for coverage counts has to go elsewhere and
+# say so elsewhere.
+full_disk() {
+  (trap '' XFSZ; ulimit -f "$1"; shift; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
+}
 has() { grep -qE -- "$2" "$1" || wrong "$1 has no line that matches '$2': $(head -c 300 "$1")"; }
 
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
@@ -63,6 +78,8 @@ flags() {
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
   refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
+  refuses 2 '--save-every must be 0 or more, not -1' "${quick[@]}" --save-every=-1
+  refuses 2 '--save-retry must be 0 or more, not nan' "${quick[@]}" --save-retry nan
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
   refuses 2 '--spets' "${quick[@]}" --spets 3
@@ -158,30 +175,129 @@ runs() {
   refuses 1 'cannot be made' "${quick[@]}" --out text/run
   find first -type f -exec cksum {} + | sort | cmp -s - before || wrong "an existing run folder was touched"
 
-  # A full disk, played by a limit on the size of a file: the log fits, the model does not. Nor does what a program built for
-  # coverage counts, which has to go elsewhere and say so elsewhere.
-  full_disk() {
-    (trap '' XFSZ; ulimit -f 100; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
-  }
-  refuses 1 'full/model.safetensors: cannot be written: File too large' full_disk "${quick[@]}" --out full
-  [[ $(ls full) == $'log.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
+}
 
-  # Ctrl-C: the step is finished and the model saved. Job control gives the program its own reaction to SIGINT.
+# begin FOLDER FLAGS...: a long run in the background that has taken steps. Job control (set -m) gives it reactions to signals of
+# its own.
+begin() {
+  "$train" --data text --minutes 10 --out "$@" >out 2>err &
+  pid=$!
+  wait_for "$1/log.jsonl" '"step": 2'
+}
+# ends STATUS FOLDER: the run ends with that status, and its model can be read
+ends() {
+  local status=0
+  wait "$pid" || status=$?
+  [[ $status -eq $1 ]] || wrong "$2: status $status, not $1: $(tail -n 3 err)"
+  "$sample" "$2/model.safetensors" --count 1 >sampled 2>&1 || wrong "$2: $(tail -n 1 sampled)"
+}
+
+signals() {
+  local signal pid
   set -m
-  "$train" --data text --minutes 10 --out stopped >out 2>err &
-  local pid=$! status=0
-  for _ in $(seq 600); do grep -qs '"step": 2' stopped/log.jsonl && break; sleep 0.1; done
-  kill -INT $pid
-  wait $pid || status=$?
+  for signal in INT TERM HUP PIPE; do
+    begin "by_$signal"
+    kill "-$signal" "$pid"
+    ends 0 "by_$signal"
+    has out 'validation loss [0-9.]+ nats a byte after [0-9]+ steps'
+  done
+  # A long step is cut short, and the model is that of the step before.
+  "$train" --data text --steps 5 --accumulate 1000 --out long >out 2>err &
+  pid=$!
+  wait_for out '^machine: '
+  kill -INT "$pid"
+  ends 0 long
+  has out 'after 0 steps'
+  # timeout and others send a signal twice: that is one request.
+  begin twice
+  kill -INT "$pid"
+  kill -INT "$pid" 2>/dev/null || true
+  ends 0 twice
+  # Somebody who presses Ctrl-C again while the program waits for room on the disk does not want to wait.
+  begin impatient
+  mkdir impatient/model.safetensors.tmp
+  kill -INT "$pid"
+  wait_for err 'trying again'
+  sleep 3
+  kill -INT "$pid"
+  local status=0
+  wait "$pid" || status=$?
+  [[ $status -eq 130 ]] || wrong "the second Ctrl-C: status $status"
   # While it plans there is nothing to save.
   "$train" --data text --accumulate 1000 --memory-budget 60MiB --out planning >out 2>err &
-  local planning=$! planned=0
+  pid=$! status=0
   sleep 1
-  kill -INT $planning
-  wait $planning || planned=$?
+  kill -INT "$pid"
+  wait "$pid" || status=$?
+  [[ $status -eq 130 && ! -e planning ]] || wrong "Ctrl-C in the plan: status $status, $(ls -d planning)"
+  # nohup: what was to be ignored stays so.
+  (trap '' HUP; exec "$train" --data text --steps 30 --sample 0 --out deaf) >out 2>err &
+  pid=$!
+  wait_for deaf/log.jsonl '"step": 2'
+  kill -HUP "$pid"
+  ends 0 deaf
+  has out 'after 30 steps'
+
+  # Ctrl-C ends the reader of the output as well, before the program has said anything.
+  "$train" --data text --minutes 10 --out piped 2>err | tee log >/dev/null &
+  wait_for piped/log.jsonl '"step": 2'
+  kill -INT -- "-$(jobs -p | tail -n 1)"
+  wait
+  succeeds "$sample" piped/model.safetensors --count 1
   set +m
-  [[ $planned -eq 130 && ! -e planning ]] || wrong "Ctrl-C in the plan: status $planned, $(ls -d planning)"
-  [[ $status -eq 0 && -s stopped/model.safetensors ]] || wrong "Ctrl-C: status $status, $(ls stopped)"
+  # A reader that has seen enough.
+  { "$train" --data text --minutes 10 --out head 2>err || echo "$?" >status; } | head -n 1 >out
+  [[ $(cat status) -eq 1 ]] || wrong "| head -n 1: status $(cat status)"
+  has err 'the output could not be written: was it closed'
+  succeeds "$sample" head/model.safetensors --count 1
+  # No output at all, and no file that takes its place.
+  "$train" --data text --steps 2 --sample 5 --out closed >&- 2>err && wrong "closed output: status 0"
+  has err 'the output could not be written: was it closed'
+  [[ $(grep -cv '^{.*}$' closed/log.jsonl) -eq 0 ]] || wrong "the output went to the log"
+  succeeds "$sample" closed/model.safetensors --count 1
+  # Killed outright, a run has what it saved last.
+  set -m
+  begin killed --save-every 0.0001
+  kill -KILL "$pid"
+  ends 137 killed
+  set +m
+}
+
+disk() {
+  local pid status=0
+  # The log fits, the model does not.
+  refuses 1 'full/model.safetensors: cannot be written: File too large' full_disk 100 "${quick[@]}" --save-retry 0 --out full
+  [[ $(ls full) == $'log.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
+  # While training that is a warning, and one only; at the end the model is tried again before the run is given up.
+  full_disk 100 "$train" --data text --steps 5 --save-every 0.0001 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
+  [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] || wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
+  [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
+  has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
+  has err '^gpt_train: fuller/model.safetensors: cannot be written'
+  # Neither the log nor the picture fits. The program's own output would not either: it goes through a pipe.
+  full_disk 1 "$train" --data text --steps 20 --eval-every 10 --sample 0 --no-save --out little 2>&1 </dev/null | cat >out ||
+    wrong "status $? with a log that cannot be written"
+  [[ $(grep -c 'warning: little/log.jsonl: cannot be written: File too large; the run goes on' out) -eq 1 ]] || wrong "$(cat out)"
+  [[ $(grep -c 'warning: little/loss.svg: cannot be written: File too large; the run goes on' out) -eq 1 ]] || wrong "$(cat out)"
+  has out '^validation loss .* after 20 steps'
+
+  # Room is made while the run waits for it. A folder in the place of the unfinished file keeps it from being written.
+  set -m
+  begin waits
+  mkdir waits/model.safetensors.tmp
+  kill -TERM "$pid"
+  wait_for err 'cannot be written: Is a directory; trying again in 1 s'
+  rmdir waits/model.safetensors.tmp
+  ends 0 waits
+  # What was saved before stays when nothing more can be.
+  begin kept --save-every 0.0001 --save-retry 0
+  for _ in $(seq 600); do mkdir kept/model.safetensors.tmp 2>/dev/null && break; done
+  wait_for err 'warning: kept/model.safetensors: cannot be written: Is a directory; the run goes on'
+  cp kept/model.safetensors before
+  kill -TERM "$pid"
+  ends 1 kept
+  cmp -s before kept/model.safetensors || wrong "the saved model changed"
+  set +m
 }
 
 memory() {
@@ -268,6 +384,15 @@ script() {
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
 
+  # Ctrl-C in a terminal goes to the script, the trainer and tee.
+  set -m
+  alone "$script" --data text "${tiny[@]}" --minutes 10 --out interrupted 2>err | tee log >/dev/null &
+  wait_for interrupted/log.jsonl '"step": 2'
+  kill -INT -- "-$(jobs -p | tail -n 1)"
+  wait
+  set +m
+  succeeds "$build/examples/gpt_sample" interrupted/model.safetensors --count 1
+
   succeeds alone "$script" "${tiny[@]}" --plan --memory-report plan.html
   has out '^peak +[0-9.]+ MiB'
   has plan.html 'Peak [0-9.]+ MiB'
@@ -275,7 +400,7 @@ script() {
 }
 
 case $group in
-  flags | text | runs | memory | model | script) "$group" ;;
+  flags | text | runs | signals | disk | memory | model | script) "$group" ;;
   *) echo "$0: no group '$group'" >&2; exit 2 ;;
 esac
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

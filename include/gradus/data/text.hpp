@@ -29,7 +29,7 @@ inline std::string read_text(const std::filesystem::path& path) {
 
   errno = 0;
   const auto close = [](std::FILE* f) { std::fclose(f); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
+  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.string().c_str(), "rb"), close);
   if (file == nullptr) fail(std::string("cannot be read: ") + std::strerror(errno));
   std::string text;
   if (const auto size = std::filesystem::file_size(path, problem); !problem) text.reserve(size);

@@ -80,6 +80,12 @@ class progress {
     if (!terminal_) last_ = clock::now();
   }
 
+  /// Takes the bar away, for a text that somebody else writes.
+  void clear() {
+    clear_bar();
+    std::fflush(out_);
+  }
+
  private:
   static constexpr clock::duration redraw = std::chrono::milliseconds(200);
   static constexpr clock::duration quiet = std::chrono::seconds(10);

@@ -69,25 +69,33 @@ class log_field {
 };
 
 /// A log of one JSON object a line (log.jsonl). A line is in the file when write() returns; if that fails (a full disk)
-/// gradus::error names the file and the reason.
+/// gradus::error names the file and the reason, and a later write() begins a line of its own.
 class run_log {
  public:
   explicit run_log(const std::filesystem::path& path) : path_(path.string()) {
     errno = 0;
     file_.reset(std::fopen(path_.c_str(), "ab"));
     if (file_ == nullptr) fail();
+    std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // a line that cannot be written must not come with a later one
   }
 
   /// `log.write({{"step", 10}, {"loss", 2.5}})`
   void write(std::initializer_list<log_field> fields) {
-    std::string line = "{";
+    std::string line = torn_ ? "\n{" : "{";
+    const char* before = "";
     for (const log_field& field : fields) {
-      if (line.size() > 1) line += ", ";
-      line += field.json();
+      line += before + field.json();
+      before = ", ";
     }
     line += "}\n";
     errno = 0;
-    if (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() || std::fflush(file_.get()) != 0) fail();
+    const std::size_t written = std::fwrite(line.data(), 1, line.size(), file_.get());
+    if (written == line.size()) {
+      torn_ = false;
+      return;
+    }
+    torn_ = torn_ || written > 0;
+    fail();
   }
 
  private:
@@ -100,6 +108,7 @@ class run_log {
 
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
+  bool torn_ = false;  // the last line in the file has no end
 };
 
 }  // namespace gradus

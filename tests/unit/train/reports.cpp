@@ -12,6 +12,12 @@
 #include <string>
 #include <vector>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/resource.h>
+
+#include <csignal>
+#endif
+
 namespace {
 
 std::string contents(std::FILE* file) {
@@ -53,6 +59,32 @@ TEST_CASE("a run log that cannot be written says so") {
   }
 }
 
+#if defined(__unix__) || defined(__APPLE__)
+TEST_CASE("a line that a full disk cut off stays alone: the next one that can be written begins anew") {
+  const auto path = std::filesystem::temp_directory_path() / "gradus_torn_log.jsonl";
+  std::filesystem::remove(path);
+  // A limit on the size of files stands for the full disk.
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit all{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &all) == 0);
+  gradus::run_log log(path);
+  log.write({{"step", 1}});
+  rlimit little = all;
+  little.rlim_cur = 20;
+  setrlimit(RLIMIT_FSIZE, &little);
+  CHECK_THROWS_WITH_AS(log.write({{"step", 2}, {"loss", 2.5}}), doctest::Contains("cannot be written"), gradus::error);
+  CHECK_THROWS_AS(log.write({{"step", 3}}), gradus::error);
+  setrlimit(RLIMIT_FSIZE, &all);
+  std::signal(SIGXFSZ, previous);
+  log.write({{"step", 4}});
+  log.write({{"step", 5}});
+  std::ifstream in(path);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  CHECK(text == "{\"step\": 1}\n{\"step\":\n{\"step\": 4}\n{\"step\": 5}\n");
+  std::filesystem::remove(path);
+}
+#endif
+
 TEST_CASE("a chart shows its title, axes and curves, and leaves out points that are not finite") {
   const std::vector<gradus::curve> curves{{"train", "#1f77b4", {0, 100, 200, 300}, {5.5, 3, std::nan(""), 2.125}},
                                           {"a < b", "red", {100, 300}, {3.5, std::numeric_limits<double>::infinity()}}};
@@ -93,6 +125,7 @@ TEST_CASE("progress writes plain lines to a file and redraws one on a terminal")
     plain.update(0.1, "step 1");
     plain.update(0.2, "step 2");  // too soon
     plain.line("validation");
+    plain.clear();
   }
   CHECK(contents(file) == "step 1\nvalidation\n");
   std::fclose(file);
@@ -101,6 +134,7 @@ TEST_CASE("progress writes plain lines to a file and redraws one on a terminal")
   {
     gradus::progress bar(file, true);
     bar.update(0.5, "step 1");
+    bar.clear();
     bar.line("validation");
   }
   CHECK(contents(file) == "\r[##########----------]  50 % step 1\033[K\r\033[Kvalidation\n");
