@@ -16,6 +16,9 @@ if(GRADUS_NATIVE)
   endif()
 endif()
 
+# gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.
+find_package(Eigen3 3.3 QUIET NO_MODULE)
+
 # gradus_executable(<name> <sources...> [LIBRARIES <targets...>])
 # A program of ours: the library, our warnings and, if one of its sources is a .cu, the GPU half.
 function(gradus_executable name)

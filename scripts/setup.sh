@@ -23,6 +23,7 @@ gradus_needs() {
     test)
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
+      echo "libeigen3-dev|Eigen|gradus_has_header eigen3/Eigen/Core"
       echo "clang|clang++, to check its messages too|command -v clang++" ;;
     clang)
       echo "clang|clang++|command -v clang++"

@@ -2,8 +2,8 @@
 # check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
 #   order    a folder includes only folders below it (the table in order.txt)
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
-#   vendors  of libraries only nlohmann json, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the folder it
-#            belongs to; besides them there are the headers of C++, POSIX, OpenMP, SIMD and the CUDA runtime
+#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
+#            folder it belongs to; besides them there are the headers of C++, POSIX, OpenMP, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
@@ -46,7 +46,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
       count = split(substr(line, colon + 1), names, " ")
       for (i = 1; i <= count; ++i) allowed[name, names[i]] = 1
     }
-    owner["nlohmann json"] = "io"
+    owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
   }
   {
@@ -74,6 +74,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   rule == "vendors" && from != "examples" {
     vendor = ""
     if ($3 ~ /^nlohmann\//) vendor = "nlohmann json"
+    else if ($3 ~ /^Eigen\//) vendor = "Eigen"
     else if ($3 ~ /^cublas/) vendor = "cuBLASLt"
     else if ($3 ~ /^cub\//) vendor = "CUB"
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"

@@ -2,6 +2,10 @@
 
 #include <vector>
 
+#if __has_include(<Eigen/Core>)
+#include <gradus/interop/eigen.hpp>
+#endif
+
 #include "../../support/operands.hpp"
 
 namespace gr = gradus;
@@ -36,6 +40,37 @@ TEST_CASE("matrix products agree with plain loops at odd sizes, transposed or no
   check<false, false, 129, 65, 33>();
   check<false, false, 1, 300, 17>();
 }
+
+#if __has_include(<Eigen/Core>)
+namespace {
+
+template <class T, gr::index M, gr::index K, gr::index N>
+void check_against_eigen(double tolerance) {
+  workplace at;
+  const auto a = normal<T, gr::shape<M, K>>(at.ctx);
+  const auto b = normal<T, gr::shape<K, N>>(at.ctx);
+  const auto a_transposed = gr::permute<1, 0>(a);
+  const auto b_transposed = gr::permute<1, 0>(b);
+  // Sizes of run time, because Eigen puts what has compile-time sizes on the stack.
+  using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const matrix left = gr::as_eigen(a).template cast<double>(), right = gr::as_eigen(b).template cast<double>();
+  const matrix product = left * right;
+  const std::vector<double> wanted(product.data(), product.data() + product.size());
+  CHECK(worst_error(gr::matmul(a, b).values(), wanted) < tolerance);
+  CHECK(worst_error(gr::matmul<gr::transpose{.a = true}>(a_transposed, b).values(), wanted) < tolerance);
+  CHECK(worst_error(gr::matmul<gr::transpose{.b = true}>(a, b_transposed).values(), wanted) < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("matrix products agree with Eigen's, also at sizes of more than one block") {
+  check_against_eigen<float, 1, 1, 1>(1e-6);
+  check_against_eigen<float, 7, 19, 5>(1e-5);
+  check_against_eigen<float, 33, 517, 129>(1e-4);
+  check_against_eigen<float, 257, 1031, 67>(1e-4);
+  check_against_eigen<double, 129, 601, 65>(1e-12);
+}
+#endif
 
 TEST_CASE("linear adds its bias, and its gradients are those of the product and the sum") {
   workplace at;
