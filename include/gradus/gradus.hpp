@@ -6,6 +6,7 @@
 #include "autodiff/chain.hpp"
 #include "autodiff/checkpoint.hpp"
 #include "autodiff/custom_op.hpp"
+#include "autodiff/refused.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cpu/access.hpp"

@@ -18,6 +18,11 @@
 
 namespace gradus {
 
+namespace detail {
+template <class DeviceOfTape, class Device>
+inline constexpr bool device_of_tape_is = std::is_same_v<DeviceOfTape, Device>;
+}  // namespace detail
+
 /// A recording of applied operations, unwound by backward(). A tape belongs to one context and is reused step after step;
 /// once it has grown to the size of a step it asks the heap for nothing.
 ///
@@ -29,6 +34,11 @@ class tape {
   using device = D;
 
   constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0) : ctx_(&ctx), seed_(seed) {}
+  template <class Other>
+    requires(!std::is_same_v<D, Other>)
+  constexpr explicit tape(context<Other>&, std::uint64_t = 0) {
+    static_assert(detail::device_of_tape_is<D, Other>, "tape<Device>{ctx}: ctx must be a context of Device");
+  }
   tape(const tape&) = delete;
   tape& operator=(const tape&) = delete;
   constexpr ~tape() { clear(); }
@@ -45,6 +55,17 @@ class tape {
     static_assert(is_floating<T>, "tape.variable(x): only floating-point tensors have gradients");
     auto* leaf = push<leaf_node<tensor<T, S, D>>>();
     return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, era_);
+  }
+
+  template <class T, class S, class Other>
+    requires(!std::is_same_v<D, Other>)
+  constexpr void watch(const tensor<T, S, Other>&) {
+    static_assert(detail::device_of_tape_is<D, Other>, "tape.watch(x): x must be on the tape's device");
+  }
+  template <class T, class S, class Other>
+    requires(!std::is_same_v<D, Other>)
+  constexpr void variable(const tensor<T, S, Other>&) {
+    static_assert(detail::device_of_tape_is<D, Other>, "tape.variable(x): x must be on the tape's device");
   }
 
   constexpr context<D>& owner() const { return *ctx_; }

@@ -85,8 +85,15 @@ struct axes {
     if (count == 0) return true;
     return ((static_cast<index>(Axes < 0 ? Axes + static_cast<std::ptrdiff_t>(rank) : Axes) == axis) || ...);
   }
+  /// True when a tensor of `rank` axes has all of them.
   static constexpr bool valid([[maybe_unused]] index rank) {
     return ((Axes < static_cast<std::ptrdiff_t>(rank) && Axes >= -static_cast<std::ptrdiff_t>(rank)) && ...);
+  }
+  /// True when no axis of a tensor of `rank` axes is in the list twice, as in axes<1, -1> of a matrix.
+  static constexpr bool different(index rank) {
+    index named = 0;
+    for (index axis = 0; axis < rank; ++axis) named += contains(axis, rank) ? 1 : 0;
+    return count == 0 || named == count;
   }
 };
 

@@ -46,11 +46,11 @@ class element_format {
   std::string operator()(double x) const {
     if (std::isnan(x)) return "nan";
     if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
-    char text[400];
-    const char* form = scientific_ ? "%.*e" : whole_ ? "%.0f." : "%.*f";
-    const int length = scientific_ || !whole_ ? std::snprintf(text, sizeof text, form, digits_, x)
-                                              : std::snprintf(text, sizeof text, form, x);
-    return std::string(text, static_cast<std::size_t>(length));
+    const char* form = scientific_ ? "%.*e" : whole_ ? "%.*f." : "%.*f";
+    const int digits = whole_ && !scientific_ ? 0 : digits_;
+    std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, form, digits, x)), ' ');
+    std::snprintf(text.data(), text.size() + 1, form, digits, x);
+    return text;
   }
   std::size_t width() const { return width_; }
 

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -161,8 +162,8 @@ TEST_CASE("initial values have the deviation that the rule names") {
   gr::init(layer, ctx, gr::he_normal{.seed = 4});
   double squares = 0, sum = 0;
   for (const float x : layer.weight.value().values()) squares += double(x) * double(x), sum += double(x);
-  CHECK(squares / 60000 == doctest::Approx(2.0 / 200).epsilon(0.02));
-  CHECK(sum / 60000 == doctest::Approx(0).epsilon(1).scale(0.002));
+  CHECK(std::abs(squares / 60000 / (2.0 / 200) - 1) < 0.03);  // 5 standard errors
+  CHECK(std::abs(sum / 60000) < 5 * 0.1 / std::sqrt(60000.0));
 }
 
 TEST_CASE("rules of initialisation have the deviations of their papers") {
@@ -180,7 +181,49 @@ TEST_CASE("residual projections of a deep transformer start smaller") {
   gr::init(block, ctx, gr::normal_init{.seed = 4, .stddev = 1});
   double squares = 0;
   for (const float x : block.attention.projection.weight.value().values()) squares += double(x) * double(x);
-  CHECK(squares / (64 * 64) == doctest::Approx(1.0 / 16).epsilon(0.1));
+  CHECK(std::abs(squares / (64 * 64) * 16 - 1) < 0.11);  // 5 standard errors
+  for (const double scale : {block.attention.projection.weight.start_scale(), block.mlp.down.weight.start_scale()})
+    CHECK(scale == doctest::Approx(0.25));  // 1 / sqrt(2 * 8)
+  CHECK(gr::nn::mlp<X, 4>().down.weight.start_scale() == doctest::Approx(std::sqrt(0.5)));
+  for (const double scale : {block.attention.qkv.weight.start_scale(), block.mlp.up.weight.start_scale()})
+    CHECK(scale == 1);
+}
+
+TEST_CASE("a parameter's draws are those of its place in the model, whatever stands before it") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  tree<X> t;
+  gr::init(t, ctx, gr::normal_init{.seed = 5, .stddev = 0.5});
+  const auto check = [&](const auto& p, std::uint32_t place) {
+    using S = typename std::remove_cvref_t<decltype(p)>::shape;
+    const gr::random_key key{.seed = 5, .step = 0xFFFFFFFFu, .ordinal = place};
+    const auto wanted = gr::normal<float, S>(ctx, key, 0, 0.5);
+    for (gr::index i = 0; i < S::size; ++i) CHECK(p.value().data()[i] == doctest::Approx(wanted.data()[i]));
+  };
+  check(t.table, 0);
+  check(t.blocks[0].weight, 1);
+  check(t.blocks[1].weight, 3);  // a vector, which starts at zero, has a place as well
+}
+
+TEST_CASE("a block is x + attention(norm1(x)), then that + mlp(norm2(of that)), with dropout on both branches") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::nn::block<X, 12, 3> block;
+  gr::init(block, ctx, gr::normal_init{.seed = 4, .stddev = 0.3});
+  block.norm1.weight.set(gr::normal<float, gr::shape<12>>(ctx, {.seed = 1}));
+  block.norm2.bias.set(gr::normal<float, gr::shape<12>>(ctx, {.seed = 2}));
+  const auto x = gr::normal<float, gr::shape<2, 5, 12>>(ctx, {.seed = 3});
+  gr::tape tape{ctx, 6};
+  for (const double drop : {0.0, 0.5}) {
+    tape.set_random(6, 0);
+    const auto v = tape.watch(x);
+    const auto y = v + gr::dropout(block.attention(block.norm1(v)), drop);
+    const auto wanted = y + gr::dropout(block.mlp(block.norm2(y)), drop);
+    tape.set_random(6, 0);
+    CHECK(gr::to_host(block(tape.watch(x), drop).value()) == gr::to_host(wanted.value()));
+  }
 }
 
 TEST_CASE("layers compute on plain values what they compute on traced ones") {

@@ -53,7 +53,14 @@ template <class Shape>
 void check(double within) {
   workplace at;
   constexpr gr::index columns = Shape::extent(-1);
-  const auto x = normal<float, Shape>(at.ctx, 2.0);
+  auto x = normal<float, Shape>(at.ctx, 2.0);
+  if constexpr (columns == 2) {
+    // The gradient of two columns is rounding errors alone where they are far apart: it is eps / variance of its terms.
+    for (gr::index i = 0; i < x.size; i += 2) {
+      const float apart = x.data()[i + 1] - x.data()[i];
+      x.data()[i + 1] = x.data()[i] + std::copysign(0.2f + 0.2f * std::tanh(std::abs(apart)), apart);
+    }
+  }
   const auto w = normal<float, gr::shape<columns>>(at.ctx);
   const auto b = normal<float, gr::shape<columns>>(at.ctx);
   const auto dy = normal<float, Shape>(at.ctx);

@@ -192,6 +192,36 @@ TEST_CASE("a step forgets the gradients, and parameters without one stay as they
   gr::visit_params(w.net, [](const auto& p) { CHECK_FALSE(p.has_gradient()); });
 }
 
+TEST_CASE("a parameter keeps its moments where others have no gradient in some steps") {
+  world all, some;
+  gr::adamw with_all{all.net, {.lr = 0.01}};
+  gr::adamw with_some{some.net, {.lr = 0.01}};
+  for (unsigned step = 1; step <= 3; ++step) {
+    all.give_gradients(step);
+    some.give_gradients(step);
+    if (step == 1) some.net.w.clear_gradient();
+    if (step == 2) some.net.b.clear_gradient();
+    with_all.step(all.ctx);
+    with_some.step(some.ctx);
+  }
+  CHECK(all.values()[0] != some.values()[0]);
+  CHECK(all.values()[1] != some.values()[1]);
+  CHECK(all.values()[2] == some.values()[2]);  // it had a gradient in each step, and its moments are nobody else's
+}
+
+TEST_CASE("factors of a gradient's scale multiply") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.scale_gradients(0.5);
+  opt.scale_gradients(0.25);
+  opt.step(w.ctx);
+  for (std::size_t i = 0; i < before[1].size(); ++i)
+    CHECK(w.values()[1][i] == doctest::Approx(before[1][i] - 0.125 * g[1][i]).epsilon(1e-6));
+}
+
 TEST_CASE("steps and norms are the same to the bit on one thread and on two") {
   std::array<std::vector<std::vector<double>>, 2> results;
   std::array<double, 2> norms{};

@@ -76,6 +76,17 @@ TEST_CASE("empty tensors, parameters, traced values and tensors of meta say what
   CHECK(gr::to_string(gr::empty<float, gr::shape<2>>(on_meta)) == "meta f32 shape<2>");
 }
 
+TEST_CASE("as many digits are printed as are asked for") {
+  bench b;
+  const std::string long_third = gr::to_string(gr::full<double, gr::shape<>>(b.ctx, 1.0 / 3), {.digits = 600});
+  CHECK(long_third.size() == 2 + 600 + std::string(" f64 shape<>").size());
+  CHECK(long_third.substr(0, 6) == "0.3333");
+  CHECK(long_third.substr(599) == "000 f64 shape<>");
+  const std::string scientific = gr::to_string(gr::full<double, gr::shape<>>(b.ctx, 1e-300), {.digits = 600});
+  CHECK(scientific.substr(598) == "6165e-300 f64 shape<>");
+  CHECK(gr::to_string(gr::full<double, gr::shape<>>(b.ctx, 1.5), {.digits = 0}) == "2 f64 shape<>");
+}
+
 TEST_CASE("streams print what to_string gives") {
   bench b;
   std::ostringstream out;

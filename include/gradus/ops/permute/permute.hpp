@@ -66,4 +66,15 @@ constexpr auto permute(X&& x) {
   if constexpr (is_permutation_of<shape_of<X>, Order...>) return apply(op::permute<Order...>{}, std::forward<X>(x));
 }
 
+// A negative axis does not compile.
+namespace detail {
+template <auto... Axes>
+inline constexpr bool axes_count_from_zero = ((Axes >= 0) && ...);
+}  // namespace detail
+template <auto... Order, operand X>
+  requires((Order < 0) || ...)
+constexpr void permute(X&&) {
+  static_assert(detail::axes_count_from_zero<Order...>, "permute<order...>(x): axes count from 0, from the front");
+}
+
 }  // namespace gradus

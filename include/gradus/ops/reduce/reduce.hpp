@@ -226,4 +226,34 @@ constexpr auto variance(X&& x) {
     return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));
 }
 
+// Numbers in the place of axes<...> do not compile.
+namespace detail {
+template <auto... Axes>
+inline constexpr bool axes_are_a_type = sizeof...(Axes) == 0;
+}  // namespace detail
+template <auto Axis, auto... More, operand X>
+constexpr void sum(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+template <auto Axis, auto... More, operand X>
+constexpr void mean(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+template <auto Axis, auto... More, operand X>
+constexpr void max(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+template <auto Axis, auto... More, operand X>
+constexpr void min(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+template <auto Axis, auto... More, operand X>
+constexpr void argmax(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+template <auto Axis, auto... More, operand X>
+constexpr void variance(X&&) {
+  static_assert(detail::axes_are_a_type<Axis, More...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
+}
+
 }  // namespace gradus

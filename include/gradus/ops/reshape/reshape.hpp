@@ -51,4 +51,16 @@ constexpr auto reshape(X&& x) {
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
 }
 
+// An extent of 0 or less does not compile.
+namespace detail {
+template <auto... Extents>
+inline constexpr bool extents_are_positive = ((Extents > 0) && ...);
+}  // namespace detail
+template <auto... Extents, operand X>
+  requires((Extents < 0) || ...)
+constexpr void reshape(X&&) {
+  static_assert(detail::extents_are_positive<Extents...>,
+                "reshape<extents...>(x): every extent must be written; -1 is not worked out");
+}
+
 }  // namespace gradus

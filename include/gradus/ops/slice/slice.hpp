@@ -192,4 +192,27 @@ constexpr auto split_from(const X& x) {
 }
 }  // namespace detail
 
+// A negative axis, position or size does not compile.
+namespace detail {
+template <auto... Numbers>
+inline constexpr bool numbers_are_not_negative = ((Numbers >= 0) && ...);
+}  // namespace detail
+template <auto Axis, auto First, auto Count, operand X>
+  requires(Axis < 0 || First < 0 || Count < 0)
+constexpr void slice(X&&) {
+  static_assert(detail::numbers_are_not_negative<Axis, First, Count>,
+                "slice<axis, first, count>(x): axes and positions count from 0, from the front");
+}
+template <auto Axis, operand X, operand... Xs>
+  requires(Axis < 0)
+constexpr void concat(X&&, Xs&&...) {
+  static_assert(detail::numbers_are_not_negative<Axis>, "concat<axis>(a, b, ...): axes count from 0, from the front");
+}
+template <auto Axis, auto... Sizes, operand X>
+  requires(Axis < 0 || ((Sizes < 0) || ...))
+constexpr void split(X&&) {
+  static_assert(detail::numbers_are_not_negative<Axis, Sizes...>,
+                "split<axis, sizes...>(x): axes count from 0, from the front, and sizes are at least 1");
+}
+
 }  // namespace gradus

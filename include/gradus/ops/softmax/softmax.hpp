@@ -70,4 +70,22 @@ constexpr auto log_softmax(X&& x) {
     return apply(op::softmax<true>{}, std::forward<X>(x));
 }
 
+// softmax<axes<0>>(x) does not compile.
+namespace detail {
+template <class Axes>
+inline constexpr bool works_along_the_last_axis_only = false;
+}  // namespace detail
+template <class Axes, operand X>
+  requires(!operand<Axes>)
+constexpr void softmax(X&&) {
+  static_assert(detail::works_along_the_last_axis_only<Axes>,
+                "softmax(x): works along the last axis and takes no others; permute x first");
+}
+template <class Axes, operand X>
+  requires(!operand<Axes>)
+constexpr void log_softmax(X&&) {
+  static_assert(detail::works_along_the_last_axis_only<Axes>,
+                "log_softmax(x): works along the last axis and takes no others; permute x first");
+}
+
 }  // namespace gradus
