@@ -44,19 +44,22 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
+// The plans of what keeps nothing for backward and so does not depend on the schedule: evaluating and sampling.
+std::vector<gr::memory_plan> other_plans(const step_options& step) {
+  return {gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
+          gr::make_plan(gr::trace<planned>([](planned& t) { t.logits(nullptr); }, step))};
+}
+
 // What a schedule comes to, with every block in its place.
-chosen_memory place(step_options step, gr::region_schedule regions) {
+chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   chosen_memory m;
   step.regions = regions;
   m.regions = std::move(regions);
   m.step = gr::trace_step<planned>(step);
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
-  m.turns = {
-      gr::make_plan(m.step, where),
-      gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
-      gr::make_plan(gr::trace<planned>([](planned& t) { t.logits(nullptr); }, step)),
-  };
+  m.turns = other_plans(step);
+  m.turns.insert(m.turns.begin(), gr::make_plan(m.step, where));
   m.offsets = std::move(where.offsets);
   for (const gr::memory_plan& p : m.turns) m.region_bytes = std::max(m.region_bytes, p.bytes);
   return m;
@@ -70,30 +73,27 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   const step_options step = o.step();
   const gr::time_table times{machine_flops, 10e9};
   if (o.memory_budget.empty()) {
-    chosen_memory m = place(step, regions_for(o.checkpoint, step));
+    chosen_memory m = plan_memory(step, regions_for(o.checkpoint, step));
     m.step_seconds = times.seconds(m.step);
     m.description = "checkpoint: " + o.checkpoint;
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
   const gr::scheduler<planned, step_options> search(step, times);
-  const gr::scheduled_step& lean = search.worth_having().front();
-  const std::size_t least = place(step, lean.regions).total_bytes();
-  if (budget < least)
+  std::size_t others = 0;
+  for (const gr::memory_plan& p : other_plans(step))
+    others = std::max(others, search.worth_having().front().plan.resting_bytes + p.bytes);
+  const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
+  if (!chosen) {
+    const std::size_t least = std::max(others, search.least_budget());
     throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
-                   "; the least that is feasible for this model and batch is " + std::to_string((least >> 20) + 1) +
-                   "MiB");
-  // Gaps between the blocks take room that the planner does not see: give it less until all of it fits. The leanest schedule does.
-  std::size_t given = budget;
-  for (std::size_t less = budget >> 10;; given -= std::min(given, less), less *= 2) {
-    const bool last = given <= lean.plan.peak_bytes;
-    const gr::scheduled_step s = last ? lean : search.within(given);
-    chosen_memory m = place(step, s.regions);
-    if (m.total_bytes() > budget && !last) continue;
-    m.step_seconds = s.seconds;
-    m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + s.description;
-    return m;
+                   "; the least that is feasible for this model and batch is " +
+                   std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
   }
+  chosen_memory m = plan_memory(step, chosen->regions);
+  m.step_seconds = chosen->seconds;
+  m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + chosen->description;
+  return m;
 }
 
 void print_memory(const chosen_memory& m) {

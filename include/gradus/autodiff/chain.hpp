@@ -27,10 +27,12 @@ struct block_facts {
     std::string_view name, family;
     cost work;
     std::size_t bytes;
+    friend constexpr bool operator==(const operation&, const operation&) = default;
   };
   std::vector<operation> operations;
   region_graph graph;
   std::size_t input_bytes = 0;
+  friend constexpr bool operator==(const block_facts&, const block_facts&) = default;
 };
 
 /// How the blocks of a chain are checkpointed. An empty schedule records all of them as they are.

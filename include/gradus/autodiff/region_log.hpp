@@ -21,12 +21,14 @@ class region_graph {
     bool own_result = false;      ///< its gradient rule needs its output or its statistics
     bool kept = false;            ///< its result is kept from forward
     bool needed = false;          ///< somebody looks at its output outside of any operation
+    friend constexpr bool operator==(const operation&, const operation&) = default;
   };
   std::vector<operation> operations;
   std::vector<unsigned>
       makers;  ///< of inputs: the number, from 1, of the operation that made it; 0 for what comes from outside
 
   constexpr std::size_t size() const { return operations.size(); }
+  friend constexpr bool operator==(const region_graph&, const region_graph&) = default;
   /// Tells `becomes(i, fate)` for every operation, from the last to the first. Its `needed` flags are used up.
   template <class F>
   constexpr void decide(const F& becomes) {

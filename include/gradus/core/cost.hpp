@@ -12,6 +12,7 @@ struct cost {
   friend constexpr cost operator+(cost a, cost b) {
     return {a.flops + b.flops, a.bytes_read + b.bytes_read, a.bytes_written + b.bytes_written};
   }
+  friend constexpr bool operator==(const cost&, const cost&) = default;
 };
 
 }  // namespace gradus

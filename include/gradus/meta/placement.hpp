@@ -45,6 +45,9 @@ inline std::vector<std::size_t> moments_of(const step_trace& trace) {
   return moments;
 }
 
+// Blocks that place() packs at most in looking for a better placement.
+inline constexpr std::size_t placement_effort = 500'000;
+
 /// Packs blocks one after the other, each at the lowest offset that those before it leave free during its life. Any order
 /// gives a valid placement, and some order gives the smallest one; which, is the art.
 class block_packer {
@@ -86,21 +89,22 @@ class block_packer {
     }
   }
 
-  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. Many blocks get few
-  /// rounds.
-  void improve() {
-    constexpr std::size_t most_rounds = 1000, most_packed = 500'000;
+  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. Packs at most `effort`
+  /// blocks, and one round more.
+  void improve(std::size_t enough, std::size_t effort) {
+    constexpr std::size_t most_rounds = 1000;
     order blocks = best_order_;
     offsets_ = best_offsets_;
     top_ = best_;
-    const std::size_t rounds = std::min(most_rounds, most_packed / (items_.size() + 1) + 1);
-    for (std::size_t round = 0; round < rounds && !optimal(); ++round) {
+    const std::size_t rounds = std::min(most_rounds, effort / (items_.size() + 1) + 1);
+    for (std::size_t round = 0; round < rounds && !optimal() && best_ > enough; ++round) {
       std::stable_partition(blocks.begin(), blocks.end(),
                             [&](std::size_t i) { return offsets_[i] + items_[i].bytes == top_; });
       pack(blocks);
     }
   }
 
+  std::size_t bytes() const { return best_; }       ///< of the best so far
   bool optimal() const { return best_ <= bound_; }  ///< no placement is smaller than the best so far
 
   void write(placement& result) const {
@@ -134,21 +138,22 @@ class block_packer {
 
 /// Places the blocks of a step, whose lifetimes are known, in one region: no two that are alive at the same time overlap. Tries
 /// several orders of packing and improves on the best one; training steps come out at the largest sum of live bytes, or close.
-/// The same trace always gets the same placement.
-inline placement place(const step_trace& trace) {
+/// The same trace always gets the same placement. Stops where one takes no more than `enough` bytes; with less `effort` it may
+/// find a worse one.
+inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
   using item = detail::block_packer::item;
   placement result;
   result.offsets.resize(trace.blocks.size());
   detail::block_packer packer(trace);
   const auto attempt = [&](auto before) {
-    if (!packer.optimal()) packer.pack(packer.sorted(before));
+    if (!packer.optimal() && packer.bytes() > enough) packer.pack(packer.sorted(before));
   };
   packer.pack(packer.sorted([](const item& a, const item& b) { return a.from < b.from; }));  // exact for a stack
   attempt([](const item& a, const item& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.life() > b.life(); });
   attempt([](const item& a, const item& b) { return a.area() > b.area(); });
   attempt([](const item& a, const item& b) { return a.until > b.until; });
   attempt([](const item& a, const item& b) { return a.life() > b.life(); });
-  packer.improve();
+  packer.improve(enough, effort);
   packer.write(result);
   return result;
 }

@@ -1,18 +1,23 @@
 #pragma once
 // From a model and a budget of bytes to a schedule of checkpoint regions: the blocks of its chain are looked at on the accounting
-// device, the planner proposes schedules, and each proposal is run on the accounting device to know its true peak.
+// device, the planner proposes schedules, and each proposal is run on the accounting device and its blocks are placed, to know what
+// it takes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../autodiff/chain.hpp"
 #include "../core/byte_size.hpp"
+#include "block_choices.hpp"
 #include "chain_planner.hpp"
+#include "placement.hpp"
 #include "plan.hpp"
+#include "schedule_text.hpp"
 #include "time_table.hpp"
 
 namespace gradus {
@@ -27,72 +32,6 @@ struct scheduled_step {
 
 namespace detail {
 
-// One choice of what a block keeps.
-struct block_choice {
-  std::uint64_t keep = 0;
-  bool region = true;
-  std::size_t bytes = 0;     // kept
-  double time = 0;           // computed again, seconds
-  std::size_t computed = 0;  // bytes computed again
-};
-
-inline std::string names_of(const block_facts& block, std::uint64_t keep) {
-  std::string names;
-  for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
-    if (((keep >> i) & 1u) != 0)
-      names.append(names.empty() ? "" : ", ").append(block.operations[i].name).append(" (").append(std::to_string(i)) +=
-          ")";
-  return names;
-}
-
-// What keeping the operations in `keep` leads to.
-inline block_choice choice_of(const block_facts& block, std::uint64_t keep, const std::vector<double>& times) {
-  block_choice c{keep};
-  region_graph graph = block.graph;
-  for (std::size_t i = 0; i < graph.size() && i < 64; ++i) graph.operations[i].kept = ((keep >> i) & 1u) != 0;
-  graph.decide([&](std::size_t i, fate f) {
-    if (f == fate::take) c.bytes += block.operations[i].bytes;
-    else if (i < 64) c.keep &= ~(std::uint64_t{1} << i);
-    if (f == fate::compute) {
-      c.time += times[i];
-      c.computed += block.operations[i].bytes;
-    }
-  });
-  return c;
-}
-
-// All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where there are at
-// most 16 that matter, of more the 16 that take longest. The last choice keeps all.
-inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
-  std::vector<double> times;
-  for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
-  std::vector<std::size_t> candidates;
-  for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
-    if (block.operations[i].bytes > 0) candidates.push_back(i);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
-  if (candidates.size() > 16) candidates.resize(16);
-  std::vector<block_choice> all;
-  for (std::uint64_t subset = 0; subset < std::uint64_t{1} << candidates.size(); ++subset) {
-    std::uint64_t keep = 0;
-    for (std::size_t k = 0; k < candidates.size(); ++k)
-      if (((subset >> k) & 1u) != 0) keep |= std::uint64_t{1} << candidates[k];
-    all.push_back(choice_of(block, keep, times));
-  }
-  // All of them, also those that have no bit.
-  block_choice everything = choice_of(block, ~std::uint64_t{0}, times);
-  everything.bytes += std::exchange(everything.computed, 0);
-  everything.time = 0;
-  all.push_back(everything);
-  std::stable_sort(all.begin(), all.end(),
-                   [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
-  std::vector<block_choice> front;
-  merge_fronts(front, all);
-  all = std::move(front);
-  all.back().region = false;  // it computes nothing again
-  return all;
-}
-
 inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
                                   const std::vector<std::vector<block_choice>>& choices) {
   region_schedule s;
@@ -104,6 +43,8 @@ inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
     } else if (n.inner.empty()) {
       const block_choice& c = choices[n.first][n.option];
       s.parts.push_back({n.first, n.last, c.region, c.keep});
+    } else if (n.first == n.last) {  // a region of one block computes only what is needed again
+      s.parts.push_back({n.first, n.last, true, 0});
     } else {
       s.parts.push_back({n.first, n.last, true, 0, to_regions(n.inner, choices).parts});
     }
@@ -134,27 +75,6 @@ inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::
   const std::size_t peak = beyond(most, (blocks + 1) * input);
   stage.options.push_back({0, 0, peak, std::max(peak, input + stage.gradients)});
   return stage;
-}
-
-// A schedule in words: a line for each run of blocks that do the same.
-inline void describe_parts(const std::vector<chain_part>& parts, const std::vector<block_facts>& blocks,
-                           const std::string& indent, std::string& text) {
-  if (parts.empty()) text.append(indent).append("every block: keep all\n");
-  for (std::size_t i = 0; i < parts.size();) {
-    const chain_part& p = parts[i];
-    std::size_t end = i + 1;
-    while (end < parts.size() && p.inner.empty() && parts[end].inner.empty() && parts[end].region == p.region &&
-           parts[end].keep == p.keep)
-      ++end;
-    const std::size_t last = parts[end - 1].last;
-    text.append(indent).append(p.first == last ? "block " : "blocks ").append(std::to_string(p.first));
-    if (p.first != last) text.append(" to ").append(std::to_string(last));
-    if (!p.region) text.append(": keep all\n");
-    else if (!p.inner.empty()) text.append(": keep the input, run again in backward\n");
-    else text.append(": keep ").append(p.keep == 0 ? "nothing" : names_of(blocks[p.first], p.keep)) += '\n';
-    if (!p.inner.empty()) describe_parts(p.inner, blocks, indent + "  ", text);
-    i = end;
-  }
 }
 
 }  // namespace detail
@@ -199,50 +119,82 @@ template <class Training, class Options>
 class scheduler {
  public:
   explicit scheduler(const Options& options, time_table table = time_table{})
-      : options_(options), table_(std::move(table)), blocks_(survey_blocks<Training>(options)) {
-    for (const block_facts& b : blocks_) choices_.push_back(detail::choices_of(b, table_));
+      : options_(options),
+        table_(std::move(table)),
+        blocks_(survey_blocks<Training>(options)),
+        choices_(detail::choices_of(blocks_, table_)) {
     propose();
   }
 
-  /// All schedules worth having, from the least memory to the least time: exact peaks, predicted times.
+  /// All schedules worth having, from the least peak of live bytes to the least time: exact peaks, predicted times.
   const std::vector<scheduled_step>& worth_having() const { return front_; }
 
-  /// The fastest schedule with which a step holds at most `budget` bytes, parameters and optimizer state included. Throws error,
-  /// naming the least budget that is feasible, if there is none.
+  /// The least that a step takes: what is persistent, and the memory that make_plan() places its other blocks in.
+  std::size_t least_budget() const {
+    std::size_t least = static_cast<std::size_t>(-1);
+    for (auto p = proposals_.rbegin(); p != proposals_.rend(); ++p)  // small ones first, which rule out others
+      if (p->peak_bytes < least) least = std::min(least, placed_bytes(trace(p->regions), 0, detail::placement_effort));
+    return least;
+  }
+
+  /// The fastest schedule with which a step takes at most `budget` bytes: parameters and optimizer state, and the memory that
+  /// make_plan() places its other blocks in. Nothing if there is none.
+  std::optional<scheduled_step> find_within(std::size_t budget) const {
+    // Few placements need much work, so little is tried first.
+    for (const std::size_t effort : {detail::placement_effort / 10, detail::placement_effort})
+      for (const proposal& p : proposals_) {
+        if (p.peak_bytes > budget) continue;
+        const step_trace step = trace(p.regions);
+        if (placed_bytes(step, budget, effort) <= budget) return improved(measured(p.regions, step), budget);
+      }
+    return std::nullopt;
+  }
+  /// The same; throws error, naming the least budget that is feasible, if there is none.
   scheduled_step within(std::size_t budget) const {
-    const scheduled_step* best = nullptr;
-    for (const scheduled_step& s : front_)
-      if (s.plan.peak_bytes <= budget) best = &s;
-    if (best == nullptr) {
-      const std::size_t least = front_.front().plan.peak_bytes;
-      throw error("memory budget: no schedule fits in " + std::to_string(budget) + " bytes (" + format_bytes(budget) +
-                  "); the least that is feasible is " + std::to_string(least) + " bytes (" + format_bytes(least) + ")");
-    }
-    return improved(*best, budget);
+    if (std::optional<scheduled_step> found = find_within(budget)) return *std::move(found);
+    const std::size_t least = least_budget();
+    throw error("memory budget: no schedule fits in " + std::to_string(budget) + " bytes (" + format_bytes(budget) +
+                "); the least that is feasible is " + std::to_string(least) + " bytes (" + format_bytes(least) + ")");
   }
 
  private:
-  // Proposals of the planner and a few plain ones, each run on meta; what another beats in memory and time is dropped.
+  // A schedule, with the peak of live bytes and the time of a step under it.
+  struct proposal {
+    region_schedule regions;
+    std::size_t peak_bytes;
+    double seconds;
+  };
+
+  // Proposals of the planner and a few plain ones, each run on meta.
   void propose() {
-    const scheduled_step plain = measure({});
+    const scheduled_step plain = measured({}, trace({}));
     const std::size_t gradients =
         plain.plan.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
     stage_chain chain;
     auto choices = choices_;
     for (std::size_t b = 0; b < blocks_.size(); ++b) chain.stages.push_back(stage_of(b, gradients));
-    Options lean = options_;
-    lean.regions = region_schedule::every_block(blocks_.size());
-    chain.stages.push_back(detail::stage_after(trace_step<Training>(lean), blocks_.size(), blocks_.back().input_bytes));
+    const step_trace lean = trace(region_schedule::every_block(blocks_.size()));
+    chain.stages.push_back(detail::stage_after(lean, blocks_.size(), blocks_.back().input_bytes));
     choices.emplace_back(1);
 
     std::vector<scheduled_step> all;
+    const auto add = [&](const region_schedule& regions) { all.push_back(measured(regions, trace(regions))); };
     const chain_planner planner(chain, region_schedule::max_depth, 500);
     for (const schedule_cost& point : planner.trade_off())
-      all.push_back(measure(detail::to_regions(planner.fastest(point.peak).nodes, choices)));
+      add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
     // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
     for (const detail::block_choice& c : choices_.front())
-      if (c.region) all.push_back(measure(region_schedule::every_block(blocks_.size(), c.keep)));
+      if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
     all.push_back(plain);
+    // The leanest with another choice for one block: its peak may be the same, and its blocks easier to place.
+    const scheduled_step leanest = *std::min_element(
+        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.plan.peak_bytes < b.plan.peak_bytes; });
+    for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
+
+    // What another proposal beats in live bytes and time may still have the better placement, so that all are kept.
+    for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.plan.peak_bytes, s.seconds});
+    std::stable_sort(proposals_.begin(), proposals_.end(),
+                     [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
     });
@@ -263,31 +215,47 @@ class scheduler {
       stage.options.push_back({c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
     return stage;
   }
-  scheduled_step measure(const region_schedule& regions) const {
+  step_trace trace(const region_schedule& regions) const {
     Options options = options_;
     options.regions = regions;
-    const step_trace trace = trace_step<Training>(options);
-    scheduled_step s{std::move(options.regions), summarize(trace), table_.seconds(trace), {}};
+    return trace_step<Training>(options);
+  }
+  scheduled_step measured(const region_schedule& regions, const step_trace& step) const {
+    scheduled_step s{regions, summarize(step), table_.seconds(step), {}};
     detail::describe_parts(s.regions.parts, blocks_, "", s.description);
     return s;
   }
-  // Room that is left in the budget, at whatever moment of the step, is for blocks to keep more: the last first, because what it
+  // What a step takes where its blocks are placed; as soon as that is no more than `enough`, no better placement is looked for.
+  static std::size_t placed_bytes(const step_trace& step, std::size_t enough, std::size_t effort) {
+    const std::size_t persistent = step.live_before;
+    return persistent + place(step, enough > persistent ? enough - persistent : 0, effort).bytes;
+  }
+  // Calls f with the schedule under which part number `part`, if it is one block alone, makes another of its choices: the fastest
+  // first.
+  template <class F>
+  void for_choices(region_schedule regions, std::size_t part, const F& f) const {
+    chain_part& changed = regions.parts[part];
+    if (changed.first != changed.last) return;
+    changed.inner.clear();
+    const auto& choices = choices_[changed.first];
+    for (auto c = choices.rbegin(); c != choices.rend(); ++c) {
+      changed.region = c->region;
+      changed.keep = c->keep;
+      f(std::as_const(regions));
+    }
+  }
+  // What is left of the budget, at whatever moment of the step, is for blocks to keep more: the last first, because what it
   // keeps is needed for the shortest time.
   scheduled_step improved(scheduled_step best, std::size_t budget) const {
-    if (best.regions.parts.empty()) return best;
     for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
-      const chain_part part = best.regions.parts[p];
-      if (!part.region || part.first != part.last) continue;
-      const auto& choices = choices_[part.first];  // the fastest is last
-      for (std::size_t c = choices.size(); c-- > 0;) {
-        region_schedule regions = best.regions;
-        regions.parts[p].region = choices[c].region;
-        regions.parts[p].keep = choices[c].keep;
-        scheduled_step tried = measure(regions);
-        if (tried.plan.peak_bytes > budget || tried.seconds >= best.seconds) continue;
-        best = std::move(tried);
-        break;
-      }
+      if (!best.regions.parts[p].region) continue;
+      for_choices(best.regions, p, [&](const region_schedule& regions) {
+        const step_trace step = trace(regions);
+        scheduled_step tried = measured(regions, step);
+        if (tried.plan.peak_bytes <= budget && tried.seconds < best.seconds &&
+            placed_bytes(step, budget, detail::placement_effort / 10) <= budget)
+          best = std::move(tried);
+      });
     }
     return best;
   }
@@ -296,11 +264,12 @@ class scheduler {
   time_table table_;
   std::vector<block_facts> blocks_;
   std::vector<std::vector<detail::block_choice>> choices_;
+  std::vector<proposal> proposals_;  // the fastest first
   std::vector<scheduled_step> front_;
 };
 
-/// The fastest schedule of checkpoint regions with which a step of `Training` holds at most `budget` bytes, parameters and
-/// optimizer state included. Throws error, naming the least budget that is feasible, if there is none.
+/// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters and
+/// optimizer state included (see scheduler::within). Throws error, naming the least budget that is feasible, if there is none.
 template <class Training, class Options>
 scheduled_step schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
   return scheduler<Training, Options>(options, table).within(budget);
