@@ -9,6 +9,7 @@
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step
+#   --precision NAME  fp32 (default), or fp64
 #   --steps N         optimizer steps
 #   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
 #   --seed N          of the weights and the batches
@@ -24,7 +25,7 @@
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C). The compiled trainer stays
-# in build/train/<sizes>, and beside it gpt_sample, which writes more text: build/train/<sizes>/examples/gpt_sample MODEL.
+# in build/train/<sizes>-<precision>, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
@@ -32,7 +33,7 @@ source "$root/scripts/setup.sh"
 fail() { echo "train.sh: $*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model=tiny help=0 plan=0
+model=tiny precision=fp32 help=0 plan=0
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
@@ -45,7 +46,7 @@ while [[ $# -gt 0 ]]; do
       shift
       [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
       while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
-    --model | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
+    --model | --precision | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
       [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
@@ -69,6 +70,10 @@ case $model in
   gpt2)        preset=(12 12 768  1024 50257 8  6e-4 0) ;;
   gpt2-medium) preset=(24 16 1024 1024 50257 8  3e-4 0) ;;
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
+esac
+case $precision in
+  fp32 | fp64) ;;
+  *) fail "--precision is '$precision': fp32 or fp64" ;;
 esac
 names=(layers heads width context vocabulary batch lr sample)
 for i in "${!names[@]}"; do
@@ -110,15 +115,15 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   data=("$text")
 fi
 
-# The trainer, compiled for these sizes. Where it was compiled before and nothing changed, this takes a second.
-build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch
+# The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes a second.
+build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
 mkdir -p "$build"
 log=$build/build.log
 started=$SECONDS
 if ! {
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
     -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
-    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" &&
+    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" &&
     cmake --build "$build" --target gpt_train gpt_sample
 } >"$log" 2>&1; then
   grep -E 'error|Error' "$log" | head -n 5 >&2 || true

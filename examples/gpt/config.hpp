@@ -1,5 +1,5 @@
 #pragma once
-// The sizes that are part of the model's type. They come from the build (scripts/train.sh passes them as definitions); what is
+// The sizes and the precision that are part of the model's type. They come from the build (scripts/train.sh passes them as definitions); what is
 // not given is that of the model called tiny.
 
 #include <string>
@@ -26,6 +26,9 @@
 #ifndef GPT_BATCH
 #define GPT_BATCH 16
 #endif
+#ifndef GPT_PRECISION
+#define GPT_PRECISION fp32
+#endif
 
 namespace gpt {
 
@@ -33,17 +36,24 @@ inline constexpr config sizes{
     .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
 inline constexpr gr::index batch_size = GPT_BATCH;
 
-using X = gr::on<gr::cpu, gr::fp32>;
+using precision = gr::GPT_PRECISION;
+#define GPT_TEXT_OF(name) #name
+#define GPT_TEXT(name)    GPT_TEXT_OF(name)
+inline constexpr const char* precision_name = GPT_TEXT(GPT_PRECISION);
+#undef GPT_TEXT
+#undef GPT_TEXT_OF
+
+using X = gr::on<gr::cpu, precision>;
 using network = model<X, sizes>;
 
 /// "4 layers", "1 layer"
 inline std::string counted(gr::index n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
-/// "gpt: 4 layers, width 128, 4 heads, context 128"
+/// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"
 inline std::string describe_model() {
   return "gpt: " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) + ", " +
-         counted(sizes.heads, "head") + ", context " + std::to_string(sizes.context);
+         counted(sizes.heads, "head") + ", context " + std::to_string(sizes.context) + ", " + precision_name;
 }
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");

@@ -57,10 +57,12 @@ void generate(const Logits& logits_of, std::string_view prompt, int count, const
     auto window = gr::byte_tokenizer::encode(std::string_view(text).substr(text.size() - known));
     window.resize(sizes.context);
     const auto logits = logits_of(window.data());
-    const float* row = logits.data() + (known - 1) * sizes.padded_vocabulary();
+    const auto* next = logits.data() + (known - 1) * sizes.padded_vocabulary();
+    std::vector<float> row(gr::byte_tokenizer::vocabulary);
+    std::transform(next, next + row.size(), row.begin(), [](auto logit) { return static_cast<float>(logit); });
     const gr::random_key key{how.seed, static_cast<std::uint32_t>(i), 0};
     const double draw = gr::uniform_float(key.words(0)[0]);
-    text += static_cast<char>(choose({row, gr::byte_tokenizer::vocabulary}, how, draw));
+    text += static_cast<char>(choose(row, how, draw));
     if (!emit(text.back())) return;
   }
 }

@@ -25,6 +25,7 @@ inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
 inline void save_model(const network& net, const std::filesystem::path& path) {
   gr::safetensors_writer file;
   file.set_metadata("model", "gradus gpt");
+  file.set_metadata("precision", precision_name);
   for (const auto& [name, size] : named_sizes()) file.set_metadata(name, std::to_string(size));
   gr::for_each_param(net, [&](std::string_view name, const auto& p) {
     using S = typename std::remove_cvref_t<decltype(p)>::shape;
@@ -34,7 +35,7 @@ inline void save_model(const network& net, const std::filesystem::path& path) {
   file.write(path);
 }
 
-/// Fills the model from a file. Throws gradus::error, which names the first size that differs from this program's.
+/// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the first size that differs from this program's.
 inline void load_model(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path) {
   gr::safetensors_file file(path);
   for (const auto& [name, size] : named_sizes()) {
@@ -48,7 +49,7 @@ inline void load_model(network& net, gr::context<gr::cpu>& ctx, const std::files
   gr::for_each_param(net, [&](std::string_view name, auto& p) {
     using P = std::remove_cvref_t<decltype(p)>;
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
-    const auto values = file.read<typename P::value_type>(name, shape);
+    const auto values = file.read_as<typename P::value_type>(name, shape);
     p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
   });
 }

@@ -24,7 +24,7 @@ namespace {
 
 namespace gr = gradus;
 using gr::byte_tokenizer;
-using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size>;
+using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, byte_tokenizer::token, gpt::precision>;
 
 /// Throws if a loss says that the parameters are no longer worth saving.
 void check_finite(const char* what, double loss, long long step) {
@@ -107,6 +107,7 @@ int train(const gpt::options& o) {
               {"width", gpt::sizes.width},
               {"context", gpt::sizes.context},
               {"vocabulary", gpt::sizes.vocabulary},
+              {"precision", gpt::precision_name},
               {"batch", gpt::batch_size},
               {"parameters", parameters},
               {"accumulate", o.accumulate},
@@ -138,6 +139,7 @@ int train(const gpt::options& o) {
   gpt::step_report now;
   now.loss = std::nan("");
   bool done = false, stopped = false;
+  long long skipped = 0;
   std::string unsaved;  // what kept the model from being written
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     planned.use(gpt::evaluate_turn);
@@ -175,7 +177,8 @@ int train(const gpt::options& o) {
     }
     now.loss = loss;
     t.optimizer.options.lr = now.lr;
-    t.update();
+    if (!t.update() && skipped++ == 0)
+      report.warn("the gradients of step " + std::to_string(step + 1) + " overflowed; its update is skipped");
     if (look) {
       traced.finish();
       transient.observe(nullptr);
@@ -221,6 +224,7 @@ int train(const gpt::options& o) {
                 now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20),
                 gpt::process_peak_mib());
   report.line(line);
+  if (skipped > 0) report.line("updates skipped: " + std::to_string(skipped));
   if (o.sample > 0 && !stopped && !stop.noticed()) {
     report.line("a sample:");
     planned.use(gpt::sample_turn);

@@ -2,7 +2,11 @@
 // One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the very
 // same code computes nothing and says, to the byte, what it would hold.
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "model.hpp"
 
@@ -22,13 +26,19 @@ struct step_options {
 /// @tparam C     sizes of the model
 /// @tparam Batch sequences at once
 /// @tparam Token integers that the ids come in
-template <class D, config C, gr::index Batch, class Token = std::uint8_t>
+/// @tparam P     precision policy
+template <class D, config C, gr::index Batch, class Token = std::uint8_t, class P = gr::fp32>
 class training {
  public:
   using ids = gr::shape<Batch, C.context>;
+  using network = model<gr::on<D, P>, C>;
 
-  model<gr::on<D>, C> net;
-  gr::adamw<float, D> optimizer;
+  /// What the loss is multiplied by before backward, and the gradients are divided by afterwards. The least positive number of f16
+  /// is 6e-8, and many gradients are below it.
+  static constexpr double loss_scale = std::is_same_v<typename P::compute, gr::f16> ? 1024 : 1;
+
+  network net;
+  decltype(gr::adamw(std::declval<network&>(), gr::adamw_options{})) optimizer;
 
   /// Parameters and optimizer state stay in `persistent`; what a step needs comes from `transient` and goes back.
   constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
@@ -41,14 +51,24 @@ class training {
   /// Forward and backward of one batch; gradients gather. Returns its loss in nats a token.
   constexpr float add_batch(const Token* inputs, const Token* targets) {
     const auto loss = net.loss(tape_.watch(upload(inputs)), upload(targets));
-    const float value = gr::item(loss.value());
-    gr::backward(loss, 1.0f / static_cast<float>(options_.accumulate));
+    const auto value = static_cast<float>(gr::item(loss.value()));
+    gr::backward(loss, static_cast<float>(loss_scale / options_.accumulate));
     return value;
   }
-  /// Clips the gathered gradients and takes the optimizer's step.
-  constexpr void update() {
-    if (options_.clip > 0) optimizer.clip(transient_, options_.clip);
+  /// Clips the gathered gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale is
+  /// skipped; then this returns false.
+  constexpr bool update() {
+    if constexpr (loss_scale != 1) optimizer.scale_gradients(1 / loss_scale);
+    if (options_.clip > 0 || loss_scale != 1) {
+      const double norm =
+          optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
+      if (loss_scale != 1 && !std::isfinite(norm)) {
+        optimizer.clear_gradients();
+        return false;
+      }
+    }
     optimizer.step(persistent_);
+    return true;
   }
   /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
   constexpr void abandon() {
@@ -57,7 +77,7 @@ class training {
   }
   /// Loss of a batch with nothing recorded.
   constexpr float evaluate(const Token* inputs, const Token* targets) {
-    return gr::item(net.loss(upload(inputs), upload(targets)));
+    return static_cast<float>(gr::item(net.loss(upload(inputs), upload(targets))));
   }
 
   /// Logits of one sequence, with nothing recorded.

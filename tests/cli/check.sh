@@ -58,6 +58,7 @@ flags() {
   refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
   refuses 2 '--steps must be .*at most 4294967295.*not .4294967296' "$script" --steps 4294967296
   refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
+  refuses 2 "--precision is 'fp8': fp32" "$script" --precision fp8
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
   refuses 2 '--data needs' "$script" --data
@@ -354,6 +355,8 @@ model() {
   refuses 1 'no safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
   refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
+  sed 's/"dtype":"F32"/"dtype":"I32"/g' run/model.safetensors >whole
+  refuses 1 "whole: '.*' is stored as I32, which is no floating-point type to convert to F32" "$sample" whole
   sed 's/"width":"128"/"width":"129"/' run/model.safetensors >other
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
@@ -374,13 +377,13 @@ script() {
 
   succeeds alone "$script" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
   has out '^compiled for these sizes in [0-9]+ s$'
-  has out '^gpt: 4 layers, width 128, 4 heads, context 128, .* batch 16;'
+  has out '^gpt: 4 layers, width 128, 4 heads, context 128, fp32, .* batch 16;'
   has out '^machine: 1 thread, .* run folder run$'
   has out '^step +2  loss .* validation '
   has out '^a sample:$'
   [[ -s run/model.safetensors ]] || wrong "no model was saved"
-  local build=$tree/build/train/l4-h4-w128-c128-v256-b16
-  has "$build/compile_commands.json" 'GPT_BATCH=16 .*GPT_CONTEXT=128 .*GPT_HEADS=4 .*GPT_LAYERS=4 .*GPT_VOCABULARY=256 .*GPT_WIDTH=128 '
+  local build=$tree/build/train/l4-h4-w128-c128-v256-b16-fp32
+  has "$build/compile_commands.json" 'GPT_BATCH=16 .*GPT_CONTEXT=128 .*GPT_HEADS=4 .*GPT_LAYERS=4 .*GPT_PRECISION=fp32 .*GPT_VOCABULARY=256 .*GPT_WIDTH=128 '
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
 

@@ -128,7 +128,28 @@ class safetensors_file {
     return values;
   }
 
+  /// Reads a tensor of this shape that is stored in any floating-point type, and converts its values to T, rounding to nearest
+  /// (a value that T cannot hold becomes infinite).
+  template <class T>
+  std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
+    static_assert(is_floating<T>, "safetensors_file::read_as<T>: T must be f64, f32, bf16 or f16");
+    const std::string& stored = entry(name).dtype;
+    if (stored == detail::safetensors_dtype<T>()) return read<T>(name, shape);
+    if (stored == "F64") return converted<T>(read<double>(name, shape));
+    if (stored == "F32") return converted<T>(read<float>(name, shape));
+    if (stored == "BF16") return converted<T>(read<bf16>(name, shape));
+    if (stored == "F16") return converted<T>(read<f16>(name, shape));
+    fail(quoted(name) + " is stored as " + stored + ", which is no floating-point type to convert to " +
+         detail::safetensors_dtype<T>());
+  }
+
  private:
+  template <class T, class From>
+  static std::vector<T> converted(const std::vector<From>& values) {
+    std::vector<T> to(values.size());
+    std::ranges::transform(values, to.begin(), [](From v) { return static_cast<T>(static_cast<compute_type<T>>(v)); });
+    return to;
+  }
   static std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
   [[noreturn]] void fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 

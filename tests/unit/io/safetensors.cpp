@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <gradus/io/safetensors.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,42 @@ TEST_CASE("what is written to a safetensors file is read back") {
                          gradus::error);
     CHECK_THROWS_WITH_AS(file.entry("bias"), doctest::Contains("has no tensor 'bias'"), gradus::error);
   }
+}
+
+TEST_CASE("values stored in one floating-point type are read as another, rounded to nearest") {
+  using gradus::bf16, gradus::f16;
+  const temporary_folder folder("gradus_io_conversions");
+  const std::vector<double> doubles{1.0000001, -2, 1e300};
+  const std::vector<float> floats{1.00390625f, -3.5f, 70000.0f};
+  const std::vector<bf16> bf16s{bf16(1.5f)};
+  const std::vector<f16> f16s{f16(-0.25f)};
+  const std::vector<std::int32_t> ids{7};
+  const std::vector<std::size_t> three{3}, one{1};
+  gradus::safetensors_writer writer;
+  writer.add("doubles", three, std::span(doubles));
+  writer.add("floats", three, std::span(floats));
+  writer.add("bf16s", one, std::span(bf16s));
+  writer.add("f16s", one, std::span(f16s));
+  writer.add("ids", one, std::span(ids));
+  writer.write(folder.path / "mixed.safetensors");
+  gradus::safetensors_file file(folder.path / "mixed.safetensors");
+  CHECK(file.read_as<float>("doubles", three) ==
+        std::vector<float>{1.00000012f, -2, std::numeric_limits<float>::infinity()});
+  CHECK(file.read_as<double>("floats", three) == std::vector<double>{1.00390625, -3.5, 70000});
+  CHECK(file.read_as<float>("floats", three) == floats);
+  const auto low = file.read_as<bf16>("floats", three);
+  CHECK(static_cast<float>(low[0]) == 1.0f);  // a tie, to even
+  CHECK(static_cast<float>(low[1]) == -3.5f);
+  CHECK(std::isinf(static_cast<float>(file.read_as<f16>("floats", three)[2])));
+  CHECK(file.read_as<float>("bf16s", one) == std::vector<float>{1.5f});
+  CHECK(file.read_as<double>("f16s", one) == std::vector<double>{-0.25});
+  CHECK_THROWS_WITH_AS(file.read_as<float>("ids", one),
+                       doctest::Contains("'ids' is stored as I32, which is no floating-point type to convert to F32"),
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(file.read_as<float>("floats", one), doctest::Contains("has the shape [3] where [1] is needed"),
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(file.read_as<double>("floats", one), doctest::Contains("has the shape [3] where [1] is needed"),
+                       gradus::error);
 }
 
 TEST_CASE("a safetensors file without tensors is sixteen bytes") {
