@@ -53,18 +53,30 @@ TEST_CASE("flash attention is plain attention, in any number of heads, depth and
   check<3, 31, 2, 1>(1);
 }
 
-TEST_CASE("attention does not depend on the number of threads") {
+TEST_CASE("attention does not depend on the number of threads, whether dq is made with dk and dv or apart") {
   workplace at;
   const auto x = normal<float, gr::shape<2, 150, 3 * 40>>(at.ctx);
   const auto dy = normal<float, gr::shape<2, 150, 40>>(at.ctx);
-  const auto run = [&](int n) {
+  const auto q = normal<double, gr::shape<1, 2, 150, 40>>(at.ctx);
+  const auto kv = normal<double, gr::shape<1, 2, 170, 40>>(at.ctx);
+  const auto run = [&](int n, auto f, const auto& g, const auto&... xs) {
     const threads some(n);
-    return evaluate(at.ctx, flash<2>, dy, x);
+    return evaluate(at.ctx, f, g, xs...);
   };
-  const auto one = run(1);
-  const auto two = run(2);
-  CHECK(same_bits(one.y, two.y));
-  CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
+  const auto cross = [](auto a, auto b, auto c) { return gr::attention(a, b, c); };
+  const auto one = run(1, flash<2>, dy, x);
+  const auto one_of_three = run(1, cross, q, q, kv, kv);
+  for (const int n : {2, 3, 7, 16, 96}) {
+    CAPTURE(n);
+    const auto many = run(n, flash<2>, dy, x);
+    CHECK(same_bits(one.y, many.y));
+    CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(many.gradients)));
+    const auto three = run(n, cross, q, q, kv, kv);
+    CHECK(same_bits(one_of_three.y, three.y));
+    CHECK(same_bits(std::get<0>(one_of_three.gradients), std::get<0>(three.gradients)));
+    CHECK(same_bits(std::get<1>(one_of_three.gradients), std::get<1>(three.gradients)));
+    CHECK(same_bits(std::get<2>(one_of_three.gradients), std::get<2>(three.gradients)));
+  }
 }
 
 TEST_CASE("attention adds to a gradient that is there already") {

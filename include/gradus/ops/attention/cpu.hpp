@@ -32,35 +32,61 @@ struct flash_attention {
   static constexpr index query_block = std::min(fitting(64, lanes<C>, 32 << 10), padded(Queries));
   static constexpr index key_block = std::min(fitting(32, 8, 16 << 10), query_block);
   static constexpr index query_blocks = (Queries + query_block - 1) / query_block;
+  static constexpr index key_ranges = (Keys + query_block - 1) / query_block;  // whole key blocks each
 
   template <class T>
-  static void forward(index batch, index heads, attention_operand<T> out, C* lse, attention_operand<const T> q,
-                      attention_operand<const T> k, attention_operand<const T> v) {
-    parallel_tasks(batch * heads * query_blocks, [=](index task) {
+  static void forward(context<cpu>& ctx, index batch, index heads, attention_operand<T> out, C* lse,
+                      attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v) {
+    parallel_tasks(ctx, batch * heads * query_blocks, sizeof(forward_scratch), [=](index task, void* memory) {
       const index at = query_blocks - 1 - task % query_blocks;
       const index pair = task / query_blocks;
       const index b = pair / heads;
       const index h = pair % heads;
-      forward_block(at * query_block, head(out, b, h), out.time, lse == nullptr ? nullptr : lse + pair * Queries,
-                    head(q, b, h), q.time, head(k, b, h), k.time, head(v, b, h), v.time);
+      forward_block(*static_cast<forward_scratch*>(memory), at * query_block, head(out, b, h), out.time,
+                    lse == nullptr ? nullptr : lse + pair * Queries, head(q, b, h), q.time, head(k, b, h), k.time,
+                    head(v, b, h), v.time);
     });
   }
-  /// Writes where dq, dk and dv are not null.
+  /// Writes where dq, dk and dv are not null. A head is one task, in which dk and dv gather over its query blocks. Where that makes
+  /// too few for the threads, dq and the others are made apart, each by many tasks: 7 products of blocks then take the place of
+  /// 5, and add up in the same order.
   template <class T>
-  static void backward(index batch, index heads, attention_operand<T> dq, attention_operand<T> dk,
+  static void backward(context<cpu>& ctx, index batch, index heads, attention_operand<T> dq, attention_operand<T> dk,
                        attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,
                        attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
                        const C* lse) {
-    parallel_tasks(batch * heads, [=](index pair) {  // dk and dv gather over query blocks, so a head is one task
-      const index b = pair / heads;
-      const index h = pair % heads;
-      const auto here = [b, h](auto x) {
+    const index pairs = batch * heads;
+    const auto threads = static_cast<index>(thread_count());
+    const bool apart = (pairs + threads - 1) / threads * threads * 5 > pairs * 7 && query_blocks > 1;
+    const index parts = apart ? query_blocks + key_ranges : 1;
+    const auto none = [](auto x) {
+      x.data = nullptr;
+      return x;
+    };
+    parallel_tasks(ctx, pairs * parts, sizeof(backward_scratch), [=](index task, void* memory) {
+      auto& room = *static_cast<backward_scratch*>(memory);
+      const index pair = task / parts;
+      const auto here = [b = pair / heads, h = pair % heads](auto x) {
         if (x.data != nullptr) x.data = head(x, b, h);
         return x;
       };
-      for (index i = 0; i < query_blocks; ++i)
-        backward_block(i * query_block, here(dq), here(dk), here(dv), here(dy), here(q), here(k), here(v), here(y),
-                       lse + pair * Queries);
+      const auto blocks = [&](index first, index last, index from, index to, auto dq_, auto dk_, auto dv_) {
+        for (index i = first; i < last; ++i)
+          backward_block(room, i * query_block, from, to, here(dq_), here(dk_), here(dv_), here(dy), here(q), here(k),
+                         here(v), here(y), lse + pair * Queries);
+      };
+      const index part = task % parts;
+      if (!apart) {
+        blocks(0, query_blocks, 0, Keys, dq, dk, dv);
+      } else if (part < key_ranges) {
+        if (dk.data == nullptr && dv.data == nullptr) return;
+        blocks(Causal ? part : 0, query_blocks, part * query_block, std::min(Keys, (part + 1) * query_block), none(dq),
+               dk, dv);
+      } else {
+        if (dq.data == nullptr) return;
+        const index i = query_blocks - 1 - (part - key_ranges);
+        blocks(i, i + 1, 0, Keys, dq, none(dk), none(dv));
+      }
     });
   }
 
@@ -112,11 +138,8 @@ struct flash_attention {
     return lane >= pack<C>(static_cast<C>(static_cast<std::ptrdiff_t>(j) - static_cast<std::ptrdiff_t>(query)));
   }
 
-  template <class T>
-  static void forward_block(index q0, T* out, index out_stride, C* lse, const T* q, index q_stride, const T* k,
-                            index k_stride, const T* v, index v_stride) {
-    const index queries = std::min(query_block, Queries - q0);
-    const index packs = padded(queries) / lanes<C>;
+  // What a task works in.
+  struct forward_scratch {
     alignas(64) C qt[Depth * query_block];
     alignas(64) C keys[key_block * width];
     alignas(64) C values[key_block * width];
@@ -125,6 +148,28 @@ struct flash_attention {
     alignas(64) C largest[query_block];
     alignas(64) C total[query_block];
     alignas(64) C fade[query_block];
+  };
+  struct backward_scratch {
+    alignas(64) C qs[query_block * width];
+    alignas(64) C dys[query_block * width];
+    alignas(64) C dqs[query_block * width];
+    alignas(64) C qt[Depth * query_block];
+    alignas(64) C dyt[Depth * query_block];
+    alignas(64) C keys[key_block * width];
+    alignas(64) C values[key_block * width];
+    alignas(64) C tile[key_block * width];
+    alignas(64) C weights[key_block * query_block];
+    alignas(64) C dscores[key_block * query_block];
+    alignas(64) C norm[query_block];
+    alignas(64) C delta[query_block];
+  };
+
+  template <class T>
+  static void forward_block(forward_scratch& room, index q0, T* out, index out_stride, C* lse, const T* q,
+                            index q_stride, const T* k, index k_stride, const T* v, index v_stride) {
+    const index queries = std::min(query_block, Queries - q0);
+    const index packs = padded(queries) / lanes<C>;
+    auto& [qt, keys, values, scores, sums, largest, total, fade] = room;
     gather(sums, q + q0 * q_stride, q_stride, queries, packs * lanes<C>);
     transpose_rows(qt, sums, packs, scale);
     std::fill_n(largest, query_block, lowest);
@@ -181,24 +226,17 @@ struct flash_attention {
     best.store(largest);
   }
 
+  // Of the queries from q0 on against keys from .. to-1.
   template <class T>
-  static void backward_block(index q0, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
-                             attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
-                             attention_operand<const T> v, attention_operand<const T> y, const C* lse) {
+  static void backward_block(backward_scratch& room, index q0, index from, index to, attention_operand<T> dq,
+                             attention_operand<T> dk, attention_operand<T> dv, attention_operand<const T> dy,
+                             attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
+                             attention_operand<const T> y, const C* lse) {
     const index queries = std::min(query_block, Queries - q0);
     const index packs = padded(queries) / lanes<C>;
-    alignas(64) C qs[query_block * width];
-    alignas(64) C dys[query_block * width];
-    alignas(64) C dqs[query_block * width];
-    alignas(64) C qt[Depth * query_block];
-    alignas(64) C dyt[Depth * query_block];
-    alignas(64) C keys[key_block * width];
-    alignas(64) C values[key_block * width];
-    alignas(64) C tile[key_block * width];
-    alignas(64) C weights[key_block * query_block];
-    alignas(64) C dscores[key_block * query_block];
-    alignas(64) C norm[query_block] = {};
-    alignas(64) C delta[query_block] = {};
+    auto& [qs, dys, dqs, qt, dyt, keys, values, tile, weights, dscores, norm, delta] = room;
+    std::fill_n(norm, query_block, C(0));
+    std::fill_n(delta, query_block, C(0));
     gather(qs, q.data + q0 * q.time, q.time, queries, packs * lanes<C>);
     gather(dys, dy.data + q0 * dy.time, dy.time, queries, packs * lanes<C>);
     transpose_rows(qt, qs, packs, scale);
@@ -211,8 +249,8 @@ struct flash_attention {
                    [&](index d, auto n) { sum = sum + pack<C>::load(dys + i * width + d) * load<C>(row + d, n); });
       delta[i] = sum_lanes(sum);
     }
-    const index end = keys_end(q0, queries);
-    for (index j0 = 0; j0 < end; j0 += key_block) {
+    const index end = std::min(to, keys_end(q0, queries));
+    for (index j0 = from; j0 < end; j0 += key_block) {
       const index count = std::min(key_block, end - j0);
       const index p0 = first_pack(q0, j0);
       const index i0 = p0 * lanes<C>;
@@ -265,16 +303,16 @@ struct flash_attention {
 template <index Heads>
 struct kernel<op::causal_attention<Heads>, cpu> {
   template <class T, class Y, class C, class S, class X>
-  static void forward(context<cpu>&, view<T, Y> y, view<C, S> lse, view<const T, X> qkv) {
+  static void forward(context<cpu>& ctx, view<T, Y> y, view<C, S> lse, view<const T, X> qkv) {
     using d = dims<X>;
-    d::template flash<C>::template forward<T>(d::batch, Heads, d::output(y.data()), lse.data(), d::part(qkv.data(), 0),
-                                              d::part(qkv.data(), 1), d::part(qkv.data(), 2));
+    d::template flash<C>::template forward<T>(ctx, d::batch, Heads, d::output(y.data()), lse.data(),
+                                              d::part(qkv.data(), 0), d::part(qkv.data(), 1), d::part(qkv.data(), 2));
   }
   template <class T, class X, class Y, class C, class S>
-  static void backward(context<cpu>&, view<T, X> dqkv, bool accumulate, view<const T, Y> dy, view<const T, X> qkv,
+  static void backward(context<cpu>& ctx, view<T, X> dqkv, bool accumulate, view<const T, Y> dy, view<const T, X> qkv,
                        view<const T, Y> y, view<const C, S> lse) {
     using d = dims<X>;
-    d::template flash<C>::template backward<T>(d::batch, Heads, d::part(dqkv.data(), 0, accumulate),
+    d::template flash<C>::template backward<T>(ctx, d::batch, Heads, d::part(dqkv.data(), 0, accumulate),
                                                d::part(dqkv.data(), 1, accumulate), d::part(dqkv.data(), 2, accumulate),
                                                d::output(dy.data()), d::part(qkv.data(), 0), d::part(qkv.data(), 1),
                                                d::part(qkv.data(), 2), d::output(y.data()), lse.data());
@@ -303,16 +341,16 @@ struct kernel<op::causal_attention<Heads>, cpu> {
 template <bool Causal>
 struct kernel<op::scaled_attention<Causal>, cpu> {
   template <class T, class Q, class C, class S, class K>
-  static void forward(context<cpu>&, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k,
+  static void forward(context<cpu>& ctx, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k,
                       view<const T, K> v) {
-    flash<C, Q, K>::template forward<T>(Q::extent(0), Q::extent(1), at(y), lse.data(), at(q), at(k), at(v));
+    flash<C, Q, K>::template forward<T>(ctx, Q::extent(0), Q::extent(1), at(y), lse.data(), at(q), at(k), at(v));
   }
   template <class T, class Q, class K, class C, class S>
-  static void backward(context<cpu>&, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
+  static void backward(context<cpu>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                        view<const T, Q> dy, view<const T, Q> q, view<const T, K> k, view<const T, K> v,
                        view<const T, Q> y, view<const C, S> lse) {
-    flash<C, Q, K>::template backward<T>(Q::extent(0), Q::extent(1), dq, dk, dv, at(dy), at(q), at(k), at(v), at(y),
-                                         lse.data());
+    flash<C, Q, K>::template backward<T>(ctx, Q::extent(0), Q::extent(1), dq, dk, dv, at(dy), at(q), at(k), at(v),
+                                         at(y), lse.data());
   }
 
  private:
