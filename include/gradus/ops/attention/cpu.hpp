@@ -245,8 +245,9 @@ struct flash_attention {
     for (index i = 0; i < queries; ++i) {  // delta = dy . y = sum over keys of weight times its gradient
       pack<C> sum(0);
       const T* row = y.data + (q0 + i) * y.time;
-      for_packs<C>(Depth,
-                   [&](index d, auto n) { sum = sum + pack<C>::load(dys + i * width + d) * load<C>(row + d, n); });
+      for_packs<C>(Depth, [&, from = dys + i * width](index d, auto n) {
+        sum = sum + pack<C>::load(from + d) * load<C>(row + d, n);
+      });
       delta[i] = sum_lanes(sum);
     }
     const index end = std::min(to, keys_end(q0, queries));
