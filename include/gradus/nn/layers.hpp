@@ -10,6 +10,7 @@
 #include "../ops/embedding/embedding.hpp"
 #include "../ops/layer_norm/layer_norm.hpp"
 #include "../ops/matmul/matmul.hpp"
+#include "../ops/rms_norm/rms_norm.hpp"
 #include "module.hpp"
 
 namespace gradus::nn {
@@ -32,6 +33,15 @@ struct layer_norm {
   GRADUS_MEMBERS(weight, bias)
 
   constexpr auto operator()(auto&& x) const { return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias); }
+};
+
+/// Divides the last axis by its root mean square, then scales.
+template <class X, index Width>
+struct rms_norm {
+  param<X, Width> weight{start::ones};
+  GRADUS_MEMBERS(weight)
+
+  constexpr auto operator()(auto&& x) const { return gradus::rms_norm(std::forward<decltype(x)>(x), weight); }
 };
 
 /// One row of Width values for each of Count ids.
