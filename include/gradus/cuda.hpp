@@ -7,6 +7,7 @@
 #error "gradus/cuda.hpp holds GPU code: include it from a .cu file, which nvcc compiles"
 #endif
 
+#include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
 #include "autodiff/chain.hpp"
 #include "autodiff/checkpoint.hpp"

@@ -2,6 +2,7 @@
 /// @file
 /// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
 
+#include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
 #include "autodiff/chain.hpp"
 #include "autodiff/checkpoint.hpp"

@@ -122,7 +122,7 @@ void check_curve(const std::string& dtype, double tolerance, bool final_values) 
     const auto expected = recorded().values("final." + dtype + "." + hugging_face_name(std::string(name)));
     double worst = 0;
     for (std::size_t i = 0; i < expected.size(); ++i)
-      worst = std::max(worst, std::abs(static_cast<double>(p.data()[i]) - expected[i]));
+      worst = std::max(worst, std::abs(static_cast<double>(p.value().data()[i]) - expected[i]));
     CHECK(worst < 1e-7);
   });
 }

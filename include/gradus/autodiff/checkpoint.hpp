@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "apply.hpp"
 #include "region.hpp"
 
 namespace gradus {
@@ -56,8 +57,8 @@ struct named {
   constexpr X forward(auto, X x) const {
     return x;
   }
-  template <class Saved, class X>
-  constexpr void backward(const Saved&, X dy, const gradient_sink<X>& dx) const {
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
     if (dx) dx.give(std::move(dy));
   }
 };

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tape.hpp"
+#include "apply.hpp"
 
 namespace gradus {
 

@@ -17,19 +17,21 @@ struct node {
 };
 
 /// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient gathers.
-template <class Op, class Output, class Saved, class... Inputs>
+template <class Op, class Output, class Saved, class Versions, class... Inputs>
 struct op_node : node {
   Op op;
   Saved saved;
+  [[no_unique_address]] Versions versions;
   std::tuple<gradient_sink<Inputs>...> sinks;
   gradient_slot<Output> slot;
 
-  constexpr op_node(const Op& o, Saved s, gradient_sink<Inputs>... to)
-      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), sinks(to...) {}
+  constexpr op_node(const Op& o, Saved s, Versions v, gradient_sink<Inputs>... to)
+      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), versions(std::move(v)), sinks(to...) {}
 
   static constexpr void run(node* n) {
     auto* self = static_cast<op_node*>(n);
     if (!self->slot.value()) return;  // no loss depends on this output
+    std::apply([&](const auto&... v) { (v.check(detail::name_of(self->op)), ...); }, self->versions);
     auto gradient = self->slot.take();
     auto& ctx = gradient.owner();
     const typename std::remove_reference_t<decltype(ctx)>::running now(

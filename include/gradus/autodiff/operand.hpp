@@ -1,6 +1,9 @@
 #pragma once
 // What an operation accepts: tensors (constants), traced values (recorded) and parameters (leaves), freely mixed.
 
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -101,6 +104,36 @@ struct operand_tensor<param<X, E...>> {
   using type = typename param<X, E...>::tensor_type;
 };
 
+// A parameter in the type that its policy computes in: an operand of a product.
+template <class P>
+struct computed_param {
+  using policy = typename P::policy;
+  const P* of;
+  typename P::compute_tensor value;
+};
+template <class X>
+inline constexpr bool is_computed_param = false;
+template <class P>
+inline constexpr bool is_computed_param<computed_param<P>> = true;
+template <class P>
+struct operand_tensor<computed_param<P>> {
+  using type = typename P::compute_tensor;
+};
+
+// The tensor in which an operand's gradient gathers.
+template <class X>
+struct operand_gradient : operand_tensor<X> {};
+template <class X, index... E>
+struct operand_gradient<param<X, E...>> {
+  using type = typename param<X, E...>::gradient_type;
+};
+template <class P>
+struct operand_gradient<computed_param<P>> {
+  using type = typename P::gradient_type;
+};
+template <class X>
+using gradient_tensor_of = typename operand_gradient<X>::type;
+
 template <class... Xs>
 struct recorder_of {
   using type = void;
@@ -133,25 +166,63 @@ using shape_of = typename tensor_of<X>::shape;
 template <class X>
 using value_of_t = typename tensor_of<X>::value_type;
 
-/// The plain tensor behind an operand. A temporary gives its tensor away, so that an operation may reuse the memory.
-template <operand X>
+/// The plain tensor behind an operand. An rvalue is moved from, so that an operation may reuse the memory.
+template <class X>
 constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_tensor<raw>) return std::forward<X>(x);
   else if constexpr (is_param<raw>) {
-    if (!std::as_const(x).value())
+    if (!x.value())
       throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
-    return std::as_const(x).value();
-  } else return std::forward<X>(x).carried();
+    return x.value();
+  } else if constexpr (detail::is_computed_param<raw>) return (std::forward<X>(x).value);
+  else return std::forward<X>(x).carried();
 }
 
 /// Where the operand's gradient goes; absent for constants.
 template <class X>
 constexpr auto sink_of(const X& x) {
-  using sink = gradient_sink<tensor_of<X>>;
+  using sink = gradient_sink<detail::gradient_tensor_of<X>>;
   if constexpr (is_traced<X>) return sink(x.slot());
   else if constexpr (is_param<X>) return sink(&x.slot());
+  else if constexpr (detail::is_computed_param<X>) return sink(&x.of->slot());
   else return sink();
 }
+
+namespace detail {
+
+// Remembers a parameter's version, to tell whether it was changed. Of anything else it remembers nothing.
+struct no_version {
+  constexpr void check(std::string_view) const {}
+};
+class param_version {
+ public:
+  constexpr explicit param_version(const std::uint64_t& now) : now_(&now), before_(now) {}
+  constexpr void check(std::string_view op) const {
+    if (*now_ != before_) fail(op);
+  }
+
+ private:
+  [[noreturn]] static void fail(std::string_view op) {
+    throw error("backward: a parameter of " + std::string(op) +
+                " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
+  }
+  const std::uint64_t* now_;
+  std::uint64_t before_;
+};
+template <class X>
+constexpr auto version_of(const X& x) {
+  if constexpr (is_param<X>) return param_version(x.version());
+  else if constexpr (is_computed_param<X>) return param_version(x.of->version());
+  else return no_version{};
+}
+template <class X>
+constexpr std::uint64_t version_number(const X& x) {
+  if constexpr (is_param<X>) return x.version();
+  else if constexpr (is_computed_param<X>) return x.of->version();
+  else return 0;
+}
+
+}  // namespace detail
 
 }  // namespace gradus

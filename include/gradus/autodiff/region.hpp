@@ -77,7 +77,8 @@ class region {
     (tape_->check_operand(*this, xs), ...);
     constexpr const void* key = &detail::key_of<Op, tensor_of<Xs>...>;
     const unsigned makers[] = {detail::maker_of(xs)...};
-    if (mode_ == mode::again) return apply_again(key, makers, op, std::forward<Xs>(xs)...);
+    const std::uint64_t inputs = digest_of(makers) + (detail::version_number(xs) + ... + 0u);
+    if (mode_ == mode::again) return apply_again(key, inputs, op, std::forward<Xs>(xs)...);
     using Kept = decltype(detail::run<true, Op>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
     using Output = typename detail::forward_result<Kept>::output;
     constexpr bool has_statistics = !std::is_same_v<Kept, Output>;
@@ -88,7 +89,7 @@ class region {
       if constexpr (has_statistics) bytes += detail::forward_result<Kept>::statistics::bytes;
       keep = policy_->saves({detail::name_of(op), detail::family_of<Op>::type::name, count_,
                              detail::forward_cost_of<Op, tensor_of<Xs>...>(), bytes});
-      tape_->regions_.add(key, keep, Op::saves.output || has_statistics, Op::saves.inputs, makers);
+      tape_->regions_.add(key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, makers);
     }
     ++count_;
     if (keep) {
@@ -111,7 +112,7 @@ class region {
     if constexpr (!std::is_same_v<Outer, tape_type>) {
       if (outer.mode_ != mode::again) return outer.enter_mute(key, tape, f, std::forward<Xs>(xs)...);
       const unsigned makers[] = {detail::maker_of(xs)...};
-      outer.next_entry(key, makers);
+      outer.next_entry(key, digest_of(makers));
     }
     std::tuple args{kept_argument(std::forward<Xs>(xs))...};
     const std::uint32_t draws = tape.ordinal_;
@@ -210,8 +211,8 @@ class region {
 
   [[noreturn]] static void fail_different() {
     throw error(
-        "checkpoint: at backward the region applied other operations than before; it must depend on its arguments "
-        "alone");
+        "checkpoint: at backward the region applied other operations, or had other parameters, than before; it must "
+        "depend on its arguments alone, and parameters change after backward()");
   }
   static constexpr tape_type& tape_of(Outer& outer) {
     if constexpr (std::is_same_v<Outer, tape_type>) return outer;
@@ -268,7 +269,7 @@ class region {
     auto outputs = as_tuple(inner.call(f, args));
     if (mode_ == mode::forward) {
       policy_->saves({"checkpoint", "checkpoint", count_, {}, 0});
-      tape_->regions_.add(key, false, true, ~0u, makers);
+      tape_->regions_.add(key, digest_of(makers), false, true, ~0u, makers);
     }
     ++count_;
     return Inner::leave(*this, std::move(outputs), static_cast<decltype(Inner::slots_for(outputs))*>(nullptr));
@@ -281,21 +282,23 @@ class region {
   }
 
   // ---- at backward -------------------------------------------------------------------------------------------------------
-  constexpr fate next_entry(const void* key, std::span<const unsigned> makers) {
+  constexpr fate next_entry(const void* key, std::uint64_t inputs) {
     if (count_ == expected_) fail_different();
     const region_entry& e = tape_->regions_.entries[first_ + count_++];
-    if (e.key != key || e.inputs != digest_of(makers)) fail_different();
+    if (e.key != key || e.inputs != inputs) fail_different();
     return e.becomes;
   }
   template <class Op, class... Xs>
-  constexpr auto apply_again(const void* key, std::span<const unsigned> makers, const Op& op, Xs&&... xs) {
-    const fate f = next_entry(key, makers);
+  constexpr auto apply_again(const void* key, std::uint64_t inputs, const Op& op, Xs&&... xs) {
+    const fate f = next_entry(key, inputs);
     auto kept = detail::kept_inputs<Op, Xs...>(xs...);
     using Result = decltype(detail::run<true, Op>(owner(), phase::recompute, op, std::forward<Xs>(xs)...));
     Result result{};
     if (f == fate::compute) result = detail::run<true, Op>(owner(), phase::recompute, op, std::forward<Xs>(xs)...);
     if (f == fate::take) result = take<Result>(key);
-    return tape_->attach(*this, op, std::move(kept), std::move(result), static_cast<unsigned>(count_));
+    using rules = detail::call_rules<Op, std::remove_cvref_t<Xs>...>;
+    return tape_->template attach<typename rules::products>(*this, op, std::move(kept), std::move(result),
+                                                            static_cast<unsigned>(count_));
   }
   template <class Result>
   constexpr Result take(const void* key) {

@@ -58,7 +58,7 @@ constexpr std::uint64_t digest_of(std::span<const unsigned> makers) {
 /// One operation of an open region.
 struct region_entry {
   const void* key = nullptr;  ///< tells operations on operands of different types apart
-  std::uint64_t inputs = 0;   ///< digest of its inputs' makers
+  std::uint64_t inputs = 0;   ///< digest of its inputs: their makers, and the versions of parameters
   fate becomes = fate::skip;
 };
 
@@ -70,8 +70,9 @@ class region_log {
 
   /// Adds an operation to the region that runs forward.
   template <std::size_t N>
-  constexpr void add(const void* key, bool kept, bool own_result, unsigned saved_inputs, const unsigned (&makers)[N]) {
-    entries.push_back({key, digest_of(makers), fate::skip});
+  constexpr void add(const void* key, std::uint64_t inputs, bool kept, bool own_result, unsigned saved_inputs,
+                     const unsigned (&makers)[N]) {
+    entries.push_back({key, inputs, fate::skip});
     graph.operations.push_back({graph.makers.size(), saved_inputs, own_result, kept, false});
     for (const unsigned m : makers) graph.makers.push_back(m);
   }

@@ -1,12 +1,14 @@
 #pragma once
 // One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
 
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "../memory/context.hpp"
+#include "call.hpp"
 #include "operand.hpp"
 #include "saved.hpp"
 
@@ -36,31 +38,64 @@ constexpr void check_present(const X& x) {
   else if constexpr (is_tensor<X>) x.check_present();
 }
 
-// Runs forward. With `Keep`, the result holds the statistics that the gradient rule wants besides.
-template <bool Keep, class Op, class Context, class... Xs>
-constexpr auto run(Context& ctx, phase when, const Op& op, Xs&&... xs) {
-  (check_present(xs), ...);
-  constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
-  const typename Context::running now(ctx, activity{name_of(op), when, work});
-  return op.forward(std::bool_constant<Keep>{}, plain(std::forward<Xs>(xs))...);
+// True if one of these operands is the very object that `x` is.
+template <class X, class... Xs>
+constexpr bool is_among(const X& x, const Xs&... xs) {
+  return ((static_cast<const void*>(std::addressof(x)) == static_cast<const void*>(std::addressof(xs))) || ...);
+}
+// An operand as it goes to an operation: an rvalue that stands in several places (`x * std::move(x)`, where `all` has it more
+// than once) is not moved from, because the order in which operands are taken says nothing.
+template <class X, class... Xs>
+constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
+  if constexpr (std::is_lvalue_reference_v<X> || is_param<std::remove_cvref_t<X>>) {
+    return std::as_const(x);
+  } else {
+    const int times = (static_cast<int>(is_among(x, all)) + ...);
+    if (times > 1) return X(std::as_const(x));
+    return X(std::move(x));
+  }
+}
+template <class X, class... Xs>
+constexpr decltype(auto) taken(X&& x, const Xs&... all) {
+  if constexpr (std::is_lvalue_reference_v<X> || sizeof...(Xs) == 1) return plain(std::forward<X>(x));
+  else return tensor_of<X>(plain(taken_operand(std::forward<X>(x), all...)));
 }
 
-// Where the inputs' gradients go, and the inputs that the operation saves.
-template <class Sinks, class Inputs>
+// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides.
+template <bool Keep, class Op, class D, class... Xs>
+constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
+  (check_present(xs), ...);
+  constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
+  const typename context<D>::running now(ctx, activity{name_of(op), when, work});
+  return op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
+}
+
+// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters among these.
+template <class Sinks, class Inputs, class Versions>
 struct kept_values {
   Sinks sinks;
   Inputs inputs;
-  constexpr kept_values(Sinks s, Inputs i) : sinks(std::move(s)), inputs(std::move(i)) {}
+  [[no_unique_address]] Versions versions;
+  constexpr kept_values(Sinks s, Inputs i, Versions v)
+      : sinks(std::move(s)), inputs(std::move(i)), versions(std::move(v)) {}
   constexpr bool wanted() const {
     return std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
   }
 };
 
+template <class Op, std::size_t I>
+inline constexpr bool saves_input = ((Op::saves.inputs >> I) & 1u) != 0;
+
+template <bool Keep, class X>
+constexpr auto version_if(const X& x) {
+  if constexpr (Keep) return version_of(x);
+  else return no_version{};
+}
 template <class Op, class... Xs>
 constexpr auto kept_inputs(const std::remove_reference_t<Xs>&... xs) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return kept_values{std::make_tuple(sink_of(xs)...),
-                       std::make_tuple(keep_if<((Op::saves.inputs >> I) & 1u) != 0>(plain(xs))...)};
+    return kept_values{std::make_tuple(sink_of(xs)...), std::make_tuple(keep_if<saves_input<Op, I>>(plain(xs))...),
+                       std::make_tuple(version_if<saves_input<Op, I>>(xs)...)};
   }(std::index_sequence_for<Xs...>{});
 }
 
@@ -93,11 +128,11 @@ constexpr void note_result(const Context& ctx, std::string_view by, const R& res
   if constexpr (is_tensor<R>) note_saved(ctx, by, result);
   else note_saved(ctx, by, result.output, result.statistics);
 }
-template <class Op, class Inputs, class R>
+template <class Op, class Products, class Inputs, class R>
 constexpr auto saved_of(Inputs inputs, R& result) {
   using parts = forward_result<R>;
   using output = std::conditional_t<Op::saves.output, typename parts::output, not_saved>;
-  return saved_values<Inputs, output, typename parts::statistics>{
+  return saved_values<Products, Inputs, output, typename parts::statistics>{
       std::move(inputs), keep_if<Op::saves.output>(output_of(result)), statistics_of(result)};
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../core/cost.hpp"
+#include "../precision/policy.hpp"
 #include "region_log.hpp"
 
 namespace gradus {
@@ -30,16 +31,6 @@ struct region_op {
 };
 
 namespace detail {
-
-template <class Op>
-struct family_of {
-  using type = Op;
-};
-template <class Op>
-  requires requires { typename Op::family; }
-struct family_of<Op> {
-  using type = typename Op::family;
-};
 
 /// Text as a template argument.
 template <std::size_t N>

@@ -54,29 +54,31 @@ constexpr auto keep_if(const T& value) {
 }  // namespace detail
 
 /// What one application of an operation kept. Read it with input<i>(s), output(s), statistics(s).
-template <class Inputs, class Output, class Statistics>
+/// @tparam Products what its products were computed in, and are in backward; see call
+template <class Products, class Inputs, class Output, class Statistics>
 struct saved_values {
+  using products = Products;
   Inputs inputs;
   [[no_unique_address]] Output output;
   [[no_unique_address]] Statistics statistics;
 };
 
 /// Operand number I, counted from 0. Does not compile where the operation's `saves` does not list it.
-template <std::size_t I, class Inputs, class O, class S>
-constexpr const auto& input(const saved_values<Inputs, O, S>& s) {
+template <std::size_t I, class P, class Inputs, class O, class S>
+constexpr const auto& input(const saved_values<P, Inputs, O, S>& s) {
   static_assert(!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>,
                 "input<I>(saved): the operation's `saves` does not list this input");
   return std::get<I>(s.inputs);
 }
 /// What forward returned. Does not compile where the operation's `saves` does not list the output.
-template <class Inputs, class O, class S>
-constexpr const O& output(const saved_values<Inputs, O, S>& s) {
+template <class P, class Inputs, class O, class S>
+constexpr const O& output(const saved_values<P, Inputs, O, S>& s) {
   static_assert(!std::is_same_v<O, not_saved>, "output(saved): the operation's `saves` does not list its output");
   return s.output;
 }
 /// The statistics that forward returned beside its output; `not_saved` where it has none.
-template <class Inputs, class O, class S>
-constexpr const S& statistics(const saved_values<Inputs, O, S>& s) {
+template <class P, class Inputs, class O, class S>
+constexpr const S& statistics(const saved_values<P, Inputs, O, S>& s) {
   return s.statistics;
 }
 

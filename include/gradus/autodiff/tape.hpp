@@ -89,7 +89,8 @@ class tape {
     (check_operand(*this, xs), ...);
     auto kept = detail::kept_inputs<Op, Xs...>(xs...);
     auto result = detail::run<true, Op>(*ctx_, phase_, op, std::forward<Xs>(xs)...);
-    return attach(*this, op, std::move(kept), std::move(result), 0);
+    using rules = detail::call_rules<Op, std::remove_cvref_t<Xs>...>;
+    return attach<typename rules::products>(*this, op, std::move(kept), std::move(result), 0);
   }
 
   /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one throw,
@@ -145,7 +146,7 @@ class tape {
     }
   }
   // Adds the node of an applied operation and gives its output to `recorder`; `maker` is its number there.
-  template <class R, class Op, class Kept, class Result>
+  template <class Products, class R, class Op, class Kept, class Result>
   constexpr auto attach(R& recorder, const Op& op, Kept kept, Result result, unsigned maker) {
     using Output = typename detail::forward_result<Result>::output;
     Output& out = detail::output_of(result);
@@ -155,12 +156,12 @@ class tape {
       if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
       auto* n = std::apply(
           [&](const auto&... sink) {
-            auto saved = detail::saved_of<Op>(std::move(kept.inputs), result);
+            auto saved = detail::saved_of<Op, Products>(std::move(kept.inputs), result);
             std::apply([&](const auto&... x) { detail::note_saved(*ctx_, detail::name_of(op), x...); }, saved.inputs);
             detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
-            using Node =
-                op_node<Op, Output, decltype(saved), typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
-            return push<Node>(op, std::move(saved), sink...);
+            using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions),
+                                 typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
+            return push<Node>(op, std::move(saved), std::move(kept.versions), sink...);
           },
           kept.sinks);
       return traced<Output, R>(std::move(out), &recorder, &n->slot, era_, maker);
@@ -229,28 +230,5 @@ class tape {
   unsigned era_ = 0;
   bool unwound_ = false;
 };
-
-namespace detail {
-template <class X, class... Rest>
-constexpr const X& first(const X& x, const Rest&...) {
-  return x;
-}
-}  // namespace detail
-
-/// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder decides.
-template <class Op, operand... Xs>
-constexpr auto apply(const Op& op, Xs&&... xs) {
-  using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
-  if constexpr (std::is_void_v<recorder>) {
-    auto& ctx = detail::first(plain(xs)...).owner();
-    return detail::run<false, Op>(ctx, ctx.current().phase, op, std::forward<Xs>(xs)...);
-  } else {
-    constexpr bool from_one_region = (detail::recorded_by<recorder, std::remove_cvref_t<Xs>> && ...);
-    static_assert(from_one_region,
-                  "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
-                  "checkpoint(f, x, value)");
-    if constexpr (from_one_region) return detail::find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
-  }
-}
 
 }  // namespace gradus

@@ -18,18 +18,27 @@ using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes 
 struct cpu {
   using stream_type = gradus::stream;
   using resource_type = memory_resource;
+  static constexpr bool computes = true;          ///< kernels run; otherwise only shapes and bytes are kept account of
+  static constexpr bool host_addressable = true;  ///< this program may read and write the memory through its address
+  static constexpr bool has_tf32 = false;         ///< has products of operands rounded to TF32
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
 struct cuda {
   using stream_type = cuda_stream;
   using resource_type = cuda_resource;
+  static constexpr bool computes = true;
+  static constexpr bool host_addressable = false;
+  static constexpr bool has_tf32 = true;
 };
 
 /// Computes nothing and accounts for everything: shapes, bytes, FLOPs. Usable inside constant expressions.
 struct meta {
   using stream_type = meta_stream;
   using resource_type = accounting;
+  static constexpr bool computes = false;
+  static constexpr bool host_addressable = false;
+  static constexpr bool has_tf32 = true;
 };
 
 template <class D>
@@ -39,26 +48,23 @@ class context;
 template <class D>
 struct device_access;
 
-/// The code that runs `Op` on `Device`: static member functions `forward` and, where the op has one, `backward`.
+/// The code that runs `Op` on `Device`: static member functions `forward` and, where the op has one, `backward`; where
+/// backward comes in several parts, each is an overload with `gradient_of<I>` as its first argument.
 /// Specialised beside each op, in the files cpu.hpp and cuda.hpp of its folder in ops.
 template <class Op, class Device>
 struct kernel;
 
-/// On `meta` every kernel is empty. These are all the entry points that operations call.
+/// Which of an operation's gradients a kernel is asked for: that of operand I, counted from 0.
+template <unsigned I>
+struct gradient_of {};
+
+/// On `meta` every kernel is empty.
 template <class Op>
 struct kernel<Op, meta> {
   template <class... Args>
   static constexpr void forward(Args&&...) {}
   template <class... Args>
   static constexpr void backward(Args&&...) {}
-  template <class... Args>
-  static constexpr void backward_a(Args&&...) {}
-  template <class... Args>
-  static constexpr void backward_b(Args&&...) {}
-  template <class... Args>
-  static constexpr void backward_w(Args&&...) {}
-  template <class... Args>
-  static constexpr void backward_x(Args&&...) {}
 };
 
 }  // namespace gradus

@@ -95,6 +95,12 @@ inline constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_
 template <class T>
 using compute_type = std::conditional_t<std::is_same_v<T, bf16> || std::is_same_v<T, f16>, float, T>;
 
+/// An element as another type: floating-point numbers are rounded to nearest, or cut to an integer.
+template <class To, class From>
+GRADUS_HD constexpr To convert_element(From x) {
+  return static_cast<To>(static_cast<compute_type<To>>(static_cast<compute_type<From>>(x)));
+}
+
 /// Name of an element type, as printed with tensors and written to files.
 template <class T>
 constexpr std::string_view dtype_name() {

@@ -70,13 +70,13 @@ struct pack {
   GRADUS_INLINE void store(S* to) const {
     if constexpr (std::is_same_v<S, T>) std::memcpy(to, &v, sizeof(native));
     else
-      for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<S>(v[i]);
+      for (std::size_t i = 0; i < size; ++i) to[i] = convert_element<S>(T{v[i]});
   }
   template <class S>
   GRADUS_INLINE void store(S* to, std::size_t count) const {
     T lanes_out[size];
     store(lanes_out);
-    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<S>(lanes_out[i]);
+    for (std::size_t i = 0; i < count; ++i) to[i] = convert_element<S>(lanes_out[i]);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "../core/dtype.hpp"
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
+#include "../precision/policy.hpp"
 #include "error.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
@@ -20,12 +21,6 @@ namespace gradus::cuda_kit {
 inline void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) throw error(std::string(call) + ": " + cublasLtGetStatusString(status));
 }
-
-/// How products are computed; change it before a context's first product.
-struct gemm_settings {
-  explicit gemm_settings(context<cuda>&) {}
-  bool tf32 = false;  ///< float products on the tensor cores with 10 mantissa bits
-};
 
 /// The library's handle and the scratch memory that its kernels share; they run one after another on the context's stream.
 class gemm_library {
@@ -69,13 +64,14 @@ constexpr cudaDataType_t cublas_type() {
 
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one after another;
 /// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
-/// belongs to each.
-template <class Input, class Output, bool TransposeA, bool TransposeB, index M, index N, index K, index Batch = 1,
-          bool SharedB = false, std::size_t Alignment = memory_request::alignment>
+/// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores.
+template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index M, index N, index K,
+          index Batch = 1, bool SharedB = false, std::size_t Alignment = memory_request::alignment>
 struct product {
   static constexpr std::size_t alignment = Alignment;
   using input = Input;
   using output = Output;
+  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
   static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
   static constexpr index m = M, n = N, k = K, batch = Batch;
 };
@@ -90,7 +86,7 @@ class gemm_plan {
  public:
   explicit gemm_plan(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {
     try {
-      describe(ctx.get<gemm_settings>().tf32);
+      describe();
     } catch (...) {
       destroy();
       throw;
@@ -116,11 +112,11 @@ class gemm_plan {
 
  private:
   enum class state { new_, ready, unsupported };
-  void describe(bool tf32) {
+  void describe() {
     constexpr bool is_double = std::is_same_v<typename P::output, double>;
-    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
-                                        : tf32    ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                  : CUBLAS_COMPUTE_32F;
+    const cublasComputeType_t compute = is_double    ? CUBLAS_COMPUTE_64F
+                                        : P::in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(&operation_, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     const cublasOperation_t of_left = P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;

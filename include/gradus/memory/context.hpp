@@ -65,6 +65,24 @@ class context {
     put_block(b);
   }
 
+  /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters of a
+  /// const model. Does not nest.
+  class exclusive {
+   public:
+    constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {
+      if (!std::is_constant_evaluated())
+        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {}
+    }
+    exclusive(const exclusive&) = delete;
+    exclusive& operator=(const exclusive&) = delete;
+    constexpr ~exclusive() {
+      if (!std::is_constant_evaluated()) __atomic_store_n(&ctx_->taken_, false, __ATOMIC_RELEASE);
+    }
+
+   private:
+    context* ctx_;
+  };
+
   /// What runs now; requests for memory are labelled with it.
   constexpr const activity& current() const { return current_; }
   /// Tells `who` of every operation from now on; null ends that.
@@ -141,6 +159,7 @@ class context {
   activity current_{};
   observer* observer_ = nullptr;
   std::size_t requests_ = 0;
+  bool taken_ = false;
   memory_block<D>* free_ = nullptr;
   std::vector<memory_block<D>*> chunks_;
   std::vector<service> services_;

@@ -33,8 +33,8 @@ struct xavier_normal {
 namespace detail {
 template <class Kinds, class DeviceOfContext>
 inline constexpr bool parameters_are_on = false;
-template <class... T, class... D, class DeviceOfContext>
-inline constexpr bool parameters_are_on<types<param_kind<T, D>...>, DeviceOfContext> =
+template <class... T, class... D, class... G, class DeviceOfContext>
+inline constexpr bool parameters_are_on<types<param_kind<T, D, G>...>, DeviceOfContext> =
     (std::is_same_v<D, DeviceOfContext> && ...);
 
 // Parameter number `ordinal` of a model.
@@ -42,7 +42,7 @@ template <class P, class D, class Rule>
 constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
   using T = typename P::value_type;
   using S = typename P::shape;
-  if constexpr (std::is_same_v<D, meta>) {
+  if constexpr (!D::computes) {
     p.set(empty<T, S>(ctx, category::parameter));
   } else {
     std::vector<T> values(S::size, T(p.starts() == start::ones ? 1.0f : 0.0f));

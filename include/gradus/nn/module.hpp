@@ -80,8 +80,9 @@ constexpr part part_of_element(types<M>) {
 }
 
 /// Element type and device of parameters.
-template <class T, class D>
+template <class T, class D, class G = T>
 struct param_kind {
+  using gradient_value_type = G;
   using value_type = T;
   using device = D;
 };
@@ -148,7 +149,7 @@ constexpr auto contents_in() {
   };
   if constexpr ((std::is_same_v<M, Around> || ...)) return contents<types<>, types<>>{};
   else if constexpr (kind == part::parameter)
-    return contents<types<param_kind<typename M::value_type, typename M::device>>, types<>>{};
+    return contents<types<param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>>, types<>>{};
   else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
     return contents<types<>, decltype(why_not_found<M>())>{};
   else if constexpr (kind == part::members)

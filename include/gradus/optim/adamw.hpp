@@ -19,22 +19,28 @@ struct adamw_scalars {
 
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2): p -= lr * decay * p; m and v are running means of g and g^2;
 /// p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). Its state takes two values a parameter.
-template <class T, class D>
-class adamw : public optimizer<T, D> {
+/// @tparam T what parameters are stored in; the state is kept in what T is computed in
+/// @tparam G what their gradients gather in
+template <class T, class D, class G = T>
+class adamw : public optimizer<T, D, G> {
+  using typename optimizer<T, D, G>::state_type;
+
  public:
   adamw_options options;  ///< may be changed between steps (a schedule sets `lr`)
 
   template <class Model>
-  constexpr explicit adamw(Model& model, adamw_options o = {}) : optimizer<T, D>(model), options(o) {}
+  constexpr explicit adamw(Model& model, adamw_options o = {}) : optimizer<T, D, G>(model), options(o) {}
 
   /// Updates every parameter that has a gradient, then forgets the gradients.
   constexpr void step(context<D>& ctx) {
-    T* m = this->state(ctx, moment1_);
-    T* v = this->state(ctx, moment2_);
+    state_type* m = this->state(ctx, moment1_);
+    state_type* v = this->state(ctx, moment2_);
     const index n = this->params_.total_size();
-    const typename context<D>::running now(
-        ctx, activity{"adamw", phase::update, {14 * n, 4 * n * sizeof(T), 3 * n * sizeof(T)}});
-    if constexpr (!std::is_same_v<D, meta>) {
+    const typename context<D>::running now(ctx, activity{"adamw",
+                                                         phase::update,
+                                                         {14 * n, n * (sizeof(T) + sizeof(G) + 2 * sizeof(state_type)),
+                                                          n * (sizeof(T) + 2 * sizeof(state_type))}});
+    if constexpr (D::computes) {
       const double t = static_cast<double>(this->steps_ + 1);
       const adamw_scalars s{options.lr,
                             options.beta1,
@@ -56,6 +62,7 @@ class adamw : public optimizer<T, D> {
 
 template <class Model>
 adamw(Model&, adamw_options = {})
-    -> adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device>;
+    -> adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
+             typename model_traits<Model>::gradient_value_type>;
 
 }  // namespace gradus

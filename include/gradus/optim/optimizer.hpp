@@ -9,21 +9,23 @@ namespace gradus {
 
 /// What all optimizers share: the parameters, gradient clipping, and the end of a step. A step uses the gradients gathered
 /// since the last one, in one pass over all tensors, and then forgets them.
-template <class T, class D>
+template <class T, class D, class G = T>
 class optimizer {
  public:
+  using state_type = compute_type<T>;
+
   /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
   /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What scale_gradients and an earlier
   /// clip asked for counts. No pass is made for the scaling.
   constexpr double clip(context<D>& ctx, double max_norm) {
     if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");
-    const index bytes = params_.total_size() * sizeof(T);
+    const index bytes = params_.total_size() * sizeof(G);
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {2 * params_.total_size(), bytes, sizeof(double)}});
     auto squares = empty<double, shape<>>(ctx, category::temporary);
-    if constexpr (std::is_same_v<D, meta>) return 0;
+    if constexpr (!D::computes) return 0;
     else {
-      kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.spans(nullptr, nullptr, 0));
+      kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.gradient_spans());
       const double norm = std::sqrt(item(squares)) * std::abs(gradient_scale_);
       const double coefficient = max_norm / (norm + 1e-6);
       gradient_scale_ *= coefficient < 1 ? coefficient : 1;
@@ -37,7 +39,7 @@ class optimizer {
     params_.clear_gradients();
     gradient_scale_ = 1;
   }
-  constexpr const param_list<T, D>& parameters() const { return params_; }
+  constexpr const param_list<T, D, G>& parameters() const { return params_; }
   constexpr std::size_t steps() const { return steps_; }  ///< steps taken
   /// Goes on from a step of an earlier run.
   constexpr void set_steps(std::size_t taken) { steps_ = taken; }
@@ -47,16 +49,16 @@ class optimizer {
   constexpr explicit optimizer(Model& model) : params_(model) {}
 
   /// A zeroed state of one value a parameter, made on the first step.
-  constexpr T* state(context<D>& ctx, buffer<D>& b) const {
+  constexpr state_type* state(context<D>& ctx, buffer<D>& b) const {
     if (!b) {
-      b = buffer<D>(ctx, params_.total_size() * sizeof(T), category::optimizer_state);
-      if constexpr (!std::is_same_v<D, meta>) device_access<D>::zero(ctx, b.data(), b.bytes());
+      b = buffer<D>(ctx, params_.total_size() * sizeof(state_type), category::optimizer_state);
+      if constexpr (D::computes) device_access<D>::zero(ctx, b.data(), b.bytes());
     }
-    if constexpr (std::is_same_v<D, meta>) return nullptr;
-    else return static_cast<T*>(b.data());
+    if constexpr (!D::computes) return nullptr;
+    else return static_cast<state_type*>(b.data());
   }
 
-  param_list<T, D> params_;
+  param_list<T, D, G> params_;
   double gradient_scale_ = 1;
   std::size_t steps_ = 0;
 };

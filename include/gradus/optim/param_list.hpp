@@ -9,14 +9,17 @@
 namespace gradus {
 
 /// One tensor as an optimizer's kernel sees it: n values, their gradients, up to two moments, and its own weight decay.
-template <class T>
+/// @tparam T what values are stored in; moments are kept in what T is computed in
+/// @tparam G what gradients gather in
+template <class T, class G = T>
 struct update_span {
+  using state_type = compute_type<T>;
   T* value;
-  const T* gradient;
-  T* moment1;
-  T* moment2;
+  const G* gradient;
+  state_type* moment1;
+  state_type* moment2;
   index size;
-  T weight_decay;
+  state_type weight_decay;
 };
 
 namespace op {
@@ -34,8 +37,8 @@ template <class Model>
 inline constexpr bool model_has_parameters = !std::is_same_v<contents_of<Model>, contents<types<>, types<>>>;
 template <class Kinds>
 inline constexpr bool parameters_are_of_one_type_and_device = false;
-template <class T, class D>
-inline constexpr bool parameters_are_of_one_type_and_device<types<param_kind<T, D>>> = true;
+template <class T, class D, class G>
+inline constexpr bool parameters_are_of_one_type_and_device<types<param_kind<T, D, G>>> = true;
 
 template <class Model, class Kinds>
 struct only_kind {
@@ -43,9 +46,9 @@ struct only_kind {
   static_assert(parameters_are_of_one_type_and_device<Kinds>,
                 "optimizer(model): all parameters of the model must be of one element type and on one device");
 };
-template <class Model, class T, class D>
-struct only_kind<Model, types<param_kind<T, D>>> {
-  using type = param_kind<T, D>;
+template <class Model, class T, class D, class G>
+struct only_kind<Model, types<param_kind<T, D, G>>> {
+  using type = param_kind<T, D, G>;
 };
 template <class Model>
 struct only_kind<Model, types<>> {
@@ -59,54 +62,65 @@ inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 
 }  // namespace detail
 
-/// Element type and device of a model's parameters: `value_type` and `device`. A model with none, or several, does not compile.
+/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model with none, or several, does not compile.
 template <class Model>
 using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
 
 /// The parameters an optimizer works on, in the model's order. The model must stay where it is while the list is in use.
-template <class T, class D>
+template <class T, class D, class G = T>
 class param_list {
  public:
   using value_type = T;
+  using gradient_value_type = G;
+  using state_type = compute_type<T>;
   using device = D;
+  using param_type = param_base<T, G, D>;
 
   template <class Model>
   constexpr explicit param_list(Model& model) {
     using kind = model_traits<Model>;
-    static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D>>,
+    static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D, G>>,
                   "optimizer<T, Device>(model): T and Device must be those of the model's parameters");
     using kinds = typename detail::contents_of<Model>::kinds;
-    if constexpr (detail::check_members<Model>() && std::is_same_v<kinds, detail::types<detail::param_kind<T, D>>>)
+    if constexpr (detail::check_members<Model>() && std::is_same_v<kinds, detail::types<detail::param_kind<T, D, G>>>)
       visit_params(model, [&](auto& p) {
         params_.push_back(&p);
         total_ += p.size();
       });
     spans_.reserve(params_.size());
   }
-  constexpr const std::vector<param_base<T, D>*>& all() const { return params_; }
+  constexpr const std::vector<param_type*>& all() const { return params_; }
   constexpr index total_size() const { return total_; }  ///< values in all parameters together
 
   /// Spans of the parameters that have a gradient; moments lie one after another from the given addresses (null: none).
   /// Weight decay reaches tensors of rank >= 2 only (GPT practice): not biases, not norms.
-  std::vector<update_span<T>>& spans(T* moment1, T* moment2, double weight_decay) {
+  std::vector<update_span<T, G>>& spans(state_type* moment1, state_type* moment2, double weight_decay) {
     spans_.clear();
     index at = 0;
-    for (param_base<T, D>* p : params_) {
+    for (param_type* p : params_) {
       if (p->has_gradient())
-        spans_.push_back({p->data(), p->gradient_data(), moment1 == nullptr ? nullptr : moment1 + at,
+        spans_.push_back({p->edit_data(), p->gradient_data(), moment1 == nullptr ? nullptr : moment1 + at,
                           moment2 == nullptr ? nullptr : moment2 + at, p->size(),
-                          p->rank() >= 2 ? static_cast<T>(weight_decay) : T(0)});
+                          p->rank() >= 2 ? static_cast<state_type>(weight_decay) : state_type(0)});
       at += p->size();
     }
     return spans_;
   }
+  /// The same for those who only look at gradients: values are null.
+  std::vector<update_span<T, G>>& gradient_spans() {
+    spans_.clear();
+    for (param_type* p : params_)
+      if (p->has_gradient())
+        spans_.push_back({nullptr, p->gradient_data(), nullptr, nullptr, p->size(), state_type(0)});
+    return spans_;
+  }
   constexpr void clear_gradients() const {
-    for (param_base<T, D>* p : params_) p->clear_gradient();
+    for (param_type* p : params_) p->clear_gradient();
   }
 
  private:
-  std::vector<param_base<T, D>*> params_;
-  std::vector<update_span<T>> spans_;
+  std::vector<param_type*> params_;
+  std::vector<update_span<T, G>> spans_;
   index total_ = 0;
 };
 

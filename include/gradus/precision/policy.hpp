@@ -1,35 +1,122 @@
 #pragma once
+// What a model computes in. A policy is a type, so that storing, computing, accumulating and reducing in other types changes
+// which kernels are compiled and nothing in the model.
+
+#include <string_view>
 #include <type_traits>
 
+#include "../core/device.hpp"
 #include "../core/dtype.hpp"
 
 namespace gradus {
 
-/// A precision policy: what parameters are stored in, what operations compute in, what sums inside an operation accumulate
-/// in, and what reductions (losses, norms, statistics) give.
-template <class Store, class Compute = Store, class Accumulate = compute_type<Compute>, class Reduce = Accumulate>
+/// Where an operation stands in the lists that a policy goes by. They are those of PyTorch's autocast.
+enum class op_precision {
+  low,    ///< products (matmul, linear, attention): operands are cast to the policy's `compute`
+  full,   ///< exp, log, pow, softmax, norms, sums, losses: operands are read as they are, results come out in `reduce`
+  widest  ///< everything else: results come out in the widest of the operands' types
+};
+
+/// A precision policy.
+/// @tparam Store      what parameters are stored in
+/// @tparam Compute    what the operands of products are cast to
+/// @tparam Accumulate what sums inside an operation are accumulated in
+/// @tparam Reduce     what reductions (norms, sums, losses) give
+/// @tparam Gradient   what gradients of parameters gather in
+template <class Store, class Compute = Store, class Accumulate = compute_type<Compute>,
+          class Reduce = compute_type<Compute>, class Gradient = Store>
 struct precision {
+  static_assert(is_floating<Store> && is_floating<Compute> && is_floating<Reduce> && is_floating<Gradient>,
+                "precision<store, compute, accumulate, reduce, gradient>: f64, f32, bf16 or f16");
   using store = Store;
   using compute = Compute;
   using accumulate = Accumulate;
   using reduce = Reduce;
+  using gradient = Gradient;
+
+  /// The list that `Op` is in under this policy, where its own is `usual`.
+  template <class Op>
+  static constexpr op_precision list_of(op_precision usual) {
+    return usual;
+  }
 };
+
+/// Stands for `accumulate` where products round their operands to TF32 (10 bits of mantissa) and add in float: a format of
+/// NVIDIA's tensor cores.
+struct tf32_products {};
 
 /// All of it in float.
 using fp32 = precision<float>;
 /// All of it in double.
 using fp64 = precision<double>;
+/// Parameters, their gradients, norms and losses in float, products of bf16.
+using bf16_mixed = precision<float, bf16>;
+/// Parameters, their gradients, norms and losses in float, products of f16. Small gradients vanish in f16: scale the loss.
+using fp16_mixed = precision<float, f16>;
+/// Parameters and gradients in bf16, too: half the memory, and updates below 1/256 of a value are lost.
+using bf16_pure = precision<bf16>;
+/// All of it in float, but products in TF32, on a GPU.
+using tf32 = precision<float, float, tf32_products>;
+
+/// Ops that precision_with takes to the list `low`: `in_low<op::softmax<false>>`. A family (op::matmul) stands for its ops.
+template <class... Ops>
+struct in_low {
+  static constexpr op_precision list = op_precision::low;
+  template <class Op>
+  static constexpr bool names = (std::is_same_v<Op, Ops> || ...);
+};
+/// Ops that precision_with takes to the list `full`: `in_full<op::linear>`.
+template <class... Ops>
+struct in_full {
+  static constexpr op_precision list = op_precision::full;
+  template <class Op>
+  static constexpr bool names = (std::is_same_v<Op, Ops> || ...);
+};
+
+namespace detail {
+template <class Op>
+struct family_of {
+  using type = Op;
+};
+template <class Op>
+  requires requires { typename Op::family; }
+struct family_of<Op> {
+  using type = typename Op::family;
+};
+}  // namespace detail
+
+/// A policy with other lists: `precision_with<bf16_mixed, in_full<op::attention>>` computes attention in float. The first rule
+/// that names an operation or its family counts.
+template <class Policy, class... Rules>
+struct precision_with : Policy {
+  template <class Op>
+  static constexpr op_precision list_of(op_precision usual) {
+    op_precision list = Policy::template list_of<Op>(usual);
+    bool found = false;
+    ((!found && (Rules::template names<Op> || Rules::template names<typename detail::family_of<Op>::type>)
+          ? (list = Rules::list, found = true)
+          : false),
+     ...);
+    return list;
+  }
+};
+
+namespace detail {
+template <class Device, class Policy>
+inline constexpr bool device_has_products_of =
+    !std::is_same_v<typename Policy::accumulate, tf32_products> || Device::has_tf32;
+}  // namespace detail
 
 /// What a model is instantiated with: a device and a precision policy.
 template <class Device, class Precision = fp32>
 struct on {
-  static_assert(std::is_same_v<typename Precision::store, typename Precision::compute>,
-                "on<device, precision>: operations compute in what parameters are stored in; policies that differ are "
-                "not there yet");
+  static_assert(detail::device_has_products_of<Device, Precision>,
+                "on<device, tf32>: TF32 is a format of NVIDIA GPUs; on the CPU use fp32 or bf16_mixed");
   using device = Device;
   using precision = Precision;
   using store = typename Precision::store;
   using compute = typename Precision::compute;
+  using gradient = typename Precision::gradient;
 };
 
 }  // namespace gradus

@@ -9,6 +9,9 @@ namespace gradus {
 namespace op {
 /// `to += from`, the one kernel that gradients themselves need.
 struct accumulate {};
+/// The kernel behind every change of element type: forward(ctx, to, from, accumulate) rounds each element of `from` once and
+/// writes it to `to`, or adds it.
+struct convert {};
 }  // namespace op
 
 /// Where the gradient of one value gathers: the first contribution is assigned, later ones are added.
@@ -70,7 +73,27 @@ class gradient_sink {
   /// True when nothing has been contributed yet.
   constexpr bool is_empty() const { return !slot_->value(); }
   constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
+  /// A gradient of another element type is converted.
+  template <class T>
+    requires(!std::is_same_v<T, typename Tensor::value_type>)
+  constexpr void give(const tensor<T, typename Tensor::shape, typename Tensor::device>& gradient) const {
+    auto& ctx = gradient.owner();
+    auto to = open(ctx);
+    kernel<op::convert, typename Tensor::device>::forward(ctx, to.view(), gradient.view(), to.accumulate);
+  }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
+  /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another type, to a
+  /// temporary that is then converted.
+  template <class T, class Write>
+  constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
+    if constexpr (std::is_same_v<T, typename Tensor::value_type>) {
+      write(open(ctx));
+    } else {
+      gradus::tensor<T, typename Tensor::shape, typename Tensor::device> temporary(ctx, category::temporary);
+      write(typename gradient_slot<decltype(temporary)>::target{temporary, false});
+      give(temporary);
+    }
+  }
 
  private:
   gradient_slot<Tensor>* slot_ = nullptr;

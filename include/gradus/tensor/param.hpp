@@ -1,6 +1,9 @@
 #pragma once
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
+#include "../core/error.hpp"
 #include "../precision/policy.hpp"
 #include "gradient_slot.hpp"
 #include "tensor.hpp"
@@ -11,17 +14,20 @@ namespace gradus {
 enum class start { drawn, zeros, ones };
 
 /// What optimizers see of a parameter: its elements and those of its gradient, whatever its shape.
-template <class T, class D>
+/// @tparam T what values are stored in
+/// @tparam G what gradients gather in
+template <class T, class G, class D>
 class param_base {
  public:
   using value_type = T;
+  using gradient_value_type = G;
   using device = D;
   virtual constexpr index size() const = 0;
   virtual constexpr index rank() const = 0;
-  /// Elements of the value, on device D; null on `meta` and before initialisation.
-  virtual constexpr T* data() = 0;
+  /// Elements of the value, on device D, to be written: counts as a change. Null on `meta` and before initialisation.
+  virtual constexpr T* edit_data() = 0;
   /// Elements of the gradient; null on `meta` and where has_gradient() is false.
-  virtual constexpr const T* gradient_data() const = 0;
+  virtual constexpr const G* gradient_data() const = 0;
   virtual constexpr bool has_gradient() const = 0;
   /// Forgets the gradient, and gives its memory back.
   virtual constexpr void clear_gradient() const = 0;
@@ -34,63 +40,108 @@ class param_base {
 };
 
 /// A trainable tensor: a value and a place where its gradient gathers. Parameters belong to no tape; a const model still
-/// receives gradients, because they live behind a pointer.
-/// @tparam X       gradus::on<device, precision>: where it lives and what it is stored in
+/// receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it is used.
+/// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
 /// @tparam Extents its shape
 template <class X, index... Extents>
-class param final : public param_base<typename X::store, typename X::device> {
+class param final : public param_base<typename X::store, typename X::gradient, typename X::device> {
  public:
   using policy = X;
-  using tensor_type = tensor<typename X::store, gradus::shape<Extents...>, typename X::device>;
-  using value_type = typename tensor_type::value_type;
-  using shape = typename tensor_type::shape;
+  using shape = gradus::shape<Extents...>;
   using device = typename X::device;
+  using tensor_type = tensor<typename X::store, shape, device>;
+  using gradient_type = tensor<typename X::gradient, shape, device>;
+  using compute_tensor = tensor<typename X::compute, shape, device>;
+  using value_type = typename tensor_type::value_type;
+  using gradient_value_type = typename gradient_type::value_type;
 
   /// Matrices are drawn, vectors (biases) start at zero.
   constexpr param() : param(sizeof...(Extents) >= 2 ? start::drawn : start::zeros) {}
   /// A parameter that starts otherwise; what is drawn is multiplied by `scale`.
-  constexpr explicit param(start from, double scale = 1)
-      : slot_(new gradient_slot<tensor_type>), start_(from), scale_(scale) {}
+  constexpr explicit param(start from, double scale = 1) : state_(new state), start_(from), scale_(scale) {}
   constexpr param(param&& other) noexcept
       : value_(std::move(other.value_)),
-        slot_(std::exchange(other.slot_, nullptr)),
+        state_(std::exchange(other.state_, nullptr)),
         start_(other.start_),
         scale_(other.scale_) {}
   constexpr param& operator=(param&& other) noexcept {
     std::swap(value_, other.value_);
-    std::swap(slot_, other.slot_);
+    std::swap(state_, other.state_);
     std::swap(start_, other.start_);
     std::swap(scale_, other.scale_);
     return *this;
   }
   param(const param&) = delete;
   param& operator=(const param&) = delete;
-  constexpr ~param() { delete slot_; }
+  constexpr ~param() { delete state_; }
 
   /// The value; empty until the model is initialised.
   constexpr const tensor_type& value() const { return value_; }
-  constexpr tensor_type& value() { return value_; }
-  constexpr void set(tensor_type value) { value_ = std::move(value); }
+  /// The value, to be written: counts as a change. What was recorded with the value before cannot run backward() any more.
+  constexpr tensor_type& edit() {
+    ++known().version;
+    return value_;
+  }
+  constexpr void set(tensor_type value) { edit() = std::move(value); }
+  /// How often the value was changed; see edit().
+  constexpr const std::uint64_t& version() const { return known().version; }
+  /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after each
+  /// change of the value, in memory beside it, and is shared by all who ask.
+  constexpr const compute_tensor& computed() const {
+    if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
+      return value_;
+    } else {
+      auto& ctx = value_.owner();
+      const typename context<device>::exclusive alone(ctx);
+      cast_copy& copy = known().cast;
+      if (!copy.value || copy.version != known().version) {
+        if (!copy.value.unique()) copy.value = compute_tensor(ctx, category::parameter);
+        const typename context<device>::running now(
+            ctx, activity{"cast", ctx.current().phase, {0, tensor_type::bytes, compute_tensor::bytes}});
+        kernel<op::convert, device>::forward(ctx, copy.value.view(), value_.view(), false);
+        copy.version = known().version;
+      }
+      return copy.value;
+    }
+  }
   /// The gradient gathered so far; empty when there is none.
-  constexpr const tensor_type& gradient() const { return slot_->value(); }
-  constexpr gradient_slot<tensor_type>& slot() const { return *slot_; }
+  constexpr const gradient_type& gradient() const { return slot().value(); }
+  constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
   /// Forgets the gradient, and gives its memory back.
-  constexpr void clear_gradient() const override { slot_->clear(); }
+  constexpr void clear_gradient() const override { slot().clear(); }
 
   constexpr start starts() const { return start_; }
   constexpr double start_scale() const { return scale_; }
 
   constexpr index size() const override { return shape::size; }
   constexpr index rank() const override { return shape::rank; }
-  constexpr value_type* data() override { return value_ ? value_.data() : nullptr; }
-  constexpr const value_type* gradient_data() const override {
-    return slot_->value() ? slot_->value().data() : nullptr;
+  constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
+  constexpr const gradient_value_type* gradient_data() const override {
+    return gradient() ? gradient().data() : nullptr;
   }
-  constexpr bool has_gradient() const override { return static_cast<bool>(slot_->value()); }
+  constexpr bool has_gradient() const override { return static_cast<bool>(gradient()); }
 
  private:
+  struct cast_copy {
+    compute_tensor value;
+    std::uint64_t version = 0;
+  };
+  struct no_copy {};
+  struct state {
+    gradient_slot<gradient_type> slot;
+    std::uint64_t version = 0;
+    [[no_unique_address]] std::conditional_t<std::is_same_v<tensor_type, compute_tensor>, no_copy, cast_copy> cast;
+  };
+  constexpr state& known() const {
+    if (state_ == nullptr) fail_moved();
+    return *state_;
+  }
+  [[noreturn]] static void fail_moved() {
+    throw error("a parameter is used that was moved from; use the one it went to");
+  }
+
   tensor_type value_;
-  gradient_slot<tensor_type>* slot_;
+  state* state_;
   start start_;
   double scale_;
 };

@@ -126,9 +126,9 @@ TEST_CASE("integer tensors are computed with as integers, of any width") {
   static_assert(std::is_same_v<decltype(sum)::value_type, std::int32_t>);
   CHECK(sum(1) == 200);
   CHECK(sum(3) == 2000000001);
-  CHECK((b * 3.0)(2) == static_cast<std::uint8_t>(300));
-  CHECK((a / 7.0)(0) == -1);
-  CHECK((a * 0.5)(2) == 1);
+  CHECK((b * 3)(2) == static_cast<std::uint8_t>(300));
+  CHECK((a / 7)(0) == -1);
+  CHECK((2 - a * 3)(0) == 23);
   CHECK(gr::abs(a)(0) == 7);
   CHECK(gr::maximum(a, b)(2) == 100);
   CHECK(gr::relu(a)(0) == 0);
@@ -136,26 +136,26 @@ TEST_CASE("integer tensors are computed with as integers, of any width") {
   CHECK((wide + wide)(0) == std::int64_t{1} << 41);
 }
 
-TEST_CASE("halves compute in float, and an output has the type of the first floating operand") {
+TEST_CASE("16-bit floats compute in float, and an output has the type that the operands promote to") {
   workplace at;
   const auto x = normal<float, gr::shape<3, 19>>(at.ctx);
   gr::tensor<gr::bf16, gr::shape<3, 19>> h(at.ctx);
   for (std::size_t i = 0; i < x.size; ++i) h.values()[i] = gr::bf16(x.values()[i]);
   const auto e = gr::exp(h);
-  static_assert(std::is_same_v<decltype(e)::value_type, gr::bf16>);
+  static_assert(std::is_same_v<decltype(e)::value_type, float>);
   for (std::size_t i = 0; i < x.size; ++i)
-    CHECK(static_cast<float>(e.values()[i]) ==
-          doctest::Approx(std::exp(static_cast<float>(h.values()[i]))).epsilon(0.005));
+    CHECK(e.values()[i] == doctest::Approx(std::exp(static_cast<float>(h.values()[i]))).epsilon(1e-6));
   static_assert(std::is_same_v<decltype(x + h)::value_type, float>);
   const auto i = gr::arange<std::int32_t, 19>(at.ctx);
   static_assert(std::is_same_v<decltype(i * h)::value_type, gr::bf16>);
   // Gradients have the type of their operand, also where it was broadcast.
   const auto row = normal<float, gr::shape<19>>(at.ctx);
   const auto g = evaluate(
-      at.ctx, [](auto u, auto v) { return u * v; }, h, h, row);
+      at.ctx, [](auto u, auto v) { return u * v; }, x, h, row);
   static_assert(std::is_same_v<std::tuple_element_t<1, decltype(g.gradients)>::value_type, float>);
   double wanted = 0;
-  for (std::size_t r = 0; r < 3; ++r) wanted += std::pow(static_cast<double>(static_cast<float>(h(r, 4))), 2);
+  for (std::size_t r = 0; r < 3; ++r)
+    wanted += static_cast<double>(x(r, 4)) * static_cast<double>(static_cast<float>(h(r, 4)));
   CHECK(std::get<1>(g.gradients)(4) == doctest::Approx(wanted).epsilon(0.001));
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
@@ -70,6 +70,7 @@ template <index Heads>
 struct causal_attention {
   using family = attention;
   static constexpr std::string_view name = "causal_attention";
+  static constexpr op_precision precision = op_precision::low;
   static constexpr save_rule saves{1u, true};  // and the statistics: log-sum-exp [B, Heads, T]
 
   template <class X>
@@ -93,14 +94,14 @@ struct causal_attention {
             X::bytes + 2 * d::output::bytes, X::bytes};
   }
 
-  template <class Keep, class X>
-  constexpr auto forward(Keep, const X& qkv) const {
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& qkv) const {
     using d = dims<X>;
     using Y = typename d::output;
     using S = typename d::statistics;
-    auto& ctx = qkv.owner();
+    auto& ctx = how.owner();
     Y y(ctx);
-    if constexpr (Keep::value) {
+    if constexpr (Call::keep) {
       S lse(ctx);
       kernel<causal_attention, typename X::device>::forward(ctx, y.view(), lse.view(), qkv.view());
       return with_statistics<Y, S>{std::move(y), std::move(lse)};
@@ -126,6 +127,7 @@ template <bool Causal>
 struct scaled_attention {
   using family = attention;
   static constexpr std::string_view name = "attention";
+  static constexpr op_precision precision = op_precision::low;
   static constexpr save_rule saves{7u, true};  // and the statistics: log-sum-exp [B, H, T]
 
   template <class Q>
@@ -141,12 +143,12 @@ struct scaled_attention {
     return {flops<Q, K>(5), 3 * Q::bytes + K::bytes + V::bytes, Q::bytes + K::bytes + V::bytes};
   }
 
-  template <class Keep, class Q, class K, class V>
-  constexpr auto forward(Keep, const Q& q, const K& k, const V& v) const {
+  template <class Call, class Q, class K, class V>
+  constexpr auto forward(Call how, const Q& q, const K& k, const V& v) const {
     using S = statistics_type<Q>;
-    auto& ctx = context_of(q, k, v);
+    auto& ctx = how.owner();
     Q y(ctx);
-    if constexpr (Keep::value) {
+    if constexpr (Call::keep) {
       S lse(ctx);
       kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
       return with_statistics<Q, S>{std::move(y), std::move(lse)};

@@ -2,6 +2,7 @@
 #include "../../core/dtype.hpp"
 #include "../../cuda/launch.hpp"
 #include "../../cuda/reduce_cub.hpp"
+#include "../../precision/promotion.hpp"
 #include "../../tensor/gradient_slot.hpp"
 #include "../../tensor/view.hpp"
 #include "broadcast.hpp"
@@ -26,6 +27,16 @@ __global__ void __launch_bounds__(block_threads) accumulate_kernel(T* to, const 
   };
   if (Size % width == 0 || begin + width <= Size) add(std::true_type{}, width);
   else add(std::false_type{}, static_cast<int>(Size - begin));
+}
+
+template <class To, class From, index Size>
+__global__ void __launch_bounds__(block_threads) convert_kernel(To* to, const From* from, bool accumulate) {
+  using C = compute_type<promote<To, From>>;
+  using count = count_for<Size + block_threads>;
+  const count at = static_cast<count>(blockIdx.x) * block_threads + threadIdx.x;
+  if (at >= Size) return;
+  if (accumulate) to[at] = convert_element<To>(static_cast<C>(to[at]) + convert_element<C>(from[at]));
+  else to[at] = convert_element<To>(from[at]);
 }
 
 /// Row of Big for row `out_row` of Small and number `k` along the axes that are summed away.
@@ -120,6 +131,15 @@ struct kernel<op::accumulate, cuda> {
     constexpr index vectors = (S::size + cuda_kit::vector_width<T> - 1) / cuda_kit::vector_width<T>;
     cuda_kit::launch(ctx, &cuda_kit::accumulate_kernel<T, S::size>, cuda_kit::blocks_for(vectors),
                      cuda_kit::block_threads, to.data(), from.data());
+  }
+};
+
+template <>
+struct kernel<op::convert, cuda> {
+  template <class To, class S, class From>
+  static void forward(context<cuda>& ctx, view<To, S, cuda> to, view<const From, S, cuda> from, bool accumulate) {
+    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From, S::size>, cuda_kit::blocks_for(S::size),
+                     cuda_kit::block_threads, to.data(), from.data(), accumulate);
   }
 };
 

@@ -20,20 +20,21 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
     const index count = counted("cross_entropy(logits, targets)", ignore, targets);
-    rows<C, columns_of<X>>(ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
-                           targets.data());
+    rows<compute_type<T>, columns_of<X>>(ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
+                                         targets.data());
     *loss.data() = mean<C>(row_losses, count);
   }
 
   /// gradient *= dloss; no pass at all when that is 1.
   template <class T, class X, class C>
   static void backward(context<cpu>&, view<T, X> gradient, view<const C, shape<>> dloss) {
-    const C scale = *dloss.data();
-    if (scale == C(1)) return;
+    using A = compute_type<T>;
+    const auto scale = static_cast<A>(static_cast<compute_type<C>>(*dloss.data()));
+    if (scale == A(1)) return;
     cpu_kit::parallel_ranges(X::size, 1 << 15, [=](index first, index last) {
-      cpu_kit::for_packs<C>(last - first, [&](index i, auto n) {
+      cpu_kit::for_packs<A>(last - first, [&](index i, auto n) {
         T* at = gradient.data() + first + i;
-        cpu_kit::store(cpu_kit::load<C>(at, n) * pack<C>(scale), at, n);
+        cpu_kit::store(cpu_kit::load<A>(at, n) * pack<A>(scale), at, n);
       });
     });
   }
@@ -76,7 +77,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   static C mean(view<double, Rows> row_losses, index count) {
     double total = 0;
     for (const double loss : row_losses) total += loss;
-    return count == 0 ? C(0) : static_cast<C>(total / static_cast<double>(count));
+    const double result = count == 0 ? 0 : total / static_cast<double>(count);
+    return static_cast<C>(static_cast<compute_type<C>>(result));
   }
 
  private:

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -28,6 +28,7 @@ struct cross_entropy {
   long long ignore;
 
   static constexpr std::string_view name = "cross_entropy";
+  static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradient for a loss gradient of 1
 
   template <class X, class Targets>
@@ -39,17 +40,16 @@ struct cross_entropy {
     return {0, 0, 0};  // forward made the gradient; a scale other than 1 takes one pass over it
   }
 
-  template <class Keep, class X, class Targets>
-  constexpr auto forward(Keep, X logits, const Targets& targets) const {
-    using C = compute_type<typename X::value_type>;
-    using loss_type = tensor<C, shape<>, typename X::device>;
+  template <class Call, class X, class Targets>
+  constexpr auto forward(Call how, X logits, const Targets& targets) const {
+    using loss_type = tensor<typename Call::reduce, shape<>, typename X::device>;
     using on_device = kernel<cross_entropy, typename X::device>;
-    auto& ctx = logits.owner();
+    auto& ctx = how.owner();
     loss_type loss(ctx);
     tensor<double, shape<rows_of<typename X::shape>>, typename X::device> row_losses(ctx, category::temporary);
-    if constexpr (Keep::value) {
+    if constexpr (Call::keep) {
       const auto from = std::as_const(logits).view();
-      X gradient = own(std::move(logits));
+      X gradient = own(ctx, std::move(logits));
       on_device::forward(ctx, ignore, loss.view(), gradient.view(), row_losses.view(), from, targets.view());
       return with_statistics<loss_type, X>{std::move(loss), std::move(gradient)};
     } else {
@@ -70,9 +70,9 @@ struct cross_entropy {
 
  private:
   template <class X>
-  static constexpr X own(X logits) {
+  static constexpr X own(context<typename X::device>& ctx, X logits) {
     if (logits.unique()) return logits;
-    return X(logits.owner());
+    return X(ctx);
   }
 };
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/error.hpp"
 #include "../../core/philox.hpp"
@@ -35,20 +35,20 @@ struct dropout {
   /// An element falls when its word is below this.
   constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
 
-  template <class X>
-  constexpr X forward(auto, X x) const {
-    return masked(std::move(x));
+  template <class Call, class X>
+  constexpr X forward(Call how, X x) const {
+    return masked(how.owner(), std::move(x));
   }
-  template <class Saved, class X>
-  constexpr void backward(const Saved&, X dy, const gradient_sink<X>& dx) const {
-    if (dx) dx.give(masked(std::move(dy)));
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
+    auto& ctx = dy.owner();
+    if (dx) dx.give(masked(ctx, std::move(dy)));
   }
 
  private:
   // In place where nobody else holds x.
   template <class X>
-  constexpr X masked(X x) const {
-    auto& ctx = x.owner();
+  constexpr X masked(context<typename X::device>& ctx, X x) const {
     const auto from = std::as_const(x).view();
     if (x.unique()) {
       kernel<dropout, typename X::device>::forward(ctx, key, threshold(), 1 / (1 - p), x.view(), from);

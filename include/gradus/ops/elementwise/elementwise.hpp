@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/dual.hpp"
 #include "../../core/shape_algebra.hpp"
@@ -29,6 +29,11 @@ constexpr std::size_t functor_flops() {
   if constexpr (requires { F::flops; }) return F::flops;
   else return 1;
 }
+
+/// A functor whose result needs more bits than its 16-bit operands have (`static constexpr bool full = true`): exp, log, pow. See
+/// op_precision::full.
+template <class F>
+inline constexpr bool is_full_functor = requires { requires F::full; };
 
 /// A functor that makes no sense on integers (`static constexpr bool floating_only = true`).
 template <class F>
@@ -52,36 +57,37 @@ struct elementwise {
   static constexpr std::string_view name = "elementwise";
 };
 
-/// The operation behind map(). The output's elements are of the first floating-point operand's type, or of the first
-/// operand's if all are of integers; other operands are converted on the way.
+/// The operation behind map(). The output's elements are of the type that the operands' types promote to, or, for a functor of
+/// the list `full`, of what the policy's reductions give. Operands are converted on the way.
 template <class F>
 struct map {
   F f;
 
   using family = elementwise;
+  static constexpr op_precision precision = is_full_functor<F> ? op_precision::full : op_precision::widest;
   static constexpr std::string_view name = gradus::detail::functor_name<F>();
   static constexpr save_rule saves = is_linear_functor<F> ? save_rule{} : save_rule{~0u, false};
 
   template <class... Xs>
   static constexpr cost forward_cost() {
-    using out = output_of<Xs...>;
+    using out = widest_of<Xs...>;
     return {functor_flops<F>() * out::size, (Xs::bytes + ...), out::bytes};
   }
   template <class... Xs>
   static constexpr cost backward_cost() {
-    using out = output_of<Xs...>;
+    using out = widest_of<Xs...>;
     return {2 * functor_flops<F>() * out::size, out::bytes + (is_linear_functor<F> ? 0 : (Xs::bytes + ...)),
             (Xs::bytes + ...)};
   }
 
-  template <class... Xs>
-  constexpr auto forward(auto, Xs... xs) const {
-    using out_type = output_of<Xs...>;
+  template <class Call, class... Xs>
+  constexpr auto forward(Call how, Xs... xs) const {
+    using out_type = output_of<Call, Xs...>;
     using device = typename out_type::device;
     static_assert(
         gradus::detail::functor_takes<F, typename out_type::value_type>,
         "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
-    auto& ctx = context_of(xs...);
+    auto& ctx = how.owner();
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
     out_type out = reuse<out_type>(ctx, xs...);
     std::apply([&](const auto&... in) { kernel<map, device>::forward(ctx, f, out.view(), in...); }, inputs);
@@ -113,21 +119,15 @@ struct map {
 
  private:
   template <class... Xs>
-  struct first_floating;
-  template <class X, class... Rest>
-  struct first_floating<X, Rest...> {
-    using type = typename std::conditional_t<is_floating<typename X::value_type> || sizeof...(Rest) == 0,
-                                             std::type_identity<X>, first_floating<Rest...>>::type;
-  };
-  template <class X>
-  struct first_floating<X> {
-    using type = X;
-  };
+  using device_of = typename std::tuple_element_t<0, std::tuple<Xs...>>::device;
   template <class... Xs>
-  using output_of = tensor<typename first_floating<Xs..., std::tuple_element_t<0, std::tuple<Xs...>>>::type::value_type,
-                           broadcast_shape<typename Xs::shape...>, typename first_floating<Xs...>::type::device>;
+  using widest_of =
+      tensor<promote<typename Xs::value_type...>, broadcast_shape<typename Xs::shape...>, device_of<Xs...>>;
+  template <class Call, class... Xs>
+  using output_of = tensor<typename Call::template result<promote<typename Xs::value_type...>>,
+                           broadcast_shape<typename Xs::shape...>, device_of<Xs...>>;
 
-  // An operand given away (nobody else holds it) becomes the output: the pass then works in place.
+  // An operand that nobody else holds becomes the output: the pass then works in place.
   template <class Out, class X, class... Rest>
   static constexpr Out reuse(context<typename Out::device>& ctx, X& x, Rest&... rest) {
     if constexpr (std::is_same_v<X, Out>) {
@@ -151,7 +151,7 @@ struct map {
     using X = sink_tensor<S>;
     if constexpr (is_floating<typename X::value_type>) {
       if (!sink) return;
-      if constexpr (std::is_same_v<X, Grad>) sink.give(grad);
+      if constexpr (std::is_same_v<typename X::shape, typename Grad::shape>) sink.give(grad);
       else {
         auto to = sink.open(grad.owner());
         kernel<sum_to, typename X::device>::forward(grad.owner(), to.view(), grad.view(), to.accumulate);

@@ -31,23 +31,23 @@ struct divide { static constexpr std::string_view name = "divide";
 struct negate { static constexpr std::string_view name = "negate";
   static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
-/// x * factor + offset with run-time constants; on integers computed in double and cut to an integer.
+/// x * factor + offset with run-time constants, which are whole numbers if x is of integers.
 struct affine { static constexpr std::string_view name = "affine";
   double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
   template <class T> GRADUS_HD T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) * factor + offset);
+    if constexpr (std::is_integral_v<T>) return x * static_cast<T>(factor) + static_cast<T>(offset);
     else return x * T(factor) + T(offset);
   } };
-/// x / divisor with a run-time constant: a product with its reciprocal, but a true quotient on integers.
+/// x / divisor with a run-time constant: a product with its reciprocal; on integers a quotient cut to a whole number.
 struct divide_by { static constexpr std::string_view name = "divide_by";
   double divisor; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<double>(x) / divisor);
+    if constexpr (std::is_integral_v<T>) return x / static_cast<T>(divisor);
     else return x * T(1.0 / divisor);
   } };
 /// constant / x.
 struct divide_into { static constexpr std::string_view name = "divide_into";
-  double constant; static constexpr bool floating_only = true;
+  double constant; static constexpr bool floating_only = true, full = true;
   template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
 /// The smaller; NaN in either operand gives NaN.
 struct minimum { static constexpr std::string_view name = "minimum";
@@ -57,11 +57,11 @@ struct maximum { static constexpr std::string_view name = "maximum";
   template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
 /// e to the power x.
 struct exp { static constexpr std::string_view name = "exp";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
 /// Natural logarithm.
 struct log { static constexpr std::string_view name = "log";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 10;
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 10;
   template <class T> GRADUS_HD T operator()(T x) const { using math::log; return log(x); } };
 /// Square root.
 struct sqrt { static constexpr std::string_view name = "sqrt";
@@ -69,7 +69,7 @@ struct sqrt { static constexpr std::string_view name = "sqrt";
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
 /// One over the square root.
 struct rsqrt { static constexpr std::string_view name = "rsqrt";
-  static constexpr bool floating_only = true;
+  static constexpr bool floating_only = true, full = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
 /// |x|; its derivative at 0 is 0.
 struct abs { static constexpr std::string_view name = "abs";
@@ -105,11 +105,11 @@ struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
   } };
 /// x to the power y.
 struct pow { static constexpr std::string_view name = "pow";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
 /// x to a power that is a run-time constant.
 struct pow_constant { static constexpr std::string_view name = "pow_constant";
-  double exponent; static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
+  double exponent; static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
 /// x held between two run-time constants.
 struct clamp { static constexpr std::string_view name = "clamp";
@@ -263,55 +263,75 @@ constexpr auto where(const C& condition, A&& a, B&& b) {
   return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
 }
 
+namespace detail {
+template <class C, class ElementType>
+inline constexpr bool constant_fits_elements = is_floating<ElementType> || std::is_integral_v<C>;
+
+// f on x, where f has a constant of type C.
+template <class C, class F, class X>
+constexpr auto map_with_constant(const F& f, X&& x) {
+  static_assert(
+      constant_fits_elements<C, value_of_t<X>>,
+      "x + c, x - c, x * c, x / c: an integer tensor takes whole constants (x * 2); for others cast it first: "
+      "cast<float>(x) * 0.5");
+  if constexpr (constant_fits_elements<C, value_of_t<X>>) return apply(op::map<F>{f}, std::forward<X>(x));
+}
+}  // namespace detail
+
+/// A number beside a tensor.
+template <class C>
+concept constant = std::is_arithmetic_v<C>;
+
 /// The operators do what add(), subtract(), multiply(), divide() and negate() do; operands whose shapes do not broadcast do not
-/// compile. A number on either side is a constant of the operation: it makes no tensor and has no gradient.
+/// compile. A number on either side is a constant of the operation: it makes no tensor, has no gradient, and leaves the element
+/// type as it is. Constants beside an integer tensor are whole numbers; others do not compile.
 template <operand A, operand B>
 constexpr auto operator+(A&& a, B&& b) {
   return add(std::forward<A>(a), std::forward<B>(b));
 }
-template <operand X>
-constexpr auto operator+(X&& x, double constant) {
-  return apply(op::map<functor::affine>{{1.0, constant}}, std::forward<X>(x));
+template <operand X, constant C>
+constexpr auto operator+(X&& x, C c) {
+  return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
-template <operand X>
-constexpr auto operator+(double constant, X&& x) {
-  return apply(op::map<functor::affine>{{1.0, constant}}, std::forward<X>(x));
+template <constant C, operand X>
+constexpr auto operator+(C c, X&& x) {
+  return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand A, operand B>
 constexpr auto operator-(A&& a, B&& b) {
   return subtract(std::forward<A>(a), std::forward<B>(b));
 }
-template <operand X>
-constexpr auto operator-(X&& x, double constant) {
-  return apply(op::map<functor::affine>{{1.0, -constant}}, std::forward<X>(x));
+template <operand X, constant C>
+constexpr auto operator-(X&& x, C c) {
+  return detail::map_with_constant<C>(functor::affine{1.0, -static_cast<double>(c)}, std::forward<X>(x));
 }
-template <operand X>
-constexpr auto operator-(double constant, X&& x) {
-  return apply(op::map<functor::affine>{{-1.0, constant}}, std::forward<X>(x));
+template <constant C, operand X>
+constexpr auto operator-(C c, X&& x) {
+  return detail::map_with_constant<C>(functor::affine{-1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand A, operand B>
 constexpr auto operator*(A&& a, B&& b) {
   return multiply(std::forward<A>(a), std::forward<B>(b));
 }
-template <operand X>
-constexpr auto operator*(X&& x, double constant) {
-  return apply(op::map<functor::affine>{{constant, 0.0}}, std::forward<X>(x));
+template <operand X, constant C>
+constexpr auto operator*(X&& x, C c) {
+  return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
 }
-template <operand X>
-constexpr auto operator*(double constant, X&& x) {
-  return apply(op::map<functor::affine>{{constant, 0.0}}, std::forward<X>(x));
+template <constant C, operand X>
+constexpr auto operator*(C c, X&& x) {
+  return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
 }
 template <operand A, operand B>
 constexpr auto operator/(A&& a, B&& b) {
   return divide(std::forward<A>(a), std::forward<B>(b));
 }
-template <operand X>
-constexpr auto operator/(X&& x, double constant) {
-  return apply(op::map<functor::divide_by>{{constant}}, std::forward<X>(x));
+template <operand X, constant C>
+constexpr auto operator/(X&& x, C c) {
+  return detail::map_with_constant<C>(functor::divide_by{static_cast<double>(c)}, std::forward<X>(x));
 }
-template <operand X>
-constexpr auto operator/(double constant, X&& x) {
-  return apply(op::map<functor::divide_into>{{constant}}, std::forward<X>(x));
+template <constant C, operand X>
+constexpr auto operator/(C c, X&& x) {
+  return detail::map_with_constant<C>(functor::divide_into{static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand X>
 constexpr auto operator-(X&& x) {

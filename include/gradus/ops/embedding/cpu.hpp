@@ -7,6 +7,7 @@
 #include "../../core/error.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/vector_loop.hpp"
+#include "../../precision/promotion.hpp"
 #include "embedding.hpp"
 
 namespace gradus {
@@ -30,10 +31,10 @@ struct kernel<op::embedding, cpu> {
 
   // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
   // tokens add up the same way on any thread count, and rows that no token names are not touched.
-  template <class T, class Table, class Y, class I, class S>
-  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const T, Y> dy,
+  template <class T, class Table, class TY, class Y, class I, class S>
+  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
                        view<const I, S> tokens) {
-    using C = compute_type<T>;
+    using C = compute_type<promote<T, TY>>;
     constexpr index columns = columns_of<Table>;
     constexpr index width = 512;
     constexpr index blocks = (columns + width - 1) / width;
@@ -48,7 +49,7 @@ struct kernel<op::embedding, cpu> {
       for (index i = 0; i < S::size; ++i) {
         const auto token = static_cast<index>(tokens[i]);
         if (token % classes != task % classes) continue;
-        const T* from = dy.data() + i * columns + first;
+        const TY* from = dy.data() + i * columns + first;
         T* to = dtable.data() + token * columns + first;
         cpu_kit::for_packs<C>(count,
                               [&](index k, auto n) { cpu_kit::put(cpu_kit::load<C>(from + k, n), to + k, true, n); });

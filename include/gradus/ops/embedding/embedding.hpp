@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -30,9 +30,9 @@ struct embedding {
     return {out::size, Tokens::bytes + 2 * out::bytes, out::bytes};
   }
 
-  template <class Tokens, class Table>
-  constexpr auto forward(auto, const Tokens& tokens, const Table& table) const {
-    auto& ctx = context_of(tokens, table);
+  template <class Call, class Tokens, class Table>
+  constexpr auto forward(Call how, const Tokens& tokens, const Table& table) const {
+    auto& ctx = how.owner();
     output_type<Tokens, Table> y(ctx);
     kernel<embedding, typename Table::device>::forward(ctx, y.view(), tokens.view(), table.view());
     return y;

@@ -18,12 +18,12 @@ struct row_norm {
   static constexpr index grain = columns >= 4096 ? 1 : 4096 / columns;
 
   /// `means` (if Centred) and `rstds` may be null: nobody wants them. `b` may be null: no shift.
-  template <class C, class T, class TW, class TB>
-  static void forward(double eps, T* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+  template <class C, class TY, class T, class TW, class TB>
+  static void forward(double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
     parallel_ranges(rows, grain, [=](index first, index last) {
       for (index r = first; r < last; ++r) {
         const T* row = x + r * columns;
-        T* out = y + r * columns;
+        TY* out = y + r * columns;
         C mean = 0;
         if constexpr (Centred) {
           pack<C> sum(0);
@@ -50,16 +50,16 @@ struct row_norm {
   }
 
   /// `partial` [blocks, 2, columns] gathers dw and db block by block; null when neither is wanted.
-  template <class C, class T, class TW, class TB>
-  static void backward(elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db, C* partial,
-                       const T* dy, const T* x, const TW* w, const C* means, const C* rstds) {
+  template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
+  static void backward(elementwise_target<TDX> dx, elementwise_target<TDW> dw, elementwise_target<TDB> db, C* partial,
+                       const TY* dy, const T* x, const TW* w, const C* means, const C* rstds) {
     using blocks = gradus::detail::norm_blocks<Shape>;
     parallel_ranges(rows, blocks::rows_in_block, [=](index first, index last) {
       C* sum_w = partial == nullptr ? nullptr : partial + first / blocks::rows_in_block * 2 * columns;
       C* sum_b = sum_w + (partial == nullptr ? 0 : columns);
       for (index r = first; r < last; ++r) {
         const T* row = x + r * columns;
-        const T* grad = dy + r * columns;
+        const TY* grad = dy + r * columns;
         const pack<C> middle(Centred ? means[r] : C(0));
         const pack<C> scale(rstds[r]);
         if (partial != nullptr) {
@@ -80,7 +80,7 @@ struct row_norm {
         });
         const pack<C> mean_g(Centred ? sum_lanes(sum_g) / static_cast<C>(columns) : C(0));
         const pack<C> mean_gx(sum_lanes(sum_gx) * rstds[r] / static_cast<C>(columns));
-        T* out = dx.data + r * columns;
+        TDX* out = dx.data + r * columns;
         for_packs<C>(columns, [&](index i, auto n) {
           const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
           const pack<C> normal = (load<C>(row + i, n) - middle) * scale;
@@ -111,16 +111,16 @@ struct row_norm {
 
 template <>
 struct kernel<op::layer_norm, cpu> {
-  template <class T, class X, class C, class S, class TW, class W, class TB>
-  static void forward(context<cpu>&, double eps, view<T, X> y, view<C, S> kept, view<const T, X> x, view<const TW, W> w,
-                      view<const TB, W> b) {
+  template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
+  static void forward(context<cpu>&, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
+                      view<const TW, W> w, view<const TB, W> b) {
     C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
     cpu_kit::row_norm<X, true>::template forward<C>(eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data());
   }
-  template <class T, class TW, class TB, class C, class X, class W, class S>
-  static void backward(context<cpu>&, elementwise_target<T> dx, elementwise_target<TW> dw, elementwise_target<TB> db,
-                       C* partial, view<const T, X> dy, view<const T, X> x, view<const TW, W> w,
-                       view<const C, S> kept) {
+  template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
+  static void backward(context<cpu>&, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, C* partial, view<const TY, X> dy, view<const T, X> x,
+                       view<const TW, W> w, view<const C, S> kept) {
     cpu_kit::row_norm<X, true>::template backward<C>(dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
                                                      kept.data() + rows_of<X>);
   }

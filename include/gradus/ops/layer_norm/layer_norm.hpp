@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../broadcast/broadcast.hpp"
@@ -46,6 +46,7 @@ struct layer_norm {
   double eps;
 
   static constexpr std::string_view name = "layer_norm";
+  static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0, 1);  // and the statistics: mean and rstd of each row
 
   template <class X, class W, class B>
@@ -57,22 +58,25 @@ struct layer_norm {
     return {14 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes + B::bytes};
   }
 
-  template <class X>
-  using statistics_type =
-      tensor<compute_type<typename X::value_type>, shape<2, rows_of<typename X::shape>>, typename X::device>;
+  /// Norms give what the policy's reductions give.
+  template <class Call, class X>
+  using output_type = tensor<typename Call::reduce, typename X::shape, typename X::device>;
+  template <class Call, class X>
+  using statistics_type = tensor<typename Call::accumulate, shape<2, rows_of<typename X::shape>>, typename X::device>;
 
-  template <class Keep, class X, class W, class B>
-  constexpr auto forward(Keep, const X& x, const W& w, const B& b) const {
-    auto& ctx = context_of(x, w, b);
+  template <class Call, class X, class W, class B>
+  constexpr auto forward(Call how, const X& x, const W& w, const B& b) const {
+    auto& ctx = how.owner();
+    using Y = output_type<Call, X>;
+    using S = statistics_type<Call, X>;
     using on_device = kernel<layer_norm, typename X::device>;
-    X y(ctx);
-    if constexpr (Keep::value) {
-      statistics_type<X> kept(ctx);
+    Y y(ctx);
+    if constexpr (Call::keep) {
+      S kept(ctx);
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view(), b.view());
-      return with_statistics<X, statistics_type<X>>{std::move(y), std::move(kept)};
+      return with_statistics<Y, S>{std::move(y), std::move(kept)};
     } else {
-      view<typename statistics_type<X>::value_type, typename statistics_type<X>::shape, typename X::device> none(
-          nullptr);
+      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
       on_device::forward(ctx, eps, y.view(), none, x.view(), w.view(), b.view());
       return y;
     }
@@ -82,8 +86,8 @@ struct layer_norm {
                           const gradient_sink<B>& db) const {
     auto& ctx = dy.owner();
     using blocks = detail::norm_blocks<typename X::shape>;
-    using partial_sums =
-        tensor<compute_type<typename X::value_type>, shape<blocks::count, 2, W::size>, typename X::device>;
+    using partial_sums = tensor<typename std::remove_cvref_t<decltype(statistics(saved))>::value_type,
+                                shape<blocks::count, 2, W::size>, typename X::device>;
     const bool parameters = dw || db;
     partial_sums partial;
     if (parameters) partial = partial_sums(ctx, category::temporary);

@@ -12,29 +12,30 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   using row_kernel = kernel<op::cross_entropy<Vocabulary>, cpu>;
 
   /// `dx` and `dtable` may be null, both of them (not wanted). `logits` are left as they come.
-  template <class C, class T, class X, class Table, class Chunk, class Rows, class I, class Targets>
-  static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> dx, view<T, Table> dtable,
-                      view<T, Chunk> logits, view<double, Rows> row_losses, view<const T, X> x,
-                      view<const T, Table> table, view<const I, Targets> targets) {
+  template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
+            class TX, class TTable, class I, class Targets>
+  static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, view<Loss, shape<>> loss,
+                      view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits,
+                      view<double, Rows> row_losses, view<const TX, X> x, view<const TTable, Table> table,
+                      view<const I, Targets> targets) {
     constexpr index width = columns_of<X>;
     constexpr index columns = columns_of<Chunk>;
     const bool recorded = dx.data() != nullptr;
     const index count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
     for (index first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
       const index n = std::min(rows_of<Chunk>, rows_of<X> - first);
-      const T* const from = x.data() + first * width;
-      T* const chunk = logits.data();
-      cpu_kit::gemm<compute_type<T>>(ctx, false, true, n, columns, width, from, width, table.data(), width, false,
-                                     chunk, columns);
+      const TX* const from = x.data() + first * width;
+      C* const chunk = logits.data();
+      cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);
       row_kernel::template rows<C, columns>(ignore, count, n, recorded ? chunk : nullptr, row_losses.data() + first,
                                             chunk, targets.data() + first);
       if (!recorded) continue;
-      cpu_kit::gemm<compute_type<T>>(ctx, false, false, n, width, columns, chunk, columns, table.data(), width, false,
-                                     dx.data() + first * width, width);
-      cpu_kit::gemm<compute_type<T>>(ctx, true, false, columns, width, n, chunk, columns, from, width, first > 0,
-                                     dtable.data(), width);
+      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, chunk, columns, table.data(), width, false,
+                         dx.data() + first * width, width);
+      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, chunk, columns, from, width, first != 0, dtable.data(),
+                         width);
     }
-    *loss.data() = row_kernel::template mean<C>(row_losses, count);
+    *loss.data() = row_kernel::template mean<Loss>(row_losses, count);
   }
 
   /// gradient *= dloss; no pass at all when that is 1.

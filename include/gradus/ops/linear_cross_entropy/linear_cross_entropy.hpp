@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -33,6 +33,7 @@ struct linear_cross_entropy {
   long long ignore;
 
   static constexpr std::string_view name = "linear_cross_entropy";
+  static constexpr op_precision precision = op_precision::low;
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
   static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
 
@@ -54,7 +55,7 @@ struct linear_cross_entropy {
   static constexpr index chunk_rows() {
     constexpr index rows = rows_of<typename X::shape>;
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
-    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(typename X::value_type));
+    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(compute_type<typename X::value_type>));
     if (rows <= fit) return rows;
     constexpr index most = std::max<index>(fit / 128, 1);  // 128s in a chunk
     constexpr index chunks = (rows + most * 128 - 1) / (most * 128);
@@ -70,25 +71,29 @@ struct linear_cross_entropy {
     constexpr auto parts() const { return std::tie(dx, dtable); }
   };
 
-  template <class Keep, class X, class Table, class Targets>
-  constexpr auto forward(Keep, const X& x, const Table& table, const Targets& targets) const {
+  template <class Call, class X, class Table, class Targets>
+  constexpr auto forward(Call how, const X& x, const Table& table, const Targets& targets) const {
     using D = typename X::device;
-    using T = typename X::value_type;
-    using loss_type = tensor<compute_type<T>, shape<>, D>;
-    auto& ctx = context_of(x, table);
+    using DX = tensor<typename Call::template gradient<0>, typename X::shape, D>;
+    using DTable = tensor<typename Call::template gradient<1>, typename Table::shape, D>;
+    using loss_type = tensor<typename Call::reduce, shape<>, D>;
+    auto& ctx = how.owner();
     loss_type loss(ctx);
-    tensor<T, shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D> logits(ctx, category::temporary);
+    tensor<typename Call::accumulate, shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D> logits(
+        ctx, category::temporary);
     tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
-    const auto run = [&](view<T, typename X::shape, D> dx, view<T, typename Table::shape, D> dtable) {
-      kernel<linear_cross_entropy, D>::forward(ctx, ignore, loss.view(), dx, dtable, logits.view(), row_losses.view(),
-                                               x.view(), table.view(), targets.view());
+    const auto run = [&](auto dx, auto dtable) {
+      kernel<linear_cross_entropy, D>::forward(accumulate_in<typename Call::products>{}, ctx, ignore, loss.view(), dx,
+                                               dtable, logits.view(), row_losses.view(), x.view(), table.view(),
+                                               targets.view());
     };
-    if constexpr (Keep::value) {
-      gradients<X, Table> kept{X(ctx), Table(ctx, category::gradient)};
+    if constexpr (Call::keep) {
+      gradients<DX, DTable> kept{DX(ctx), DTable(ctx, category::gradient)};
       run(kept.dx.view(), kept.dtable.view());
-      return with_statistics<loss_type, gradients<X, Table>>{std::move(loss), std::move(kept)};
+      return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
     } else {
-      run(view<T, typename X::shape, D>(nullptr), view<T, typename Table::shape, D>(nullptr));
+      run(view<typename DX::value_type, typename X::shape, D>(nullptr),
+          view<typename DTable::value_type, typename Table::shape, D>(nullptr));
       return loss;
     }
   }
@@ -119,11 +124,10 @@ constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, lon
   using sx = shape_of<X>;
   using st = shape_of<Table>;
   constexpr bool ranks_fit = sx::rank >= 1 && st::rank == 2;
-  constexpr bool is_float = is_floating<value_of_t<X>> && std::is_same_v<value_of_t<X>, value_of_t<Table>>;
+  constexpr bool is_float = is_floating<value_of_t<X>> && is_floating<value_of_t<Table>>;
   constexpr bool is_integer = std::is_integral_v<value_of_t<Targets>>;
   static_assert(ranks_fit, "linear_cross_entropy(x, table, targets): x needs at least one axis, and table two");
-  static_assert(is_float,
-                "linear_cross_entropy(x, table, targets): x and table must be floating-point numbers of one type");
+  static_assert(is_float, "linear_cross_entropy(x, table, targets): x and table must be floating-point numbers");
   static_assert(is_integer, "linear_cross_entropy(x, table, targets): targets must be integers");
   if constexpr (ranks_fit && is_float && is_integer) {
     constexpr index real = Vocabulary == 0 ? st::extent(0) : Vocabulary;

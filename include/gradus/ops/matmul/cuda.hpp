@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <type_traits>
+
 #include "../../cuda/gemm_cublaslt.hpp"
 #include "../broadcast/cuda.hpp"
 #include "../elementwise/cuda.hpp"
@@ -19,96 +22,103 @@ template <bool TransposeA, bool TransposeB>
 struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class A, class B>
   using rule = detail::matmul_rule<A, B, TransposeA, TransposeB>;
-  template <class T, bool TA, bool TB, index M, index N, index K, index Batch = 1, bool SharedB = false>
-  using product = cuda_kit::product<T, T, TA, TB, M, N, K, Batch, SharedB>;
+  template <class Acc, class In, class Out, bool TA, bool TB, index M, index N, index K, index Batch = 1,
+            bool SharedB = false>
+  using product = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, Batch, SharedB>;
   // One matrix out of a batch may start at any element.
-  template <class T, bool TA, bool TB, index M, index N, index K>
-  using product_within = cuda_kit::product<T, T, TA, TB, M, N, K, 1, false, sizeof(T)>;
+  template <class Acc, class In, class Out, bool TA, bool TB, index M, index N, index K>
+  using product_within = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, 1, false, std::min(sizeof(In), sizeof(Out))>;
 
-  template <class T, class C, class A, class B>
-  static void forward(context<cuda>& ctx, view<T, C, cuda> c, view<const T, A, cuda> a, view<const T, B, cuda> b) {
+  template <class Acc, class Out, class C, class T, class A, class B>
+  static void forward(accumulate_in<Acc>, context<cuda>& ctx, view<Out, C, cuda> c, view<const T, A, cuda> a,
+                      view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA)  // one tall product
-      cuda_kit::gemm<product<T, false, TransposeB, r::batch * r::m, r::n, r::k>>(ctx, a.data(), b.data(), c.data(),
-                                                                                 false);
+      cuda_kit::gemm<product<Acc, T, Out, false, TransposeB, r::batch * r::m, r::n, r::k>>(ctx, a.data(), b.data(),
+                                                                                           c.data(), false);
     else
-      cuda_kit::gemm<product<T, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(ctx, a.data(), b.data(),
-                                                                                                c.data(), false);
+      cuda_kit::gemm<product<Acc, T, Out, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(
+          ctx, a.data(), b.data(), c.data(), false);
   }
   /// da (+)= dc op(b)^T, transposed if a is taken transposed.
-  template <class T, class C, class A, class B>
-  static void backward_a(context<cuda>& ctx, view<T, A, cuda> da, bool accumulate, view<const T, C, cuda> dc,
-                         view<const T, B, cuda> b) {
+  template <class Acc, class Out, class A, class T, class C, class B>
+  static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, A, cuda> da, bool accumulate,
+                       view<const T, C, cuda> dc, view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA) {
-      cuda_kit::gemm<product<T, false, !TransposeB, r::batch * r::m, r::k, r::n>>(ctx, dc.data(), b.data(), da.data(),
-                                                                                  accumulate);
+      cuda_kit::gemm<product<Acc, T, Out, false, !TransposeB, r::batch * r::m, r::k, r::n>>(ctx, dc.data(), b.data(),
+                                                                                            da.data(), accumulate);
     } else if constexpr (!TransposeA) {
-      cuda_kit::gemm<product<T, false, !TransposeB, r::m, r::k, r::n, r::batch>>(ctx, dc.data(), b.data(), da.data(),
-                                                                                 accumulate);
+      cuda_kit::gemm<product<Acc, T, Out, false, !TransposeB, r::m, r::k, r::n, r::batch>>(ctx, dc.data(), b.data(),
+                                                                                           da.data(), accumulate);
     } else if constexpr (!r::shared || r::batch == 1) {
-      cuda_kit::gemm<product<T, TransposeB, true, r::k, r::m, r::n, r::batch>>(ctx, b.data(), dc.data(), da.data(),
-                                                                               accumulate);
+      cuda_kit::gemm<product<Acc, T, Out, TransposeB, true, r::k, r::m, r::n, r::batch>>(ctx, b.data(), dc.data(),
+                                                                                         da.data(), accumulate);
     } else {  // the shared matrix is on the left, where a product has a stride: one product a batch
       for (index i = 0; i < r::batch; ++i)
-        cuda_kit::gemm<product_within<T, TransposeB, true, r::k, r::m, r::n>>(
+        cuda_kit::gemm<product_within<Acc, T, Out, TransposeB, true, r::k, r::m, r::n>>(
             ctx, b.data(), dc.data() + i * r::m * r::n, da.data() + i * r::m * r::k, accumulate);
     }
   }
   /// db (+)= op(a)^T dc, summed over batches when b is shared.
-  template <class T, class C, class A, class B>
-  static void backward_b(context<cuda>& ctx, view<T, B, cuda> db, bool accumulate, view<const T, C, cuda> dc,
-                         view<const T, A, cuda> a) {
+  template <class Acc, class Out, class B, class T, class C, class A>
+  static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, B, cuda> db, bool accumulate,
+                       view<const T, C, cuda> dc, view<const T, A, cuda> a) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA) {
-      product_b<T, r::batch * r::m, r::n, r::k, 1>(ctx, a.data(), dc.data(), accumulate, db.data());
+      product_b<Acc, r::batch * r::m, r::n, r::k, 1>(ctx, a.data(), dc.data(), accumulate, db.data());
     } else if constexpr (!r::shared) {
-      product_b<T, r::m, r::n, r::k, r::batch>(ctx, a.data(), dc.data(), accumulate, db.data());
+      product_b<Acc, r::m, r::n, r::k, r::batch>(ctx, a.data(), dc.data(), accumulate, db.data());
     } else {
       for (index i = 0; i < r::batch; ++i) {
         const T* ai = a.data() + i * r::m * r::k;
         const T* dci = dc.data() + i * r::m * r::n;
         const bool add = accumulate || i > 0;
         if constexpr (TransposeB)
-          cuda_kit::gemm<product_within<T, true, TransposeA, r::n, r::k, r::m>>(ctx, dci, ai, db.data(), add);
-        else cuda_kit::gemm<product_within<T, !TransposeA, false, r::k, r::n, r::m>>(ctx, ai, dci, db.data(), add);
+          cuda_kit::gemm<product_within<Acc, T, Out, true, TransposeA, r::n, r::k, r::m>>(ctx, dci, ai, db.data(), add);
+        else
+          cuda_kit::gemm<product_within<Acc, T, Out, !TransposeA, false, r::k, r::n, r::m>>(ctx, ai, dci, db.data(),
+                                                                                            add);
       }
     }
   }
 
  private:
-  template <class T, index M, index N, index K, index Batch>
-  static void product_b(context<cuda>& ctx, const T* a, const T* dc, bool accumulate, T* db) {
-    if constexpr (TransposeB) cuda_kit::gemm<product<T, true, TransposeA, N, K, M, Batch>>(ctx, dc, a, db, accumulate);
-    else cuda_kit::gemm<product<T, !TransposeA, false, K, N, M, Batch>>(ctx, a, dc, db, accumulate);
+  template <class Acc, index M, index N, index K, index Batch, class T, class Out>
+  static void product_b(context<cuda>& ctx, const T* a, const T* dc, bool accumulate, Out* db) {
+    if constexpr (TransposeB)
+      cuda_kit::gemm<product<Acc, T, Out, true, TransposeA, N, K, M, Batch>>(ctx, dc, a, db, accumulate);
+    else cuda_kit::gemm<product<Acc, T, Out, !TransposeA, false, K, N, M, Batch>>(ctx, a, dc, db, accumulate);
   }
 };
 
 template <>
 struct kernel<op::linear, cuda> {
-  template <class T, class Y, class X, class W, class B>
-  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const T, X, cuda> x, view<const T, W, cuda> w,
-                      view<const T, B, cuda> b) {
-    using p = cuda_kit::product<T, T, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
-    if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), b.data())) return;
+  template <class Acc, class Out, class Y, class T, class X, class W, class TB, class B>
+  static void forward(accumulate_in<Acc>, context<cuda>& ctx, view<Out, Y, cuda> y, view<const T, X, cuda> x,
+                      view<const T, W, cuda> w, view<const TB, B, cuda> b) {
+    using p = cuda_kit::product<Acc, T, Out, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
+    if constexpr (std::is_same_v<TB, Out>)
+      if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), b.data())) return;
     kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y,
                                                            b);  // the product is added to the bias
     cuda_kit::gemm<p>(ctx, x.data(), w.data(), y.data(), true);
   }
-  template <class T, class X, class Y, class W>
-  static void backward_x(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const T, Y, cuda> dy,
-                         view<const T, W, cuda> w) {
-    using p = cuda_kit::product<T, T, false, true, rows_of<X>, W::extent(0), W::extent(1)>;
+  template <class Acc, class Out, class X, class T, class Y, class W>
+  static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, X, cuda> dx, bool accumulate,
+                       view<const T, Y, cuda> dy, view<const T, W, cuda> w) {
+    using p = cuda_kit::product<Acc, T, Out, false, true, rows_of<X>, W::extent(0), W::extent(1)>;
     cuda_kit::gemm<p>(ctx, dy.data(), w.data(), dx.data(), accumulate);
   }
-  template <class T, class W, class Y, class X>
-  static void backward_w(context<cuda>& ctx, view<T, W, cuda> dw, bool accumulate, view<const T, Y, cuda> dy,
-                         view<const T, X, cuda> x) {
-    using p = cuda_kit::product<T, T, true, false, W::extent(0), W::extent(1), rows_of<X>>;
+  template <class Acc, class Out, class W, class T, class Y, class X>
+  static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, W, cuda> dw, bool accumulate,
+                       view<const T, Y, cuda> dy, view<const T, X, cuda> x) {
+    using p = cuda_kit::product<Acc, T, Out, true, false, W::extent(0), W::extent(1), rows_of<X>>;
     cuda_kit::gemm<p>(ctx, x.data(), dy.data(), dw.data(), accumulate);
   }
-  template <class T, class B, class Y>
-  static void backward_b(context<cuda>& ctx, view<T, B, cuda> db, bool accumulate, view<const T, Y, cuda> dy) {
+  template <class Acc, class Out, class B, class T, class Y>
+  static void backward(gradient_of<2>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, B, cuda> db, bool accumulate,
+                       view<const T, Y, cuda> dy) {
     kernel<op::sum_to, cuda>::forward(ctx, db, dy, accumulate);
   }
 };

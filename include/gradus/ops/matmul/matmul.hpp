@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -53,6 +53,7 @@ template <bool TransposeA, bool TransposeB>
 struct matrix_product {
   using family = matmul;
   static constexpr std::string_view name = "matmul";
+  static constexpr op_precision precision = op_precision::low;
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class A, class B>
@@ -67,32 +68,39 @@ struct matrix_product {
     return forward_cost<A, B>() + forward_cost<A, B>();
   }
 
-  template <class A, class B>
-  constexpr auto forward(auto, const A& a, const B& b) const {
-    auto& ctx = context_of(a, b);
+  template <class Call, class A, class B>
+  constexpr auto forward(Call how, const A& a, const B& b) const {
+    auto& ctx = how.owner();
     with_shape<A, typename rule<A, B>::output> c(ctx);
-    kernel<matrix_product, typename A::device>::forward(ctx, c.view(), a.view(), b.view());
+    kernel<matrix_product, typename A::device>::forward(accumulate_in<typename Call::products>{}, ctx, c.view(),
+                                                        a.view(), b.view());
     return c;
   }
   template <class Saved, class C, class A, class B>
   constexpr void backward(const Saved& saved, C dc, const gradient_sink<A>& da, const gradient_sink<B>& db) const {
     auto& ctx = dc.owner();
     using on_device = kernel<matrix_product, typename C::device>;
+    constexpr accumulate_in<typename Saved::products> in{};
     if (da) {
       auto to = da.open(ctx);
-      on_device::backward_a(ctx, to.view(), to.accumulate, std::as_const(dc).view(), input<1>(saved).view());
+      on_device::backward(gradient_of<0>{}, in, ctx, to.view(), to.accumulate, std::as_const(dc).view(),
+                          input<1>(saved).view());
     }
     if (db) {
       auto to = db.open(ctx);
-      on_device::backward_b(ctx, to.view(), to.accumulate, std::as_const(dc).view(), input<0>(saved).view());
+      on_device::backward(gradient_of<1>{}, in, ctx, to.view(), to.accumulate, std::as_const(dc).view(),
+                          input<0>(saved).view());
     }
   }
 };
 
-/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy.
+/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. The bias is added to
+/// the sums before they are rounded, so it is read as it is stored.
 struct linear {
   using family = matmul;
   static constexpr std::string_view name = "linear";
+  static constexpr op_precision precision = op_precision::low;
+  static constexpr unsigned cast_operands = 0b011;
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class X, class W, class B>
@@ -105,11 +113,12 @@ struct linear {
     return forward_cost<X, W, B>() + forward_cost<X, W, B>();
   }
 
-  template <class X, class W, class B>
-  constexpr auto forward(auto, const X& x, const W& w, const B& b) const {
-    auto& ctx = context_of(x, w, b);
+  template <class Call, class X, class W, class B>
+  constexpr auto forward(Call how, const X& x, const W& w, const B& b) const {
+    auto& ctx = how.owner();
     with_shape<X, with_extent<typename X::shape, X::rank - 1, B::size>> y(ctx);
-    kernel<linear, typename X::device>::forward(ctx, y.view(), x.view(), w.view(), b.view());
+    kernel<linear, typename X::device>::forward(accumulate_in<typename Call::products>{}, ctx, y.view(), x.view(),
+                                                w.view(), b.view());
     return y;
   }
   template <class Saved, class Y, class X, class W, class B>
@@ -117,18 +126,19 @@ struct linear {
                           const gradient_sink<B>& db) const {
     auto& ctx = dy.owner();
     using on_device = kernel<linear, typename Y::device>;
+    constexpr accumulate_in<typename Saved::products> in{};
     const Y& grad = dy;
     if (dw) {
       auto to = dw.open(ctx);
-      on_device::backward_w(ctx, to.view(), to.accumulate, grad.view(), input<0>(saved).view());
+      on_device::backward(gradient_of<1>{}, in, ctx, to.view(), to.accumulate, grad.view(), input<0>(saved).view());
     }
     if (db) {
       auto to = db.open(ctx);
-      on_device::backward_b(ctx, to.view(), to.accumulate, grad.view());
+      on_device::backward(gradient_of<2>{}, in, ctx, to.view(), to.accumulate, grad.view());
     }
     if (dx) {
       auto to = dx.open(ctx);
-      on_device::backward_x(ctx, to.view(), to.accumulate, grad.view(), input<1>(saved).view());
+      on_device::backward(gradient_of<0>{}, in, ctx, to.view(), to.accumulate, grad.view(), input<1>(saved).view());
     }
   }
 };

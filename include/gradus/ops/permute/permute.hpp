@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -27,18 +27,19 @@ struct permute {
     return {0, X::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto, const X& x) const {
-    with_shape<X, permuted_shape<typename X::shape, Order...>> y(x.owner());
-    kernel<permute, typename X::device>::forward(x.owner(), y.view(), x.view(), false);
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    with_shape<X, permuted_shape<typename X::shape, Order...>> y(how.owner());
+    kernel<permute, typename X::device>::forward(how.owner(), y.view(), x.view(), false);
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
-    auto to = dx.open(dy.owner());
     using inverse = typename inverse_of<std::make_index_sequence<sizeof...(Order)>>::type;
-    kernel<inverse, typename X::device>::forward(dy.owner(), to.view(), dy.view(), to.accumulate);
+    dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
+      kernel<inverse, typename X::device>::forward(dy.owner(), to.view(), dy.view(), to.accumulate);
+    });
   }
 
  private:

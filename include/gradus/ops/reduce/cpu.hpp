@@ -310,13 +310,13 @@ GRADUS_INLINE pack<C> per_output(const S* from, index out, index n) {
 
 template <class Axes, bool Keep, bool Mean>
 struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
-  template <class T, class Small, class Big>
-  static void forward(context<cpu>&, view<T, Small> y, view<const T, Big> x) {
+  template <class TY, class Small, class T, class Big>
+  static void forward(context<cpu>&, view<TY, Small> y, view<const T, Big> x) {
     using plan = reduction_plan<Big, Small>;
     cpu_kit::sum_into<plan>(y.data(), x.data(), false, Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
   }
-  template <class T, class Big, class Small>
-  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const T, Small> dy) {
+  template <class T, class Big, class TY, class Small>
+  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
     const pack<C> factor(Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
@@ -335,8 +335,8 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
       if (at.data() != nullptr) at[i] = place;
     });
   }
-  template <class T, class Big, class Small>
-  static void backward(context<cpu>&, view<T, Big> dx, view<const T, Small> dy, view<const std::int32_t, Small> at) {
+  template <class T, class Big, class TY, class Small>
+  static void backward(context<cpu>&, view<T, Big> dx, view<const TY, Small> dy, view<const std::int32_t, Small> at) {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
     cpu_kit::parallel_ranges(plan::outputs, 1 << 12, [&](index first, index last) {
@@ -352,8 +352,8 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
 
 template <class Axes, bool Keep>
 struct kernel<op::variance<Axes, Keep>, cpu> {
-  template <class T, class Small, class C, class Big>
-  static void forward(context<cpu>&, view<T, Small> y, view<C, Small> mean, view<const T, Big> x) {
+  template <class TY, class Small, class C, class T, class Big>
+  static void forward(context<cpu>&, view<TY, Small> y, view<C, Small> mean, view<const T, Big> x) {
     using plan = reduction_plan<Big, Small>;
     constexpr double share = 1.0 / static_cast<double>(plan::count);
     cpu_kit::sum_into<plan>(mean.data(), x.data(), false, share);
@@ -362,11 +362,11 @@ struct kernel<op::variance<Axes, Keep>, cpu> {
       return d * d;
     };
     cpu_kit::sum_terms<plan, C>(x.data(), square,
-                                [&](index i, double sum) { y[i] = static_cast<T>(static_cast<C>(sum * share)); });
+                                [&](index i, double sum) { y[i] = static_cast<TY>(static_cast<C>(sum * share)); });
   }
-  template <class T, class Big, class Small, class C>
-  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const T, Small> dy, view<const T, Big> x,
-                       view<const C, Small> mean) {
+  template <class TDX, class Big, class TY, class Small, class T, class C>
+  static void backward(context<cpu>&, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
+                       view<const T, Big> x, view<const C, Small> mean) {
     using plan = reduction_plan<Big, Small>;
     const pack<C> factor(2.0 / static_cast<double>(plan::count));
     cpu_kit::spread<plan>(dx.data(), accumulate, [&](index at, index out, index n) {

@@ -6,19 +6,29 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
+namespace detail {
+// What sums and means of floating-point numbers give; integers stay what they are.
+template <class Call, class X>
+using reduced_type =
+    std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, typename X::value_type>;
+}  // namespace detail
+
 namespace op {
+
+using gradus::detail::reduced_type;
 
 /// Sum or mean. Nothing is saved: the gradient is dy (over the count, for the mean), repeated along the reduced axes.
 /// Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy); views have the kept form of their shape.
 template <class Axes, bool Keep, bool Mean>
 struct sum {
   static constexpr std::string_view name = Mean ? "mean" : "sum";
+  static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();
 
   template <class X>
@@ -34,11 +44,12 @@ struct sum {
     return {Mean ? X::size : 0, output_of<X>::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto, const X& x) const {
-    output_of<X> y(x.owner());
-    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
-    kernel<sum, typename X::device>::forward(x.owner(), to, x.view());
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    using T = reduced_type<Call, X>;
+    tensor<T, typename output_of<X>::shape, typename X::device> y(how.owner());
+    view<T, kept_shape<X>, typename X::device> to(y.data());
+    kernel<sum, typename X::device>::forward(how.owner(), to, x.view());
     return y;
   }
   template <class Saved, class Y, class X>
@@ -46,7 +57,7 @@ struct sum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
       kernel<sum, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from);
     }
   }
@@ -74,17 +85,18 @@ struct extremum {
     return {0, output_of<X>::bytes + places<X>::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto keep, const X& x) const {
-    output_of<X> y(x.owner());
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    auto& ctx = how.owner();
+    output_of<X> y(ctx);
     view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
-    if constexpr (decltype(keep)::value && is_floating<typename X::value_type>) {
-      places<X> at(x.owner());
-      kernel<extremum, typename X::device>::forward(x.owner(), to, at.view(), x.view());
+    if constexpr (Call::keep && is_floating<typename X::value_type>) {
+      places<X> at(ctx);
+      kernel<extremum, typename X::device>::forward(ctx, to, at.view(), x.view());
       return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
     } else {
       view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr);
-      kernel<extremum, typename X::device>::forward(x.owner(), to, nowhere, x.view());
+      kernel<extremum, typename X::device>::forward(ctx, to, nowhere, x.view());
       return y;
     }
   }
@@ -93,7 +105,7 @@ struct extremum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
       if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
       kernel<extremum, typename X::device>::backward(dy.owner(), to.view(), from, statistics(saved).view());
     }
@@ -117,13 +129,13 @@ struct argmax {
     return {};
   }
 
-  template <class X>
-  constexpr auto forward(auto, const X& x) const {
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
     using kept = reduced_shape<typename X::shape, Axes, true>;
-    output_of<X> at(x.owner());
+    output_of<X> at(how.owner());
     view<std::int32_t, kept, typename X::device> to(at.data());
     view<typename X::value_type, kept, typename X::device> no_values(nullptr);
-    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(x.owner(), no_values, to, x.view());
+    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(how.owner(), no_values, to, x.view());
     return at;
   }
   template <class... Ignored>
@@ -136,6 +148,7 @@ struct argmax {
 template <class Axes, bool Keep>
 struct variance {
   static constexpr std::string_view name = "variance";
+  static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0);
 
   template <class X>
@@ -153,20 +166,23 @@ struct variance {
     return {3 * X::size, X::bytes + output_of<X>::bytes + means<X>::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto keep, const X& x) const {
-    output_of<X> y(x.owner());
-    means<X> mean(x.owner(), decltype(keep)::value ? category::activation : category::temporary);
-    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
-    kernel<variance, typename X::device>::forward(x.owner(), to, mean.view(), x.view());
-    if constexpr (decltype(keep)::value) return with_statistics<output_of<X>, means<X>>{std::move(y), std::move(mean)};
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    using T = reduced_type<Call, X>;
+    using Y = tensor<T, typename output_of<X>::shape, typename X::device>;
+    auto& ctx = how.owner();
+    Y y(ctx);
+    means<X> mean(ctx, Call::keep ? category::activation : category::temporary);
+    view<T, kept_shape<X>, typename X::device> to(y.data());
+    kernel<variance, typename X::device>::forward(ctx, to, mean.view(), x.view());
+    if constexpr (Call::keep) return with_statistics<Y, means<X>>{std::move(y), std::move(mean)};
     else return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    view<const typename X::value_type, kept_shape<X>, typename X::device> from(dy.data());
+    view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
     kernel<variance, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from, input<0>(saved).view(),
                                                    statistics(saved).view());
   }

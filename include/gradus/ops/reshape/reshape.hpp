@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 
 namespace gradus {
@@ -36,7 +36,7 @@ struct reshape {
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
-    if (dx) dx.give(X(std::move(dy).storage()));
+    if (dx) dx.give(with_shape<Y, typename X::shape>(std::move(dy).storage()));
   }
 };
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -42,26 +42,27 @@ struct slice {
     return {0, output_of<X>::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto, const X& x) const {
-    output_of<X> y(x.owner());
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    output_of<X> y(how.owner());
     constexpr index inner = X::shape::stride(Axis);
     constexpr index wide = X::shape::extents[Axis] * inner;
     kernel<move_block, typename X::device>::forward(
-        x.owner(), y.data(), x.data(), block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide},
-        false);
+        how.owner(), y.data(), x.data(),
+        block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide}, false);
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
-    auto to = dx.open(dy.owner());
     constexpr index inner = X::shape::stride(Axis);
     constexpr index wide = X::shape::extents[Axis] * inner;
-    if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
-    kernel<move_block, typename X::device>::forward(
-        dy.owner(), to.tensor.data(), dy.data(),
-        block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner}, to.accumulate);
+    dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
+      if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), to.tensor.bytes);
+      kernel<move_block, typename X::device>::forward(
+          dy.owner(), to.tensor.data(), dy.data(),
+          block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner}, to.accumulate);
+    });
   }
 };
 
@@ -83,9 +84,9 @@ struct concat {
     return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
   }
 
-  template <class X, class... Xs>
-  constexpr auto forward(auto, const X& x, const Xs&... xs) const {
-    auto& ctx = context_of(x, xs...);
+  template <class Call, class X, class... Xs>
+  constexpr auto forward(Call how, const X& x, const Xs&... xs) const {
+    auto& ctx = how.owner();
     output_of<X, Xs...> y(ctx);
     index at = 0;
     const auto put = [&](const auto& part) {
@@ -105,10 +106,11 @@ struct concat {
     const auto take = [&]<class X>(const gradient_sink<X>& dx) {
       constexpr index run = X::shape::extents[Axis] * X::shape::stride(Axis);
       if (dx) {
-        auto to = dx.open(dy.owner());
-        kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
-                                                        block_move{X::size / run, run, 0, run, at, width<Y>},
-                                                        to.accumulate);
+        dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
+          kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
+                                                          block_move{X::size / run, run, 0, run, at, width<Y>},
+                                                          to.accumulate);
+        });
       }
       at += run;
     };

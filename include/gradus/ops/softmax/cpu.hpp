@@ -6,6 +6,7 @@
 
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
+#include "../../precision/promotion.hpp"
 #include "softmax.hpp"
 
 namespace gradus {
@@ -13,12 +14,12 @@ namespace gradus {
 /// A row at a time, which stays in the cache: its maximum, then the exponentials and their sum, then the scaling.
 template <bool Log>
 struct kernel<op::softmax<Log>, cpu> {
-  template <class T, class S>
-  static void forward(context<cpu>&, view<T, S> y, view<const T, S> x) {
-    using C = compute_type<T>;
+  template <class TY, class T, class S>
+  static void forward(context<cpu>&, view<TY, S> y, view<const T, S> x) {
+    using C = compute_type<promote<TY, T>>;
     rows<S>([&](index start) {
       const T* from = x.data() + start;
-      T* to = y.data() + start;
+      TY* to = y.data() + start;
       constexpr index n = columns_of<S>;
       constexpr C lowest = -std::numeric_limits<C>::infinity();
       pack<C> most(lowest);
@@ -44,9 +45,9 @@ struct kernel<op::softmax<Log>, cpu> {
     });
   }
 
-  template <class T, class S>
-  static void backward(context<cpu>&, view<T, S> dx, bool accumulate, view<const T, S> dy, view<const T, S> y) {
-    using C = compute_type<T>;
+  template <class T, class TY, class S>
+  static void backward(context<cpu>&, view<T, S> dx, bool accumulate, view<const TY, S> dy, view<const TY, S> y) {
+    using C = compute_type<promote<TY, T>>;
     rows<S>([&](index start) {
       constexpr index n = columns_of<S>;
       pack<C> total(0);

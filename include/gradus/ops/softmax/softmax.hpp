@@ -2,7 +2,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../../autodiff/tape.hpp"
+#include "../../autodiff/apply.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -15,6 +15,7 @@ namespace op {
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
+  static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_output();
 
   template <class X>
@@ -26,11 +27,12 @@ struct softmax {
     return {(Log ? 13 : 4) * X::size, 2 * X::bytes, X::bytes};
   }
 
-  template <class X>
-  constexpr auto forward(auto, X x) const {
-    auto& ctx = x.owner();
+  template <class Call, class X>
+  constexpr auto forward(Call how, X x) const {
+    auto& ctx = how.owner();
     const auto from = std::as_const(x).view();
-    X y = place(ctx, x);
+    using Y = tensor<typename Call::reduce, typename X::shape, typename X::device>;
+    Y y = place<Y>(ctx, x);
     kernel<softmax, typename X::device>::forward(ctx, y.view(), from);
     return y;
   }
@@ -43,11 +45,12 @@ struct softmax {
   }
 
  private:
-  // An operand given away becomes the output.
-  template <class X>
-  static constexpr X place(context<typename X::device>& ctx, X& x) {
-    if (x.unique()) return std::move(x);
-    return X(ctx);
+  // An operand that nobody else holds becomes the output.
+  template <class Y, class X>
+  static constexpr Y place(context<typename X::device>& ctx, [[maybe_unused]] X& x) {
+    if constexpr (std::is_same_v<X, Y>)
+      if (x.unique()) return std::move(x);
+    return Y(ctx);
   }
 };
 
