@@ -33,9 +33,9 @@ int main() {
 
   // The same by hand: how much does the loss change when w(1) does?
   const float step = 1e-2f;
-  w.value()(1) += step;
+  w.edit()(1) += step;
   const float up = gr::item(loss().value());
-  w.value()(1) -= 2 * step;
+  w.edit()(1) -= 2 * step;
   const float down = gr::item(loss().value());
   const float difference = (up - down) / (2 * step);
   std::printf("dL/dw = %.4f, by differences %.4f\n", slope, difference);

@@ -135,20 +135,21 @@ struct call_rules {
   using reduce = typename decltype(find_reduce())::type;
 
   // What operands are cast to; void where they are taken as they are, and types_differ where they do not go together.
-  static constexpr auto find_cast() {
-    if constexpr (own_list != op_precision::low) return std::type_identity<void>{};
-    else
-      return []<std::size_t... I>(std::index_sequence<I...>) {
-        constexpr auto met = meet_all(cast_with_others<Op, I, Xs>{}...);
-        using T = typename decltype(met)::type;
-        if constexpr (!has_policy || std::is_same_v<T, types_differ> || std::is_void_v<T>) return met;
-        else if constexpr (std::is_same_v<T, double> != std::is_same_v<typename policy::compute, double>)
-          return std::type_identity<types_differ>{};  // autocast leaves doubles alone, and so do we
-        else if constexpr (list == op_precision::low) return std::type_identity<typename policy::compute>{};
-        else return std::type_identity<typename policy::reduce>{};
-      }(std::index_sequence_for<Xs...>{});
+  template <class Met>
+  static constexpr auto cast_of(Met met) {
+    using T = typename Met::type;
+    if constexpr (!has_policy || std::is_same_v<T, types_differ> || std::is_void_v<T>) return met;
+    else if constexpr (std::is_same_v<T, double> != std::is_same_v<typename policy::compute, double>)
+      return std::type_identity<types_differ>{};  // autocast leaves doubles alone, and so do we
+    else if constexpr (list == op_precision::low) return std::type_identity<typename policy::compute>{};
+    else return std::type_identity<typename policy::reduce>{};
   }
-  using cast = typename decltype(find_cast())::type;
+  template <std::size_t... I>
+  static constexpr auto find_cast(std::index_sequence<I...>) {
+    if constexpr (own_list != op_precision::low) return std::type_identity<void>{};
+    else return cast_of(meet_all(cast_with_others<Op, I, Xs>{}...));
+  }
+  using cast = typename decltype(find_cast(std::index_sequence_for<Xs...>{}))::type;
 };
 
 template <class D, bool Keep, class Op, class... Xs>

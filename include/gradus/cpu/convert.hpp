@@ -19,6 +19,14 @@ struct vector_of {
 
 namespace detail {
 
+// nvcc casts no vector to one of another element type.
+template <class To, class From>
+GRADUS_INLINE To vector_bits(const From& from) {
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
 // Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is exact.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
@@ -26,9 +34,9 @@ GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   const Words sign = (h & 0x8000u) << 16;
   const Words magnitude = (h & 0x7FFFu) << 13;
   const Words raised = magnitude + (113u << 23);
-  const floats small = reinterpret_cast<floats>(raised) - reinterpret_cast<floats>(Words{} + (113u << 23));
+  const floats small = vector_bits<floats>(raised) - vector_bits<floats>(Words{} + (113u << 23));
   const Words normal = magnitude + (112u << 23);
-  Words r = (magnitude < (1u << 23)) ? reinterpret_cast<Words>(small) : normal;
+  Words r = (magnitude < (1u << 23)) ? vector_bits<Words>(small) : normal;
   r = (magnitude >= (31u << 23)) ? (magnitude | 0x7F800000u) : r;
   bits = r | sign;
 }
@@ -41,8 +49,8 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   const Words magnitude = u & 0x7FFFFFFFu;
   const Words rebased = magnitude - (112u << 23);
   const Words normal = (rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13;
-  const floats shifted = reinterpret_cast<floats>(magnitude) + 0.5f;  // rounds where a subnormal's last bit is
-  const Words small = reinterpret_cast<Words>(shifted) - 0x3F000000u;
+  const floats shifted = vector_bits<floats>(magnitude) + 0.5f;  // rounds where a subnormal's last bit is
+  const Words small = vector_bits<Words>(shifted) - 0x3F000000u;
   const Words payload = (magnitude >> 13) & 0x3FFu;
   const Words nan = 0x7C00u | ((payload == 0u) ? Words{} + 0x200u : payload);
   Words r = (magnitude < (113u << 23)) ? small : normal;
@@ -78,7 +86,7 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
     words bits;
     if constexpr (std::is_same_v<S, bf16>) bits = wide << 16;
     else detail::widen_f16<words>(wide, bits);
-    to = __builtin_convertvector(reinterpret_cast<floats>(bits), typename vector_of<T, N>::type);
+    to = __builtin_convertvector(vector_bits<floats>(bits), typename vector_of<T, N>::type);
   } else {
     typename vector_of<S, N>::type x;
     std::memcpy(&x, from, sizeof x);

@@ -27,7 +27,7 @@ struct world {
   model net;
   world() {
     gr::init(net, ctx, gr::normal_init{.seed = 3, .stddev = 1});
-    for (float& x : net.long_vector.value().values()) x = 0.25f;
+    for (float& x : net.long_vector.edit().values()) x = 0.25f;
   }
   void give_gradients(unsigned round) {
     std::uint32_t ordinal = 0;
@@ -41,7 +41,7 @@ struct world {
   }
   std::vector<std::vector<double>> values() {
     std::vector<std::vector<double>> all;
-    gr::visit_params(net, [&](auto& p) { all.emplace_back(p.data(), p.data() + p.size()); });
+    gr::visit_params(net, [&](auto& p) { all.emplace_back(p.value().values().begin(), p.value().values().end()); });
     return all;
   }
   std::vector<std::vector<double>> gradients() {
