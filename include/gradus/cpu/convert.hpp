@@ -86,7 +86,7 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
     words bits;
     if constexpr (std::is_same_v<S, bf16>) bits = wide << 16;
     else detail::widen_f16<words>(wide, bits);
-    to = __builtin_convertvector(vector_bits<floats>(bits), typename vector_of<T, N>::type);
+    to = __builtin_convertvector(detail::vector_bits<floats>(bits), typename vector_of<T, N>::type);
   } else {
     typename vector_of<S, N>::type x;
     std::memcpy(&x, from, sizeof x);
