@@ -46,7 +46,8 @@ run_result train(int threads, double dropout) {
   }
   gr::visit_params(net, [&](const auto& p) {
     const auto values = gr::to_host(p.value());
-    r.weights.emplace_back(values.begin(), values.end());
+    std::vector<double>& to = r.weights.emplace_back();
+    for (const auto v : values) to.push_back(gr::convert_element<double>(v));
   });
   return r;
 }
@@ -64,6 +65,17 @@ TEST_CASE("in double precision, the bits do not depend on the threads either") {
   const auto once = train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(2, 0.0);
   CHECK(train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(1, 0.0) == once);
   CHECK(train<gpt::config{1, 3, 96, 64, 300}, 4, gr::fp64>(3, 0.0) == once);
+}
+
+TEST_CASE("in mixed precision and in bf16 alone, the bits do not depend on the run or the threads") {
+  const auto check = [](auto precision) {
+    using P = decltype(precision);
+    const auto once = train<gpt::config{2, 3, 96, 64, 300}, 4, P>(2, 0.1);
+    for (const int threads : {1, 2, 3}) CHECK(train<gpt::config{2, 3, 96, 64, 300}, 4, P>(threads, 0.1) == once);
+  };
+  check(gr::bf16_mixed{});
+  check(gr::fp16_mixed{});
+  check(gr::bf16_pure{});
 }
 
 TEST_CASE("dropout draws the same masks on one thread and on two, and changes the result") {

@@ -3,12 +3,14 @@
 
     python3 tests/parity/make_fixtures.py [output directory]
 
-Two files in the safetensors format come out, the same on every run with the same PyTorch:
+Three files in the safetensors format come out, the same on every run with the same PyTorch:
 
 ops.safetensors   One case an op, in float64, as <case>.<part>. The inputs have the op's usual letters (x, a, b, w, ...), y is
                   the output, dy the gradient that arrives at it, and d<input> what the op's gradient rule must return.
                   A case with several outputs numbers them: y0, y1, dy0, dy1. Integer inputs and outputs are I32.
 gpt.safetensors   A small GPT-2: parameters, first loss and gradients, twenty steps of AdamW.
+gpt_autocast.safetensors
+                  The first loss and gradients of the same GPT-2 under torch.autocast in bfloat16 and float16.
 
 What an op means exactly (constants, conventions) is in the files' own __metadata__, written from NOTES below.
 """
@@ -264,6 +266,8 @@ def gpt_loss(p, tokens, targets):
         return F.layer_norm(x, (WIDTH,), p[name + ".weight"], p[name + ".bias"], 1e-5)
 
     def linear(x, name):
+        if torch.is_autocast_enabled("cpu"):  # one operation, whose bias is cast too
+            return F.linear(x, p[name + ".weight"].t(), p[name + ".bias"])
         return x @ p[name + ".weight"] + p[name + ".bias"]
 
     x = p["wte.weight"][tokens] + p["wpe.weight"]
@@ -283,7 +287,7 @@ def learning_rate(t):
     return MIN_LR + 0.5 * (1 + math.cos(math.pi * progress)) * (BASE_LR - MIN_LR)
 
 
-def gpt():
+def gpt_data():
     g = torch.Generator().manual_seed(1234)
     start = gpt_parameters(g)
     # A text with something to learn: each token follows from the one before, but for one in four.
@@ -292,7 +296,24 @@ def gpt():
     for i in range(1, CONTEXT + 1):
         noise = torch.rand(STEPS, BATCH, generator=g) < 0.25
         text[..., i] = torch.where(noise, text[..., i], follow[text[..., i - 1]])
-    tokens, goals = text[..., :-1].contiguous(), text[..., 1:].contiguous()
+    return start, text[..., :-1].contiguous(), text[..., 1:].contiguous()
+
+
+def gpt_autocast():
+    start, tokens, goals = gpt_data()
+    out = {}
+    for dtype, tag in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
+        p = {name: value.float().clone().requires_grad_() for name, value in start.items()}
+        with torch.autocast("cpu", dtype=dtype):
+            loss = gpt_loss(p, tokens[0], goals[0])
+        loss.backward()
+        out["loss." + tag] = loss.detach()
+        out.update({f"grad.{tag}.{name}": v.grad for name, v in p.items()})
+    return out
+
+
+def gpt():
+    start, tokens, goals = gpt_data()
     out = {"tokens": tokens.to(torch.int32), "targets": goals.to(torch.int32),
            "lr": torch.tensor([learning_rate(t) for t in range(STEPS)], dtype=torch.float64)}
     out.update({"param." + name: p for name, p in start.items()})
@@ -340,6 +361,9 @@ def main():
                      "min(1, 1/(norm+1e-6)); the weight stored once (wte) is embedding and head",
         "contents": "param.*: start; loss.f64/f32, grad.f64.*/grad.f32.*: step 0, before clipping; norm.*: global norm "
                     "before clipping; curve.*: loss of each step; lr; final.f64.*: parameters after the last step"})
+    save(directory / "gpt_autocast.safetensors", gpt_autocast(), {
+        **made_by, "contents": "of the model in gpt.safetensors, parameters in float32: loss.bf16/f16, grad.bf16.*/grad.f16.*: "
+                               "step 0 under torch.autocast(\"cpu\") in that type"})
 
 
 if __name__ == "__main__":
