@@ -49,7 +49,7 @@ class packed_gemm {
 
  public:
   /// What is computed together: tiles had better be a multiple high and wide.
-  static constexpr index rows = Rows, columns = Across * width;
+  static constexpr index rows_together = Rows, columns = Across * width;
 
   /// How the tiles of one product go about it, and what scratch they have, in elements.
   struct plan {
