@@ -99,7 +99,7 @@ if [[ $torch -eq 1 ]] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.
     if [[ $left -lt 40 ]]; then say "torch, batch $setting" "no time left"; continue; fi
     # shellcheck disable=SC2086  # a batch and a flag
     if step "torch $setting" "$((left < 150 ? left : 150))" \
-      python3 bench/peers/torch_gpt.py --device cuda --model gpt2-1024 --precision bf16 --steps 20 --warmup 5 --batch $setting; then
+      python3 bench/peers/torch_gpt.py --device cuda --model gpt2-1024 --precision bf16_mixed --steps 20 --warmup 5 --batch $setting; then
       say "  result" "$(grep -oE '"(tok_s|peak_mib|loss)": [0-9.]+' "$out/torch_${setting// /_}.log" | tr '\n' ' ')"
     fi
   done

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""gradus and PyTorch train the same GPTs, turn about, each in a process of its own.
+"""gradus and its peers train the same GPTs, turn about, each in a process of its own.
 
-    python3 bench/peers/run.py [--all] [--rounds 3] [--steps 4] [--precision fp32] [--compile]
+    python3 bench/peers/run.py [--all] [--models nano ...] [--peers eager compile jax] [--rounds 3] [--steps 4]
+                               [--precision fp32]
 
-PyTorch is looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if none has
-it, build/peers is made, with pip. The gradus programs are build/release/bench/peers/bench_peers_<model>; one that is not built is named and
-left out. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is gradus
-over PyTorch, or null on the rows that state PyTorch's own figure.
+The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX; eager alone unless --peers or --all says
+otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in memory.
+
+Torch and jax are looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if none has
+what is needed, build/peers is made, with pip. A peer that does not run is named and left out. The gradus programs are
+build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, where that is not fp32); one that is not built is
+named and left out. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is
+gradus over the best peer, or null on the rows that state a peer's own figure.
 """
 import argparse
 import json
@@ -18,43 +23,49 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-YARDSTICK = pathlib.Path(__file__).resolve().with_name("torch_gpt.py")
+HERE = pathlib.Path(__file__).resolve().parent
 SHAPES = {  # layers, width, context: what the FLOPs of a token depend on besides the parameters
     "nano": (6, 384, 256),
     "seed": (4, 256, 512),
     "gpt2-64": (12, 768, 64),
     "gpt2-256": (12, 768, 256),
 }
+PEERS = {  # flag: what it is called, its script, its package, and what it is started with
+    "eager": ("PyTorch", "torch_gpt.py", "torch", []),
+    "compile": ("PyTorch compiled", "torch_gpt.py", "torch", ["--compile"]),
+    "jax": ("JAX", "jax_gpt.py", "jax", []),
+}
+FIGURES = (("tok_s", "tokens", "tok/s"), ("peak_mib", "peak memory", "MiB"),
+           ("peak_over_base_mib", "peak memory over base", "MiB"), ("share", "share of bare GEMM", "1"))
 
 
-def has_torch(python):
+def has_packages(python, packages):
     try:
-        return subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False).returncode == 0
+        return subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def find_python():
+def find_python(packages):
     named = os.environ.get("GRADUS_PEERS_PYTHON")
     if named:
-        if has_torch(named):
+        if has_packages(named, packages):
             return named
-        print(f"GRADUS_PEERS_PYTHON={named} has no torch: looking further", flush=True)
+        print(f"GRADUS_PEERS_PYTHON={named} has not all of {', '.join(packages)}: looking further", flush=True)
     venv = ROOT / "build" / "peers"
     own = str(venv / "bin" / "python")
-    if has_torch(own):
-        return own
-    if has_torch(sys.executable):
-        return sys.executable
-    print(f"making a Python environment with torch and numpy in {venv.relative_to(ROOT)} (once, a large download)", flush=True)
+    for python in (own, sys.executable):
+        if has_packages(python, packages):
+            return python
+    print(f"making a Python environment with {', '.join(packages)} in {venv.relative_to(ROOT)} (once, a large download)", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([own, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
+        subprocess.run([own, "-m", "pip", "install", "--quiet", *packages], check=True)
     except (OSError, subprocess.CalledProcessError) as e:
         print(f"that failed: {e}", flush=True)
-    if has_torch(own):
+    if has_packages(own, packages):
         return own
-    sys.exit("no Python with torch: set GRADUS_PEERS_PYTHON to one")
+    sys.exit(f"no Python with {', '.join(packages)}: set GRADUS_PEERS_PYTHON to one")
 
 
 def run_json(command, threads):
@@ -76,52 +87,59 @@ def flops_per_token(model, params):
     return 6 * params + 12 * layers * width * context
 
 
+def medians(results):
+    """The medians of a side's rounds, or None if it has none."""
+    if not results:
+        return None
+    out = {key: statistics.median(r[key] for r in results) for key in ("tok_s", "peak_mib", "peak_over_base_mib")}
+    out["params"] = results[0]["params"]
+    return out
+
+
 def measure(model, o, python):
-    """Medians of both sides: a dictionary each, ours None if it is not built."""
+    """What each side reached, by name with "gradus" last, and the best bare GEMM rate in GFLOP/s."""
     common = ["--steps", str(o.steps), "--warmup", str(o.warmup), "--threads", str(o.threads)]
-    if o.precision != "fp32":
-        common += ["--precision", o.precision]
-    torch_command = [python, str(YARDSTICK), "--model", model]
-    program = o.build / "bench" / "peers" / f"bench_peers_{model}"
-    if not program.exists():
+    precision = [] if o.precision == "fp32" else ["--precision", o.precision]
+    commands = {}
+    for peer in o.peers:
+        name, script, _, flags = PEERS[peer]
+        commands[name] = [python, str(HERE / script), "--model", model, *common, *precision, *flags]
+    suffix = "" if o.precision == "fp32" else f"_{o.precision}"
+    program = o.build / "bench" / "peers" / f"bench_peers_{model}{suffix}"
+    if program.exists():
+        commands["gradus"] = [str(program), *common]
+    else:
         print(f"{model}: {program} is missing: build it to compare", flush=True)
-        program = None
-    theirs, ours = [], []
+
+    results = {name: [] for name in commands}
     for i in range(o.rounds):
-        for name, command, results in (("PyTorch", torch_command + common + ["--compile"] * o.compile, theirs),
-                                       ("gradus", program and [str(program)] + common, ours)):
-            result = command and run_json(command, o.threads)
+        for name, command in commands.items():
+            if i > 0 and not results[name]:
+                continue  # it failed before, and would again
+            result = run_json(command, o.threads)
             if result:
-                results.append(result)
+                results[name].append(result)
                 print(f"{model} round {i + 1}: {name} {result['tok_s']:.0f} tok/s, {result['peak_mib']:.0f} MiB", flush=True)
-    bare = run_json(torch_command + common + ["--gemm"], o.threads) if theirs else None
 
-    def medians(results, gemm):
-        if not results:
-            return None
-        out = {key: statistics.median(r[key] for r in results) for key in ("tok_s", "peak_mib")}
-        over = [r["peak_over_base_mib"] for r in results if "peak_over_base_mib" in r]
-        out["peak_over_base_mib"] = statistics.median(over) if over else None
-        out["gflops"] = out["tok_s"] * flops_per_token(model, results[0]["params"]) / 1e9
-        out["gemm_gflops"] = gemm
-        out["params"] = results[0]["params"]
-        out["torch"] = results[0].get("torch")
-        return out
+    # One yardstick for all: the best of the bare rates is what this machine can do.
+    rates = [r["gemm_gflops"] for r in results.get("gradus", []) if r.get("gemm_gflops")]
+    rates = [statistics.median(rates)] if rates else []
+    if {"eager", "compile"} & set(o.peers):
+        bare = run_json([python, str(HERE / "torch_gpt.py"), "--model", model, *common, *precision, "--gemm"], o.threads)
+        rates += [bare["gemm_gflops"]] if bare else []
+    best = max(rates, default=None)
 
-    rates = [r["gemm_gflops"] for r in ours if r.get("gemm_gflops")]
-    ours = medians(ours, statistics.median(rates) if rates else None)
-    theirs = medians(theirs, bare and bare["gemm_gflops"])
-    if ours and theirs and ours["params"] != theirs["params"]:
-        print(f"{model}: the sides do not train the same model: {theirs['params']} parameters against {ours['params']}")
-    # One yardstick for both: the better of the two bare rates is what this machine can do.
-    best = max((side["gemm_gflops"] for side in (ours, theirs) if side and side["gemm_gflops"]), default=None)
-    for side in (ours, theirs):
-        if side:
-            side["share"] = side["gflops"] / best if best else None
-    return theirs, ours, best
+    layers, width, context = SHAPES[model]
+    sides = {name: medians(r) for name, r in results.items() if r}
+    for side in sides.values():
+        flops = side["tok_s"] * (6 * side["params"] + 12 * layers * width * context)
+        side["share"] = flops / 1e9 / best if best else None
+    if len({side["params"] for side in sides.values()}) > 1:
+        print(f"{model}: the sides do not train the same model: {({n: s['params'] for n, s in sides.items()})} parameters")
+    return sides, best
 
 
-def machine(torch_version):
+def machine():
     model = platform.processor() or platform.machine()
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -130,11 +148,24 @@ def machine(torch_version):
                 break
     except OSError:
         pass
-    return f"{model}, {os.cpu_count()} cores, torch {torch_version}"
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def versions(python, packages):
+    code = "; ".join(f"import {p}; print('{p}', {p}.__version__)" for p in packages)
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split("\n")
 
 
 def show(value, form="{:.0f}"):
     return form.format(value) if value is not None else "-"
+
+
+def best_of(sides, key):
+    """The best figure of any peer: the most tokens a second, the least memory."""
+    values = [side[key] for name, side in sides.items() if name != "gradus" and side.get(key) is not None]
+    if not values:
+        return None
+    return min(values) if key.startswith("peak") else max(values)
 
 
 def ratio(a, b):
@@ -143,47 +174,46 @@ def ratio(a, b):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="gpt2-256 too, which takes a few minutes")
-    parser.add_argument("--models", nargs="+", choices=SHAPES)
+    parser.add_argument("--all", action="store_true", help="all models and all peers, which takes a while")
+    parser.add_argument("--models", nargs="+", choices=SHAPES, help="default: all but gpt2-256")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, help="default: eager")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--compile", action="store_true", help="PyTorch's side through torch.compile")
+    parser.add_argument("--precision", choices=("fp32", "bf16_mixed", "bf16_pure"), default="fp32")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="where gradus is built")
     o = parser.parse_args()
     if o.rounds < 1:
         parser.error("rounds must be positive")
-    python = find_python()
-    models = o.models or [m for m in SHAPES if o.all or m != "gpt2-256"]
+    o.models = o.models or [m for m in SHAPES if o.all or m != "gpt2-256"]
+    o.peers = o.peers or (list(PEERS) if o.all else ["eager"])
+    packages = sorted({PEERS[p][2] for p in o.peers} | {"numpy"})
+    python = find_python(packages)
 
-    rows, table, version = [], [], "?"
-    for model in models:
-        theirs, ours, bare = measure(model, o, python)
-        version = (theirs or {}).get("torch") or version
-        prefix = f"{model} {o.precision}"
-        for key, label, unit in (("tok_s", "tokens", "tok/s"), ("peak_mib", "peak memory", "MiB"),
-                                 ("peak_over_base_mib", "peak memory over base", "MiB"), ("share", "share of bare GEMM", "1")):
-            t, g = (theirs or {}).get(key), (ours or {}).get(key)
-            if t is not None:
-                rows.append({"name": f"{prefix} {label}, PyTorch", "value": t, "unit": unit, "ratio": None})
-            if g is not None:
-                rows.append({"name": f"{prefix} {label}, gradus", "value": g, "unit": unit, "ratio": ratio(g, t)})
-        t, g = theirs or {}, ours or {}
-        table.append([model, show(t.get("tok_s")), show(g.get("tok_s")),
-                      show(ratio(g.get("tok_s"), t.get("tok_s")), "{:.2f}"), show(bare),
-                      show(t.get("share"), "{:.0%}"), show(g.get("share"), "{:.0%}"),
-                      show(t.get("peak_mib")), show(g.get("peak_mib")),
-                      show(ratio(g.get("peak_mib"), t.get("peak_mib")), "{:.2f}")])
+    rows, table = [], []
+    for model in o.models:
+        sides, bare = measure(model, o, python)
+        ours = sides.get("gradus", {})
+        for key, label, unit in FIGURES:
+            for name, side in sides.items():
+                if side.get(key) is not None:
+                    compared = ratio(side[key], best_of(sides, key)) if name == "gradus" else None
+                    rows.append({"name": f"{model} {o.precision} {label}, {name}", "value": side[key], "unit": unit,
+                                 "ratio": compared})
+        for name, side in sides.items():
+            mine = name == "gradus"
+            table.append([model, name, show(side["tok_s"]), show(side["share"], "{:.0%}"), show(side["peak_mib"]),
+                          show(ratio(ours.get("tok_s"), best_of(sides, "tok_s")), "{:.2f}") if mine else "",
+                          show(ratio(ours.get("peak_mib"), best_of(sides, "peak_mib")), "{:.2f}") if mine else "",
+                          show(bare) if mine else ""])
 
-    head = ["model", "PyTorch tok/s", "gradus tok/s", "ratio", "bare GFLOP/s", "PyTorch share", "gradus share",
-            "PyTorch MiB", "gradus MiB", "ratio"]
+    head = ["model", "side", "tok/s", "of bare GEMM", "MiB", "tok/s over best peer", "MiB over best peer", "bare GFLOP/s"]
     widths = [max(len(line[i]) for line in [head] + table) for i in range(len(head))]
-    print(f"\n{machine(version)}; {o.threads} threads, {o.precision}{', torch.compile' if o.compile else ''}, "
-          f"medians of {o.rounds} rounds")
+    print(f"\n{machine()}; {', '.join(v for v in versions(python, packages) if v)}; {o.threads} threads, {o.precision}, "
+          f"medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
     for line in [head] + table:
-        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))))
+        print("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip())
     path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "peers.json"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

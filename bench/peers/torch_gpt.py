@@ -110,7 +110,7 @@ def time_training(o, size):
     torch.manual_seed(1)
     cuda = o.device == "cuda"
     base = 0.0 if cuda else status_mib("VmRSS")
-    model = GPT(size).to(o.device)
+    model = GPT(size).to(o.device, torch.bfloat16 if o.precision == "bf16_pure" else torch.float32)
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW(
@@ -125,7 +125,7 @@ def time_training(o, size):
     tokens, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
     def step():
-        lower = torch.autocast(o.device, dtype=torch.bfloat16) if o.precision == "bf16" else contextlib.nullcontext()
+        lower = torch.autocast(o.device, dtype=torch.bfloat16) if o.precision == "bf16_mixed" else contextlib.nullcontext()
         with lower:
             loss = run(tokens, targets)
         loss.backward()
@@ -152,7 +152,7 @@ def time_gemm(o, size):
     rows, c = o.batch * size.context, size.width
     layers = [(c, 3 * c, size.layers), (c, c, size.layers), (c, 4 * c, size.layers), (4 * c, c, size.layers),
               (c, size.vocabulary, 1)]  # columns in, columns out, how many of them
-    dtype = torch.bfloat16 if o.precision == "bf16" else torch.float32
+    dtype = torch.float32 if o.precision == "fp32" else torch.bfloat16
 
     def seconds(a, b):
         out = a @ b
@@ -177,7 +177,8 @@ def main():
     parser.add_argument("--batch", type=int, default=0, help="sequences a step (default: the model's own)")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=1)
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "bf16_mixed", "bf16_pure"), default="fp32",
+                        help="bf16_mixed: autocast; bf16_pure: parameters too")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--max-autotune", action="store_true", help="torch.compile in its max-autotune mode")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")

@@ -17,9 +17,13 @@ namespace gr = gradus;
 inline constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
 inline constexpr gr::index batch = GPT_BATCH;
 
+#ifndef GPT_PRECISION
+#define GPT_PRECISION fp32
+#endif
+
 /// `Token` is the element type of the batches.
 template <class D, class Token>
-using training = gpt::training<D, config, batch, Token>;
+using training = gpt::training<D, config, batch, Token, gr::GPT_PRECISION>;
 
 /// One batch, the same in every run.
 template <class Token>
