@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/error.hpp"
 #include "trace.hpp"
 
 namespace gradus {
@@ -66,8 +67,10 @@ class trace_writer {
     return &op;
   }
 
-  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step.
+  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step. Throws
+  /// gradus::error where none was started.
   constexpr void finish() {
+    if (!writing()) throw error("finish(): no trace is being written; call start(trace) before it");
     while (end() != nullptr) {}
     step_trace& t = *std::exchange(trace_, nullptr);
     bool left = false;

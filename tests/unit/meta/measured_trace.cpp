@@ -215,3 +215,14 @@ TEST_CASE("a request that fails is in no trace and in no count") {
   CHECK(trace.events.size() == 2);
   CHECK(traced.live_bytes(gr::category::temporary) == 0);
 }
+
+TEST_CASE("finish() without start() says so, also for the second time") {
+  gr::host_resource heap;
+  gr::trace_resource traced(heap);
+  CHECK_THROWS_WITH_AS(traced.finish(), doctest::Contains("finish(): no trace is being written; call start(trace)"),
+                       gr::error);
+  gr::step_trace trace;
+  traced.start(trace);
+  traced.finish();
+  CHECK_THROWS_AS(traced.finish(), gr::error);
+}
