@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -17,26 +18,35 @@ struct node {
 };
 
 /// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient gathers.
-template <class Op, class Output, class Saved, class Versions, class... Inputs>
-struct op_node : node {
+/// @tparam Sinks a std::tuple with a gradient_sink for each input
+template <class Op, class Output, class Saved, class Versions, class Sinks>
+struct op_node;
+template <class Op, class Output, class Saved, class... Versions, class... Inputs>
+struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_sink<Inputs>...>> : node {
   Op op;
   Saved saved;
-  [[no_unique_address]] Versions versions;
+  [[no_unique_address]] std::tuple<Versions...> versions;
   std::tuple<gradient_sink<Inputs>...> sinks;
   gradient_slot<Output> slot;
 
-  constexpr op_node(const Op& o, Saved s, Versions v, gradient_sink<Inputs>... to)
-      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), versions(std::move(v)), sinks(to...) {}
+  constexpr op_node(const Op& o, Saved s, std::tuple<Versions...> v, std::tuple<gradient_sink<Inputs>...> to)
+      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), versions(std::move(v)), sinks(to) {}
 
   static constexpr void run(node* n) {
     auto* self = static_cast<op_node*>(n);
-    if (!self->slot.value()) return;  // no loss depends on this output
-    std::apply([&](const auto&... v) { (v.check(detail::name_of(self->op)), ...); }, self->versions);
-    auto gradient = self->slot.take();
+    if (self->slot.value())
+      self->run_backward(std::index_sequence_for<Inputs...>{});  // or no loss depends on this output
+  }
+
+ private:
+  template <std::size_t... I>
+  constexpr void run_backward(std::index_sequence<I...>) {
+    (std::get<I>(versions).check(detail::name_of(op)), ...);
+    auto gradient = slot.take();
     auto& ctx = gradient.owner();
     const typename std::remove_reference_t<decltype(ctx)>::running now(
-        ctx, activity{detail::name_of(self->op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
-    std::apply([&](const auto&... sink) { self->op.backward(self->saved, std::move(gradient), sink...); }, self->sinks);
+        ctx, activity{detail::name_of(op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
+    op.backward(saved, std::move(gradient), std::get<I>(sinks)...);
   }
 };
 

@@ -79,7 +79,9 @@ struct kept_values {
   constexpr kept_values(Sinks s, Inputs i, Versions v)
       : sinks(std::move(s)), inputs(std::move(i)), versions(std::move(v)) {}
   constexpr bool wanted() const {
-    return std::apply([](const auto&... s) { return (static_cast<bool>(s) || ...); }, sinks);
+    return [this]<std::size_t... I>(std::index_sequence<I...>) {
+      return (static_cast<bool>(std::get<I>(sinks)) || ...);
+    }(std::make_index_sequence<std::tuple_size_v<Sinks>>{});
   }
 };
 
@@ -122,6 +124,12 @@ constexpr void note_saved(const Context& ctx, std::string_view by, const Values&
     }
   };
   (note(values), ...);
+}
+template <class Context, class... Values>
+constexpr void note_all_saved(const Context& ctx, std::string_view by, const std::tuple<Values...>& values) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    note_saved(ctx, by, std::get<I>(values)...);
+  }(std::index_sequence_for<Values...>{});
 }
 template <class Context, class R>
 constexpr void note_result(const Context& ctx, std::string_view by, const R& result) {

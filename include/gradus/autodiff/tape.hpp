@@ -154,16 +154,11 @@ class tape {
       return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
     } else {
       if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
-      auto* n = std::apply(
-          [&](const auto&... sink) {
-            auto saved = detail::saved_of<Op, Products>(std::move(kept.inputs), result);
-            std::apply([&](const auto&... x) { detail::note_saved(*ctx_, detail::name_of(op), x...); }, saved.inputs);
-            detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
-            using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions),
-                                 typename std::remove_cvref_t<decltype(sink)>::tensor_type...>;
-            return push<Node>(op, std::move(saved), std::move(kept.versions), sink...);
-          },
-          kept.sinks);
+      auto saved = detail::saved_of<Op, Products>(std::move(kept.inputs), result);
+      detail::note_all_saved(*ctx_, detail::name_of(op), saved.inputs);
+      detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
+      using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions), decltype(kept.sinks)>;
+      auto* n = push<Node>(op, std::move(saved), std::move(kept.versions), kept.sinks);
       return traced<Output, R>(std::move(out), &recorder, &n->slot, era_, maker);
     }
   }
