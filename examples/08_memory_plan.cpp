@@ -10,28 +10,28 @@ struct options {
   gr::region_schedule regions = {};
 };
 
-// Four blocks under a schedule of regions, on any device D. Parameters rest in one context; what a step needs passes through
+// Four blocks under a schedule of regions, on any device D. Parameters are in a persistent context; what a step needs is in
 // the other.
 template <class D>
 struct training {
   using X = gr::on<D>;
   std::array<gr::nn::mlp<X, 64>, 4> blocks;
   gr::adamw<float, D> optimizer;
-  gr::context<D>& resting;
-  gr::context<D>& passing;
+  gr::context<D>& persistent;
+  gr::context<D>& transient;
   gr::tape<D> tape;
   gr::region_schedule regions;
 
   constexpr training(gr::context<D>& rest, gr::context<D>& pass, const options& o)
-      : optimizer(blocks), resting(rest), passing(pass), tape(pass), regions(o.regions) {
+      : optimizer(blocks), persistent(rest), transient(pass), tape(pass), regions(o.regions) {
     gr::init(blocks, rest, gr::xavier_normal{.seed = 1});
   }
   constexpr void step() {
-    auto x = gr::full<float, gr::shape<128, 64>>(passing, 0.5f, gr::category::input);
+    auto x = gr::full<float, gr::shape<128, 64>>(transient, 0.5f, gr::category::input);
     const auto y =
         gr::chain(blocks, tape.watch(std::move(x)), regions, [](const auto& block, auto v) { return v + block(v); });
     gr::backward(gr::mean(y * y));
-    optimizer.step(resting);
+    optimizer.step(persistent);
   }
 };
 
@@ -40,7 +40,7 @@ constexpr auto plan = gr::plan<training<gr::meta>>(options{});
 static_assert(plan.peak_bytes < 4'000'000);
 
 int main() {
-  std::printf("peak %zu bytes, of them %zu at rest, reached by %s\n", plan.peak_bytes, plan.resting_bytes,
+  std::printf("peak %zu bytes, of them %zu persistent, reached by %s\n", plan.peak_bytes, plan.persistent_bytes,
               plan.peak_op.data());
 
   // The fastest schedule that fits in less.
@@ -49,17 +49,17 @@ int main() {
   std::printf("within %s: peak %zu bytes\n%s", gr::format_bytes(budget).c_str(), chosen.plan.peak_bytes,
               chosen.description.c_str());
 
-  // Every block of the step gets its place in one region.
+  // Every block of the step gets its place in one workspace.
   gr::stream stream;
   gr::host_resource heap;
   gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options{chosen.regions})), heap,
                                stream);
   gr::stats_resource memory(planned);
-  gr::context resting{stream, heap};
-  gr::context passing{stream, memory};
-  training<gr::cpu> net(resting, passing, options{chosen.regions});
+  gr::context persistent{stream, heap};
+  gr::context transient{stream, memory};
+  training<gr::cpu> net(persistent, transient, options{chosen.regions});
   for (int i = 0; i < 3; ++i) net.step();
   planned.check();
-  std::printf("measured: %zu bytes\n", memory.all().peak + chosen.plan.resting_bytes);
-  return memory.all().peak + chosen.plan.resting_bytes == chosen.plan.peak_bytes ? 0 : 1;
+  std::printf("measured: %zu bytes\n", memory.all().peak + chosen.plan.persistent_bytes);
+  return memory.all().peak + chosen.plan.persistent_bytes == chosen.plan.peak_bytes ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // A GPT's training step under schedules of checkpoint regions: what was planned, what is measured.
 //
-//   bench_memory_MODEL time [--repeat N]   steps of each row in planned memory, turn about with steps that keep everything
+//   bench_memory_MODEL time [--repeat N]   steps of each row in planned memory, alternating with steps that keep everything
 //   bench_memory_MODEL peak [PART...]      a process for one row, given by its "parts", without a plan: peak bytes as asked for,
 //                                          and of the process
 // Each prints JSON, one object a line.
@@ -36,20 +36,20 @@ struct planned_run {
   gr::planned_resource region;
   gr::step_trace trace;  // outlives the model, which gives memory back through `traced`
   gr::trace_resource traced;
-  gr::context<gr::cpu> resting;
-  gr::context<gr::cpu> passing;
+  gr::context<gr::cpu> persistent;
+  gr::context<gr::cpu> transient;
   training<gr::cpu> t;
 
   explicit planned_run(const gpt::step_options& o)
       : region(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream),
         traced(region),
-        resting(stream, heap),
-        passing(stream, traced),
-        t(resting, passing, o) {}
+        persistent(stream, heap),
+        transient(stream, traced),
+        t(persistent, transient, o) {}
   double step(const tokens& data, gr::time_table* learn = nullptr) {
     if (learn != nullptr) {
-      passing.observe(&traced);
-      resting.observe(&traced);
+      transient.observe(&traced);
+      persistent.observe(&traced);
       traced.start(trace);
     }
     const double start = now_ms();
@@ -58,8 +58,8 @@ struct planned_run {
     const double took = now_ms() - start;
     if (learn != nullptr) {
       traced.finish();
-      passing.observe(nullptr);
-      resting.observe(nullptr);
+      transient.observe(nullptr);
+      persistent.observe(nullptr);
       learn->add(trace);
     }
     return took;
@@ -155,10 +155,10 @@ int time_rows(int repeat) {
     }
     const auto bytes = [&](gr::category c) { return plan.at_peak_of(c); };
     std::printf(
-        "{\"row\": \"%s\", \"planned_bytes\": %zu, \"resting_bytes\": %zu, \"region_bytes\": %zu, "
+        "{\"row\": \"%s\", \"planned_bytes\": %zu, \"persistent_bytes\": %zu, \"workspace_bytes\": %zu, "
         "\"activation_bytes\": %zu, \"gradient_bytes\": %zu, \"temporary_bytes\": %zu, \"saved_bytes\": %zu, "
         "\"recomputed_gflop\": %.3f, \"predicted_ms\": %.3f, \"measured_ms\": %.3f, \"none_ms\": %.3f, \"parts\": [",
-        r.name.c_str(), plan.peak_bytes, plan.resting_bytes, gr::make_plan(trace).bytes,
+        r.name.c_str(), plan.peak_bytes, plan.persistent_bytes, gr::make_plan(trace).bytes,
         bytes(gr::category::activation), bytes(gr::category::gradient), bytes(gr::category::temporary),
         plan.saved_bytes, static_cast<double>(plan.recomputed_flops()) * 1e-9, here.seconds(trace) * 1e3,
         median(row_ms), median(none_ms));
@@ -176,9 +176,9 @@ int peak_of(char** parts, char** end) {
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource stats(heap);
-  gr::context resting{stream, stats};
-  gr::context passing{stream, stats};
-  training<gr::cpu> t(resting, passing, o);
+  gr::context persistent{stream, stats};
+  gr::context transient{stream, stats};
+  training<gr::cpu> t(persistent, transient, o);
   std::vector<float> losses;
   for (int i = 0; i < 2; ++i) {
     if (i == 1) stats.reset_peak();

@@ -5,7 +5,7 @@
 
 Models: nano, seed-8, seed-32 (batch 8 and 32), gpt2-64, gpt2-256 (context 64 and 256); all of them if none is named. For each
 schedule a process of its own runs two steps without a plan: the peak of what was asked for, by the statistics resource, must
-equal the planned peak to the byte. Times are medians of steps in planned memory, turn about with steps that keep everything;
+equal the planned peak to the byte. Times are medians of steps in planned memory, alternating with steps that keep everything;
 the predicted time comes from the operations of the latter. What comes out: a table, and build/bench/memory.json, a list of
 {name, value, unit, ratio, planned_bytes, measured_bytes, process_bytes, predicted_ms, measured_ms, ...}, where value is the measured
 time and ratio that time over the time of keeping everything.
@@ -61,8 +61,8 @@ def main():
         program = ROOT / "build/release/bench/memory" / f"bench_memory_{model}"
         timed = lines([program, "time", "--repeat", str(o.repeat)])
         base = timed[0]
-        print(f"\n{model}: {base['resting_bytes'] / MIB:.0f} MiB of parameters and optimizer state", flush=True)
-        print(f"{'schedule':<10} {'planned peak':>14} {'measured peak':>14} {'diff':>5} {'process':>9} {'region':>9} "
+        print(f"\n{model}: {base['persistent_bytes'] / MIB:.0f} MiB of parameters and optimizer state", flush=True)
+        print(f"{'schedule':<10} {'planned peak':>14} {'measured peak':>14} {'diff':>5} {'process':>9} {'workspace':>9} "
               f"{'activations':>11} {'saved':>9} {'again':>9} {'ms':>9} {'of none':>7} {'predicted':>9} {'off':>6}")
         losses = set()
         for t in timed:
@@ -74,7 +74,7 @@ def main():
                          **{k: t[k] for k in t if k not in ("row", "parts")}, "schedule": t["parts"]})
             print(f"{t['row']:<10} {t['planned_bytes']:>14} {peak['measured_bytes']:>14} "
                   f"{peak['measured_bytes'] - t['planned_bytes']:>5} {peak['process_bytes'] / MIB:>5.0f} MiB "
-                  f"{t['region_bytes'] / MIB:>5.0f} MiB {t['activation_bytes'] / MIB:>7.1f} MiB {t['saved_bytes'] / MIB:>5.0f} MiB "
+                  f"{t['workspace_bytes'] / MIB:>5.0f} MiB {t['activation_bytes'] / MIB:>7.1f} MiB {t['saved_bytes'] / MIB:>5.0f} MiB "
                   f"{t['recomputed_gflop']:>5.0f} GF {t['measured_ms']:>9.1f} {ratio:>7.3f} {t['predicted_ms']:>9.1f} "
                   f"{100 * off:>+5.0f}%", flush=True)
             if peak["measured_bytes"] != t["planned_bytes"]:

@@ -104,9 +104,9 @@ int main(int argc, char** argv) {
     gr::stream stream;
     gr::host_resource heap;
     gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options)), heap, stream);
-    gr::context resting{stream, heap};
-    gr::context passing{stream, planned};
-    training<gr::cpu> t(resting, passing, options);
+    gr::context persistent{stream, heap};
+    gr::context transient{stream, planned};
+    training<gr::cpu> t(persistent, transient, options);
     parameters = gr::parameter_count(t.net);
 
     const bench::random_batch<std::int32_t> data;

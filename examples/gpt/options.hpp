@@ -86,10 +86,10 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
              "activations that are computed again at backward instead of kept: none, blocks (all of each block), "
              "attention, matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,...")
           ->capture_default_str();
-  auto* budget =
-      app.add_option("--memory-budget", o.memory_budget,
-                     "most memory for parameters, optimizer state and steps, such as 600MiB; what is computed "
-                     "again is chosen for speed");
+  auto* budget = app.add_option(
+      "--memory-budget", o.memory_budget,
+      "most memory for parameters, optimizer state and steps, such as 600MiB; the text and some 12 MiB of the "
+      "process come on top; what is computed again is chosen for speed");
   app.add_option("--memory-report", o.memory_report,
                  "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");

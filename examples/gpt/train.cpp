@@ -82,7 +82,7 @@ int train(const gpt::options& o) {
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource kept(heap);
-  gr::planned_resource planned(memory.turns, heap, stream);
+  gr::planned_resource planned(memory.plans, heap, stream);
   gr::trace_resource traced(planned);
   gr::context persistent{stream, kept};
   gr::context transient{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
@@ -122,10 +122,11 @@ int train(const gpt::options& o) {
                 static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
                 static_cast<double>(text.size()) / 1e6);
   report.line(line);
-  std::snprintf(
-      line, sizeof line, "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
-      static_cast<double>(memory.plan.resting_bytes) / (1 << 20), static_cast<double>(memory.region_bytes) / (1 << 20),
-      static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
+  std::snprintf(line, sizeof line,
+                "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+                static_cast<double>(memory.plan.persistent_bytes) / (1 << 20),
+                static_cast<double>(memory.workspace_bytes) / (1 << 20),
+                static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
   std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
                 gpt::counted(static_cast<gr::index>(gr::thread_count()), "thread").c_str(), machine_flops / 1e12,
@@ -142,9 +143,9 @@ int train(const gpt::options& o) {
   long long skipped = 0;
   std::string unsaved;  // what kept the model from being written
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
-    planned.use(gpt::evaluate_turn);
+    planned.use(gpt::evaluation_plan);
     now.validation = validation_loss(t, part.validation, tokens, enough);
-    planned.use(gpt::train_turn);
+    planned.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
   for (std::uint32_t step = 0; !done && !stopped; ++step) {
@@ -227,7 +228,7 @@ int train(const gpt::options& o) {
   if (skipped > 0) report.line("updates skipped: " + std::to_string(skipped));
   if (o.sample > 0 && !stopped && !stop.noticed()) {
     report.line("a sample:");
-    planned.use(gpt::sample_turn);
+    planned.use(gpt::sampling_plan);
     const auto logits_of = [&t](const byte_tokenizer::token* window) { return t.logits(window); };
     gpt::generate(logits_of, "\n", o.sample, {.seed = o.seed}, [&](char c) {
       std::putchar(c);

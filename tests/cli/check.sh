@@ -305,7 +305,8 @@ memory() {
   # A plan trains nothing and needs no text.
   succeeds "$train" --plan --memory-report plan.html
   has out '^peak +[0-9.]+ MiB'
-  has out '^parameters and optimizer state [0-9.]+ MiB, planned region [0-9.]+ MiB: [0-9.]+ MiB in all'
+  has out '^parameters and optimizer state [0-9.]+ MiB, planned workspace [0-9.]+ MiB: [0-9.]+ MiB in all'
+  has out '^outside of the plan and of --memory-budget: the text .*, and about [0-9]+ MiB of the process itself'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a plan made a run folder"
   cannot_print() { "$@" >/dev/full; }

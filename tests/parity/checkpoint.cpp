@@ -21,9 +21,9 @@ run_result train(const gr::region_schedule& regions, int threads) {
   gr::set_thread_count(threads);
   gr::stream stream;
   gr::host_resource heap;
-  gr::context resting{stream, heap};
-  gr::context passing{stream, heap};
-  gpt::training<gr::cpu, C, Batch> t(resting, passing, {.dropout = 0.1, .seed = 11, .regions = regions});
+  gr::context persistent{stream, heap};
+  gr::context transient{stream, heap};
+  gpt::training<gr::cpu, C, Batch> t(persistent, transient, {.dropout = 0.1, .seed = 11, .regions = regions});
   run_result r;
   std::vector<std::uint8_t> inputs(Batch * C.context), targets(inputs.size());
   for (std::uint32_t step = 0; step < 3; ++step) {

@@ -70,9 +70,9 @@ void refuse_each_in_turn(const gpt::step_options& o, const Refuse& refuse, const
   for (std::size_t n = 0;; ++n) {
     CAPTURE(n);
     gr::testing::failing_resource faults(heap);
-    gr::context resting{stream, faults};
-    gr::context passing{stream, faults};
-    training t(resting, passing, o);
+    gr::context persistent{stream, faults};
+    gr::context transient{stream, faults};
+    training t(persistent, transient, o);
     const values before = weights(t);
     const std::size_t parameters = faults.live();
     bool refused = false;

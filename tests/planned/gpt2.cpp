@@ -24,10 +24,10 @@ constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<
 
 // Parameters and two moments of AdamW, four bytes each; the token table has 50304 rows, a multiple of 64.
 constexpr std::size_t parameters = 124'475'904;
-static_assert(kept.resting_bytes == 3 * 4 * parameters);
+static_assert(kept.persistent_bytes == 3 * 4 * parameters);
 static_assert(kept.peak_bytes < 4200_MiB);
 static_assert(checkpointed.peak_bytes < 2400_MiB);
-static_assert(checkpointed.resting_bytes == kept.resting_bytes);
+static_assert(checkpointed.persistent_bytes == kept.persistent_bytes);
 static_assert(kept.recomputed_flops() == 0);
 static_assert(checkpointed.recomputed_flops() > 0);
 

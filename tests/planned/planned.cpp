@@ -74,15 +74,15 @@ TEST_CASE("the planned peak of a training step is the measured one, to the byte,
     gr::stream stream;
     gr::host_resource heap;
     gr::stats_resource stats(heap);
-    gr::context resting{stream, stats};
-    gr::context passing{stream, stats};
-    on_cpu t(resting, passing, o);
+    gr::context persistent{stream, stats};
+    gr::context transient{stream, stats};
+    on_cpu t(persistent, transient, o);
     train_step(t, data(0), o.accumulate);
     stats.reset_peak();
     const std::size_t before = stats.all().allocations;
     train_step(t, data(1), o.accumulate);
     CHECK(stats.all().peak == plan.peak_bytes);
-    CHECK(stats.all().live == plan.resting_bytes);
+    CHECK(stats.all().live == plan.persistent_bytes);
     CHECK(stats.all().allocations - before == plan.requests);
     for (std::size_t c = 0; c < gr::category_count; ++c) {
       const auto what = static_cast<gr::category>(c);
@@ -99,11 +99,11 @@ TEST_CASE("training in planned memory gives the same bits, and the region is wit
     gr::host_resource heap;
     gr::planned_resource planned(gr::make_plan(trace), heap, stream);
     CHECK(static_cast<double>(planned.bytes()) <= 1.02 * static_cast<double>(largest_sum(trace)));
-    gr::context resting{stream, heap};
-    gr::context passing{stream, planned};
+    gr::context persistent{stream, heap};
+    gr::context transient{stream, planned};
     gr::context loose{stream, heap};
-    on_cpu a(resting, passing, o);
-    on_cpu b(resting, loose, o);
+    on_cpu a(persistent, transient, o);
+    on_cpu b(persistent, loose, o);
     for (std::uint32_t step = 0; step < 3; ++step) {
       const data d(step);
       CHECK(train_step(a, d, o.accumulate) == train_step(b, d, o.accumulate));
@@ -125,9 +125,9 @@ TEST_CASE("a planned step asks the heap for nothing, on one thread and on two") 
       gr::stream stream;
       gr::host_resource heap;
       gr::planned_resource planned(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream);
-      gr::context resting{stream, heap};
-      gr::context passing{stream, planned};
-      on_cpu t(resting, passing, o);
+      gr::context persistent{stream, heap};
+      gr::context transient{stream, planned};
+      on_cpu t(persistent, transient, o);
       const data d(0);
       train_step(t, d, o.accumulate);
       train_step(t, d, o.accumulate);
@@ -147,9 +147,9 @@ TEST_CASE("a step that is not the one planned is caught at once, and the right o
   gr::stream stream;
   gr::host_resource heap;
   gr::planned_resource planned(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream);
-  gr::context resting{stream, heap};
-  gr::context passing{stream, planned};
-  on_cpu t(resting, passing, o);
+  gr::context persistent{stream, heap};
+  gr::context transient{stream, planned};
+  on_cpu t(persistent, transient, o);
   const data d(0);
   train_step(t, d, 1);
   const auto before = weights(t);

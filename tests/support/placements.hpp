@@ -9,7 +9,7 @@
 
 namespace gradus_test {
 
-/// Largest sum of live bytes, in sizes as asked: no region can be smaller.
+/// Largest sum of live bytes, in sizes as asked: no workspace can be smaller.
 inline std::size_t live_peak(const gradus::step_trace& trace) {
   std::size_t live = 0, peak = 0;
   for (const gradus::memory_event& e : trace.events) {

@@ -9,12 +9,12 @@
 
 namespace gradus {
 
-/// One allocation of a planned step: what is asked for, and where in the region it lies.
+/// One allocation of a planned step: what is asked for, and where in the workspace it lies.
 struct planned_allocation {
   std::size_t bytes = 0;  ///< never 0: requests for nothing do not reach a resource
   category what = category::temporary;
   std::string_view source;  ///< name of the operation that asks; static storage
-  std::size_t offset = 0;   ///< from the start of the region, a multiple of memory_request::alignment
+  std::size_t offset = 0;   ///< from the start of the workspace, a multiple of memory_request::alignment
 };
 
 /// Allocation number `allocation` is asked for, or ends.
@@ -23,11 +23,11 @@ struct planned_event {
   bool begins = false;
 };
 
-/// All that a steady step does to memory, in order, and where each block lies in one region. planned_resource replays it.
+/// All that a steady step does to memory, in order, and where each block lies in one workspace. planned_resource replays it.
 struct memory_plan {
   std::vector<planned_allocation> allocations;  ///< in the order of the requests
   std::vector<planned_event> events;            ///< each allocation begins once and ends once, later
-  std::size_t bytes = 0;                        ///< of the region
+  std::size_t bytes = 0;                        ///< of the workspace
 };
 
 /// What a message says of a request: "8192 bytes (activation of linear)".

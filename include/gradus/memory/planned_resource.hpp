@@ -13,7 +13,7 @@
 
 namespace gradus {
 
-/// Replays a plan: asks another resource once for one region and then gives the n-th allocation of every step its fixed address
+/// Replays a plan: asks another resource once for one workspace and then gives the n-th allocation of every step its fixed address
 /// in it. A step asks neither heap nor system for anything, and addresses are the same in every step.
 ///
 /// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws error: that of
@@ -22,30 +22,30 @@ namespace gradus {
 /// Where a step may stop while nothing is handed out, call restart() before the next one.
 /// All work goes to the stream given at construction, and one thread uses the resource at a time.
 ///
-/// Several plans (a training step, an evaluation) may take turns in one region: `use(i)` says whose turn it is.
+/// Several plans (a training step, an evaluation) may share one workspace, one at a time: `use(i)` chooses the next.
 template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
-  /// Throws out_of_memory if the region cannot be had.
+  /// Throws out_of_memory if the workspace cannot be had.
   basic_planned_resource(memory_plan step, basic_resource<Stream>& from, Stream& on)
       : basic_planned_resource(std::vector<memory_plan>{std::move(step)}, from, on) {}
   basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)
       : plans_(std::move(plans)), from_(&from), on_(&on) {
     if (plans_.empty()) throw error("planned memory: there must be a plan");
     plan_ = &plans_.front();
-    for (const memory_plan& p : plans_) region_.bytes = std::max(region_.bytes, p.bytes);
-    region_.source = "planned memory";
+    for (const memory_plan& p : plans_) workspace_.bytes = std::max(workspace_.bytes, p.bytes);
+    workspace_.source = "planned memory";
     try {
-      memory_ = static_cast<std::byte*>(from.allocate(region_, on));
+      memory_ = static_cast<std::byte*>(from.allocate(workspace_, on));
     } catch (const out_of_memory& e) {
-      throw out_of_memory("planned memory: no region of " + std::to_string(region_.bytes) + " bytes: " + e.what(),
+      throw out_of_memory("planned memory: no workspace of " + std::to_string(workspace_.bytes) + " bytes: " + e.what(),
                           e.figures);
     }
   }
-  ~basic_planned_resource() override { from_->deallocate(memory_, region_, *on_); }
+  ~basic_planned_resource() override { from_->deallocate(memory_, workspace_, *on_); }
 
-  std::size_t bytes() const { return region_.bytes; }  ///< of the region
-  std::size_t live_blocks() const { return blocks_; }  ///< handed out now
+  std::size_t bytes() const { return workspace_.bytes; }  ///< of the workspace
+  std::size_t live_blocks() const { return blocks_; }     ///< handed out now
 
   /// Throws the departure of the current step from the plan, if there was one.
   void check() const {
@@ -151,7 +151,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
   const memory_plan* plan_ = nullptr;
   basic_resource<Stream>* from_;
   Stream* on_;
-  memory_request region_{};
+  memory_request workspace_{};
   std::byte* memory_ = nullptr;
   std::size_t next_ = 0;      // event of the plan that is to come
   std::size_t requests_ = 0;  // of this step, served

@@ -19,13 +19,13 @@ class accounting final : public observer {
 
   constexpr void* allocate(memory_request& request, meta_stream&) {
     request.id = requests_++;
-    change(request.what, live_ + request.bytes, live_by_[place(request.what)] + request.bytes);
+    change(request.what, live_ + request.bytes, live_by_[index_of(request.what)] + request.bytes);
     if (live_ > peak_) peak_ = live_;
     if (writer_.writing()) writer_.asked(request);
     return nullptr;
   }
   constexpr void deallocate(void*, const memory_request& request, meta_stream&) noexcept {
-    change(request.what, live_ - request.bytes, live_by_[place(request.what)] - request.bytes);
+    change(request.what, live_ - request.bytes, live_by_[index_of(request.what)] - request.bytes);
     if (writer_.writing() && request.id >= first_request_) writer_.ended(request.id - first_request_);
   }
 
@@ -54,10 +54,10 @@ class accounting final : public observer {
   }
 
  private:
-  static constexpr std::size_t place(category c) { return static_cast<std::size_t>(c); }
+  static constexpr std::size_t index_of(category c) { return static_cast<std::size_t>(c); }
   constexpr void change(category c, std::size_t live, std::size_t live_by) {
     live_ = live;
-    live_by_[place(c)] = live_by;
+    live_by_[index_of(c)] = live_by;
   }
 
   std::size_t live_ = 0;

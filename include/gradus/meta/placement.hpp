@@ -12,15 +12,15 @@
 
 namespace gradus {
 
-/// Where each block of a step lies in one region.
+/// Where each block of a step lies in one workspace.
 struct placement {
   std::vector<std::size_t> offsets;  ///< one a block, multiples of the alignment; 0 for blocks of zero bytes
-  std::size_t bytes = 0;             ///< of the region
+  std::size_t bytes = 0;             ///< of the workspace
 };
 
 namespace detail {
 
-// In the region a block takes whole units of the alignment.
+// In the workspace a block takes whole units of the alignment.
 constexpr std::size_t aligned_size(std::size_t bytes) { return round_up(bytes, memory_request::alignment); }
 
 // Largest sum of live bytes over all moments, in aligned sizes.
@@ -136,7 +136,7 @@ class block_packer {
 
 }  // namespace detail
 
-/// Places the blocks of a step, whose lifetimes are known, in one region: no two that are alive at the same time overlap. Tries
+/// Places the blocks of a step, whose lifetimes are known, in one workspace: no two that are alive at the same time overlap. Tries
 /// several orders of packing and improves on the best one; training steps come out at the largest sum of live bytes, or close.
 /// The same trace always gets the same placement. Stops where one takes no more than `enough` bytes; with less `effort` it may
 /// find a worse one.
@@ -158,7 +158,7 @@ inline placement place(const step_trace& trace, std::size_t enough = 0, std::siz
   return result;
 }
 
-/// The plan that replays this step in one region, its blocks at `where`. Throws error if a block outlives the step: a plan is
+/// The plan that replays this step in one workspace, its blocks at `where`. Throws error if a block outlives the step: a plan is
 /// for steady steps, which end with what they began.
 inline memory_plan make_plan(const step_trace& trace, const placement& where) {
   memory_plan plan;

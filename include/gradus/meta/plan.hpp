@@ -28,8 +28,8 @@ struct op_total {
 struct step_plan {
   static constexpr std::size_t max_ops = 40;
 
-  std::size_t peak_bytes = 0;                         ///< most bytes at once: the step's and what rests
-  std::size_t resting_bytes = 0;                      ///< there before and after: parameters, optimizer state
+  std::size_t peak_bytes = 0;                         ///< most bytes at once: the step's and what is persistent
+  std::size_t persistent_bytes = 0;                   ///< there before and after: parameters, optimizer state
   std::array<std::size_t, category_count> at_peak{};  ///< what the peak is made of
   std::array<std::size_t, category_count> peak_by{};  ///< most bytes of each category, whenever that was
   std::size_t requests = 0;                           ///< blocks asked for in the step
@@ -81,7 +81,7 @@ constexpr void add_saved(step_plan& plan, const step_trace& trace) {
 /// The totals of a trace.
 constexpr step_plan summarize(const step_trace& trace) {
   step_plan plan;
-  plan.resting_bytes = trace.live_before;
+  plan.persistent_bytes = trace.live_before;
   plan.requests = trace.blocks.size();
   std::size_t live = trace.live_before;
   std::array<std::size_t, category_count> live_by{};
@@ -121,19 +121,20 @@ constexpr step_plan summarize(const step_trace& trace) {
 }
 
 /// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the accounting
-/// device and `args`: one for what rests (parameters, optimizer state), one for what passes: what work asks for and gives back.
-/// What it leaves behind (the optimizer's state, made by the first step) counts as resting.
+/// device and `args`: one for what is persistent (parameters, optimizer state), one for what is transient: what work asks for
+/// and gives back.
+/// What it leaves behind (the optimizer's state, made by the first step) counts as persistent.
 template <class Training, class Work, class... Args>
 constexpr step_trace trace(const Work& work, const Args&... args) {
   meta_stream stream;
   accounting account;
-  context<meta> resting{stream, account};
-  context<meta> passing{stream, account};
+  context<meta> persistent{stream, account};
+  context<meta> transient{stream, account};
   step_trace trace;
   {
-    Training training(resting, passing, args...);
-    resting.observe(&account);
-    passing.observe(&account);
+    Training training(persistent, transient, args...);
+    persistent.observe(&account);
+    transient.observe(&account);
     account.start(trace);
     work(training);
     account.finish();

@@ -172,7 +172,7 @@ inline std::string peak_html(const step_plan& planned, const step_plan* measured
         [&](const step_plan& p) { return p.at_peak_of(c); });
   out += "</tbody><tfoot>";
   row("peak", [](const step_plan& p) { return p.peak_bytes; });
-  row("at rest", [](const step_plan& p) { return p.resting_bytes; });
+  row("persistent", [](const step_plan& p) { return p.persistent_bytes; });
   out += "</tfoot></table></div>\n";
   if (measured != nullptr) {
     const bool more = measured->peak_bytes > planned.peak_bytes;

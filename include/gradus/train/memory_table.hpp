@@ -27,7 +27,7 @@ inline std::string share_text(std::size_t part, std::size_t whole) {
 }
 // When the peak was: "linear, backward, request 12 of 40".
 inline std::string peak_text(const step_plan& plan) {
-  if (plan.peak_bytes <= plan.resting_bytes) return "at rest";
+  if (plan.peak_bytes <= plan.persistent_bytes) return "before the step";
   return (plan.peak_op.empty() ? "outside of operations" : std::string(plan.peak_op)) + ", " +
          std::string(phase_name(plan.peak_phase)) + ", request " + std::to_string(plan.peak_request + 1) + " of " +
          std::to_string(plan.requests);
@@ -91,7 +91,7 @@ inline std::string memory_table(const step_plan& plan) {
          detail::share_text(plan.at_peak[c], plan.peak_bytes));
     out += '\n';
   }
-  part("at rest", plan.resting_bytes, detail::share_text(plan.resting_bytes, plan.peak_bytes));
+  part("persistent", plan.persistent_bytes, detail::share_text(plan.persistent_bytes, plan.peak_bytes));
   return out + '\n';
 }
 

@@ -158,12 +158,12 @@ TEST_CASE("a region computes again only what its backward needs") {
 
 TEST_CASE("a region keeps its arguments and what the policy says, and gives all of it back") {
   fixture f;
-  const std::size_t resting = f.stats.all().live;
+  const std::size_t persistent = f.stats.all().live;
   const std::size_t one = vec::size * sizeof(float);
   const auto kept = [&](const auto& policy) {
     const auto y = gr::checkpoint(
         policy, [&](auto v) { return f.block(std::move(v), 0.2); }, f.tape.watch(gr::full<float, vec>(f.ctx, 0.5f)));
-    const std::size_t bytes = f.stats.all().live - resting - one;  // the output lives here
+    const std::size_t bytes = f.stats.all().live - persistent - one;  // the output lives here
     f.tape.clear();
     return bytes;
   };
@@ -171,10 +171,10 @@ TEST_CASE("a region keeps its arguments and what the policy says, and gives all 
   CHECK(kept(gr::save_numbered{1u << 5}) == 2 * one);
   // Kept results that no backward needs are dropped: the last product, dropout and sum are needed by none.
   CHECK(kept(gr::save_numbered{~0ull}) == kept(gr::save_numbered{(1ull << 9) - 1}));
-  CHECK(f.stats.all().live == resting);
+  CHECK(f.stats.all().live == persistent);
   f.plain();
   f.under(gr::save_only<gr::op::matmul>{});
-  CHECK(f.stats.all().live == resting);
+  CHECK(f.stats.all().live == persistent);
 }
 
 TEST_CASE("what is computed again is freed as backward goes") {
@@ -294,7 +294,7 @@ TEST_CASE("plain values pass through the region's function alone") {
 TEST_CASE("a policy that names what the region has not is refused, with the name") {
   fixture f;
   const auto relu = [](auto v) { return gr::relu(v); };
-  const std::size_t resting = f.stats.all().live;
+  const std::size_t persistent = f.stats.all().live;
   try {
     gr::checkpoint<gr::save_only<gr::op::elementwise, gr::op::attention>>(relu, f.tape.watch(f.x0));
     FAIL("no error");
@@ -305,7 +305,7 @@ TEST_CASE("a policy that names what the region has not is refused, with the name
   CHECK_THROWS_AS(gr::checkpoint<gr::save_named<"nobody">>(relu, f.tape.watch(f.x0)), gr::error);
   CHECK_THROWS_AS(gr::checkpoint<gr::save_all_but<gr::op::matmul>>(relu, f.tape.watch(f.x0)), gr::error);
   f.tape.clear();
-  CHECK(f.stats.all().live == resting);
+  CHECK(f.stats.all().live == persistent);
 }
 
 TEST_CASE("a region that does something else the second time is refused") {
@@ -399,7 +399,7 @@ TEST_CASE(
     f.tape.set_random(9, 0);
   };
   clear();
-  const std::size_t resting = f.stats.all().live;
+  const std::size_t persistent = f.stats.all().live;
   const auto expected = step();
   clear();
   const std::size_t start = f.faults.requests();
@@ -412,7 +412,7 @@ TEST_CASE(
     f.faults.fail_at(n);
     CHECK_THROWS_AS(step(), gr::out_of_memory);
     clear();
-    CHECK(f.stats.all().live == resting);
+    CHECK(f.stats.all().live == persistent);
     CHECK(step() == expected);
     clear();
   }

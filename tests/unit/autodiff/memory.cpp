@@ -137,12 +137,12 @@ TEST_CASE(
     net.w2.clear_gradient();
     net.b2.clear_gradient();
   };
-  const std::size_t resting = faults.live();
+  const std::size_t persistent = faults.live();
   step(ctx, tape, net);
   const auto expected = gr::to_host(net.w1.gradient());
   clear();
   tape.clear();
-  REQUIRE(faults.live() == resting);
+  REQUIRE(faults.live() == persistent);
   std::size_t start = faults.requests();
   static_cast<void>(loss_of(ctx, tape, net));
   const std::size_t forward_requests = faults.requests() - start;
@@ -161,11 +161,11 @@ TEST_CASE(
       CHECK_FALSE(faults.armed());
       clear();
       if (clear_tape) tape.clear();
-      if (clear_tape || n >= forward_requests) CHECK(faults.live() == resting);  // backward clears the tape itself
+      if (clear_tape || n >= forward_requests) CHECK(faults.live() == persistent);  // backward clears the tape itself
       step(ctx, tape, net);
       CHECK(gr::to_host(net.w1.gradient()) == expected);
       clear();
-      CHECK(faults.live() == resting);
+      CHECK(faults.live() == persistent);
     }
   }
 }
@@ -184,7 +184,7 @@ TEST_CASE("a region that finds no room for its node gives back what it kept") {
   };
   std::size_t chunk = 1;  // leaves that fill a chunk of the tape
   for (gr::tape tape{ctx}; !record(tape, chunk); ++chunk) tape.clear();
-  const std::size_t resting = stats.all().live;
+  const std::size_t persistent = stats.all().live;
   int failures = 0;
   for (std::size_t leaves = chunk - 20; leaves < chunk; ++leaves)
     for (long n = 0, failed = 1; failed != 0; ++n) {
@@ -200,7 +200,7 @@ TEST_CASE("a region that finds no room for its node gives back what it kept") {
       fail_heap_request(-1);
       failures += failed != 0;
       tape.clear();
-      CHECK(stats.all().live == resting);
+      CHECK(stats.all().live == persistent);
     }
   CHECK(failures > 20);
 }
@@ -242,11 +242,11 @@ TEST_CASE("what the recording kept is given back as backward goes, and by clear(
   w.set(gr::full<float, gr::shape<>>(ctx, 3.0f));
   gr::tape tape{ctx};
   const auto record = [&] { return gr::exp(gr::exp(tape.watch(gr::full<float, gr::shape<>>(ctx, 0.1f)) * w)); };
-  const std::size_t resting = stats.all().live;
+  const std::size_t persistent = stats.all().live;
   static_cast<void>(record());
-  CHECK(stats.all().live > resting);
+  CHECK(stats.all().live > persistent);
   tape.clear();
-  CHECK(stats.all().live == resting);
+  CHECK(stats.all().live == persistent);
   gr::backward(record());
-  CHECK(stats.all().live == resting + sizeof(float));  // the gradient
+  CHECK(stats.all().live == persistent + sizeof(float));  // the gradient
 }

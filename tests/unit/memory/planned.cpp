@@ -313,7 +313,7 @@ TEST_CASE("a region that cannot be had is out of memory, with its size") {
     message = e.what();
     figures = e.figures;
   }
-  CHECK(message.find("planned memory: no region of 12288 bytes: ") == 0);
+  CHECK(message.find("planned memory: no workspace of 12288 bytes: ") == 0);
   CHECK(figures.asked == 12288);
   CHECK(figures.limit == 1000);
 }

@@ -28,26 +28,26 @@ struct small_net {
 // The same for the accounting device and the processor, with a region that recomputes.
 template <class D>
 struct training {
-  gr::context<D>& resting;
-  gr::context<D>& passing;
+  gr::context<D>& persistent;
+  gr::context<D>& transient;
   small_net<gr::on<D>> net;
   gr::adamw<float, D> opt;
   gr::tape<D> tape;
   bool checkpointed;
 
   constexpr training(gr::context<D>& r, gr::context<D>& p, bool c)
-      : resting(r), passing(p), opt(net), tape(p), checkpointed(c) {
+      : persistent(r), transient(p), opt(net), tape(p), checkpointed(c) {
     gr::init(net, r, gr::normal_init{.seed = 1, .stddev = 0.02});
   }
   constexpr void step() {
-    auto x = tape.watch(gr::full<float, gr::shape<7, 6>>(passing, 0.5f, gr::category::input));
-    const auto left = gr::full<float, gr::shape<1, 7>>(passing, 1.0f);
-    const auto right = gr::full<float, gr::shape<3, 1>>(passing, 1.0f);
+    auto x = tape.watch(gr::full<float, gr::shape<7, 6>>(transient, 0.5f, gr::category::input));
+    const auto left = gr::full<float, gr::shape<1, 7>>(transient, 1.0f);
+    const auto right = gr::full<float, gr::shape<3, 1>>(transient, 1.0f);
     auto y =
         checkpointed ? gr::checkpoint([this](auto v) { return net(std::move(v)); }, std::move(x)) : net(std::move(x));
     gr::backward(gr::matmul(gr::matmul(left, std::move(y)), right));
-    opt.clip(passing, 1.0);
-    opt.step(resting);
+    opt.clip(transient, 1.0);
+    opt.step(persistent);
   }
 };
 
@@ -93,12 +93,12 @@ std::vector<gr::step_trace> measure(bool checkpointed) {
   gr::stream s;
   gr::host_resource heap;
   gr::trace_resource traced(heap);
-  gr::context resting{s, traced};
-  gr::context passing{s, traced};
+  gr::context persistent{s, traced};
+  gr::context transient{s, traced};
   std::vector<gr::step_trace> traces(2);
-  training<gr::cpu> t(resting, passing, checkpointed);
-  resting.observe(&traced);
-  passing.observe(&traced);
+  training<gr::cpu> t(persistent, transient, checkpointed);
+  persistent.observe(&traced);
+  transient.observe(&traced);
   for (gr::step_trace& trace : traces) {
     traced.start(trace);
     t.step();
@@ -156,7 +156,7 @@ TEST_CASE("what was there before a trace counts as there, and leaves without a t
   gr::step_trace trace;
   traced.start(trace);
   {
-    const gr::buffer<gr::cpu> passing(ctx, 40, gr::category::temporary);
+    const gr::buffer<gr::cpu> transient(ctx, 40, gr::category::temporary);
     before.reset();
   }
   const gr::buffer<gr::cpu> stays(ctx, 24, gr::category::optimizer_state);

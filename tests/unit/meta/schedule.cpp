@@ -34,18 +34,18 @@ struct options {
 template <class D, class Block, std::size_t Blocks>
 struct row_of_blocks {
   std::array<Block, Blocks> blocks;
-  gr::context<D>& passing;
+  gr::context<D>& transient;
   gr::tape<D> tape;
   gr::region_schedule regions;
 
-  constexpr row_of_blocks(gr::context<D>& resting, gr::context<D>& to, const options& o)
-      : passing(to), tape(to), regions(o.regions) {
-    gr::init(blocks, resting, gr::xavier_normal{.seed = 1});
+  constexpr row_of_blocks(gr::context<D>& persistent, gr::context<D>& to, const options& o)
+      : transient(to), tape(to), regions(o.regions) {
+    gr::init(blocks, persistent, gr::xavier_normal{.seed = 1});
   }
   // Forward, backward; `body` is what a block does.
   template <class Input, class Body>
   constexpr void step(const Body& body) {
-    auto x = gr::full<float, Input>(passing, 0.5f, gr::category::input);
+    auto x = gr::full<float, Input>(transient, 0.5f, gr::category::input);
     const auto y = gr::chain(blocks, tape.watch(std::move(x)), regions, body);
     gr::backward(gr::mean(y * y));
     gr::clear_gradients(blocks);

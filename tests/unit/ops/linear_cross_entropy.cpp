@@ -99,18 +99,18 @@ template <class D>
 struct head_step {
   using sizes = head<D>;
   head<D> net;
-  gr::context<D>& passing;
+  gr::context<D>& transient;
   gr::tape<D> tape;
   int batches;
 
-  constexpr head_step(gr::context<D>& resting, gr::context<D>& to, int n) : passing(to), tape(to), batches(n) {
-    net.scale.set(gr::full<float, gr::shape<sizes::width>>(resting, 2.0f, gr::category::parameter));
-    net.table.set(gr::full<float, gr::shape<sizes::columns, sizes::width>>(resting, 0.5f, gr::category::parameter));
+  constexpr head_step(gr::context<D>& persistent, gr::context<D>& to, int n) : transient(to), tape(to), batches(n) {
+    net.scale.set(gr::full<float, gr::shape<sizes::width>>(persistent, 2.0f, gr::category::parameter));
+    net.table.set(gr::full<float, gr::shape<sizes::columns, sizes::width>>(persistent, 0.5f, gr::category::parameter));
   }
   constexpr void step() {
     for (int i = 0; i < batches; ++i) {
-      auto x = gr::full<float, gr::shape<4, 5, sizes::width>>(passing, 0.5f, gr::category::input);
-      const auto targets = gr::full<std::int32_t, gr::shape<4, 5>>(passing, 3, gr::category::input);
+      auto x = gr::full<float, gr::shape<4, 5, sizes::width>>(transient, 0.5f, gr::category::input);
+      const auto targets = gr::full<std::int32_t, gr::shape<4, 5>>(transient, 3, gr::category::input);
       const auto chunked = in_chunks<sizes::columns, sizes::chunk>();
       gr::backward(chunked(tape.watch(std::move(x)) * net.scale, net.table, targets), 0.5f);
     }
@@ -339,9 +339,9 @@ TEST_CASE("the planned peak of a step with linear_cross_entropy is the measured 
     gr::stream stream;
     gr::host_resource heap;
     gr::stats_resource stats(heap);
-    gr::context resting{stream, stats};
-    gr::context passing{stream, stats};
-    head_step<gr::cpu> training(resting, passing, batches);
+    gr::context persistent{stream, stats};
+    gr::context transient{stream, stats};
+    head_step<gr::cpu> training(persistent, transient, batches);
     training.step();
     stats.reset_peak();
     training.step();

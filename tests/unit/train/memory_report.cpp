@@ -118,7 +118,7 @@ TEST_CASE("the table of a step has a row for each operation and says what the pe
   CHECK(rows[6].find("again, recompute, request 4 of 5") != std::string::npos);
   CHECK(words(rows[7]) == list{"parameter", "600", "B", "43.8", "%"});
   CHECK(words(rows[10]) == list{"activation", "200", "B", "14.6", "%"});
-  CHECK(words(rows[13]) == list{"at", "rest", "1000", "B", "73.0", "%"});
+  CHECK(words(rows[13]) == list{"persistent", "1000", "B", "73.0", "%"});
 }
 
 TEST_CASE("the table of a step holds its width with names and numbers of any size, and of nothing") {
@@ -136,7 +136,7 @@ TEST_CASE("the table of a step holds its width with names and numbers of any siz
   CHECK(table.find("a name that is far t") != std::string::npos);
   const std::string empty = gr::memory_table(gr::summarize({}));
   CHECK(empty.find("nan") == std::string::npos);
-  CHECK(empty.find("at rest") != std::string::npos);
+  CHECK(empty.find("persistent") != std::string::npos);
 }
 
 TEST_CASE("without times an event is a microsecond") {
