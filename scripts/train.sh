@@ -9,7 +9,8 @@
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step
-#   --precision NAME  fp32 (default), or fp64
+#   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
+#                     in fp32, products in 16 bits), bf16_pure (parameters too) or fp64
 #   --steps N         optimizer steps
 #   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
 #   --seed N          of the weights and the batches
@@ -72,8 +73,8 @@ case $model in
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
 esac
 case $precision in
-  fp32 | fp64) ;;
-  *) fail "--precision is '$precision': fp32 or fp64" ;;
+  fp32 | bf16_mixed | fp16_mixed | bf16_pure | fp64) ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, fp16_mixed, bf16_pure or fp64" ;;
 esac
 names=(layers heads width context vocabulary batch lr sample)
 for i in "${!names[@]}"; do
