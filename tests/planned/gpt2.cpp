@@ -9,9 +9,12 @@ namespace {
 
 constexpr gpt::config gpt2{.layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50257};
 using on_meta = gpt::training<gr::meta, gpt2, 4>;
+using mixed_on_meta = gpt::training<gr::meta, gpt2, 4, std::uint8_t, gr::bf16_mixed>;
 
 constexpr gpt::step_options plain{.dropout = 0.1};
 constexpr gr::step_plan kept = gr::plan<on_meta>(plain);
+
+constexpr gr::step_plan mixed = gr::plan<mixed_on_meta>(plain);
 
 // std::vector cannot outlive a constant expression, so what holds a schedule is made inside of one.
 constexpr gr::step_plan checkpointed = [] {
@@ -29,6 +32,11 @@ static_assert(kept.peak_bytes < 4200_MiB);
 static_assert(checkpointed.peak_bytes < 2400_MiB);
 static_assert(checkpointed.persistent_bytes == kept.persistent_bytes);
 static_assert(kept.recomputed_flops() == 0);
+// Parameters and moments stay in fp32; the operands of matrix products are kept in bf16 besides, from update to update.
+constexpr std::size_t cast_parameters = 50304 * 768 + 12 * 12 * 768 * 768;
+static_assert(mixed.persistent_bytes == kept.persistent_bytes + 2 * cast_parameters);
+static_assert(mixed.saved_bytes < kept.saved_bytes * 3 / 4);
+static_assert(mixed.peak_bytes < kept.peak_bytes);
 static_assert(checkpointed.recomputed_flops() > 0);
 
 }  // namespace
@@ -41,6 +49,10 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   gpt::step_options o{.dropout = 0.1};
   o.regions = gr::region_schedule::every_block(gpt2.layers);
   CHECK(gr::plan<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
+  const gr::step_plan mixed_again = gr::plan<mixed_on_meta>(plain);
+  CHECK(mixed_again.peak_bytes == mixed.peak_bytes);
+  CHECK(mixed_again.requests == mixed.requests);
   MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
-                                                        << (checkpointed.peak_bytes >> 20) << " MiB");
+                                                        << (checkpointed.peak_bytes >> 20) << " MiB, in bf16_mixed "
+                                                        << (mixed.peak_bytes >> 20) << " MiB");
 }
