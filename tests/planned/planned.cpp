@@ -92,7 +92,7 @@ TEST_CASE("the planned peak of a training step is the measured one, to the byte,
   }
 }
 
-TEST_CASE("training in planned memory gives the same bits, and the region is within 2 % of the least there can be") {
+TEST_CASE("training in planned memory gives the same bits, and the workspace is within 2 % of the least there can be") {
   for (const gpt::step_options& o : kinds()) {
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
     gr::stream stream;
