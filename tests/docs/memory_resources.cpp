@@ -96,6 +96,18 @@ TEST_CASE("the guide's fault") {
   CHECK(refused);
 }
 
+TEST_CASE("the guide's parts of a buffer") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  // [parts]
+  gr::buffer<gr::cpu> flat(ctx, 128, gr::category::gradient);
+  gr::tensor<float, gr::shape<4, 4>> first(flat.part(0, 64));  // offsets are multiples of 64
+  gr::tensor<float, gr::shape<16>> second(flat.part(64, 64));
+  // [/parts]
+  CHECK(second.data() == first.data() + 16);
+}
+
 TEST_CASE("the guide's arena and threads") {
   gr::stream stream;
   gr::host_resource heap;

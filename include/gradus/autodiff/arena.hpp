@@ -3,9 +3,12 @@
 #include <new>
 #include <vector>
 
+#include "../memory/poison.hpp"
+
 namespace gradus {
 
-/// Chunks of memory in which nodes are placed one after another; kept from step to step.
+/// Chunks of memory in which nodes are placed one after another; kept from step to step. What holds no object is poisoned in builds
+/// with the address sanitizer.
 class arena {
  public:
   static constexpr std::size_t chunk_bytes = 64 * 1024;
@@ -25,14 +28,18 @@ class arena {
       if (current_ == chunks_.size()) {
         chunks_.reserve(chunks_.size() + 1);
         chunks_.push_back(static_cast<std::byte*>(::operator new(chunk_bytes)));
+        detail::poison(chunks_.back(), chunk_bytes);
       }
       at = 0;
     }
     used_ = at + bytes;
+    detail::unpoison(chunks_[current_] + at, bytes);
     return chunks_[current_] + at;
   }
   /// Forgets all objects and keeps the chunks.
   constexpr void rewind() {
+    if constexpr (detail::poisons)
+      for (const std::byte* chunk : chunks_) detail::poison(chunk, chunk_bytes);
     current_ = 0;
     used_ = 0;
   }

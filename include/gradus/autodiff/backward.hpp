@@ -76,36 +76,53 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
 
 namespace detail {
 
+// Where the gradient of a leaf gathers; null for a variable whose recording is over, because its slot is gone with it.
 template <class X>
-constexpr gradient_slot<tensor_of<X>>& slot_of_leaf(const X& x) {
+constexpr gradient_slot<tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
                 "gradients(loss, x...): each x must be a parameter or a value made by tape.variable()");
-  if constexpr (is_traced<X>) {
-    if (!x.recorder().holds_variable(x.slot(), x.era()))
-      throw error("gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
-    return *x.slot();
-  } else {
-    return x.slot();
-  }
+  if constexpr (is_traced<X>) return x.recorder().holds_variable(x.slot(), x.era()) ? x.slot() : nullptr;
+  else return &x.slot();
+}
+template <class X>
+constexpr gradient_slot<tensor_of<X>>& slot_of_leaf(const X& x) {
+  gradient_slot<tensor_of<X>>* slot = find_slot_of_leaf(x);
+  if (slot == nullptr)
+    throw error("gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
+  return *slot;
 }
 
-// Empties slots, and puts back what they held when it goes out of scope, whichever way that happens.
-template <class... Tensors>
-class slots_set_aside {
+// Empties the slots of leaves, and puts back what they held when it goes out of scope, whichever way that happens. A backward()
+// that throws ends the recording and the variables' slots with it, so each slot is looked up again.
+template <class... Xs>
+class gradients_set_aside {
  public:
-  constexpr explicit slots_set_aside(gradient_slot<Tensors>&... slots) : slots_(&slots...), before_(slots.take()...) {}
-  slots_set_aside(const slots_set_aside&) = delete;
-  slots_set_aside& operator=(const slots_set_aside&) = delete;
-  constexpr ~slots_set_aside() {
+  constexpr explicit gradients_set_aside(const Xs&... leaves) : leaves_(&leaves...) {
+    (static_cast<void>(slot_of_leaf(leaves)), ...);  // what throws does so before anything is taken
+    before_ = std::tuple<tensor_of<Xs>...>(slot_of_leaf(leaves).take()...);
+  }
+  gradients_set_aside(const gradients_set_aside&) = delete;
+  gradients_set_aside& operator=(const gradients_set_aside&) = delete;
+  constexpr ~gradients_set_aside() {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (std::get<I>(slots_)->clear(), ...);
-      ((std::get<I>(before_) ? std::get<I>(slots_)->give(std::move(std::get<I>(before_))) : void()), ...);
-    }(std::index_sequence_for<Tensors...>{});
+      (clear(*std::get<I>(leaves_)), ...);  // all of them first: one leaf may be listed twice
+      (put_back(*std::get<I>(leaves_), std::get<I>(before_)), ...);
+    }(std::index_sequence_for<Xs...>{});
   }
 
  private:
-  std::tuple<gradient_slot<Tensors>*...> slots_;
-  std::tuple<Tensors...> before_;
+  template <class X>
+  static constexpr void clear(const X& x) {
+    if (auto* slot = find_slot_of_leaf(x)) slot->clear();
+  }
+  template <class X>
+  static constexpr void put_back(const X& x, tensor_of<X>& before) {
+    if (!before) return;
+    if (auto* slot = find_slot_of_leaf(x)) slot->give(std::move(before));
+  }
+
+  std::tuple<const Xs*...> leaves_;
+  std::tuple<tensor_of<Xs>...> before_;
 };
 
 template <class Tensor>
@@ -121,7 +138,7 @@ constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<ty
 /// before stays as it was, also when it throws; parameters that are not given gather as in backward().
 template <class V, class R, class... Xs>
 constexpr std::tuple<tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
-  const detail::slots_set_aside<tensor_of<Xs>...> aside(detail::slot_of_leaf(xs)...);
+  const detail::gradients_set_aside<Xs...> aside(xs...);
   auto& ctx = loss.recorder().owner();
   backward(loss);
   return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};

@@ -20,6 +20,18 @@
 #define GRADUS_GPU_PASS 0
 #endif
 
+// Built with -fsanitize=address. The one macro that changes what functions do (memory/poison.hpp): a sanitizer build is a whole program.
+#if defined(__SANITIZE_ADDRESS__)
+#define GRADUS_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GRADUS_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if !defined(GRADUS_ADDRESS_SANITIZER)
+#define GRADUS_ADDRESS_SANITIZER 0
+#endif
+
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.

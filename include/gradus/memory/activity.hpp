@@ -39,4 +39,41 @@ class observer {
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}
 };
 
+/// What runs now, and who is told. Each context has one.
+class activity_log {
+ public:
+  constexpr activity_log() = default;
+  activity_log(const activity_log&) = delete;
+  activity_log& operator=(const activity_log&) = delete;
+
+  /// What runs now; requests for memory are labelled with it.
+  constexpr const activity& current() const { return current_; }
+  /// Tells `who` of every operation from now on; null ends that.
+  constexpr void observe(observer* who) { observer_ = who; }
+  constexpr observer* observed_by() const { return observer_; }
+
+  /// Makes `what` the current activity while it lives. What the observer throws leaves the log as it was.
+  class running {
+   public:
+    constexpr running(activity_log& log, const activity& what) : log_(&log), before_(log.current_) {
+      if (log.observer_ != nullptr) log.observer_->begin(what);
+      log.current_ = what;
+    }
+    running(const running&) = delete;
+    running& operator=(const running&) = delete;
+    constexpr ~running() {
+      if (log_->observer_ != nullptr) log_->observer_->end(log_->current_);
+      log_->current_ = before_;
+    }
+
+   private:
+    activity_log* log_;
+    activity before_;
+  };
+
+ private:
+  activity current_{};
+  observer* observer_ = nullptr;
+};
+
 }  // namespace gradus

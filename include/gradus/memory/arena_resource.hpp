@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "diagnostics.hpp"
+#include "poison.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -22,19 +23,24 @@ class basic_arena_resource final : public basic_resource<Stream> {
       : from_(&from), chunk_bytes_(chunk_bytes) {}
   /// Serves `fixed` and no more; its memory has to be usable by every stream.
   explicit basic_arena_resource(std::span<std::byte> fixed) : fixed_(fixed) { rewind(); }
+  /// Ends the program with one line on stderr while blocks are handed out.
   ~basic_arena_resource() override {
+    if (live_ > 0) ended_too_early("arena_resource", bytes_text(live_));
     try {
       release(origin_);
     } catch (...) {  // a stream that cannot be waited for will not use the memory either
       return_chunks(origin_);
     }
+    detail::unpoison_for<Stream>(fixed_.data(), fixed_.size());
   }
 
   std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
 
-  /// Forgets all blocks, which must have been given back, and returns the chunks to the resource below, on `on`: that stream waits
-  /// for the others that used them. A fixed span is handed out again from its front, to streams that wait likewise.
+  /// Returns the chunks to the resource below, on `on`: that stream waits for the others that used them. A fixed span is handed out
+  /// again from its front, to streams that wait likewise. Throws error while blocks are handed out.
   void release(Stream& on) {
+    if (live_ > 0)
+      throw error("memory arena: release while " + bytes_text(live_) + " are handed out; give them back first");
     for (const user& u : users_)
       if (u.by != &on && !u.last.done()) on.wait(u.last);
     return_chunks(on);
@@ -82,10 +88,12 @@ class basic_arena_resource final : public basic_resource<Stream> {
     next_ += taken;
     left_ -= taken;
     live_ += request.bytes;
+    detail::unpoison_for<Stream>(at, request.bytes);
     return at;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     detail::take_off(live_, "arena_resource", memory, request);
+    detail::poison_for<Stream>(memory, request.bytes);
     mark_further(memory);
     mark(on);
   }
@@ -118,11 +126,15 @@ class basic_arena_resource final : public basic_resource<Stream> {
     reserved_ += fresh.request.bytes;
     next_ = fresh.data;
     left_ = fresh.request.bytes;
+    detail::poison_for<Stream>(next_, left_);
     ready_on_ = &on;
     on.record(ready_);
   }
   void return_chunks(Stream& on) noexcept {
-    for (const chunk& c : chunks_) from_->deallocate(c.data, c.request, on);
+    for (const chunk& c : chunks_) {
+      detail::unpoison_for<Stream>(c.data, c.request.bytes);
+      from_->deallocate(c.data, c.request, on);
+    }
     chunks_.clear();
     reserved_ = 0;
     next_ = nullptr;
@@ -134,6 +146,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     const std::size_t skip = std::min<std::size_t>(skipped, fixed_.size());
     next_ = fixed_.data() + skip;
     left_ = fixed_.size() - skip;
+    detail::poison_for<Stream>(next_, left_);
   }
   out_of_memory no_room(const memory_request& request, const memory_figures& below) const {
     const std::size_t fits = below.fits == memory_figures::unknown ? left_ : std::max(left_, below.fits);

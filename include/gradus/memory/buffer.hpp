@@ -1,19 +1,24 @@
 #pragma once
 #include <cstddef>
+#include <string>
 #include <utility>
 
+#include "../core/error.hpp"
 #include "context.hpp"
 
 namespace gradus {
 
 /// A shared handle to a run of bytes on device D. Copies share; the last one gives the memory back on its own stream.
+///
+/// Several threads may copy and drop handles of one buffer at once, so that one model serves all of them. The last handle is
+/// dropped, and parts are made, by the thread that uses the buffer's context.
 template <class D>
 class buffer {
  public:
   constexpr buffer() = default;
   constexpr buffer(context<D>& ctx, std::size_t bytes, category what) : block_(ctx.acquire(bytes, what)) {}
   constexpr buffer(const buffer& other) : block_(other.block_) {
-    if (block_ != nullptr) ++block_->uses;
+    if (block_ != nullptr) detail::add_use(block_->uses);
   }
   constexpr buffer(buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
   constexpr buffer& operator=(buffer other) noexcept {
@@ -21,22 +26,48 @@ class buffer {
     return *this;
   }
   constexpr ~buffer() {
-    if (block_ != nullptr && --block_->uses == 0) block_->owner->release(block_);
+    if (block_ != nullptr && detail::drop_use(block_->uses)) block_->owner->release(block_);
   }
 
   constexpr explicit operator bool() const { return block_ != nullptr; }
   constexpr void* data() const { return block_->data; }
   constexpr std::size_t bytes() const { return block_->request.bytes; }
   constexpr context<D>& owner() const { return *block_->owner; }
+  /// What was asked for; of a part, the request of the whole with the part's bytes.
   constexpr const memory_request& request() const { return block_->request; }
-  /// True when no other handle shares the bytes, so that they may be overwritten.
-  constexpr bool unique() const { return block_ != nullptr && block_->uses == 1; }
+  /// True when no other handle shares the bytes, so that they may be overwritten. A part shares them with every other handle of
+  /// the buffer that it is a part of.
+  constexpr bool unique() const {
+    return sole() && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
+  }
+  /// True when this is the only handle of its kind: no copy of it exists, while others may hold the buffer that it is a part of.
+  constexpr bool sole() const { return block_ != nullptr && detail::uses_now(block_->uses) == 1; }
+  /// The `bytes` from `offset` on as a buffer of their own, which keeps the whole one: nothing is allocated. Throws error when they
+  /// are not all inside, or `offset` is not a multiple of the stream's alignment.
+  constexpr buffer part(std::size_t offset, std::size_t bytes) const {
+    if (block_ == nullptr || offset > this->bytes() || bytes > this->bytes() - offset) fail_outside(offset, bytes);
+    if (offset % D::stream_type::alignment != 0) fail_unaligned(offset);
+    return buffer(block_->owner->acquire_part(block_, offset, bytes));
+  }
   /// Says that work on `by`, too, uses the bytes, which are then kept until it is done; see basic_resource::used_on.
   constexpr void used_on(typename D::stream_type& by) const {
-    owner().resource().used_on(block_->data, block_->request, by);
+    const memory_block<D>& asked_for = block_->whole == nullptr ? *block_ : *block_->whole;
+    owner().resource().used_on(asked_for.data, asked_for.request, by);
   }
 
  private:
+  constexpr explicit buffer(memory_block<D>* block) : block_(block) {}
+
+  [[noreturn]] void fail_outside(std::size_t offset, std::size_t bytes) const {
+    throw error("buffer.part(offset, bytes): " + std::to_string(bytes) + " bytes from " + std::to_string(offset) +
+                " on are not inside of a buffer of " + std::to_string(block_ == nullptr ? 0 : this->bytes()) +
+                " bytes");
+  }
+  [[noreturn]] static void fail_unaligned(std::size_t offset) {
+    throw error("buffer.part(offset, bytes): the offset (" + std::to_string(offset) + ") must be a multiple of " +
+                std::to_string(D::stream_type::alignment));
+  }
+
   memory_block<D>* block_ = nullptr;
 };
 

@@ -1,26 +1,18 @@
 #pragma once
 #include <cstddef>
-#include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "../core/device.hpp"
+#include "activity.hpp"
+#include "memory_block.hpp"
 #include "resource.hpp"
+#include "service_table.hpp"
 
 namespace gradus {
 
-/// Control block of one reference-counted buffer. It remembers its context, hence its stream and its resource.
-template <class D>
-struct memory_block {
-  context<D>* owner = nullptr;
-  void* data = nullptr;
-  memory_request request{};
-  std::size_t uses = 0;
-  memory_block* next_free = nullptr;
-};
-
 /// A stream plus a memory resource: where work runs and where its memory comes from. Tensors refer to the context they
-/// were made in, which must outlive them. One thread uses a context at a time.
+/// were made in, which must outlive them: a context that ends while buffers of it are in use ends the program with one line on
+/// stderr. One thread uses a context at a time; tensors of it may be read by others, see buffer.
 template <class D>
 class context {
  public:
@@ -31,38 +23,57 @@ class context {
   constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) {}
   context(const context&) = delete;
   context& operator=(const context&) = delete;
-  constexpr ~context() {
-    if (!std::is_constant_evaluated()) {
-      // Last made first: a service may use those that were there before it.
-      for (auto s = services_.rbegin(); s != services_.rend(); ++s) s->destroy(s->object);
-      for (memory_block<D>* chunk : chunks_) delete[] chunk;
-    }
-  }
 
   constexpr stream_type& stream() const { return *stream_; }
   constexpr resource_type& resource() const { return *resource_; }
 
+  /// What runs in this context, and who is told of it.
+  constexpr activity_log& activities() { return activities_; }
+  constexpr const activity_log& activities() const { return activities_; }
+
+  /// The one object of type T that belongs to this context, made from the context on first use and kept until the context
+  /// ends: library handles, tuned plans, compiled primitives.
+  template <class T>
+  T& get() {
+    return services_.template get<T>(*this);
+  }
+
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
-    memory_block<D>* b = take_block();
+    memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request.bytes = bytes;
     b->request.what = what;
     b->request.id = requests_++;
-    b->request.source = current_.name;
-    b->request.phase = current_.phase;
+    b->request.source = activities_.current().name;
+    b->request.phase = activities_.current().phase;
     b->uses = 1;
     try {
       b->data = resource_->allocate(b->request, *stream_);
     } catch (...) {
-      put_block(b);
+      blocks_.put(b);
       throw;
     }
     return b;
   }
+  /// A part of `of`, or of what that is a part of, with one use.
+  constexpr memory_block<D>* acquire_part(memory_block<D>* of, std::size_t offset, std::size_t bytes) {
+    memory_block<D>* b = blocks_.take();
+    b->owner = this;
+    b->request = of->request;
+    b->request.bytes = bytes;
+    b->data = of->data == nullptr ? nullptr : static_cast<std::byte*>(of->data) + offset;
+    b->uses = 1;
+    b->whole = of->whole == nullptr ? of : of->whole;
+    detail::add_use(b->whole->uses);
+    return b;
+  }
+  /// Takes back a block that nobody uses.
   constexpr void release(memory_block<D>* b) {
-    resource_->deallocate(b->data, b->request, *stream_);
-    put_block(b);
+    memory_block<D>* const whole = b->whole;
+    if (whole == nullptr) resource_->deallocate(b->data, b->request, *stream_);
+    blocks_.put(b);
+    if (whole != nullptr && detail::drop_use(whole->uses)) release(whole);
   }
 
   /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters of a
@@ -71,7 +82,8 @@ class context {
    public:
     constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {
       if (!std::is_constant_evaluated())
-        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {}
+        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {
+        }
     }
     exclusive(const exclusive&) = delete;
     exclusive& operator=(const exclusive&) = delete;
@@ -83,86 +95,24 @@ class context {
     context* ctx_;
   };
 
-  /// What runs now; requests for memory are labelled with it.
-  constexpr const activity& current() const { return current_; }
-  /// Tells `who` of every operation from now on; null ends that.
-  constexpr void observe(observer* who) { observer_ = who; }
-  constexpr observer* observed_by() const { return observer_; }
-
-  /// Makes `what` the current activity while it lives.
-  class running {
+  /// The same as of activities().
+  constexpr const activity& current() const { return activities_.current(); }
+  constexpr void observe(observer* who) { activities_.observe(who); }
+  constexpr observer* observed_by() const { return activities_.observed_by(); }
+  /// Makes an activity the current one while it lives.
+  class running : public activity_log::running {
    public:
-    constexpr running(context& ctx, const activity& what) : ctx_(&ctx), before_(ctx.current_) {
-      if (ctx.observer_ != nullptr) ctx.observer_->begin(what);  // may throw
-      ctx.current_ = what;
-    }
-    running(const running&) = delete;
-    running& operator=(const running&) = delete;
-    constexpr ~running() {
-      if (ctx_->observer_ != nullptr) ctx_->observer_->end(ctx_->current_);
-      ctx_->current_ = before_;
-    }
-
-   private:
-    context* ctx_;
-    activity before_;
+    constexpr running(context& ctx, const activity& what) : activity_log::running(ctx.activities_, what) {}
   };
-
-  /// The one object of type T that belongs to this context, made from the context on first use and kept until the context
-  /// ends: library handles, tuned plans, compiled primitives.
-  template <class T>
-  T& get() {
-    for (const service& s : services_)
-      if (s.key == &service_key<T>) return *static_cast<T*>(s.object);
-    auto made = std::make_unique<T>(*this);
-    services_.push_back({&service_key<T>, made.get(), [](void* p) { delete static_cast<T*>(p); }});
-    return *made.release();
-  }
 
  private:
-  struct service {
-    const void* key;
-    void* object;
-    void (*destroy)(void*);
-  };
-  template <class T>
-  static constexpr char service_key = 0;
-  static constexpr std::size_t chunk_size = 128;
-
-  // Control blocks are recycled, so that a steady state asks the heap for nothing.
-  constexpr memory_block<D>* take_block() {
-    if (std::is_constant_evaluated()) return new memory_block<D>;
-    if (free_ == nullptr) {
-      chunks_.reserve(chunks_.size() + 1);
-      auto* chunk = new memory_block<D>[chunk_size];
-      chunks_.push_back(chunk);
-      for (std::size_t i = 0; i < chunk_size; ++i) {
-        chunk[i].next_free = free_;
-        free_ = &chunk[i];
-      }
-    }
-    memory_block<D>* b = free_;
-    free_ = b->next_free;
-    return b;
-  }
-  constexpr void put_block(memory_block<D>* b) {
-    if (std::is_constant_evaluated()) {
-      delete b;
-      return;
-    }
-    b->next_free = free_;
-    free_ = b;
-  }
-
   stream_type* stream_;
   resource_type* resource_;
-  activity current_{};
-  observer* observer_ = nullptr;
+  activity_log activities_;
   std::size_t requests_ = 0;
   bool taken_ = false;
-  memory_block<D>* free_ = nullptr;
-  std::vector<memory_block<D>*> chunks_;
-  std::vector<service> services_;
+  detail::block_store<D> blocks_;
+  detail::service_table services_;  // ends first: services may hold buffers
 };
 
 context(stream&, memory_resource&) -> context<cpu>;

@@ -59,6 +59,13 @@ inline out_of_memory shortage(std::string_view who, const memory_request& reques
   std::abort();
 }
 
+/// Ends the program after one line on stderr: `who` ends while `what` is in use, which would be memory of nobody afterwards.
+[[noreturn]] inline void ended_too_early(const char* who, const std::string& what) noexcept {
+  std::fprintf(stderr, "%s ends while %s are in use: tensors, tapes and optimizers must end before their memory does\n",
+               who, what.c_str());
+  std::abort();
+}
+
 namespace detail {
 // A block comes back and is live no more; `live` counts the bytes that `who` has handed out.
 inline void take_off(std::size_t& live, const char* who, const void* memory, const memory_request& request) noexcept {

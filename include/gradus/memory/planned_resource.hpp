@@ -8,6 +8,7 @@
 #include "../core/error.hpp"
 #include "diagnostics.hpp"
 #include "memory_plan.hpp"
+#include "poison.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
 
@@ -41,8 +42,14 @@ class basic_planned_resource final : public basic_resource<Stream> {
       throw out_of_memory("planned memory: no workspace of " + std::to_string(workspace_.bytes) + " bytes: " + e.what(),
                           e.figures);
     }
+    detail::poison_for<Stream>(memory_, workspace_.bytes);
   }
-  ~basic_planned_resource() override { from_->deallocate(memory_, workspace_, *on_); }
+  /// Ends the program with one line on stderr while blocks are handed out.
+  ~basic_planned_resource() override {
+    if (blocks_ > 0) ended_too_early("planned_resource", std::to_string(blocks_) + " blocks");
+    detail::unpoison_for<Stream>(memory_, workspace_.bytes);
+    from_->deallocate(memory_, workspace_, *on_);
+  }
 
   std::size_t bytes() const { return workspace_.bytes; }  ///< of the workspace
   std::size_t live_blocks() const { return blocks_; }     ///< handed out now
@@ -80,6 +87,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     ++requests_;
     ++blocks_;
     std::byte* address = address_of(next_);
+    detail::unpoison_for<Stream>(address, request.bytes);
     advance();
     return address;
   }
@@ -88,6 +96,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     if (blocks_ == 0) memory_misuse("planned_resource", "is given back, and nothing is handed out", memory, request);
     if (&on != on_) memory_misuse("planned_resource", "is given back on another stream", memory, request);
     --blocks_;
+    detail::poison_for<Stream>(memory, request.bytes);
     if (departed_) return;
     if (next_ < plan_->events.size() && !plan_->events[next_].begins && address_of(next_) == memory) advance();
     else depart(request, memory);

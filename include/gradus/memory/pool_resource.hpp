@@ -5,6 +5,7 @@
 
 #include "block_table.hpp"
 #include "diagnostics.hpp"
+#include "poison.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -17,13 +18,14 @@ namespace gradus {
 /// Each stream has its own free ranges: what it gave back, it gets again at once. A range of another stream is taken if that stream
 /// is past the point where it was given back, or else after the taker was told to wait for that point; the host never waits. What
 /// was used_on further streams is set aside until they are done. Giving back what is not in use, or not of this pool, ends the
-/// program with one line on stderr.
+/// program with one line on stderr, as does a pool that ends while memory of it is in use.
 template <class Stream>
 class basic_pool_resource final : public basic_resource<Stream> {
  public:
   explicit basic_pool_resource(basic_resource<Stream>& from, std::size_t segment_bytes = std::size_t{32} << 20)
       : from_(&from), segment_bytes_(segment_bytes) {}
   ~basic_pool_resource() override {
+    if (live_ > 0) ended_too_early("pool_resource", bytes_text(live_));
     try {
       release();
     } catch (...) {  // a stream that cannot be waited for will not use the memory either
@@ -52,11 +54,13 @@ class basic_pool_resource final : public basic_resource<Stream> {
     if (b == table_.end()) b = obtain(bytes, request, on);
     table_.hand_out(b, bytes);
     live_ += bytes;
+    detail::unpoison_for<Stream>(b->first, request.bytes);
     return b->first;
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     const iterator b = checked(memory, request);
     live_ -= b->second.bytes;
+    detail::poison_for<Stream>(memory, b->second.bytes);
     table_.give_back(b, on);
   }
   void do_used_on(void* memory, const memory_request& request, Stream& by) override {
@@ -140,6 +144,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
   iterator grow(std::size_t bytes, Stream& on) {
     auto* const at = static_cast<std::byte*>(from_->allocate(segment_request(bytes), on));
     reserved_ += bytes;
+    detail::poison_for<Stream>(at, bytes);
     return table_.add_segment(at, bytes, on);
   }
   void release(Stream& on) {
@@ -155,6 +160,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
     std::byte* const at = first->first;
     const std::size_t bytes = table_.remove_segment(first, table_.segment_end(first));
     reserved_ -= bytes;
+    detail::unpoison_for<Stream>(at, bytes);
     from_->deallocate(at, segment_request(bytes), on);
   }
 

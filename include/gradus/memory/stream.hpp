@@ -30,6 +30,7 @@ class stream {
  public:
   using event = done_event;
   static constexpr std::size_t alignment = 64;  ///< one cache line, one AVX-512 register
+  static constexpr bool host_memory = true;     ///< the host may touch what this stream's work touches
 
   stream() = default;
   stream(int) = delete;  // a device or a handle is not a stream

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -32,8 +33,11 @@ class tensor {
   constexpr tensor() = default;
   /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.
   constexpr explicit tensor(context<D>& ctx, category what = category::activation) : storage_(ctx, bytes, what) {}
-  /// Shares the elements of another tensor of as many bytes under this type; used by reshape.
-  constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {}
+  /// Elements in `storage`, which is shared: another tensor's (reshape does so) or a part of a larger buffer. Throws error when it is
+  /// of another number of bytes.
+  constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {
+    if (storage_ && storage_.bytes() != bytes) fail_size(storage_.bytes());
+  }
 
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
   /// The context that the memory is from. Throws error when the tensor is empty.
@@ -50,46 +54,71 @@ class tensor {
   /// True when no other tensor shares the elements.
   constexpr bool unique() const { return storage_.unique(); }
 
-  /// Address of the first element, on the tensor's device.
-  constexpr T* data() {
+  /// Address of the first element, on the tensor's device. A temporary has none to give: its memory ends with the expression.
+  constexpr T* data() & {
     if constexpr (std::is_same_v<D, meta>) return nullptr;
     else return static_cast<T*>(storage_.data());
   }
-  constexpr const T* data() const {
+  constexpr const T* data() const& {
     if constexpr (std::is_same_v<D, meta>) return nullptr;
     else return static_cast<const T*>(storage_.data());
   }
-  constexpr gradus::view<T, Shape, D> view() { return gradus::view<T, Shape, D>(data()); }
-  constexpr gradus::view<const T, Shape, D> view() const { return gradus::view<const T, Shape, D>(data()); }
+  template <class X = T>
+  constexpr const X* data() const&& {
+    static_assert(!std::is_same_v<X, T>, "x.data(): x is a temporary tensor, whose memory ends here; name it first");
+    return nullptr;
+  }
+  constexpr gradus::view<T, Shape, D> view() & { return gradus::view<T, Shape, D>(data()); }
+  constexpr gradus::view<const T, Shape, D> view() const& { return gradus::view<const T, Shape, D>(data()); }
+  template <class X = T>
+  constexpr gradus::view<const X, Shape, D> view() const&& {
+    static_assert(!std::is_same_v<X, T>, "x.view(): x is a temporary tensor, whose memory ends here; name it first");
+    return gradus::view<const X, Shape, D>(nullptr);
+  }
 
   /// The elements in row-major order (CPU only).
-  std::span<T, size> values()
-    requires std::is_same_v<D, cpu>
+  std::span<T, size> values() &
+        requires std::is_same_v<D, cpu>
   {
     return std::span<T, size>(data(), size);
   }
-  std::span<const T, size> values() const
+  std::span<const T, size> values() const&
     requires std::is_same_v<D, cpu>
   {
     return std::span<const T, size>(data(), size);
   }
+  template <class X = T>
+  std::span<const X> values() const&&
+    requires std::is_same_v<D, cpu>
+  {
+    static_assert(
+        !std::is_same_v<X, T>,
+        "x.values(): x is a temporary tensor, whose memory ends here; name it first, or copy it by to_host(x)");
+    return {};
+  }
   /// Element at the given indices, unchecked (CPU only).
   template <class... I>
-  T& operator()(I... i)
-    requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
+      T& operator()(I... i) &
+      requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank) { return view()(i...); } template <class... I>
+      const T& operator()(I... i) const&
+        requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
   {
     return view()(i...);
   }
   template <class... I>
-  const T& operator()(I... i) const
+  T operator()(I... i) const&&
     requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
   {
-    return view()(i...);
+    return (*this)(i...);
   }
 
  private:
   [[noreturn]] static void fail_empty() {
     throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
+  }
+  [[noreturn]] static void fail_size(std::size_t has) {
+    throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
+                std::to_string(bytes));
   }
   gradus::buffer<D> storage_;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <gradus/gradus.hpp>
+#include <gradus/testing/failing_resource.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -98,8 +99,10 @@ TEST_CASE("a gradient that two values share is not overwritten through one of th
   bench b;
   const auto x = b.tape.variable(b.scalar(3));
   const auto y = b.tape.variable(b.scalar(4));
-  // x + y gives both the same tensor; then x alone gets more.
-  gr::backward((x * 10.0) + (x + y));
+  // Backward goes from the last to the first: x + y gives both the same tensor, then x alone gets more, which a kernel adds.
+  const auto tenfold = x * 10.0;
+  const auto both = x + y;
+  gr::backward(tenfold + both);
   CHECK(gr::item(x.gradient()) == 11);
   CHECK(gr::item(y.gradient()) == 1);
 }
@@ -173,6 +176,74 @@ TEST_CASE(
         "gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
   CHECK_THROWS_AS(gr::gradients(loss, w, inner), gr::error);
   CHECK(gr::item(w.gradient()) == 2);
+}
+
+// An operation whose gradient rule fails.
+struct failing {
+  static constexpr std::string_view name = "failing";
+  static constexpr gr::save_rule saves = gr::save_nothing();
+  template <class T>
+  T forward(auto, const T& x) const {
+    return gr::clone(x);
+  }
+  template <class Saved, class T>
+  void backward(const Saved&, T, const gr::gradient_sink<T>&) const {
+    throw gr::error("failing: refused");
+  }
+};
+
+TEST_CASE("gradients() that fails in a gradient rule leaves earlier gradients, and the tape is ready for more") {
+  bench b;
+  const auto w = b.weight(3);
+  gr::backward(b.tape.watch(b.scalar(2)) * w);
+  {
+    const auto x = b.tape.variable(b.scalar(4));
+    const auto y = b.tape.variable(b.scalar(5));
+    const auto loss = gr::apply(failing{}, x * 2.0) + x * y * w;
+    CHECK(message_of([&] { gr::gradients(loss, x, w, y, x); }) == "failing: refused");
+    CHECK_THROWS_AS(static_cast<void>(x.gradient()), gr::error);  // the recording is over
+  }
+  CHECK(gr::item(w.gradient()) == 2);
+  const auto x = b.tape.variable(b.scalar(4));
+  const auto [dx, dw] = gr::gradients(x * w, x, w);
+  CHECK(gr::item(dx) == 3);
+  CHECK(gr::item(dw) == 4);
+  CHECK(gr::item(w.gradient()) == 2);
+}
+
+TEST_CASE("gradients() that runs out of memory anywhere leaves earlier gradients and no memory behind") {
+  gr::stream s;
+  gr::host_resource heap;
+  gr::testing::failing_resource faults{heap};
+  gr::context ctx{s, faults};
+  gr::tape tape{ctx};
+  const auto scalar = [&](float x) { return gr::full<float, gr::shape<>>(ctx, x); };
+  gr::param<X> w;
+  w.set(scalar(3));
+  gr::backward(tape.watch(scalar(2)) * w);
+  const std::size_t live = faults.live();
+  bool refused = true;
+  for (std::size_t n = 0; refused; ++n) {
+    CAPTURE(n);
+    refused = false;
+    try {
+      const auto x = tape.variable(scalar(4));
+      const auto y = tape.variable(scalar(5));
+      const auto unused = tape.variable(scalar(6));
+      const auto loss = (x * w) + (x + y);  // x and y share a gradient, then x gets more
+      faults.fail_at(n);
+      const auto found = gr::gradients(loss, x, unused, w, y);
+      CHECK(gr::item(std::get<0>(found)) == 4);
+      CHECK(gr::item(std::get<1>(found)) == 0);
+      CHECK(gr::item(std::get<2>(found)) == 4);
+      CHECK(gr::item(std::get<3>(found)) == 1);
+    } catch (const gr::out_of_memory&) { refused = true; }
+    faults.fail_at(0, 0);
+    CHECK(gr::item(w.gradient()) == 2);
+    tape.clear();
+    CHECK(faults.live() == live);
+    if (!refused) CHECK(n > 3);
+  }
 }
 
 TEST_CASE("x.gradient() is for variables, until the tape is used again") {

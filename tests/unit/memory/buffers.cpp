@@ -1,11 +1,21 @@
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstddef>
+#include <gradus/autodiff/arena.hpp>
+#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/memory/planned_resource.hpp>
+#include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <set>
+#include <span>
+#include <utility>
 #include <vector>
+
+#include "dies.hpp"
 
 using namespace gradus;
 
@@ -125,4 +135,140 @@ TEST_CASE("a context keeps one object of each type, and ends the last made first
     CHECK(&b.ctx.get<journal>() == &one);
   }
   CHECK(log == std::vector<int>{2, 1});
+}
+
+TEST_CASE("parts of a buffer lie in it, allocate nothing and keep it") {
+  bench b;
+  buffer<cpu> part;
+  {
+    const buffer<cpu> whole(b.ctx, 1000, category::gradient);
+    part = whole.part(128, 200);
+    CHECK(part.data() == static_cast<std::byte*>(whole.data()) + 128);
+    CHECK(part.bytes() == 200);
+    CHECK(&part.owner() == &b.ctx);
+    CHECK(part.request().what == category::gradient);
+    CHECK(part.request().id == whole.request().id);
+    const buffer<cpu> inner = part.part(64, 136);
+    CHECK(inner.data() == static_cast<std::byte*>(whole.data()) + 192);
+    CHECK(whole.part(0, 1000).bytes() == 1000);
+    CHECK(whole.part(960, 0).bytes() == 0);
+  }
+  CHECK(b.stats.of(category::gradient).live == 1000);
+  CHECK(b.stats.all().allocations == 1);
+  part = {};
+  CHECK(b.stats.all().live == 0);
+}
+
+TEST_CASE("a part is unique when no other handle of the whole buffer is left, and sole when no copy of it is") {
+  bench b;
+  buffer<cpu> whole(b.ctx, 256, category::gradient);
+  buffer<cpu> first = whole.part(0, 128);
+  CHECK(first.sole());
+  CHECK_FALSE(first.unique());
+  CHECK_FALSE(whole.unique());  // the part shares its bytes
+  {
+    const buffer<cpu> copy = first;
+    CHECK_FALSE(first.sole());
+    CHECK_FALSE(copy.unique());
+  }
+  buffer<cpu> second = whole.part(128, 128);
+  whole = {};
+  CHECK_FALSE(first.unique());  // two parts may overlap
+  second = {};
+  CHECK(first.unique());
+  const buffer<cpu> inner = first.part(64, 64);
+  CHECK_FALSE(first.unique());
+  first = {};
+  CHECK(inner.unique());
+}
+
+TEST_CASE("parts outside of a buffer, and parts that are not aligned, are refused") {
+  bench b;
+  const buffer<cpu> whole(b.ctx, 256, category::gradient);
+  CHECK_THROWS_WITH_AS(whole.part(192, 65),
+                       "buffer.part(offset, bytes): 65 bytes from 192 on are not inside of a buffer of 256 bytes",
+                       error);
+  CHECK_THROWS_WITH_AS(whole.part(32, 64), "buffer.part(offset, bytes): the offset (32) must be a multiple of 64",
+                       error);
+  CHECK_THROWS_AS(whole.part(320, 0), error);
+  CHECK_THROWS_AS(whole.part(64, static_cast<std::size_t>(-64)), error);
+  CHECK_THROWS_AS(buffer<cpu>().part(0, 0), error);
+  CHECK(whole.unique());
+}
+
+TEST_CASE("what holds no buffer is poisoned in builds with the address sanitizer") {
+  bench b;
+  pool_resource pool{b.heap, 4096};
+  alignas(64) std::array<std::byte, 512> bytes{};
+  arena_resource arena{std::span(bytes)};
+  memory_request request;
+  request.bytes = 100;
+  const auto poisoned = [](const void* at) { return gradus::detail::is_poisoned(at) == gradus::detail::poisons; };
+  const auto usable = [](const void* at) { return !gradus::detail::is_poisoned(at); };
+  for (memory_resource* from : {static_cast<memory_resource*>(&pool), static_cast<memory_resource*>(&arena)}) {
+    auto* const at = static_cast<std::byte*>(from->allocate(request, b.s));
+    CHECK(usable(at));
+    CHECK(usable(at + 99));
+    CHECK(poisoned(at + 104));
+    from->deallocate(at, request, b.s);
+    CHECK(poisoned(at));
+    CHECK(poisoned(at + 99));
+  }
+  memory_block<cpu>* const block = b.ctx.acquire(64, category::input);
+  CHECK(usable(block));
+  b.ctx.release(block);
+  CHECK(poisoned(block));
+  gradus::arena nodes;
+  void* const node = nodes.allocate(48, 16);
+  CHECK(usable(node));
+  CHECK(poisoned(static_cast<std::byte*>(node) + 48));
+  nodes.rewind();
+  CHECK(poisoned(node));
+}
+
+TEST_CASE("memory that ends while it is in use ends the program, and says which") {
+  CHECK(last_words([] {
+          bench b;
+          auto* const gone = new context<cpu>(b.s, b.heap);
+          const buffer<cpu> first(*gone, 4000, category::activation), second(*gone, 64, category::input);
+          delete gone;
+        }) ==
+        "context ends while 2 buffers (the first: 4000 bytes (0.00 MiB), activation) are in use: tensors, tapes and "
+        "optimizers must end before their memory does\n");
+  const auto ends_early = [](auto make) {
+    bench b;
+    auto* const gone = make(b);
+    memory_request request;
+    request.bytes = 100;
+    static_cast<void>(gone->allocate(request, b.s));
+    delete gone;
+  };
+  CHECK(last_words([&] { ends_early([](bench& b) { return new pool_resource(b.heap); }); }) ==
+        "pool_resource ends while 128 bytes (0.00 MiB) are in use: tensors, tapes and optimizers must end before their "
+        "memory does\n");
+  CHECK(
+      last_words([&] { ends_early([](bench& b) { return new arena_resource(b.heap); }); }) ==
+      "arena_resource ends while 100 bytes (0.00 MiB) are in use: tensors, tapes and optimizers must end before their "
+      "memory does\n");
+  CHECK(last_words([&] {
+          ends_early([](bench& b) {
+            memory_plan plan{{{100, category::temporary, "", 0}}, {{0, true}, {0, false}}, 128};
+            return new planned_resource(std::move(plan), b.heap, b.s);
+          });
+        }) ==
+        "planned_resource ends while 1 blocks are in use: tensors, tapes and optimizers must end before their memory "
+        "does\n");
+}
+
+TEST_CASE("an arena does not forget blocks that are handed out") {
+  bench b;
+  arena_resource arena{b.heap};
+  memory_request request;
+  request.bytes = 100;
+  void* const block = arena.allocate(request, b.s);
+  CHECK_THROWS_WITH_AS(arena.release(b.s),
+                       "memory arena: release while 100 bytes (0.00 MiB) are handed out; give them back first", error);
+  arena.deallocate(block, request, b.s);
+  arena.release(b.s);
+  CHECK(arena.reserved_bytes() == 0);
 }

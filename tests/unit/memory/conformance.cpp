@@ -283,6 +283,7 @@ TEST_CASE("statistics count bytes live, at most, ever and by category, and leave
   stats.reset_peak();
   CHECK(stats.all().peak == 50);
   CHECK(stats.of(category::parameter).peak == 0);
+  CHECK(stats.of(category::activation).peak == 50);
   CHECK(stats.at_peak(category::activation) == 50);
   stats.deallocate(pb, b, s);
   CHECK(stats.all().live == 0);

@@ -115,8 +115,26 @@ TEST_CASE("a range that is done is preferred to a closer fit that is not") {
   b.complete_all();
   CHECK(pool.allocate(of(kibibyte), c) == wide);
   CHECK(c.waits() == 0);
-  CHECK(pool.allocate(of(3 * kibibyte), c) != wide);  // what is left of it is too small
+  void* const fresh = pool.allocate(of(3 * kibibyte), c);  // what is left of it is too small
+  CHECK(fresh != wide);
+  pool.deallocate(fresh, of(3 * kibibyte), c);
   pool.deallocate(wide, of(kibibyte), c);
+}
+
+TEST_CASE("of ranges that other streams still use, the closest fit is taken") {
+  for (const bool close_first : {true, false}) {
+    simulated_memory memory;
+    simulated_pool pool(memory, kibibyte);
+    simulated_stream a, b, c;
+    simulated_stream &with_close = close_first ? a : b, &with_wide = close_first ? b : a;
+    void* close = pool.allocate(of(kibibyte), with_close);
+    void* wide = pool.allocate(of(3 * kibibyte), with_wide);
+    pool.deallocate(close, of(kibibyte), with_close);
+    pool.deallocate(wide, of(3 * kibibyte), with_wide);
+    CHECK(pool.allocate(of(kibibyte), c) == close);
+    CHECK(c.waits() == 1);
+    pool.deallocate(close, of(kibibyte), c);
+  }
 }
 
 TEST_CASE("ranges of several streams become one for a stream that waits for all of them") {
@@ -164,6 +182,8 @@ TEST_CASE("a buffer that is used on a second stream is kept until that stream is
   CHECK((p == bytes || q == bytes));
   CHECK(memory.allocations() == 2);
   CHECK(a.synchronizations() + b.synchronizations() == 0);
+  pool.deallocate(p, of(4 * kibibyte), a);
+  pool.deallocate(q, of(4 * kibibyte), a);
 }
 
 TEST_CASE("memory that a second stream still uses is taken when there is no other, with a wait for it") {
@@ -194,6 +214,7 @@ TEST_CASE("a stream may end before memory that it used is handed out again") {
   simulated_stream next;
   CHECK(pool.allocate(of(4 * kibibyte), next) == p);
   CHECK(next.waits() == 0);
+  pool.deallocate(p, of(4 * kibibyte), next);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <gradus/gradus.hpp>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,51 @@ TEST_CASE("indices are row-major, outermost first, in tensors and in views") {
   CHECK(sum == 15);
   x.view()(0, 0) = 9;
   CHECK(x.values()[0] == 9);
+}
+
+TEST_CASE("an element of a temporary tensor is its value") {
+  bench b;
+  CHECK(gr::from_values<float, gr::shape<2, 2>>(b.ctx, {1, 2, 3, 4})(1, 0) == 3);
+  static_assert(std::is_same_v<decltype(gr::full<float, gr::shape<>>(b.ctx, 2.0f)()), float>);
+}
+
+TEST_CASE("tensors may lie in parts of one buffer, and are not overwritten while others hold it") {
+  bench b;
+  gr::buffer<gr::cpu> flat(b.ctx, 128, gr::category::gradient);
+  gr::tensor<float, gr::shape<2, 8>> x(flat.part(0, 64));
+  gr::tensor<float, gr::shape<16>> y(flat.part(64, 64));
+  CHECK(y.data() == x.data() + 16);
+  for (std::size_t i = 0; i < 16; ++i) x.values()[i] = y.values()[i] = static_cast<float>(i);
+  const float* const before = x.data();
+  const auto more = std::move(x) * 2.0f;  // not in place: `flat` sees these bytes
+  CHECK(more.data() != before);
+  CHECK(before[3] == 3);
+  flat = {};
+  const float* const alone = y.data();
+  const auto doubled = std::move(y) * 2.0f;  // nobody sees them any more
+  CHECK(doubled.data() == alone);
+  CHECK(doubled(5) == 10);
+  CHECK(b.stats.of(gr::category::gradient).live == 128);
+}
+
+TEST_CASE("a buffer of another size makes no tensor") {
+  bench b;
+  const gr::buffer<gr::cpu> storage(b.ctx, 64, gr::category::gradient);
+  CHECK_THROWS_WITH_AS((gr::tensor<float, gr::shape<17>>(storage)),
+                       "tensor(storage): the buffer has 64 bytes and the tensor takes 68", gr::error);
+  CHECK_THROWS_AS((gr::tensor<float, gr::shape<15>>(storage)), gr::error);
+}
+
+TEST_CASE("what is computed with parameters lives where the data lives, whichever comes first") {
+  bench b;
+  gr::stream s;
+  gr::context persistent{s, b.heap};
+  gr::param<gr::on<gr::cpu>, 3> w;
+  w.set(gr::full<float, gr::shape<3>>(persistent, 2.0f, gr::category::parameter));
+  const auto x = gr::full<float, gr::shape<3>>(b.ctx, 1.0f);
+  CHECK(&(x * w).owner() == &b.ctx);
+  CHECK(&(w * x).owner() == &b.ctx);
+  CHECK(&(w * w).owner() == &persistent);
 }
 
 TEST_CASE("a scalar is indexed by nothing") {

@@ -1,0 +1,105 @@
+#pragma once
+// Control blocks of buffers: what a handle points to, and where a context keeps them.
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "../core/device.hpp"
+#include "diagnostics.hpp"
+#include "poison.hpp"
+#include "resource.hpp"
+
+namespace gradus {
+
+/// Control block of one reference-counted buffer. It remembers its context, hence its stream and its resource.
+template <class D>
+struct memory_block {
+  context<D>* owner = nullptr;
+  void* data = nullptr;
+  memory_request request{};
+  std::size_t uses = 0;           ///< handles; of a buffer that has parts, these too
+  memory_block* whole = nullptr;  ///< of a part: the block that was asked for
+  memory_block* next_free = nullptr;
+};
+
+namespace detail {
+
+// Counts of handles, which several threads may change at once.
+constexpr std::size_t uses_now(const std::size_t& uses) {
+  return std::is_constant_evaluated() ? uses : __atomic_load_n(&uses, __ATOMIC_ACQUIRE);
+}
+constexpr void add_use(std::size_t& uses) {
+  if (std::is_constant_evaluated()) ++uses;
+  else __atomic_fetch_add(&uses, 1, __ATOMIC_RELAXED);
+}
+// True for the last one. Nobody can copy what is held once, so that needs no exchange.
+constexpr bool drop_use(std::size_t& uses) {
+  if (std::is_constant_evaluated()) return --uses == 0;
+  return uses_now(uses) == 1 || __atomic_sub_fetch(&uses, 1, __ATOMIC_ACQ_REL) == 0;
+}
+
+// The control blocks of one context. They are recycled, so that a steady state asks the heap for nothing.
+template <class D>
+class block_store {
+ public:
+  constexpr block_store() = default;
+  block_store(const block_store&) = delete;
+  block_store& operator=(const block_store&) = delete;
+  constexpr ~block_store() {
+    if (std::is_constant_evaluated()) return;
+    check_unused();
+    for (memory_block<D>* chunk : chunks_) delete[] chunk;
+  }
+
+  constexpr memory_block<D>* take() {
+    if (std::is_constant_evaluated()) return new memory_block<D>;
+    if (free_ == nullptr) {
+      chunks_.reserve(chunks_.size() + 1);
+      auto* chunk = new memory_block<D>[chunk_size];
+      chunks_.push_back(chunk);
+      for (std::size_t i = 0; i < chunk_size; ++i) put(&chunk[i]);
+    }
+    memory_block<D>* b = free_;
+    unpoison(b, sizeof *b);
+    free_ = b->next_free;
+    b->whole = nullptr;
+    return b;
+  }
+  constexpr void put(memory_block<D>* b) {
+    if (std::is_constant_evaluated()) {
+      delete b;
+      return;
+    }
+    b->uses = 0;
+    b->next_free = free_;
+    free_ = b;
+    poison(b, sizeof *b);
+  }
+
+ private:
+  static constexpr std::size_t chunk_size = 128;
+
+  void check_unused() const noexcept {
+    std::size_t used = 0;
+    const memory_request* first = nullptr;
+    for (const memory_block<D>* chunk : chunks_) {
+      unpoison(chunk, chunk_size * sizeof *chunk);
+      for (std::size_t i = 0; i < chunk_size; ++i) {
+        if (chunk[i].uses == 0) continue;
+        ++used;
+        if (first == nullptr || chunk[i].request.id < first->id) first = &chunk[i].request;
+      }
+    }
+    if (used > 0)
+      ended_too_early("context", std::to_string(used) + " buffers (the first: " + bytes_text(first->bytes) + ", " +
+                                     purpose_text(*first) + ")");
+  }
+
+  memory_block<D>* free_ = nullptr;
+  std::vector<memory_block<D>*> chunks_;
+};
+
+}  // namespace detail
+
+}  // namespace gradus
