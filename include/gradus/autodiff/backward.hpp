@@ -78,51 +78,49 @@ namespace detail {
 
 // Where the gradient of a leaf gathers; null for a variable whose recording is over, because its slot is gone with it.
 template <class X>
-constexpr gradient_slot<tensor_of<X>>* find_slot_of_leaf(const X& x) {
+constexpr gradient_slot<gradient_tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
                 "gradients(loss, x...): each x must be a parameter or a value made by tape.variable()");
-  if constexpr (is_traced<X>) return x.recorder().holds_variable(x.slot(), x.era()) ? x.slot() : nullptr;
+  if constexpr (is_traced<X>)
+    return x.is_current() && x.recorder().holds_variable(x.slot(), x.era()) ? x.slot() : nullptr;
   else return &x.slot();
 }
 template <class X>
-constexpr gradient_slot<tensor_of<X>>& slot_of_leaf(const X& x) {
-  gradient_slot<tensor_of<X>>* slot = find_slot_of_leaf(x);
+constexpr gradient_slot<gradient_tensor_of<X>>& slot_of_leaf(const X& x) {
+  gradient_slot<gradient_tensor_of<X>>* slot = find_slot_of_leaf(x);
   if (slot == nullptr)
     throw error("gradients(loss, x...): each x must be a parameter or come from tape.variable() in this recording");
   return *slot;
 }
 
-// Empties the slots of leaves, and puts back what they held when it goes out of scope, whichever way that happens. A backward()
-// that throws ends the recording and the variables' slots with it, so each slot is looked up again.
+// Puts new slots in the place of those of leaves, and the old ones back when it goes out of scope, whichever way that happens. A
+// backward() that throws ends the recording and the variables' slots with it, so each slot is looked up again.
 template <class... Xs>
 class gradients_set_aside {
  public:
   constexpr explicit gradients_set_aside(const Xs&... leaves) : leaves_(&leaves...) {
-    (static_cast<void>(slot_of_leaf(leaves)), ...);  // what throws does so before anything is taken
-    before_ = std::tuple<tensor_of<Xs>...>(slot_of_leaf(leaves).take()...);
+    (static_cast<void>(slot_of_leaf(leaves)), ...);  // what throws does so before anything is moved
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(before_) = std::exchange(slot_of_leaf(leaves), {})), ...);
+    }(std::index_sequence_for<Xs...>{});
   }
   gradients_set_aside(const gradients_set_aside&) = delete;
   gradients_set_aside& operator=(const gradients_set_aside&) = delete;
   constexpr ~gradients_set_aside() {
+    // From the last to the first: where one leaf is listed twice, the first had its slot.
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (clear(*std::get<I>(leaves_)), ...);  // all of them first: one leaf may be listed twice
-      (put_back(*std::get<I>(leaves_), std::get<I>(before_)), ...);
+      (put_back(*std::get<sizeof...(Xs) - 1 - I>(leaves_), std::get<sizeof...(Xs) - 1 - I>(before_)), ...);
     }(std::index_sequence_for<Xs...>{});
   }
 
  private:
   template <class X>
-  static constexpr void clear(const X& x) {
-    if (auto* slot = find_slot_of_leaf(x)) slot->clear();
-  }
-  template <class X>
-  static constexpr void put_back(const X& x, tensor_of<X>& before) {
-    if (!before) return;
-    if (auto* slot = find_slot_of_leaf(x)) slot->give(std::move(before));
+  static constexpr void put_back(const X& x, gradient_slot<gradient_tensor_of<X>>& before) {
+    if (auto* slot = find_slot_of_leaf(x)) *slot = std::move(before);
   }
 
   std::tuple<const Xs*...> leaves_;
-  std::tuple<tensor_of<Xs>...> before_;
+  std::tuple<gradient_slot<gradient_tensor_of<Xs>>...> before_;
 };
 
 template <class Tensor>
@@ -137,7 +135,7 @@ constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<ty
 /// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had gathered
 /// before stays as it was, also when it throws; parameters that are not given gather as in backward().
 template <class V, class R, class... Xs>
-constexpr std::tuple<tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
+constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
   const detail::gradients_set_aside<Xs...> aside(xs...);
   auto& ctx = loss.recorder().owner();
   backward(loss);

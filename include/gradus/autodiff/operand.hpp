@@ -35,8 +35,10 @@ class traced {
   using shape = typename Value::shape;
   using device = typename Value::device;
 
-  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, unsigned era, unsigned maker = 0)
-      : value_(std::move(value)), recorder_(recorder), slot_(slot), era_(era), maker_(maker) {}
+  /// `era` is where the tape counts its recordings.
+  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, const unsigned& era, unsigned maker = 0)
+      : value_(std::move(value)), recorder_(recorder), slot_(slot), now_(&era), era_(era), maker_(maker) {}
+  traced(Value, Recorder*, gradient_slot<Value>*, unsigned&&, unsigned = 0) = delete;  // a number of nobody's
 
   /// The plain value, cut off from the recording (a constant from here on).
   constexpr const Value& value() const& {
@@ -50,7 +52,13 @@ class traced {
   /// The plain value for an operation that takes part in the recording.
   constexpr const Value& carried() const& { return value_; }
   constexpr Value carried() && { return std::move(value_); }
-  constexpr Recorder& recorder() const { return *recorder_; }
+  /// Throws error when the recording is over, which may have ended with its tape.
+  constexpr Recorder& recorder() const {
+    if (!is_current()) fail_ended();
+    return *recorder_;
+  }
+  /// True until the recording that this belongs to is over: the tape was cleared, is gone, or has begun another one.
+  constexpr bool is_current() const { return *now_ == era_; }
   constexpr gradient_slot<Value>* slot() const { return slot_; }
   /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
   constexpr unsigned era() const { return era_; }
@@ -59,12 +67,18 @@ class traced {
   /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no loss
   /// depends on it. Throws error for any other value, and once the tape is used again.
   constexpr const Value& gradient() const {
-    if (!recorder_->holds_variable(slot_, era_))
+    if (!is_current() || !recorder_->holds_variable(slot_, era_))
       throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
     return slot_->value();
   }
 
  private:
+  [[noreturn]] static void fail_ended() {
+    throw error(
+        "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again "
+        "in "
+        "this recording");
+  }
   // A recorder that may leave out what nobody needs wants to know who looks.
   constexpr void note_read() const {
     if constexpr (requires { recorder_->note_read(maker_, true); })
@@ -74,6 +88,7 @@ class traced {
   Value value_;
   Recorder* recorder_;
   gradient_slot<Value>* slot_;
+  const unsigned* now_;
   unsigned era_;
   unsigned maker_;
 };

@@ -79,6 +79,7 @@ class region {
     const unsigned makers[] = {detail::maker_of(xs)...};
     const std::uint64_t inputs = digest_of(makers) + (detail::version_number(xs) + ... + 0u);
     if (mode_ == mode::again) return apply_again(key, inputs, op, std::forward<Xs>(xs)...);
+    tape_->note_uses(xs...);
     using Kept = decltype(detail::run<true, Op>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
     using Output = typename detail::forward_result<Kept>::output;
     constexpr bool has_statistics = !std::is_same_v<Kept, Output>;
@@ -114,7 +115,7 @@ class region {
       const unsigned makers[] = {detail::maker_of(xs)...};
       outer.next_entry(key, digest_of(makers));
     }
-    std::tuple args{kept_argument(std::forward<Xs>(xs))...};
+    std::tuple args{kept_argument(detail::taken_operand(std::forward<Xs>(xs), xs...))...};
     const std::uint32_t draws = tape.ordinal_;
     const std::size_t first = tape.regions_.entries.size();
     region inner(tape, mode::forward, first);
@@ -228,7 +229,7 @@ class region {
   // ---- forward ---------------------------------------------------------------------------------------------------------
   template <class V>
   constexpr auto value(V v) {
-    return traced<V, region>(std::move(v), this, nullptr, tape_->era_, static_cast<unsigned>(count_));
+    return traced<V, region>(std::move(v), this, nullptr, tape_->counter_.era, static_cast<unsigned>(count_));
   }
   template <class Result>
   constexpr void keep_result(const void* key, Result result) {
@@ -265,7 +266,7 @@ class region {
     using Inner = region<region>;
     const unsigned makers[] = {detail::maker_of(xs)...};
     Inner inner(tape, Inner::mode::mute, 0);
-    std::tuple args{kept_argument(std::forward<Xs>(xs))...};
+    std::tuple args{kept_argument(detail::taken_operand(std::forward<Xs>(xs), xs...))...};
     auto outputs = as_tuple(inner.call(f, args));
     if (mode_ == mode::forward) {
       policy_->saves({"checkpoint", "checkpoint", count_, {}, 0});
@@ -324,8 +325,8 @@ class region {
   }
   template <class V>
   constexpr traced<V, region> argument(detail::region_argument<V>& kept) {
-    if (mode_ == mode::again) return {std::move(kept.value), this, kept.slot, tape_->era_};
-    return {kept.value, this, nullptr, tape_->era_};
+    if (mode_ == mode::again) return {std::move(kept.value), this, kept.slot, tape_->counter_.era};
+    return {kept.value, this, nullptr, tape_->counter_.era};
   }
   template <class P>
   static constexpr const P& argument(const P* kept) {
@@ -382,7 +383,7 @@ class region {
       gradient_slot<V>* slot = nullptr;
       if constexpr (is_floating<typename V::value_type>)
         if (slots != nullptr) slot = &std::get<I>(*slots);
-      const unsigned era = tape_of(outer).era_;
+      const unsigned& era = tape_of(outer).counter_.era;
       return traced<V, Outer>(std::move(std::get<I>(outputs)).carried(), &outer, slot, era, maker);
     };
     if constexpr (sizeof...(Ys) == 1) return one(std::integral_constant<std::size_t, 0>{});

@@ -10,6 +10,7 @@
 #include "../core/philox.hpp"
 #include "../memory/context.hpp"
 #include "arena.hpp"
+#include "gradient_observer.hpp"
 #include "node.hpp"
 #include "operand.hpp"
 #include "region_log.hpp"
@@ -33,7 +34,8 @@ class tape {
  public:
   using device = D;
 
-  constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0) : ctx_(&ctx), seed_(seed) {}
+  constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0)
+      : ctx_(&ctx), counter_(ctx.eras().take()), seed_(seed) {}
   template <class Other>
     requires(!std::is_same_v<D, Other>)
   constexpr explicit tape(context<Other>&, std::uint64_t = 0) {
@@ -41,20 +43,23 @@ class tape {
   }
   tape(const tape&) = delete;
   tape& operator=(const tape&) = delete;
-  constexpr ~tape() { clear(); }
+  constexpr ~tape() {
+    clear();
+    ctx_->eras().put(counter_);
+  }
 
   /// Starts a recording from an input: `x` takes part, and no gradient is kept for it.
   template <class T, class S>
   constexpr auto watch(tensor<T, S, D> x) {
     begin_if_unwound();
-    return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, era_);
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, counter_.era);
   }
   /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().
   template <class T, class S>
   constexpr auto variable(tensor<T, S, D> x) {
     static_assert(is_floating<T>, "tape.variable(x): only floating-point tensors have gradients");
     auto* leaf = push<leaf_node<tensor<T, S, D>>>();
-    return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, era_);
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, counter_.era);
   }
 
   template <class T, class S, class Other>
@@ -82,11 +87,18 @@ class tape {
   }
   constexpr std::uint32_t step() const { return step_; }
 
+  /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on; null ends that.
+  constexpr void observe(gradient_observer* who) {
+    observer_ = who;
+    uses_.clear();
+  }
+
   /// Applies an operation, keeps what it declares, and returns its output as a traced value. Called by apply().
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
     begin_if_unwound();
     (check_operand(*this, xs), ...);
+    note_uses(xs...);
     auto kept = detail::kept_inputs<Op, Xs...>(xs...);
     auto result = detail::run<true, Op>(*ctx_, phase_, op, std::forward<Xs>(xs)...);
     using rules = detail::call_rules<Op, std::remove_cvref_t<Xs>...>;
@@ -110,18 +122,19 @@ class tape {
     destroy_list(leaves_);
     nodes_.rewind();
     regions_.clear();
+    uses_.clear();
     phase_ = phase::forward;
     count_ = 0;
     ordinal_ = 0;
-    ++era_;
+    ++counter_.era;
     unwound_ = false;
   }
-  constexpr unsigned era() const { return era_; }
+  constexpr unsigned era() const { return counter_.era; }
   /// True while backward() can start from values of recording `era`.
-  constexpr bool can_unwind(unsigned era) const { return era == era_ && !unwound_; }
+  constexpr bool can_unwind(unsigned era) const { return era == counter_.era && !unwound_; }
   /// True when `slot` belongs to a value that variable() made in recording `era`, and that is still the tape's recording.
   constexpr bool holds_variable(const void* slot, unsigned era) const {
-    if (slot == nullptr || era != era_) return false;
+    if (slot == nullptr || era != counter_.era) return false;
     for (const node* list : {last_, leaves_})
       for (const node* n = list; n != nullptr; n = n->previous)
         if (n->backward == nullptr && static_cast<const leaf*>(n)->slot_address == slot) return true;
@@ -139,11 +152,19 @@ class tape {
   template <class R, class X>
   constexpr void check_operand(const R& recorder, const X& x) const {
     if constexpr (is_traced<std::remove_cvref_t<X>>) {
-      if (&x.recorder() != &recorder)
+      if (&x.recorder() != &recorder)  // which throws where the recording of x is over
         throw error("apply: the operands were recorded on two different tapes; use one tape");
-      if (x.era() != era_)
-        throw error("apply: this value was recorded before backward() or clear(); compute it again in this recording");
     }
+  }
+  // Notes the parameters among these operands of the operation or region whose node comes next.
+  template <class... Xs>
+  constexpr void note_uses(const Xs&... xs) {
+    if (observer_ != nullptr) (note_use(xs), ...);
+  }
+  template <class X>
+  constexpr void note_use(const X& x) {
+    if constexpr (is_param<X>) uses_.note(&x.slot());
+    else if constexpr (detail::is_computed_param<X>) uses_.note(&x.of->slot());
   }
   // Adds the node of an applied operation and gives its output to `recorder`; `maker` is its number there.
   template <class Products, class R, class Op, class Kept, class Result>
@@ -151,15 +172,15 @@ class tape {
     using Output = typename detail::forward_result<Result>::output;
     Output& out = detail::output_of(result);
     if constexpr (!is_floating<typename Output::value_type>) {
-      return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
+      return traced<Output, R>(std::move(out), &recorder, nullptr, counter_.era, maker);
     } else {
-      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, era_, maker);
+      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, counter_.era, maker);
       auto saved = detail::saved_of<Op, Products>(std::move(kept.inputs), result);
       detail::note_all_saved(*ctx_, detail::name_of(op), saved.inputs);
       detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
       using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions), decltype(kept.sinks)>;
       auto* n = push<Node>(op, std::move(saved), std::move(kept.versions), kept.sinks);
-      return traced<Output, R>(std::move(out), &recorder, &n->slot, era_, maker);
+      return traced<Output, R>(std::move(out), &recorder, &n->slot, counter_.era, maker);
     }
   }
   // Unwinds what was recorded after `stop`.
@@ -168,9 +189,11 @@ class tape {
       node* n = last_;
       if (n->backward != nullptr) {
         n->backward(n);
+        if (observer_ != nullptr) uses_.done(n, *observer_);
         last_ = n->previous;
         n->destroy(n);
       } else {  // a leaf keeps its gradient until the tape is used again
+        if (observer_ != nullptr) uses_.done(n, *observer_);
         last_ = n->previous;
         n->previous = leaves_;
         leaves_ = n;
@@ -187,7 +210,10 @@ class tape {
     } else {
       static_assert(sizeof(T) <= arena::chunk_bytes && alignof(T) <= alignof(std::max_align_t));
       made = ::new (nodes_.allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
-      made->destroy = [](auto* dead) { static_cast<T*>(dead)->~T(); };
+      made->destroy = [](auto* dead) {
+        static_cast<T*>(dead)->~T();
+        detail::poison(dead, sizeof(T));
+      };
     }
     return made;
   }
@@ -199,6 +225,7 @@ class tape {
     n->previous = last_;
     last_ = n;
     ++count_;
+    if (observer_ != nullptr) uses_.added(n);
     return n;
   }
   static constexpr void destroy_list(node*& list) {
@@ -213,8 +240,11 @@ class tape {
   friend class region;
 
   context<D>* ctx_;
+  detail::era_counter& counter_;
   arena nodes_;
   region_log regions_;
+  gradient_observer* observer_ = nullptr;
+  detail::first_uses uses_;
   phase phase_ = phase::forward;
   node* last_ = nullptr;
   node* leaves_ = nullptr;
@@ -222,7 +252,6 @@ class tape {
   std::uint64_t seed_ = 0;
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
-  unsigned era_ = 0;
   bool unwound_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "../core/device.hpp"
 #include "activity.hpp"
+#include "era_counter.hpp"
 #include "memory_block.hpp"
 #include "resource.hpp"
 #include "service_table.hpp"
@@ -37,6 +38,9 @@ class context {
   T& get() {
     return services_.template get<T>(*this);
   }
+
+  /// Counters for the tapes of this context.
+  constexpr detail::era_counters& eras() { return eras_; }
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
@@ -82,8 +86,7 @@ class context {
    public:
     constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {
       if (!std::is_constant_evaluated())
-        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {
-        }
+        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {}
     }
     exclusive(const exclusive&) = delete;
     exclusive& operator=(const exclusive&) = delete;
@@ -111,6 +114,7 @@ class context {
   activity_log activities_;
   std::size_t requests_ = 0;
   bool taken_ = false;
+  detail::era_counters eras_;
   detail::block_store<D> blocks_;
   detail::service_table services_;  // ends first: services may hold buffers
 };

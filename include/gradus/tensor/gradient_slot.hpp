@@ -25,13 +25,25 @@ class gradient_slot {
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 
+  /// Makes the gradient gather in `storage` from now on, which may be a part of a larger buffer: the first contribution is written
+  /// there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else holds these bytes sees each change.
+  /// Throws error while there is a gradient.
+  constexpr void place(Tensor storage) {
+    if (value_) fail_placed();
+    storage_ = std::move(storage);
+  }
+  /// True when the gradient gathers in storage from place().
+  constexpr bool is_placed() const { return static_cast<bool>(storage_); }
+
   /// Adds a gradient that already exists as a tensor; the first one is kept without a copy.
   constexpr void give(Tensor gradient) {
     if (!value_) {
-      value_ = std::move(gradient);
+      if (storage_)
+        device_access<device>::copy(storage_.owner(), storage_.data(), std::as_const(gradient).data(), Tensor::bytes);
+      value_ = storage_ ? storage_ : std::move(gradient);
       return;
     }
-    if (!value_.unique() && gradient.unique()) std::swap(value_, gradient);
+    if (!storage_ && !value_.unique() && gradient.unique()) std::swap(value_, gradient);
     make_unique();
     kernel<op::accumulate, device>::forward(value_.owner(), value_.view(), std::as_const(gradient).view());
   }
@@ -44,7 +56,7 @@ class gradient_slot {
   };
   constexpr target open(context<device>& ctx) {
     if (!value_) {
-      value_ = Tensor(ctx, category::gradient);
+      value_ = storage_ ? storage_ : Tensor(ctx, category::gradient);
       return {value_, false};
     }
     make_unique();
@@ -53,13 +65,18 @@ class gradient_slot {
 
  private:
   constexpr void make_unique() {
-    if (value_.unique()) return;
+    if (storage_ || value_.unique()) return;
     Tensor copy(value_.owner(), category::gradient);
     device_access<device>::copy(copy.owner(), copy.data(), std::as_const(value_).data(), Tensor::bytes);
     value_ = std::move(copy);
   }
 
+  [[noreturn]] static void fail_placed() {
+    throw error("slot.place(storage): there is a gradient already; clear it first");
+  }
+
   Tensor value_;
+  Tensor storage_;  // where it gathers; empty: wherever the first contribution lies
 };
 
 /// A slot that may be absent: nobody wants the gradient of a constant. What an operation's gradient rule writes to.

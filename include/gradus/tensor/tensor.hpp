@@ -128,15 +128,6 @@ inline constexpr bool is_tensor = false;
 template <class T, class S, class D>
 inline constexpr bool is_tensor<tensor<T, S, D>> = true;
 
-/// Where an operation on these operands gets its memory: the context of the first that is not a parameter. Parameters rest, and
-/// may do so in a context of their own; what is computed with them comes and goes.
-template <class X, class... Rest>
-constexpr context<typename X::device>& context_of(const X& x, const Rest&... rest) {
-  if constexpr (sizeof...(Rest) > 0)
-    if (x.storage().request().what == category::parameter) return context_of(rest...);
-  return x.owner();
-}
-
 /// A tensor of the same elements and device with another shape.
 template <class X, class Shape>
 using with_shape = tensor<typename X::value_type, Shape, typename X::device>;
