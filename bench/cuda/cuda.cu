@@ -140,8 +140,9 @@ class bench {
     bandwidth("adamw, 124M", 7.0 * 4 * n,
               timer_.seconds([&] { gr::kernel<gr::op::adamw_step, gr::cuda>::forward(ctx_, spans, s); }));
     auto norm = gr::empty<double, gr::shape<>>(ctx_);
+    auto partial = gr::empty<double, gr::op::gradient_square_sum::partial_sums>(ctx_);
     bandwidth("gradient norm, 124M", 4.0 * n, timer_.seconds([&] {
-      gr::kernel<gr::op::gradient_square_sum, gr::cuda>::forward(ctx_, norm.view(), spans);
+      gr::kernel<gr::op::gradient_square_sum, gr::cuda>::forward(ctx_, norm.view(), partial.view(), spans);
     }));
   }
   void losses() {

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -38,11 +37,11 @@ void parallel_spans(const std::vector<update_span<T, G>>& spans, const F& f) {
 template <>
 struct kernel<op::gradient_square_sum, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>&, view<double, shape<>> out, const std::vector<update_span<T, G>>& spans) {
+  static void forward(context<cpu>&, view<double, shape<>> out,
+                      view<double, op::gradient_square_sum::partial_sums> partial,
+                      const std::vector<update_span<T, G>>& spans) {
     using C = compute_type<G>;
-    // Runs of chunks, few enough that their sums fit on the stack.
-    constexpr index most = 1024;
-    std::array<double, most> partial{};
+    constexpr index most = op::gradient_square_sum::partial_sums::size;  // runs of chunks
     const index chunks = cpu_kit::span_chunks(spans);
     const index together = (chunks + most - 1) / most;
     cpu_kit::parallel_ranges(chunks, together == 0 ? 1 : together, [&](index first, index last) {
@@ -62,7 +61,7 @@ struct kernel<op::gradient_square_sum, cpu> {
       partial[first / together] = sum;
     });
     double sum = 0;
-    for (const double p : partial) sum += p;
+    for (index i = 0; i * together < chunks; ++i) sum += partial[i];
     out[0] = sum;
   }
 };

@@ -129,7 +129,8 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-inline constexpr unsigned square_sum_blocks = 1024;
+/// One block a partial sum.
+inline constexpr unsigned square_sum_blocks = op::gradient_square_sum::partial_sums::size;
 
 /// Adds each block's squares to its own partial sum (or assigns them, in the first table).
 template <class T>
@@ -152,21 +153,17 @@ __global__ void __launch_bounds__(Threads) add_partials_kernel(double* out, cons
   if (threadIdx.x == 0) *out = all;
 }
 
-/// The partial sums, kept by the context from step to step.
-struct square_sum_scratch {
-  explicit square_sum_scratch(context<cuda>& ctx) : partial(ctx, category::temporary) {}
-  tensor<double, shape<square_sum_blocks>, cuda> partial;
-};
-
 }  // namespace cuda_kit
 
 /// In a fixed order, without atomics: the same bits every run.
 template <>
 struct kernel<op::gradient_square_sum, cuda> {
   template <class T>
-  static void forward(context<cuda>& ctx, view<double, shape<>, cuda> out, const std::vector<update_span<T>>& spans) {
+  static void forward(context<cuda>& ctx, view<double, shape<>, cuda> out,
+                      view<double, op::gradient_square_sum::partial_sums, cuda> sums,
+                      const std::vector<update_span<T>>& spans) {
     using namespace cuda_kit;
-    double* partial = ctx.get<square_sum_scratch>().partial.data();
+    double* partial = sums.data();
     if (spans.empty()) device_access<cuda>::zero(ctx, partial, square_sum_blocks * sizeof(double));
     bool first = true;
     for_tables(spans, [&](const span_table<T>& table) {

@@ -23,9 +23,10 @@ class optimizer {
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {2 * params_.total_size(), bytes, sizeof(double)}});
     auto squares = empty<double, shape<>>(ctx, category::temporary);
+    auto partial = empty<double, op::gradient_square_sum::partial_sums>(ctx, category::temporary);
     if constexpr (!D::computes) return 0;
     else {
-      kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), params_.gradient_spans());
+      kernel<op::gradient_square_sum, D>::forward(ctx, squares.view(), partial.view(), params_.gradient_spans());
       const double norm = std::sqrt(item(squares)) * std::abs(gradient_scale_);
       const double coefficient = max_norm / (norm + 1e-6);
       gradient_scale_ *= coefficient < 1 ? coefficient : 1;

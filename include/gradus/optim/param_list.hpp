@@ -23,8 +23,11 @@ struct update_span {
 };
 
 namespace op {
-/// Sum of squares of all gradients.
-struct gradient_square_sum {};
+/// Sum of squares of all gradients, by way of partial sums. Their memory is the caller's, on every device: a kernel that asked for its
+/// own would depart from a plan made on meta.
+struct gradient_square_sum {
+  using partial_sums = shape<1024>;
+};
 /// One AdamW step on a list of update_spans.
 struct adamw_step {};
 /// One SGD step on a list of update_spans, with momentum where they have a moment.
