@@ -119,6 +119,23 @@ TEST_CASE("the driver's allocator, too, keeps memory that a second stream uses")
   CHECK(given_back.done());
 }
 
+namespace {
+__global__ void never_started(int* /*nothing*/) {}
+template <class T>
+__global__ void never_started_of(T /*nothing*/) {}
+}  // namespace
+
+TEST_CASE("a kernel that cannot be started is named, with its grid, and the context goes on") {
+  if (no_gpu()) return;
+  gpu d;
+  int* const nothing = nullptr;
+  CHECK_THROWS_WITH_AS(gr::cuda_kit::launch(d.ctx, &never_started, 3, 2000, nothing),
+                       doctest::Contains("never_started in 3 x 1 x 1 blocks of 2000 x 1 x 1 threads: "), gr::error);
+  CHECK_THROWS_WITH_AS(gr::cuda_kit::launch(d.ctx, &never_started_of<float>, 3, 2000, 1.0f),
+                       doctest::Contains("never_started_of in 3 x"), gr::error);
+  CHECK(gr::item(gr::full<float, gr::shape<>>(d.ctx, 1.0f)) == 1.0f);
+}
+
 TEST_CASE("without a GPU a stream says so in one line") {
   if (gr::cuda_available()) return;
   CHECK_THROWS_WITH_AS(gr::cuda_stream{}, doctest::Contains("gradus::cpu"), gr::error);

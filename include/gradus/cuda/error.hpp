@@ -1,6 +1,11 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#if defined(__GNUG__)
+#include <cxxabi.h>
+#endif
+
+#include <cstdlib>
 #include <string>
 
 #include "../core/error.hpp"
@@ -42,6 +47,39 @@ inline const char* advice(cudaError_t status) {
 /// Throws an error that names the call, unless it succeeded. Kernels run later: an error of theirs shows at a later call.
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) fail(status, call);
+}
+
+/// The name of a kernel, without parameters and template arguments: "gradus::cuda_kit::adamw_kernel".
+inline std::string kernel_name(const void* kernel) {
+  const char* mangled = nullptr;
+#if CUDART_VERSION >= 12030
+  if (cudaFuncGetName(&mangled, kernel) != cudaSuccess) mangled = nullptr;
+#else
+  static_cast<void>(kernel);
+#endif
+  if (mangled == nullptr) return "a kernel";
+  std::string name = mangled;
+#if defined(__GNUG__)
+  int status = 0;
+  if (char* plain = abi::__cxa_demangle(mangled, nullptr, nullptr, &status)) {
+    name = plain;
+    std::free(plain);
+  }
+#endif
+  if (name.starts_with("void ")) name.erase(0, 5);
+  const std::string unnamed = "(anonymous namespace)::";
+  if (name.starts_with(unnamed)) name.erase(0, unnamed.size());
+  return name.substr(0, name.find_first_of("<("));
+}
+
+/// Throws an error that names the kernel which could not be started, and its grid.
+[[noreturn]] inline void fail_launch(cudaError_t status, const void* kernel, dim3 blocks, dim3 threads) {
+  const auto extents = [](dim3 d) {
+    return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+  };
+  const std::string call =
+      "launch of " + kernel_name(kernel) + " in " + extents(blocks) + " blocks of " + extents(threads) + " threads";
+  fail(status, call.c_str());
 }
 
 }  // namespace gradus::cuda_kit

@@ -25,12 +25,13 @@ constexpr unsigned blocks_for(index work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
-/// Starts a kernel on the context's stream; throws when it cannot start.
+/// Starts a kernel on the context's stream; throws, naming the kernel, when it cannot start.
 template <class... Parameters, class... Arguments>
 void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
             const Arguments&... arguments) {
   kernel<<<blocks, threads, 0, ctx.stream().handle()>>>(arguments...);
-  check(cudaGetLastError(), "kernel launch");
+  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+    fail_launch(status, reinterpret_cast<const void*>(kernel), blocks, threads);
 }
 
 /// Counts up to N elements: 32 bits where that is enough, because 64-bit index arithmetic is slow on a GPU.
