@@ -130,7 +130,7 @@ int train(const gpt::options& o) {
   report.line(line);
   std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
                 gpt::counted(static_cast<gr::index>(gr::thread_count()), "thread").c_str(), machine_flops / 1e12,
-                folder.c_str());
+                folder.string().c_str());
   report.line(line);
 
   // Training.
@@ -148,7 +148,7 @@ int train(const gpt::options& o) {
     planned.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
-  for (std::uint32_t step = 0; !done && !stopped; ++step) {
+  for (std::uint32_t step = 0; !done; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
     if (o.steps > 0) now.fraction = static_cast<double>(step) / static_cast<double>(o.steps);
