@@ -28,9 +28,9 @@ refuses() {
 }
 # succeeds COMMAND...
 succeeds() { "$@" >out 2>err </dev/null || wrong "status $?: $*: $(tail -n 3 err)"; }
-# wait_for FILE REGEX: until the file has such a line, for a minute at most
+# wait_for FILE REGEX: until the file has such a line, for three minutes at most
 wait_for() {
-  for _ in $(seq 600); do
+  for _ in $(seq 1800); do
     if grep -qsE -- "$2" "$1"; then return; fi
     sleep 0.1
   done
