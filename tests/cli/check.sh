@@ -395,6 +395,10 @@ script() {
   kill -INT -- "-$(jobs -p | tail -n 1)"
   wait
   set +m
+  for _ in $(seq 1800); do  # flock did not wait for it
+    if [[ -s interrupted/model.safetensors ]]; then break; fi
+    sleep 0.1
+  done
   succeeds "$build/examples/gpt_sample" interrupted/model.safetensors --count 1
 
   succeeds alone "$script" "${tiny[@]}" --plan --memory-report plan.html
