@@ -2,6 +2,9 @@
 /// @file
 /// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
 
+// First, for it refuses what cannot work.
+#include "core/config.hpp"
+
 #include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
 #include "autodiff/chain.hpp"
@@ -9,7 +12,6 @@
 #include "autodiff/custom_op.hpp"
 #include "autodiff/refused.hpp"
 #include "autodiff/tape.hpp"
-#include "core/config.hpp"
 #include "cpu/access.hpp"
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"

@@ -2,16 +2,28 @@
 # check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
 #   order    a folder includes only folders below it (the table in order.txt)
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
+#   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
 #            folder it belongs to; besides them there are the headers of C++, POSIX, OpenMP, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
+[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
 rule=$1
 root=$2
-[[ $rule =~ ^(order|ops|vendors)$ ]] || { echo "$0: no rule '$rule': order, ops or vendors" >&2; exit 2; }
+[[ $rule =~ ^(order|ops|builds|vendors)$ ]] || { echo "$0: no rule '$rule': order, ops, builds or vendors" >&2; exit 2; }
 
 cd "$root"
+if [[ $rule == builds ]]; then
+  # core/config.hpp says what a build is. A namespace that every build shares says so in its line.
+  find include/gradus -regex 'include/gradus/\(cpu\|ops\|optim\)/.*\.hpp' -print0 | sort -z | xargs -0 -r awk '
+    function complain(message) { printf "%s:%d: %s\n", FILENAME, FNR, message; bad = 1 }
+    /^namespace ([a-z:]*::)?(op|cpu_kit) \{$/ { complain("write namespace …::inline GRADUS_BUILD {, or add // shared by all builds") }
+    /^constexpr auto / && FILENAME ~ /\/ops\// && FILENAME !~ /\/(cuda|plan)\.hpp$/ {
+      complain("a function that users call starts with GRADUS_OF_BUILD")
+    }
+    END { exit bad }'
+  exit
+fi
 # One line an include: FILE LINE TARGET. A quoted include is taken from the including file's folder if it is there.
 list_includes() {
   local folders=(include/gradus)
@@ -80,7 +92,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
-    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|sched|omp)\.h$|intrin\.h$/) complain("no header includes the library of " $3)
+    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|sched|omp|arm_neon)\.h$|intrin\.h$/) complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
       else if ((vendor in first) && first[vendor] != $1) complain($3 ": " first[vendor] " is already the one header that includes " vendor)

@@ -28,7 +28,7 @@ rejects() {
   fi
 }
 
-fresh; for rule in order ops vendors; do passes $rule "a tree in order"; done
+fresh; for rule in order ops builds vendors; do passes $rule "a tree in order"; done
 fresh; put core/shape.hpp '  #  include "../tensor/tensor.hpp"';       rejects order "core above tensor, by a relative path"
 fresh; put core/shape.hpp '// #include <gradus/tensor/tensor.hpp>';    passes order "an include in a comment"
 fresh; put core/shape.hpp '#include <gradus/gradus.hpp>';              rejects order "a part that includes the whole"
@@ -37,6 +37,10 @@ fresh; put gradus.hpp '#include <gradus/cuda/launch.hpp>';             rejects o
 fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm.hpp>';     rejects ops "an op's rules with a toolkit"
 fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
 fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm.hpp>';       rejects ops "a GPU kernel with the CPU toolkit"
+fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit {';                 rejects builds "a kernel that all builds share"
+fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit::inline GRADUS_BUILD {'; passes builds "a kernel of a build"
+fresh; put ops/matmul/matmul.hpp 'namespace op {';                     rejects builds "an operation that all builds share"
+fresh; put ops/matmul/matmul.hpp 'constexpr auto matmul(A&& a) {';     rejects builds "a function that all builds share"
 fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects vendors "a header with Eigen in cpu/"
 fresh; put interop/eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'; passes vendors "Eigen in interop/"
 fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "a header with oneDNN"

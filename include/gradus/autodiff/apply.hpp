@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "call.hpp"
 #include "cast.hpp"
 #include "operand.hpp"
@@ -45,7 +46,7 @@ struct raw_compute<param<X, E...>> {
 // An operand as type T, by an operation of its own that is recorded where the operand is; a parameter by its lasting copy.
 // `others` are all operands.
 template <class T, bool Cast, class X, class... Xs>
-constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
+GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (!Cast || std::is_same_v<value_of_t<raw>, T>) return std::forward<X>(x);
   else if constexpr (is_param<raw> && std::is_same_v<typename raw_compute<raw>::type, T>) {
@@ -91,7 +92,7 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
 
 /// x with elements of type T, each rounded once: `cast<bf16>(x)`. The gradient is cast back. Of the same type it is x itself.
 template <class T, operand X>
-constexpr auto cast(X&& x) {
+GRADUS_OF_BUILD constexpr auto cast(X&& x) {
   static_assert(is_element<T>);
   constexpr bool has_gradient = !is_traced<std::remove_cvref_t<X>> || is_floating<T> || !is_floating<value_of_t<X>>;
   static_assert(has_gradient,

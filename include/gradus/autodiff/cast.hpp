@@ -3,11 +3,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../core/cost.hpp"
 #include "../tensor/param.hpp"
 #include "saved.hpp"
 
-namespace gradus::op {
+namespace gradus::op::inline GRADUS_BUILD {
 
 /// Another element type. The gradient is cast back.
 template <class T>
@@ -41,4 +42,4 @@ struct cast {
   }
 };
 
-}  // namespace gradus::op
+}  // namespace gradus::op::inline GRADUS_BUILD

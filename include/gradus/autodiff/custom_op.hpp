@@ -7,11 +7,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "apply.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// What custom_op applies. All inputs and the output are kept for backward.
 template <class Forward, class Backward>
@@ -56,7 +57,7 @@ struct custom {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Applies an operation given by two callables on plain tensors: `forward(x...)` returns the output, and
 /// `backward(gradient of the output, output, x...)` the gradient of the one operand, or a std::tuple with one for each

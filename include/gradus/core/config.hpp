@@ -2,6 +2,19 @@
 // The only home of the library's macros. A macro here may add a declaration or an attribute; it never changes the body
 // of a class or an inline function, so that .cpp and .cu files can share every header in one program.
 
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
+#error "gradus needs C++20: compile with -std=c++20"
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#error "gradus needs g++ 12 or newer, or clang++ 14 or newer"
+#elif defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__)
+#error "gradus needs IEEE arithmetic, with NaN and infinity: no -ffast-math, no -Ofast; -O3 -fno-math-errno is safe"
+#else
+#define GRADUS_IS_SUPPORTED
+#endif
+#if !defined(GRADUS_IS_SUPPORTED)
+#include "see the error above"  // ends the compilation: one error, and not hundreds that follow from it
+#endif
+
 #define GRADUS_VERSION_MAJOR 0
 #define GRADUS_VERSION_MINOR 1
 #define GRADUS_VERSION_PATCH 0
@@ -33,6 +46,42 @@
 #endif
 
 #define GRADUS_INLINE inline __attribute__((always_inline))
+
+// One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but each has to
+// run kernels of its own: what depends on the flags must not be one definition for the linker, which would keep any of them.
+// Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call carry its name as a tag.
+#if defined(__AVX512F__)
+#define GRADUS_INSTRUCTIONS avx512
+#elif defined(__AVX2__)
+#define GRADUS_INSTRUCTIONS avx2
+#elif defined(__AVX__)
+#define GRADUS_INSTRUCTIONS avx
+#elif defined(__SSE4_2__)
+#define GRADUS_INSTRUCTIONS sse4
+#else
+#define GRADUS_INSTRUCTIONS base
+#endif
+#if defined(__FMA__)
+#define GRADUS_MULTIPLY_ADD _fma
+#else
+#define GRADUS_MULTIPLY_ADD
+#endif
+#if defined(_OPENMP)
+#define GRADUS_THREADING _openmp
+#else
+#define GRADUS_THREADING
+#endif
+#if defined(__OPTIMIZE__)
+#define GRADUS_OPTIMISATION
+#else
+#define GRADUS_OPTIMISATION _debug
+#endif
+#define GRADUS_JOIN_TOKENS(a, b, c, d) a##b##c##d
+#define GRADUS_JOIN(a, b, c, d)        GRADUS_JOIN_TOKENS(a, b, c, d)
+#define GRADUS_BUILD                   GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_THREADING, GRADUS_OPTIMISATION)
+#define GRADUS_TEXT_OF_TOKENS(x)       #x
+#define GRADUS_TEXT(x)                 GRADUS_TEXT_OF_TOKENS(x)
+#define GRADUS_OF_BUILD                [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
 /// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; a class

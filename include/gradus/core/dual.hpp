@@ -29,19 +29,32 @@ struct dual {
 };
 
 namespace detail {
+/// slope * partial, and 0 where the partial is 0, whatever the slope: what does not depend on an operand has no derivative in
+/// it, not an undefined one where the slope is infinite or NaN. Where the partial is a constant, no test is left.
+template <class V>
+GRADUS_HD inline V contribution(V slope, V partial) {
+  using math::select;
+  return select(partial == V(0), V(0), slope * partial);
+}
+/// x between -bound and bound.
+template <class V>
+GRADUS_HD inline V held(V x, int bound) {
+  using math::select;
+  return select(x > V(bound), V(bound), select(x < V(-bound), V(-bound), x));
+}
 /// f(x) whose derivative is `slope`: the chain rule.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V slope) {
   dual<V, N> r;
   r.value = value;
-  for (int i = 0; i < N; ++i) r.partial[i] = slope * x.partial[i];
+  for (int i = 0; i < N; ++i) r.partial[i] = contribution(slope, x.partial[i]);
   return r;
 }
 template <class V, int N>
 GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V dx, const dual<V, N>& y, V dy) {
   dual<V, N> r;
   r.value = value;
-  for (int i = 0; i < N; ++i) r.partial[i] = dx * x.partial[i] + dy * y.partial[i];
+  for (int i = 0; i < N; ++i) r.partial[i] = contribution(dx, x.partial[i]) + contribution(dy, y.partial[i]);
   return r;
 }
 }  // namespace detail
@@ -157,11 +170,46 @@ GRADUS_HD inline dual<V, N> pow(const dual<V, N>& x, const dual<V, N>& y) {
   const V p = pow(x.value, y.value);
   const V dx = select(y.value == V(0), V(0), y.value * pow(x.value, y.value - V(1)));
   const V dy = select(x.value > V(0), p * log(select(x.value > V(0), x.value, V(1))), V(0));
-  dual<V, N> r;
-  r.value = p;
-  // A constant exponent must not bring in NaN through 0 * log of a negative base.
-  for (int i = 0; i < N; ++i) r.partial[i] = dx * x.partial[i] + dy * y.partial[i];
-  return r;
+  return detail::chain(p, x, dx, y, dy);
+}
+/// sigmoid(x); the derivative e / (1 + e)^2 with e = e^-|x| has its digits in both tails.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> sigmoid(const dual<V, N>& x) {
+  using math::abs;
+  using math::exp;
+  using math::select;
+  const V e = exp(-abs(x.value));
+  const V d = V(1) / (V(1) + e);
+  return detail::chain(select(x.value < V(0), e * d, d), x, e * d * d);
+}
+/// x sigmoid(x), the two forms of gelu, and the normal distribution's probabilities; their derivatives hold at infinity too.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> silu(const dual<V, N>& x) {
+  using math::silu;
+  const dual<V, 1> at(detail::held(x.value, 800), 0);
+  return detail::chain(silu(x.value), x, (at * sigmoid(at)).partial[0]);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> gelu(const dual<V, N>& x) {
+  using math::gelu;
+  const dual<V, 1> at(detail::held(x.value, 40), 0);
+  const dual<V, 1> v = at * (dual<V, 1>(1.59576912160573071176) + dual<V, 1>(0.07135481627159502479) * at * at);
+  return detail::chain(gelu(x.value), x, (at * sigmoid(v)).partial[0]);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> gelu_erf(const dual<V, N>& x) {
+  using math::exp;
+  using math::gelu_erf;
+  using math::normal_cdf;
+  const V at = detail::held(x.value, 40);
+  const V density = V(0.39894228040143267794) * exp(V(-0.5) * at * at);
+  return detail::chain(gelu_erf(x.value), x, normal_cdf(at) + at * density);
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> normal_cdf(const dual<V, N>& x) {
+  using math::exp;
+  using math::normal_cdf;
+  return detail::chain(normal_cdf(x.value), x, V(0.39894228040143267794) * exp(V(-0.5) * x.value * x.value));
 }
 
 }  // namespace gradus

@@ -29,6 +29,45 @@ GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on
 
+// What the C library has no name for. In double, and rounded once for float; on the GPU, where double is slow, float is good to
+// a few units of the last place where the result is not small, and to |x| times that in the lower tails.
+
+/// 1 / (1 + e^-x).
+GRADUS_HD inline double sigmoid(double x) {
+  const double e = ::exp(-::fabs(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+GRADUS_HD inline float sigmoid(float x) {
+  if constexpr (GRADUS_GPU_PASS) return 1.0f / (1.0f + ::expf(-x));
+  else return static_cast<float>(sigmoid(static_cast<double>(x)));
+}
+/// x sigmoid(x); 0 at minus infinity.
+GRADUS_HD inline double silu(double x) { return (x < -800 ? -800.0 : x) * sigmoid(x); }
+GRADUS_HD inline float silu(float x) {
+  if constexpr (GRADUS_GPU_PASS) return x / (1.0f + ::expf(-x));
+  else return static_cast<float>(silu(static_cast<double>(x)));
+}
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which is x sigmoid(x (c1 + c3 x^2)); 0 at minus infinity.
+GRADUS_HD inline double gelu(double x) {
+  return (x < -40 ? -40.0 : x) * sigmoid(x * (1.59576912160573071176 + 0.07135481627159502479 * x * x));
+}
+GRADUS_HD inline float gelu(float x) {
+  if constexpr (GRADUS_GPU_PASS) return x / (1.0f + ::expf(-x * (1.59576912160573f + 0.07135481627f * x * x)));
+  else return static_cast<float>(gelu(static_cast<double>(x)));
+}
+/// The probability that a standard normal draw is below x.
+GRADUS_HD inline double normal_cdf(double x) { return 0.5 * ::erfc(x * -0.70710678118654752440); }
+GRADUS_HD inline float normal_cdf(float x) {
+  if constexpr (GRADUS_GPU_PASS) return 0.5f * ::erfcf(x * -0.707106781f);
+  else return static_cast<float>(normal_cdf(static_cast<double>(x)));
+}
+/// x normal_cdf(x); 0 at minus infinity.
+GRADUS_HD inline double gelu_erf(double x) { return (x < -40 ? -40.0 : x) * normal_cdf(x); }
+GRADUS_HD inline float gelu_erf(float x) {
+  if constexpr (GRADUS_GPU_PASS) return x * normal_cdf(x);
+  else return static_cast<float>(gelu_erf(static_cast<double>(x)));
+}
+
 /// `a` where the condition holds, `b` elsewhere; the form of ?: that also works lane by lane.
 template <class T>
   requires std::is_arithmetic_v<T>

@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "simd.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k * ak],
-/// so that a may be taken transposed. `rows` is a multiple of 4 (of a scratch that is padded so).
+/// so that a may be taken transposed. `rows` is even (of a scratch that is padded so).
 ///
 /// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to hide
 /// their latency.
@@ -29,7 +30,8 @@ struct block_product {
     index m = 0;
     if constexpr (N <= 2)  // narrow: more rows, for as many multiply-adds in flight
       for (; m + 8 <= rows; m += 8) tile<8, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
-    for (; m < rows; m += 4) tile<4, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
+    for (; m + 4 <= rows; m += 4) tile<4, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
+    for (; m < rows; m += 2) tile<2, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
   }
 
   template <index M, index N>
@@ -54,4 +56,4 @@ struct block_product {
   }
 };
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -9,7 +9,7 @@
 #include "../core/dtype.hpp"
 #include "../core/extent.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// N elements of T, as the vector extension has them.
 template <class T, index N>
@@ -113,4 +113,4 @@ GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
   }
 }
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

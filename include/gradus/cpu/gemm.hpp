@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "../core/config.hpp"
 #include "gemm_packed.hpp"
 #include "parallel.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// How a product's result is cut into tiles: into whole strips of rows and panels of columns, spread evenly over `rows` times
 /// `columns` tiles. The bits of the result do not depend on it.
@@ -61,7 +62,8 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
   if (m == 0 || n == 0) return;
   const gemm_operand<SA> left{a, lda, transpose_a};
   const gemm_operand<SB> right{b, ldb, transpose_b};
-  const auto g = tile_grid::for_threads(static_cast<index>(thread_count()), m, n, Kernel::rows_together, Kernel::columns);
+  const auto g =
+      tile_grid::for_threads(static_cast<index>(thread_count()), m, n, Kernel::rows_together, Kernel::columns);
   const auto how = Kernel::template plan_for<SC, SBias>(n, k, g.tallest(), g.widest());
   parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index t, void* memory) {
     const index r = t / g.columns, s = t % g.columns;
@@ -72,4 +74,4 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
   });
 }
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -12,7 +12,7 @@
 #include "../core/extent.hpp"
 #include "convert.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// A row-major matrix, `stride` elements from row to row as it is stored, which may be taken transposed.
 template <class T>
@@ -360,4 +360,4 @@ class packed_gemm {
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
 };
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -6,9 +6,10 @@
 #include <omp.h>
 #endif
 
+#include "../core/config.hpp"
 #include "workers.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// Runs f(task) for task = 0 .. tasks-1 on the context's threads. Who runs a task depends on the threads; what a task does must not.
 template <class F>
@@ -48,4 +49,4 @@ void parallel_ranges(index n, index grain, const F& f) {
   parallel_tasks((n + grain - 1) / grain, [&](index t) { f(t * grain, std::min(n, (t + 1) * grain)); });
 }
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -1,10 +1,11 @@
 #pragma once
 #include <cstddef>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "simd.hpp"
 
-namespace gradus::cpu_kit {
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// Which lanes of a pack a step of for_packs covers: all, or the first few at the end of a run.
 struct all_lanes {};
@@ -54,4 +55,4 @@ GRADUS_INLINE void put(pack<C> x, S* to, bool accumulate, Which which) {
   store(x, to, which);
 }
 
-}  // namespace gradus::cpu_kit
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD

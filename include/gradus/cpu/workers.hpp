@@ -25,7 +25,7 @@
 
 namespace gradus {
 
-namespace cpu_kit {
+namespace cpu_kit {  // shared by all builds
 
 /// What set_thread_count() asked for on this thread; 0 before anybody asked. A setting of the thread, as its locale is, and the
 /// one thing that belongs to no context.
@@ -53,7 +53,7 @@ inline int thread_count() {
 /// Threads that parallel loops started by the calling thread use at most, from now on; 1 or more.
 inline void set_thread_count(int threads) { cpu_kit::wanted_threads = std::max(1, threads); }
 
-namespace cpu_kit {
+namespace cpu_kit {  // shared by all builds
 
 /// Is told of parallel loops in place of the threads that would run them: the calling thread runs the tasks one by one.
 class loop_observer {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../ops/elementwise/functions.hpp"
 #include "../ops/embedding/embedding.hpp"
 #include "../ops/layer_norm/layer_norm.hpp"
@@ -22,7 +23,9 @@ struct linear {
   param<X, Out> bias;
   GRADUS_MEMBERS(weight, bias)
 
-  constexpr auto operator()(auto&& x) const { return gradus::linear(std::forward<decltype(x)>(x), weight, bias); }
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
+    return gradus::linear(std::forward<decltype(x)>(x), weight, bias);
+  }
 };
 
 /// Normalises the last axis to mean 0 and variance 1, then scales and shifts.
@@ -32,7 +35,9 @@ struct layer_norm {
   param<X, Width> bias;
   GRADUS_MEMBERS(weight, bias)
 
-  constexpr auto operator()(auto&& x) const { return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias); }
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
+    return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias);
+  }
 };
 
 /// Divides the last axis by its root mean square, then scales.
@@ -41,7 +46,9 @@ struct rms_norm {
   param<X, Width> weight{start::ones};
   GRADUS_MEMBERS(weight)
 
-  constexpr auto operator()(auto&& x) const { return gradus::rms_norm(std::forward<decltype(x)>(x), weight); }
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
+    return gradus::rms_norm(std::forward<decltype(x)>(x), weight);
+  }
 };
 
 /// One row of Width values for each of Count ids.
@@ -50,7 +57,7 @@ struct embedding {
   param<X, Count, Width> weight;
   GRADUS_MEMBERS(weight)
 
-  constexpr auto operator()(const auto& ids) const { return gradus::embedding(ids, weight); }
+  GRADUS_OF_BUILD constexpr auto operator()(const auto& ids) const { return gradus::embedding(ids, weight); }
 };
 
 }  // namespace gradus::nn

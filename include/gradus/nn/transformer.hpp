@@ -1,4 +1,5 @@
 #pragma once
+#include "../core/config.hpp"
 #include "../ops/attention/attention.hpp"
 #include "../ops/dropout/dropout.hpp"
 #include "layers.hpp"
@@ -27,7 +28,7 @@ struct attention {
                                      .bias = {}};
   GRADUS_MEMBERS(qkv, projection)
 
-  constexpr auto operator()(auto&& x) const {
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
     return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x))));
   }
 };
@@ -40,7 +41,7 @@ struct mlp {
                                    .bias = {}};
   GRADUS_MEMBERS(up, down)
 
-  constexpr auto operator()(auto&& x) const { return down(gelu(up(std::forward<decltype(x)>(x)))); }
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const { return down(gelu(up(std::forward<decltype(x)>(x)))); }
 };
 
 /// A pre-norm transformer block (GPT-2): x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches.
@@ -52,7 +53,7 @@ struct block {
   nn::mlp<X, Width, Depth> mlp;
   GRADUS_MEMBERS(norm1, attention, norm2, mlp)
 
-  constexpr auto operator()(auto x, double drop = 0) const {
+  GRADUS_OF_BUILD constexpr auto operator()(auto x, double drop = 0) const {
     auto y = x + dropout(attention(norm1(x)), drop);
     return y + dropout(mlp(norm2(y)), drop);
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include "../core/config.hpp"
 #include "optimizer.hpp"
 
 namespace gradus {
@@ -32,7 +33,7 @@ class adamw : public optimizer<T, D, G> {
   constexpr explicit adamw(Model& model, adamw_options o = {}) : optimizer<T, D, G>(model), options(o) {}
 
   /// Updates every parameter that has a gradient, then forgets the gradients.
-  constexpr void step(context<D>& ctx) {
+  GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     state_type* m = this->state(ctx, moment1_);
     state_type* v = this->state(ctx, moment2_);
     const index n = this->params_.total_size();

@@ -3,14 +3,16 @@
 #include <cstddef>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../cpu/parallel.hpp"
+#include "../cpu/simd_math.hpp"
 #include "../cpu/vector_loop.hpp"
 #include "adamw.hpp"
 #include "sgd.hpp"
 
 namespace gradus {
 
-namespace cpu_kit {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 /// All spans cut into chunks of a fixed size, so that one parallel loop serves them, however many tensors there are.
 inline constexpr index span_chunk = 1 << 15;
@@ -32,7 +34,7 @@ void parallel_spans(const std::vector<update_span<T, G>>& spans, const F& f) {
   parallel_tasks(span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
 }
 
-}  // namespace cpu_kit
+}  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <>
 struct kernel<op::gradient_square_sum, cpu> {

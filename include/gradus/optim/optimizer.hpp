@@ -2,6 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../tensor/creation.hpp"
 #include "param_list.hpp"
 
@@ -17,7 +18,7 @@ class optimizer {
   /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
   /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What scale_gradients and an earlier
   /// clip asked for counts. No pass is made for the scaling.
-  constexpr double clip(context<D>& ctx, double max_norm) {
+  GRADUS_OF_BUILD constexpr double clip(context<D>& ctx, double max_norm) {
     if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");
     const index bytes = params_.total_size() * sizeof(G);
     const typename context<D>::running now(

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../memory/buffer.hpp"
 #include "../nn/module.hpp"
 
@@ -22,7 +23,7 @@ struct update_span {
   state_type weight_decay;
 };
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 /// Sum of squares of all gradients, by way of partial sums. Their memory is the caller's, on every device: a kernel that asked for its
 /// own would depart from a plan made on meta.
 struct gradient_square_sum {
@@ -32,7 +33,7 @@ struct gradient_square_sum {
 struct adamw_step {};
 /// One SGD step on a list of update_spans, with momentum where they have a moment.
 struct sgd_step {};
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 

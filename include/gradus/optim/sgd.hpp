@@ -1,4 +1,5 @@
 #pragma once
+#include "../core/config.hpp"
 #include "optimizer.hpp"
 
 namespace gradus {
@@ -31,7 +32,7 @@ class sgd : public optimizer<T, D, G> {
   constexpr explicit sgd(Model& model, sgd_options o = {}) : optimizer<T, D, G>(model), options(o) {}
 
   /// Updates every parameter that has a gradient, then forgets the gradients.
-  constexpr void step(context<D>& ctx) {
+  GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     state_type* v = options.momentum != 0 ? this->state(ctx, velocity_) : nullptr;
     const index n = this->params_.total_size();
     const typename context<D>::running now(

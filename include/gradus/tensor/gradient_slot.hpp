@@ -2,17 +2,18 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "tensor.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 /// `to += from`, the one kernel that gradients themselves need.
 struct accumulate {};
 /// The kernel behind every change of element type: forward(ctx, to, from, accumulate) rounds each element of `from` once and
 /// writes it to `to`, or adds it.
 struct convert {};
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Where the gradient of one value gathers: the first contribution is assigned, later ones are added.
 template <class Tensor>
@@ -36,7 +37,7 @@ class gradient_slot {
   constexpr bool is_placed() const { return static_cast<bool>(storage_); }
 
   /// Adds a gradient that already exists as a tensor; the first one is kept without a copy.
-  constexpr void give(Tensor gradient) {
+  GRADUS_OF_BUILD constexpr void give(Tensor gradient) {
     if (!value_) {
       if (storage_)
         device_access<device>::copy(storage_.owner(), storage_.data(), std::as_const(gradient).data(), Tensor::bytes);
@@ -89,11 +90,12 @@ class gradient_sink {
   constexpr explicit operator bool() const { return slot_ != nullptr; }
   /// True when nothing has been contributed yet.
   constexpr bool is_empty() const { return !slot_->value(); }
-  constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
+  GRADUS_OF_BUILD constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
   /// A gradient of another element type is converted.
   template <class T>
     requires(!std::is_same_v<T, typename Tensor::value_type>)
-  constexpr void give(const tensor<T, typename Tensor::shape, typename Tensor::device>& gradient) const {
+  GRADUS_OF_BUILD constexpr void give(
+      const tensor<T, typename Tensor::shape, typename Tensor::device>& gradient) const {
     auto& ctx = gradient.owner();
     auto to = open(ctx);
     kernel<op::convert, typename Tensor::device>::forward(ctx, to.view(), gradient.view(), to.accumulate);
@@ -102,7 +104,7 @@ class gradient_sink {
   /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another type, to a
   /// temporary that is then converted.
   template <class T, class Write>
-  constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
+  GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
     if constexpr (std::is_same_v<T, typename Tensor::value_type>) {
       write(open(ctx));
     } else {

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../precision/policy.hpp"
 #include "gradient_slot.hpp"
@@ -87,7 +88,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr const std::uint64_t& version() const { return known().version; }
   /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after each
   /// change of the value, in memory beside it, and is shared by all who ask.
-  constexpr const compute_tensor& computed() const {
+  GRADUS_OF_BUILD constexpr const compute_tensor& computed() const {
     if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
       return value_;
     } else {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
@@ -57,7 +58,7 @@ constexpr std::size_t attention_flops(index heads, index queries, index keys, in
 
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Attention of every kind: what a checkpoint policy names.
 struct attention {
@@ -198,13 +199,13 @@ struct scaled_attention {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 
 /// [T, T] with 0 where the column is not later than the row, minus infinity elsewhere.
 template <class X, index T>
-constexpr auto causal_mask(context<typename X::device>& ctx) {
+GRADUS_OF_BUILD constexpr auto causal_mask(context<typename X::device>& ctx) {
   using element = typename X::value_type;
   std::vector<element> host(T * T, element(0.0f));
   for (index i = 0; i < T; ++i)
@@ -213,7 +214,7 @@ constexpr auto causal_mask(context<typename X::device>& ctx) {
 }
 
 template <index Heads, class X>
-constexpr auto plain_causal_attention(const X& qkv) {
+GRADUS_OF_BUILD constexpr auto plain_causal_attention(const X& qkv) {
   using s = shape_of<X>;
   constexpr index batch = s::extent(0);
   constexpr index time = s::extent(1);
@@ -236,7 +237,7 @@ constexpr auto plain_causal_attention(const X& qkv) {
 /// Causal self-attention of Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h at columns
 /// h*D .. of each with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D); a time sees itself and the past.
 template <index Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
-constexpr auto causal_attention(X&& qkv) {
+GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
   static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");
   if constexpr (s::rank == 3) {
@@ -251,7 +252,7 @@ constexpr auto causal_attention(X&& qkv) {
 
 /// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and needs S = T.
 template <bool Causal = false, operand Q, operand K, operand V>
-constexpr auto attention(Q&& q, K&& k, V&& v) {
+GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sq = shape_of<Q>;
   using sk = shape_of<K>;
   static_assert(sq::rank == 4 && sk::rank == 4, "attention(q, k, v): q, k and v must have four axes, [B, H, T, D]");

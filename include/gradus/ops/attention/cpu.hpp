@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "../../core/config.hpp"
 #include "../../cpu/block_product.hpp"
 #include "../../cpu/parallel.hpp"
+#include "../../cpu/simd_math.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "../elementwise/cpu.hpp"
 #include "../matmul/cpu.hpp"
@@ -15,7 +17,7 @@
 
 namespace gradus {
 
-namespace cpu_kit {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Attention of one head at a time, in blocks of queries against blocks of keys that stay in the cache.
 ///
@@ -23,13 +25,14 @@ namespace cpu_kit {
 /// lane, and both products of forward find their right operand laid out along the lanes.
 template <class C, index Depth, index Queries, index Keys, bool Causal>
 struct flash_attention {
-  static constexpr index padded(index n) { return (n + lanes<C> - 1) / lanes<C> * lanes<C>; }
+  static constexpr index together = std::max<index>(lanes<C>, 8);  // scratch is padded to multiples, of whole packs
+  static constexpr index padded(index n) { return (n + together - 1) / together * together; }
   static constexpr index width = padded(Depth);  ///< of a scratch row; the padding is zero
   static constexpr index fitting(index block, index least, std::size_t bytes) {
     while (block > least && block * width * sizeof(C) > bytes) block /= 2;
     return block;
   }
-  static constexpr index query_block = std::min(fitting(64, lanes<C>, 32 << 10), padded(Queries));
+  static constexpr index query_block = std::min(fitting(64, together, 32 << 10), padded(Queries));
   static constexpr index key_block = std::min(fitting(32, 8, 16 << 10), query_block);
   static constexpr index query_blocks = (Queries + query_block - 1) / query_block;
   static constexpr index key_ranges = (Keys + query_block - 1) / query_block;  // whole key blocks each
@@ -299,7 +302,7 @@ struct flash_attention {
   }
 };
 
-}  // namespace cpu_kit
+}  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <index Heads>
 struct kernel<op::causal_attention<Heads>, cpu> {

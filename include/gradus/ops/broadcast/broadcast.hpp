@@ -15,10 +15,10 @@ struct elementwise_target {
   bool accumulate = false;
 };
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 /// Sums a broadcast gradient back to the shape it was broadcast from.
 struct sum_to {};
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it. A row is one run along
 /// the last axis.

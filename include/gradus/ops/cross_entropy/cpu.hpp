@@ -6,8 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "../../core/config.hpp"
 #include "../../core/error.hpp"
 #include "../../cpu/parallel.hpp"
+#include "../../cpu/simd_math.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "cross_entropy.hpp"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -16,7 +17,7 @@ template <index Vocabulary, index ColumnsOfLogits>
 inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Vocabulary <= ColumnsOfLogits;
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`; only the first `Vocabulary` columns
 /// are real. Gradient: (softmax - onehot) / count.
@@ -76,14 +77,14 @@ struct cross_entropy {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is `ignore`
 /// count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from Vocabulary on out of the
 /// softmax (a vocabulary padded to a rounder size). A recorded call overwrites logits that are given away (an rvalue that
 /// nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
 template <index Vocabulary = 0, operand X, operand Targets>
-constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
+GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   static_assert(sx::rank >= 1, "cross_entropy(logits, targets): logits need at least one axis");
   static_assert(is_floating<value_of_t<X>>, "cross_entropy(logits, targets): logits must be floating-point numbers");

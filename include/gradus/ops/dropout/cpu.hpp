@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "dropout.hpp"
 
 namespace gradus {
 
-namespace cpu_kit {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Eight Philox draws at once, the same words as random_key::words: lane g holds the draw for group first + g, and its four
 /// words are the lower halves of w[0..3].
@@ -22,7 +23,7 @@ struct philox_lanes {
     const words low = words{} + 0xFFFFFFFFu;
     const words group = words{0, 1, 2, 3, 4, 5, 6, 7} + first;
     words c0 = group & low;
-    words c1 = group >> 32;
+    words c1 = (group >> 32) | std::uint64_t{key.upper_counter(0)};
     words c2 = words{} + key.ordinal;
     words c3 = words{} + key.step;
     auto k0 = static_cast<std::uint32_t>(key.seed);
@@ -41,7 +42,7 @@ struct philox_lanes {
   }
 };
 
-}  // namespace cpu_kit
+}  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <>
 struct kernel<op::dropout, cpu> {

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/error.hpp"
 #include "../../core/philox.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al., 2014). Element i falls when
 /// its random word is below p * 2^32: a pure function of the key and i. The gradient draws the same words again, so that
@@ -60,7 +61,7 @@ struct dropout {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 [[noreturn]] inline void dropout_rejects(double p) {
@@ -71,7 +72,7 @@ namespace detail {
 /// Training noise: on a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), drawing from the
 /// recorder's next key. Plain values (inference) and p = 0 pass unchanged. Throws gradus::error unless 0 <= p < 1.
 template <operand X>
-constexpr auto dropout(X&& x, double p) {
+GRADUS_OF_BUILD constexpr auto dropout(X&& x, double p) {
   if (!(p >= 0 && p < 1)) detail::dropout_rejects(p);
   if constexpr (is_traced<std::remove_cvref_t<X>>) {
     using result = std::remove_cvref_t<X>;

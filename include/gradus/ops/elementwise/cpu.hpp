@@ -7,7 +7,7 @@
 
 #include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
-#include "../../cpu/simd.hpp"
+#include "../../cpu/simd_math.hpp"
 #include "../broadcast/cpu.hpp"
 #include "elementwise.hpp"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/dual.hpp"
 #include "../../core/shape_algebra.hpp"
@@ -50,7 +51,7 @@ template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// All operations element by element: what a checkpoint policy names.
 struct elementwise {
@@ -215,13 +216,13 @@ struct map {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals: write
 /// it with + - * /, comparisons, select() and the functions of gradus::math, and constants as T(0.5).
 /// Shapes: the operands broadcast together (NumPy's rule). The gradient is found by evaluating `f` on dual numbers.
 template <class F, operand... Xs>
-constexpr auto map(F f, Xs&&... xs) {
+GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
   static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
   if constexpr (can_broadcast<shape_of<Xs>...>) return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../../core/config.hpp"
 #include "elementwise.hpp"
 
 namespace gradus {
@@ -78,31 +79,25 @@ struct abs { static constexpr std::string_view name = "abs";
 struct tanh { static constexpr std::string_view name = "tanh";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
-/// 1 / (1 + e^-x), by way of tanh, which does not overflow.
+/// 1 / (1 + e^-x).
 struct sigmoid { static constexpr std::string_view name = "sigmoid";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
-  template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return T(0.5) + T(0.5) * tanh(T(0.5) * x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sigmoid; return sigmoid(x); } };
 /// max(x, 0); its derivative at 0 is 0.
 struct relu { static constexpr std::string_view name = "relu";
   template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
 /// x * sigmoid(x).
 struct silu { static constexpr std::string_view name = "silu";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
-  template <class T> GRADUS_HD T operator()(T x) const { return x * sigmoid{}(x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::silu; return silu(x); } };
 /// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
 struct gelu { static constexpr std::string_view name = "gelu";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
-  template <class T> GRADUS_HD T operator()(T x) const {
-    using math::tanh;
-    return T(0.5) * x * (T(1) + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
-  } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::gelu; return gelu(x); } };
 /// x * Phi(x), exactly, with the error function.
 struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
-  template <class T> GRADUS_HD T operator()(T x) const {
-    using math::erf;
-    return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
-  } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::gelu_erf; return gelu_erf(x); } };
 /// x to the power y.
 struct pow { static constexpr std::string_view name = "pow";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
@@ -136,35 +131,35 @@ inline constexpr bool shapes_broadcast = can_broadcast<A, B>;
 
 /// Sum, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto add(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto add(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
                 "a + b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::add>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Difference, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto subtract(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto subtract(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
                 "a - b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::subtract>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Product, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto multiply(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto multiply(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
                 "a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::multiply>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Quotient, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto divide(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto divide(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
                 "a / b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::divide>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// The smaller of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto minimum(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto minimum(A&& a, B&& b) {
   static_assert(
       detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
       "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
@@ -172,7 +167,7 @@ constexpr auto minimum(A&& a, B&& b) {
 }
 /// The larger of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto maximum(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto maximum(A&& a, B&& b) {
   static_assert(
       detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
       "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
@@ -180,84 +175,84 @@ constexpr auto maximum(A&& a, B&& b) {
 }
 /// a to the power b, element by element; the shapes broadcast.
 template <operand A, operand B>
-constexpr auto pow(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto pow(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
                 "pow(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::pow>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// -x.
 template <operand X>
-constexpr auto negate(X&& x) {
+GRADUS_OF_BUILD constexpr auto negate(X&& x) {
   return apply(op::map<functor::negate>{}, std::forward<X>(x));
 }
 /// e to the power x.
 template <operand X>
-constexpr auto exp(X&& x) {
+GRADUS_OF_BUILD constexpr auto exp(X&& x) {
   return apply(op::map<functor::exp>{}, std::forward<X>(x));
 }
 /// Natural logarithm.
 template <operand X>
-constexpr auto log(X&& x) {
+GRADUS_OF_BUILD constexpr auto log(X&& x) {
   return apply(op::map<functor::log>{}, std::forward<X>(x));
 }
 /// Square root.
 template <operand X>
-constexpr auto sqrt(X&& x) {
+GRADUS_OF_BUILD constexpr auto sqrt(X&& x) {
   return apply(op::map<functor::sqrt>{}, std::forward<X>(x));
 }
 /// One over the square root.
 template <operand X>
-constexpr auto rsqrt(X&& x) {
+GRADUS_OF_BUILD constexpr auto rsqrt(X&& x) {
   return apply(op::map<functor::rsqrt>{}, std::forward<X>(x));
 }
 /// Absolute value; its derivative at 0 is 0.
 template <operand X>
-constexpr auto abs(X&& x) {
+GRADUS_OF_BUILD constexpr auto abs(X&& x) {
   return apply(op::map<functor::abs>{}, std::forward<X>(x));
 }
 /// Hyperbolic tangent.
 template <operand X>
-constexpr auto tanh(X&& x) {
+GRADUS_OF_BUILD constexpr auto tanh(X&& x) {
   return apply(op::map<functor::tanh>{}, std::forward<X>(x));
 }
 /// 1 / (1 + e^-x).
 template <operand X>
-constexpr auto sigmoid(X&& x) {
+GRADUS_OF_BUILD constexpr auto sigmoid(X&& x) {
   return apply(op::map<functor::sigmoid>{}, std::forward<X>(x));
 }
 /// max(x, 0); its derivative at 0 is 0.
 template <operand X>
-constexpr auto relu(X&& x) {
+GRADUS_OF_BUILD constexpr auto relu(X&& x) {
   return apply(op::map<functor::relu>{}, std::forward<X>(x));
 }
 /// x * sigmoid(x) (Elfwing et al. 2017).
 template <operand X>
-constexpr auto silu(X&& x) {
+GRADUS_OF_BUILD constexpr auto silu(X&& x) {
   return apply(op::map<functor::silu>{}, std::forward<X>(x));
 }
 /// Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016).
 template <operand X>
-constexpr auto gelu(X&& x) {
+GRADUS_OF_BUILD constexpr auto gelu(X&& x) {
   return apply(op::map<functor::gelu>{}, std::forward<X>(x));
 }
 /// Gaussian error linear unit, exact form.
 template <operand X>
-constexpr auto gelu_erf(X&& x) {
+GRADUS_OF_BUILD constexpr auto gelu_erf(X&& x) {
   return apply(op::map<functor::gelu_erf>{}, std::forward<X>(x));
 }
 /// x to a constant power.
 template <operand X>
-constexpr auto pow(X&& x, double exponent) {
+GRADUS_OF_BUILD constexpr auto pow(X&& x, double exponent) {
   return apply(op::map<functor::pow_constant>{{exponent}}, std::forward<X>(x));
 }
 /// x held between low and high; the derivative is 0 outside.
 template <operand X>
-constexpr auto clamp(X&& x, double low, double high) {
+GRADUS_OF_BUILD constexpr auto clamp(X&& x, double low, double high) {
   return apply(op::map<functor::clamp>{{low, high}}, std::forward<X>(x));
 }
 /// `a` where the condition is not zero, `b` elsewhere; the shapes broadcast. No gradient reaches the condition.
 template <operand C, operand A, operand B>
-constexpr auto where(const C& condition, A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B&& b) {
   static_assert(can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>,
                 "where(condition, a, b): the three shapes must broadcast together");
   return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
@@ -269,7 +264,7 @@ inline constexpr bool constant_fits_elements = is_floating<ElementType> || std::
 
 // f on x, where f has a constant of type C.
 template <class C, class F, class X>
-constexpr auto map_with_constant(const F& f, X&& x) {
+GRADUS_OF_BUILD constexpr auto map_with_constant(const F& f, X&& x) {
   static_assert(
       constant_fits_elements<C, value_of_t<X>>,
       "x + c, x - c, x * c, x / c: an integer tensor takes whole constants (x * 2); for others cast it first: "
@@ -286,55 +281,55 @@ concept constant = std::is_arithmetic_v<C>;
 /// compile. A number on either side is a constant of the operation: it makes no tensor, has no gradient, and leaves the element
 /// type as it is. Constants beside an integer tensor are whole numbers; others do not compile.
 template <operand A, operand B>
-constexpr auto operator+(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto operator+(A&& a, B&& b) {
   return add(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
-constexpr auto operator+(X&& x, C c) {
+GRADUS_OF_BUILD constexpr auto operator+(X&& x, C c) {
   return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
 template <constant C, operand X>
-constexpr auto operator+(C c, X&& x) {
+GRADUS_OF_BUILD constexpr auto operator+(C c, X&& x) {
   return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand A, operand B>
-constexpr auto operator-(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto operator-(A&& a, B&& b) {
   return subtract(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
-constexpr auto operator-(X&& x, C c) {
+GRADUS_OF_BUILD constexpr auto operator-(X&& x, C c) {
   return detail::map_with_constant<C>(functor::affine{1.0, -static_cast<double>(c)}, std::forward<X>(x));
 }
 template <constant C, operand X>
-constexpr auto operator-(C c, X&& x) {
+GRADUS_OF_BUILD constexpr auto operator-(C c, X&& x) {
   return detail::map_with_constant<C>(functor::affine{-1.0, static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand A, operand B>
-constexpr auto operator*(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto operator*(A&& a, B&& b) {
   return multiply(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
-constexpr auto operator*(X&& x, C c) {
+GRADUS_OF_BUILD constexpr auto operator*(X&& x, C c) {
   return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
 }
 template <constant C, operand X>
-constexpr auto operator*(C c, X&& x) {
+GRADUS_OF_BUILD constexpr auto operator*(C c, X&& x) {
   return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
 }
 template <operand A, operand B>
-constexpr auto operator/(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto operator/(A&& a, B&& b) {
   return divide(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
-constexpr auto operator/(X&& x, C c) {
+GRADUS_OF_BUILD constexpr auto operator/(X&& x, C c) {
   return detail::map_with_constant<C>(functor::divide_by{static_cast<double>(c)}, std::forward<X>(x));
 }
 template <constant C, operand X>
-constexpr auto operator/(C c, X&& x) {
+GRADUS_OF_BUILD constexpr auto operator/(C c, X&& x) {
   return detail::map_with_constant<C>(functor::divide_into{static_cast<double>(c)}, std::forward<X>(x));
 }
 template <operand X>
-constexpr auto operator-(X&& x) {
+GRADUS_OF_BUILD constexpr auto operator-(X&& x) {
   return negate(std::forward<X>(x));
 }
 

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Rows of a table chosen by tokens. Gradient: each output row is added to the table row that it came from.
 struct embedding {
@@ -47,12 +48,12 @@ struct embedding {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Looks tokens up in a table: tokens [...] of any integer type, table [V, C] -> [..., C].
 /// Throws gradus::error for a token outside 0 .. V-1 (on the CPU).
 template <operand Tokens, operand Table>
-constexpr auto embedding(Tokens&& tokens, Table&& table) {
+GRADUS_OF_BUILD constexpr auto embedding(Tokens&& tokens, Table&& table) {
   constexpr bool integers = std::is_integral_v<value_of_t<Tokens>>;
   constexpr bool matrix = shape_of<Table>::rank == 2;
   static_assert(integers, "embedding(tokens, table): tokens must be integers");

@@ -1,13 +1,14 @@
 #pragma once
 #include <cmath>
 
+#include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "layer_norm.hpp"
 
 namespace gradus {
 
-namespace cpu_kit {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Normalisation of rows, shared by layer_norm (Centred: the mean is taken off) and rms_norm. A row is read from memory once:
 /// the later passes over it find it in the cache.
@@ -107,7 +108,7 @@ struct row_norm {
   }
 };
 
-}  // namespace cpu_kit
+}  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <>
 struct kernel<op::layer_norm, cpu> {

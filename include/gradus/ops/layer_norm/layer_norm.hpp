@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../broadcast/broadcast.hpp"
@@ -37,7 +38,7 @@ constexpr elementwise_target<typename X::value_type> open_target(context<typenam
 
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// y = (x - mean) rstd w + b along the last axis, rstd = 1 / sqrt(var + eps) with the population variance (Ba, Kiros and
 /// Hinton, "Layer Normalization", 2016). With g = dy w and x^ = (x - mean) rstd:
@@ -98,12 +99,12 @@ struct layer_norm {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. `eps` is added to
 /// the variance.
 template <operand X, operand W, operand B>
-constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
+GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sb = shape_of<B>;

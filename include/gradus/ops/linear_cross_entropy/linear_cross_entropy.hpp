@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -21,7 +22,7 @@ template <index Vocabulary, index RowsOfTable>
 inline constexpr bool vocabulary_fits_rows_of_table = Vocabulary >= 1 && Vocabulary <= RowsOfTable;
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Cross-entropy of the logits x table^T, a chunk of rows at a time: all logits are never there at once.
 ///
@@ -112,7 +113,7 @@ struct linear_cross_entropy {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
 /// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
@@ -120,7 +121,7 @@ struct linear_cross_entropy {
 /// the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
 /// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
 template <index Vocabulary = 0, operand X, operand Table, operand Targets>
-constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
+GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   using st = shape_of<Table>;
   constexpr bool ranks_fit = sx::rank >= 1 && st::rank == 2;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -41,7 +42,7 @@ struct transpose {
   bool b = false;
 };
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// All matrix products: what a checkpoint policy names.
 struct matmul {
@@ -143,12 +144,12 @@ struct linear {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; leading axes are equal, or b has none.
 /// `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], with no copy.
 template <transpose Which = transpose{}, operand A, operand B>
-constexpr auto matmul(A&& a, B&& b) {
+GRADUS_OF_BUILD constexpr auto matmul(A&& a, B&& b) {
   using sa = shape_of<A>;
   using sb = shape_of<B>;
   static_assert(sa::rank >= 2 && sb::rank >= 2, "matmul(a, b): a and b need at least two axes");
@@ -165,7 +166,7 @@ constexpr auto matmul(A&& a, B&& b) {
 
 /// y = x w + b: x [..., in], w [in, out], b [out] -> [..., out].
 template <operand X, operand W, operand B>
-constexpr auto linear(X&& x, W&& w, B&& b) {
+GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w, B&& b) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sb = shape_of<B>;
@@ -184,7 +185,7 @@ constexpr auto linear(X&& x, W&& w, B&& b) {
 
 /// y = x w, without a bias: x [..., in], w [in, out] -> [..., out].
 template <operand X, operand W>
-constexpr auto linear(X&& x, W&& w) {
+GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   static_assert(sx::rank >= 2 && sw::rank == 2, "linear(x, w): w must have two axes, x at least two");

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Axes in another order: axis i of the output is axis Order[i] of the input. Gradient: the inverse order.
 /// Kernel: forward(ctx, to, from, accumulate).
@@ -57,11 +58,11 @@ struct permute {
   };
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
 template <index... Order, operand X>
-constexpr auto permute(X&& x) {
+GRADUS_OF_BUILD constexpr auto permute(X&& x) {
   static_assert(is_permutation_of<shape_of<X>, Order...>,
                 "permute<order...>(x): the order must name each axis of x once");
   if constexpr (is_permutation_of<shape_of<X>, Order...>) return apply(op::permute<Order...>{}, std::forward<X>(x));

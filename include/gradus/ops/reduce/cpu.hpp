@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
 #include "plan.hpp"
 #include "reduce.hpp"
 
 namespace gradus {
-namespace cpu_kit {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 /// What a reduction computes in: small integers widen, so that no sum of two overflows unseen.
 template <class T>
@@ -104,10 +105,9 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
   [[maybe_unused]] const T* end_of_x = x + Plan::outputs * Plan::count;
   const auto reduce = [&](state& s, index task, index first, index last) {
     if constexpr (Plan::inner_reduced) {
-      for (index u = first; u < last; ++u) {
-        const index begin = u % grid::pieces * grid::piece;
-        const T* from = x + Plan::row(task, u / grid::pieces) + begin;
-        const index n = std::min(grid::piece, Plan::inner - begin);
+      // Sixteen additions in C, and on in W: as many on narrow registers as on wide ones.
+      constexpr index run = 64 * lanes<C>;
+      const auto sum_run = [&](const T* from, index n) {
         pack<C> a(0), b(0), c(0), d(0);  // four sums hide the latency of an addition
         index i = 0;
         for (; i + 4 * lanes<C> <= n; i += 4 * lanes<C>) {
@@ -123,7 +123,13 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
           term(pack<C>::load(from + i, n - i), task).store(rest);
           for (index k = 0; k < n - i; ++k) total += static_cast<W>(rest[k]);
         }
-        s.value[0] += total;
+        return total;
+      };
+      for (index u = first; u < last; ++u) {
+        const index begin = u % grid::pieces * grid::piece;
+        const T* from = x + Plan::row(task, u / grid::pieces) + begin;
+        const index n = std::min(grid::piece, Plan::inner - begin);
+        for (index i = 0; i < n; i += run) s.value[0] += sum_run(from + i, std::min(run, n - i));
       }
     } else {
       constexpr index packs = (grid::width + lanes<C> - 1) / lanes<C>;
@@ -306,7 +312,7 @@ GRADUS_INLINE pack<C> per_output(const S* from, index out, index n) {
   else return load_up_to<C>(from + out, n);
 }
 
-}  // namespace cpu_kit
+}  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <class Axes, bool Keep, bool Mean>
 struct kernel<op::sum<Axes, Keep, Mean>, cpu> {

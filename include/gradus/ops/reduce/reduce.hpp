@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -19,7 +20,7 @@ using reduced_type =
     std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, typename X::value_type>;
 }  // namespace detail
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 using gradus::detail::reduced_type;
 
@@ -188,7 +189,7 @@ struct variance {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 template <class Axes, index Rank>
@@ -199,14 +200,14 @@ inline constexpr bool has_floating_elements = is_floating<T>;
 
 /// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto sum(X&& x) {
+GRADUS_OF_BUILD constexpr auto sum(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "sum<axes<...>>(x): x has no such axis");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::sum<Axes, Keep, false>{}, std::forward<X>(x));
 }
 /// Mean over the given axes.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto mean(X&& x) {
+GRADUS_OF_BUILD constexpr auto mean(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "mean<axes<...>>(x): x has no such axis");
   static_assert(detail::has_floating_elements<value_of_t<X>>, "mean(x): x must have floating-point elements");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
@@ -214,14 +215,14 @@ constexpr auto mean(X&& x) {
 }
 /// Largest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto max(X&& x) {
+GRADUS_OF_BUILD constexpr auto max(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "max<axes<...>>(x): x has no such axis");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, true>{}, std::forward<X>(x));
 }
 /// Smallest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto min(X&& x) {
+GRADUS_OF_BUILD constexpr auto min(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "min<axes<...>>(x): x has no such axis");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
@@ -229,13 +230,13 @@ constexpr auto min(X&& x) {
 /// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; with several axes it counts
 /// through them in row-major order. It has no gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto argmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "argmax<axes<...>>(x): x has no such axis");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean of the squared distances from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>
-constexpr auto variance(X&& x) {
+GRADUS_OF_BUILD constexpr auto variance(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "variance<axes<...>>(x): x has no such axis");
   static_assert(detail::has_floating_elements<value_of_t<X>>, "variance(x): x must have floating-point elements");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)

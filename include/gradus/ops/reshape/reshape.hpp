@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 
 namespace gradus {
@@ -14,7 +15,7 @@ template <index ElementsOfX, index ElementsOfShape>
 inline constexpr bool elements_equal = ElementsOfX == ElementsOfShape;
 }
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Shares its operand's elements; the gradient shares too.
 template <class Shape>
@@ -40,11 +41,11 @@ struct reshape {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// x under the shape [Extents...], which has as many elements; row-major order is kept. Shares x's elements.
 template <index... Extents, operand X>
-constexpr auto reshape(X&& x) {
+GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
   static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
                 "reshape<extents...>(x): the new shape must have as many elements as x");
   if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)

@@ -2,11 +2,12 @@
 #include <string_view>
 #include <utility>
 
+#include "../../core/config.hpp"
 #include "../layer_norm/layer_norm.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// y = x rstd w along the last axis, rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich, "Root Mean Square Layer
 /// Normalization", 2019). With g = dy w and x^ = x rstd: dx = rstd (g - x^ mean(g x^)), dw = sum dy x^.
@@ -63,11 +64,11 @@ struct rms_norm {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. `eps` is added to the mean square.
 template <operand X, operand W>
-constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
+GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   static_assert(sx::rank >= 1 && sw::rank == 1, "rms_norm(x, weight): x needs an axis, weight has exactly one");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
@@ -20,7 +21,7 @@ struct block_move {
   index from_offset, from_stride;
 };
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Copies (or adds) a block: kernel forward(ctx, T* to, const T* from, block_move, bool accumulate).
 struct move_block {};
@@ -122,7 +123,7 @@ struct concat {
   static constexpr index width = Y::shape::extents[Axis] * Y::shape::stride(Axis);
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 template <index Axis, index Rank>
@@ -140,12 +141,12 @@ template <class A, class B, index Axis>
 inline constexpr bool shapes_fit_beside = fits_beside<Axis, A, B>();
 
 template <index Axis, index First, index Count, index... Rest, class X>
-constexpr auto split_from(const X& x);
+GRADUS_OF_BUILD constexpr auto split_from(const X& x);
 }  // namespace detail
 
 /// Entries First .. First+Count-1 of x along Axis: [.., n, ..] -> [.., Count, ..].
 template <index Axis, index First, index Count, operand X>
-constexpr auto slice(X&& x) {
+GRADUS_OF_BUILD constexpr auto slice(X&& x) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "slice<axis, first, count>(x): x has no such axis");
   if constexpr (detail::axis_exists<Axis, s::rank>) {
@@ -158,7 +159,7 @@ constexpr auto slice(X&& x) {
 
 /// The operands side by side along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
 template <index Axis, operand X, operand... Xs>
-constexpr auto concat(X&& x, Xs&&... xs) {
+GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "concat<axis>(a, b, ...): a has no such axis");
   if constexpr (detail::axis_exists<Axis, s::rank>) {
@@ -174,7 +175,7 @@ constexpr auto concat(X&& x, Xs&&... xs) {
 
 /// x cut along Axis into parts of the given sizes, which add up to its extent, as a std::tuple.
 template <index Axis, index... Sizes, operand X>
-constexpr auto split(X&& x) {
+GRADUS_OF_BUILD constexpr auto split(X&& x) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "split<axis, sizes...>(x): x has no such axis");
   if constexpr (detail::axis_exists<Axis, s::rank>) {
@@ -187,7 +188,7 @@ constexpr auto split(X&& x) {
 
 namespace detail {
 template <index Axis, index First, index Count, index... Rest, class X>
-constexpr auto split_from(const X& x) {
+GRADUS_OF_BUILD constexpr auto split_from(const X& x) {
   auto part = std::make_tuple(slice<Axis, First, Count>(x));
   if constexpr (sizeof...(Rest) == 0) return part;
   else return std::tuple_cat(std::move(part), split_from<Axis, First + Count, Rest...>(x));

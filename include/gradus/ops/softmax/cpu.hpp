@@ -4,8 +4,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
-#include "../../cpu/simd.hpp"
+#include "../../cpu/simd_math.hpp"
 #include "../../precision/promotion.hpp"
 #include "softmax.hpp"
 

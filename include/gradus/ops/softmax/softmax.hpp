@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
-namespace op {
+namespace op::inline GRADUS_BUILD {
 
 /// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)), and for the logarithm
 /// dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
@@ -54,11 +55,11 @@ struct softmax {
   }
 };
 
-}  // namespace op
+}  // namespace op::inline GRADUS_BUILD
 
 /// e^x / sum(e^x) along the last axis, without overflow: [..., n] -> [..., n].
 template <operand X>
-constexpr auto softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   static_assert(shape_of<X>::rank >= 1, "softmax(x): x needs at least one axis");
   static_assert(is_floating<value_of_t<X>>, "softmax(x): x must have floating-point elements");
   if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)
@@ -66,7 +67,7 @@ constexpr auto softmax(X&& x) {
 }
 /// x - log(sum(e^x)) along the last axis, without overflow: [..., n] -> [..., n].
 template <operand X>
-constexpr auto log_softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
   static_assert(shape_of<X>::rank >= 1, "log_softmax(x): x needs at least one axis");
   static_assert(is_floating<value_of_t<X>>, "log_softmax(x): x must have floating-point elements");
   if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)

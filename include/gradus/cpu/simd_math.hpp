@@ -1,0 +1,313 @@
+#pragma once
+// Functions of packs. Float functions are computed lane by lane in polynomials and are within 4 units of the last place of
+// the exact result for every float, subnormal results included; docs/guide/numbers.md has the table of measured bounds.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "../core/config.hpp"
+#include "../core/math.hpp"
+#include "simd.hpp"
+
+namespace gradus::inline GRADUS_BUILD {
+
+namespace cpu_math {
+
+template <class T, class F>
+GRADUS_INLINE pack<T> by_lane(pack<T> x, F f) {
+  for (std::size_t i = 0; i < pack<T>::size; ++i) x.v[i] = f(T{x.v[i]});
+  return x;
+}
+template <class To, class From>
+GRADUS_INLINE To bits_as(const From& from) {
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+using float_pack = pack<float>;
+using float_bits = float_pack::mask_native;
+
+/// e^x as a product, `high * low`. Both factors are normal numbers, so that what is between them, as in x * e^x, is rounded
+/// once where e^x itself would be subnormal.
+struct exp_factors {
+  float_pack high, low;
+  GRADUS_INLINE float_pack product() const { return high * low; }
+};
+
+// Adding 1.5 * 2^23 rounds to an integer, in the low bits of the mantissa.
+inline constexpr float rounding_shift = 12582912.0f;
+
+// e^r 2^n with n in the low bits of `shifted`: a degree-7 polynomial, |r| <= ln(2)/2, and 2^n in two halves.
+GRADUS_INLINE exp_factors exp_of_reduced(float_pack shifted, float_pack r) {
+  float_pack p(1.0f / 5040);
+  p = p * r + float_pack(1.0f / 720);
+  p = p * r + float_pack(1.0f / 120);
+  p = p * r + float_pack(1.0f / 24);
+  p = p * r + float_pack(1.0f / 6);
+  p = p * r + float_pack(0.5f);
+  p = p * r * r + r + float_pack(1.0f);
+  const float_bits n = bits_as<float_bits>(shifted.v) - 0x4B400000;
+  const float_bits half = n >> 1;
+  const auto high = bits_as<float_pack::native>((half + 127) << 23);
+  const auto low = bits_as<float_pack::native>((n - half + 127) << 23);
+  return {p * float_pack(high), float_pack(low)};
+}
+// e^(x + rest) for -170 <= x <= 89 and a small rest (the classical Cody-Waite reduction). Keeps NaN.
+GRADUS_INLINE exp_factors exp_in_factors(float_pack x, float_pack rest) {
+  const float_pack shifted = x * float_pack(1.44269504088896341f) + float_pack(rounding_shift);
+  const float_pack n = shifted - float_pack(rounding_shift);
+  return exp_of_reduced(shifted, (x - n * float_pack(0.693359375f)) - n * float_pack(-2.12194440e-4f) + rest);
+}
+GRADUS_INLINE exp_factors exp_in_factors(float_pack x) { return exp_in_factors(x, float_pack(0.0f)); }
+
+// The first 12 bits of the mantissa: products of two such numbers are exact.
+GRADUS_INLINE float_pack upper_half(float_pack x) {
+  return float_pack(bits_as<float_pack::native>(bits_as<float_bits>(x.v) & static_cast<std::int32_t>(0xFFFFF000u)));
+}
+
+}  // namespace cpu_math
+
+/// Functions that vector hardware has no better way for go lane by lane, through the C library.
+template <class T>
+GRADUS_INLINE pack<T> log(pack<T> x) {
+  return cpu_math::by_lane(x, [](T a) { return std::log(a); });
+}
+template <class T>
+GRADUS_INLINE pack<T> pow(pack<T> x, pack<T> y) {
+  for (std::size_t i = 0; i < pack<T>::size; ++i) x.v[i] = std::pow(T{x.v[i]}, T{y.v[i]});
+  return x;
+}
+/// |x|: clears the sign.
+template <class T>
+GRADUS_INLINE pack<T> abs(pack<T> x) {
+  using bits = typename pack<T>::mask_native;
+  using integer = typename pack<T>::integer;
+  constexpr integer all_but_sign =
+      sizeof(T) == 8 ? static_cast<integer>(~(std::uint64_t{1} << 63)) : integer{0x7FFFFFFF};
+  return pack<T>(cpu_math::bits_as<typename pack<T>::native>(cpu_math::bits_as<bits>(x.v) & all_but_sign));
+}
+
+/// Square root, correctly rounded. x86-64 and AArch64 have it as a vector instruction, which no compiler makes of std::sqrt
+/// (it may set errno).
+template <class T>
+GRADUS_INLINE pack<T> sqrt(pack<T> x) {
+#if defined(__SSE2__) || defined(__aarch64__)
+  T part[pack<T>::size];
+  x.store(part);
+#if defined(__AVX__)
+  for (std::size_t i = 0; i < pack<T>::size; i += 32 / sizeof(T)) {
+    if constexpr (std::is_same_v<T, float>) _mm256_storeu_ps(part + i, _mm256_sqrt_ps(_mm256_loadu_ps(part + i)));
+    else _mm256_storeu_pd(part + i, _mm256_sqrt_pd(_mm256_loadu_pd(part + i)));
+  }
+#elif defined(__SSE2__)
+  if constexpr (std::is_same_v<T, float>) _mm_storeu_ps(part, _mm_sqrt_ps(_mm_loadu_ps(part)));
+  else _mm_storeu_pd(part, _mm_sqrt_pd(_mm_loadu_pd(part)));
+#else
+  if constexpr (std::is_same_v<T, float>) vst1q_f32(part, vsqrtq_f32(vld1q_f32(part)));
+  else vst1q_f64(part, vsqrtq_f64(vld1q_f64(part)));
+#endif
+  return pack<T>::load(part);
+#else
+  return cpu_math::by_lane(x, [](T a) { return std::sqrt(a); });
+#endif
+}
+
+/// e^x. Overflows to infinity, underflows through the subnormals to 0, keeps NaN.
+template <class T>
+GRADUS_INLINE pack<T> exp(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return std::exp(a); });
+  } else {
+    const pack<float> low(-104.0f), high(89.0f);
+    x = select(x < low, low, x);
+    return cpu_math::exp_in_factors(select(x > high, high, x)).product();
+  }
+}
+
+/// Hyperbolic tangent. Float: an odd polynomial below 0.625 (coefficients of the Cephes library), 1 - 2/(e^2x + 1) above.
+template <class T>
+GRADUS_INLINE pack<T> tanh(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return std::tanh(a); });
+  } else {
+    const pack<float> one(1.0f);
+    const pack<float> a = abs(x);
+    const pack<float> large = one - pack<float>(2.0f) / (exp(a + a) + one);
+    const pack<float> z = x * x;
+    pack<float> p(-5.70498872745e-3f);
+    p = p * z + pack<float>(2.06390887954e-2f);
+    p = p * z + pack<float>(-5.37397155531e-2f);
+    p = p * z + pack<float>(1.33314422036e-1f);
+    p = p * z + pack<float>(-3.33332819422e-1f);
+    const pack<float> small = x * (z * p) + x;
+    return select(x == pack<float>(0), x,
+                  select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
+  }
+}
+
+/// 1 / (1 + e^-x), from e^-|x|, so that neither tail cancels; NaN stays.
+template <class T>
+GRADUS_INLINE pack<T> sigmoid(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return math::sigmoid(a); });
+  } else {
+    const pack<float> one(1.0f), low(-170.0f);
+    const auto negative = x < pack<float>(0);
+    const pack<float> down = -abs(x);
+    const auto e = cpu_math::exp_in_factors(select(down < low, low, down));
+    return select(negative, e.high, one) / (one + e.product()) * select(negative, e.low, one);
+  }
+}
+
+namespace cpu_math {
+// x * e / (1 + e) for a negative x, x / (1 + e) else: x sigmoid(v) for the v of x's sign with e = e^-|v|.
+GRADUS_INLINE float_pack times_sigmoid(float_pack x, float_pack lowest, const exp_factors& e) {
+  const float_pack one(1.0f);
+  const auto negative = x < float_pack(0);
+  const float_pack tail = select(x < lowest, lowest, x) * e.high;
+  return select(negative, tail, x) / (one + e.product()) * select(negative, e.low, one);
+}
+}  // namespace cpu_math
+
+/// x sigmoid(x); -0 at minus infinity.
+template <class T>
+GRADUS_INLINE pack<T> silu(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return math::silu(a); });
+  } else {
+    const pack<float> low(-170.0f), down = -abs(x);
+    return cpu_math::times_sigmoid(x, low, cpu_math::exp_in_factors(select(down < low, low, down)));
+  }
+}
+
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which is x sigmoid(v) with v = x (c1 + c3 x^2); -0 at minus infinity.
+/// In the tail an error of v is one of the result's digits, so v is computed in two parts.
+template <class T>
+GRADUS_INLINE pack<T> gelu(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return math::gelu(a); });
+  } else {
+    using cpu_math::upper_half;
+    using P = pack<float>;
+    constexpr double c1 = 1.59576912160573071176, c3 = 0.07135481627159502479;
+    constexpr float c1_high = 1634.0f / 1024, c3_high = 292.0f / 4096;  // 11 and 9 bits: products with them are exact
+    const P most(12.0f);                                                // e^-v is below every subnormal there
+    const P size = abs(x);
+    const P a = select(size > most, most, size);
+    // s = a^2 = high + rest, w = c1 + c3 s = even + odd with `even` a multiple of 2^-8, and v = a w.
+    const P a_high = upper_half(a), a_rest = a - a_high;
+    const P s = a_high * a_high, s_rest = a_rest * (a + a_high);
+    const P s_high = upper_half(s);
+    const P t = P(c3_high) * s_high;
+    const P t_rest = P(c3_high) * ((s - s_high) + s_rest) + P(static_cast<float>(c3 - double{c3_high})) * (a * a);
+    const P grid(49152.0f);
+    const P even = (P(c1_high) + t + grid) - grid;
+    const P odd = ((P(c1_high) - even) + t) + (t_rest + P(static_cast<float>(c1 - double{c1_high})));
+    const P v = a_high * even, v_rest = a_rest * even + a * odd;
+    return cpu_math::times_sigmoid(x, -most, cpu_math::exp_in_factors(-v, -v_rest));
+  }
+}
+
+namespace cpu_math {
+// With w = 2 a / (a + 3): e^(a^2/2) (a + 3) times the standard normal distribution's tail beyond a, 0 <= a <= 14.5. A polynomial
+// in w - 1, interpolated at Chebyshev nodes; 1e-9 off.
+GRADUS_INLINE float_pack tail_polynomial(float_pack w) {
+  const float_pack u = w - float_pack(1.0f);
+  float_pack p(5.53559663e-5f);
+  p = p * u + float_pack(1.331259088e-4f);
+  p = p * u + float_pack(-2.445826664e-4f);
+  p = p * u + float_pack(-1.034222059e-3f);
+  p = p * u + float_pack(1.024135711e-3f);
+  p = p * u + float_pack(6.969813131e-3f);
+  p = p * u + float_pack(-1.046229376e-2f);
+  p = p * u + float_pack(-4.726274528e-2f);
+  p = p * u + float_pack(2.300176777e-1f);
+  p = p * u + float_pack(-5.093319895e-1f);
+  p = p * u + float_pack(7.290836907e-1f);
+  return p;
+}
+// e^(-a^2/2), 0 <= a <= 14.5: the square in two parts, for an error of the exponent is one of the result's digits.
+GRADUS_INLINE exp_factors normal_density_factors(float_pack a) {
+  const float_pack high = upper_half(a), half(0.5f);
+  return exp_in_factors(-(half * (high * high)), -(half * ((a - high) * (a + high))));
+}
+// The probability that a standard normal draw is below x, |x| < 0.7, where the other way would cancel.
+GRADUS_INLINE float_pack normal_cdf_near_zero(float_pack x) {
+  const float_pack z = x * x;
+  float_pack p(1.042779776e-4f);
+  p = p * z + float_pack(-1.182535892e-3f);
+  p = p * z + float_pack(9.972708268e-3f);
+  p = p * z + float_pack(-6.649032722e-2f);
+  p = p * z + float_pack(3.989422799e-1f);
+  return float_pack(0.5f) + x * p;
+}
+}  // namespace cpu_math
+
+/// The error function.
+template <class T>
+GRADUS_INLINE pack<T> erf(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return std::erf(a); });
+  } else {
+    using P = pack<float>;
+    const P most(5.0f), size = abs(x);
+    const P a = select(size > most, most, size);
+    const P b = a * P(1.41421356237309505f);
+    const P d = P(2.0f) / (b + P(3.0f));
+    const P large = P(1.0f) - exp(-(a * a)) * cpu_math::tail_polynomial(b * d) * d;
+    const P z = x * x;
+    P p(-6.384235407e-4f);
+    p = p * z + P(5.062407092e-3f);
+    p = p * z + P(-2.68089851e-2f);
+    p = p * z + P(1.128286577e-1f);
+    p = p * z + P(-3.76125837e-1f);
+    p = p * z + P(0.128379162f);
+    return select(size < P(0.8f), x + x * p, select(x < P(0), -large, large));
+  }
+}
+
+/// The probability that a standard normal draw is below x.
+template <class T>
+GRADUS_INLINE pack<T> normal_cdf(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return math::normal_cdf(a); });
+  } else {
+    const pack<float> most(14.5f), size = abs(x);
+    const pack<float> a = select(size > most, most, size);
+    const auto e = cpu_math::normal_density_factors(a);
+    const pack<float> d = pack<float>(1.0f) / (a + pack<float>(3.0f));
+    const pack<float> tail = cpu_math::tail_polynomial((a + a) * d) * d * e.high * e.low;
+    return select(size < pack<float>(0.6f), cpu_math::normal_cdf_near_zero(x),
+                  select(x < pack<float>(0), tail, pack<float>(1.0f) - tail));
+  }
+}
+/// x/2 (1 + erf(x / sqrt(2))): x times the probability that a standard normal draw is below x; -0 at minus infinity.
+template <class T>
+GRADUS_INLINE pack<T> gelu_erf(pack<T> x) {
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return math::gelu_erf(a); });
+  } else {
+    const pack<float> most(14.5f), size = abs(x);
+    const pack<float> a = select(size > most, most, size);
+    const auto e = cpu_math::normal_density_factors(a);
+    const pack<float> w = (a + a) / (a + pack<float>(3.0f));
+    // |x| times the tail's probability; the errors of w in the two factors make up for each other.
+    const pack<float> tail = pack<float>(0.5f) * w * e.high * cpu_math::tail_polynomial(w) * e.low;
+    return select(size < pack<float>(0.6f), x * cpu_math::normal_cdf_near_zero(x),
+                  select(x < pack<float>(0), -tail, x - tail));
+  }
+}
+
+}  // namespace gradus::inline GRADUS_BUILD

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# check.sh COMPILER INCLUDE_DIR: one program of five parts, each compiled with flags of its own, linked in several orders.
+# Each part must run its own kernels, and the parts must be able to use each other's tensors, parameters and recordings.
+set -euo pipefail
+[[ $# -eq 2 ]] || { echo "usage: $0 COMPILER INCLUDE_DIR" >&2; exit 2; }
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+compiler=$1 include=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+sets=("" "-O0" "-O3" "-O2 -fopenmp" "-O1 -DNDEBUG")
+case $(uname -m) in
+  x86_64)
+    sets=("" "-O1" "-O3 -march=x86-64-v3" "-O2 -mavx2" "-O2 -march=native -fopenmp") ;;
+esac
+if ! echo '#include <omp.h>' | "$compiler" -fopenmp -fsyntax-only -x c++ - 2>/dev/null; then
+  sets=("${sets[@]/-fopenmp/}")
+fi
+launcher=$(command -v ccache || true)
+compile() { $launcher "$compiler" -std=c++20 -Wall -Wextra -Werror -I "$include" "$@"; }
+objects=()
+for i in "${!sets[@]}"; do
+  read -ra flags <<<"${sets[$i]}"
+  compile ${flags[@]+"${flags[@]}"} -DPART="$i" -DFLAGS="\"${sets[$i]}\"" -c "$here/part.cpp" -o "$work/part_$i.o"
+  objects+=("$work/part_$i.o")
+done
+compile -c "$here/main.cpp" -o "$work/main.o"
+
+# No two parts may share a definition that depends on flags. Parts whose kernels are of one build would.
+for object in "${objects[@]}"; do
+  nm -C --defined-only "$object" | awk '$2 ~ /^[WVu]$/ { $1 = $2 = ""; print }' | sort -u |
+    grep -E 'kernel<|pack<|op::|cpu_kit::' | grep -vE 'cpu_kit::(workers|default_thread_count|wanted_threads)|^  (std|__gnu_cxx)::' || true
+done | sort | uniq -d >"$work/shared"
+if [[ -s $work/shared ]]; then
+  echo "parts with different flags share definitions:"
+  head -n 20 "$work/shared"
+  exit 1
+fi
+
+run() {
+  "$compiler" "$@" -o "$work/program" -pthread ${openmp:+-fopenmp}
+  "$work/program"
+}
+openmp=""
+if [[ "${sets[*]}" == *-fopenmp* ]]; then openmp=1; fi
+reversed=()
+for object in "${objects[@]}"; do reversed=("$object" ${reversed[@]+"${reversed[@]}"}); done
+run "$work/main.o" "${objects[@]}"
+run "${objects[@]}" "$work/main.o"
+run "${reversed[@]}" "$work/main.o"
+run "${objects[2]}" "${objects[4]}" "${objects[0]}" "$work/main.o" "${objects[3]}" "${objects[1]}"
+echo "ran ${#sets[@]} parts of $compiler in 4 orders"
