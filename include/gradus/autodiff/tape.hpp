@@ -77,7 +77,7 @@ class tape {
   constexpr std::size_t size() const { return count_; }  ///< of this recording: operations and variables
 
   /// Key of the next random draw of this step.
-  constexpr random_key next_key() { return {seed_, step_, ordinal_++}; }
+  constexpr random_key next_key() { return {seed_, step_, ordinal_++, random_domain::tape}; }
   /// Sets what random draws depend on; a resumed run names the step it goes on from.
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) {
     if (unwound_) clear();  // or the next recording would move on to step + 1

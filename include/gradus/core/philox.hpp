@@ -21,16 +21,27 @@ GRADUS_HD constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint
   return counter;
 }
 
-/// Identifies one stream of random numbers: who draws (seed), when (step) and for which operation (ordinal). The draw for
-/// element i is a pure function of this and i, so it is the same on any thread, in any order, and when recomputed.
+/// Whose numbers a key counts. Keys of different domains never give the same draw, whatever else they have in common.
+enum class random_domain : std::uint32_t {
+  user,  ///< keys that a program writes down: `uniform(ctx, {.seed = 1})`
+  tape,  ///< keys that a tape hands out: dropout
+};
+
+/// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal). The draw
+/// for element i is a pure function of this and i, so it is the same on any thread, in any order, and when recomputed.
 struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t ordinal = 0;
+  random_domain domain = random_domain::user;
 
+  /// The upper half of a group's counter: no tensor has 2^56 groups, so its first byte is free for the domain.
+  GRADUS_HD constexpr std::uint32_t upper_counter(std::uint64_t group) const {
+    return static_cast<std::uint32_t>(group >> 32) | static_cast<std::uint32_t>(domain) << 24;
+  }
   /// Four random words for the group of elements `4*group .. 4*group+3`.
   GRADUS_HD constexpr std::array<std::uint32_t, 4> words(std::uint64_t group) const {
-    return philox4x32({static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32), ordinal, step},
+    return philox4x32({static_cast<std::uint32_t>(group), upper_counter(group), ordinal, step},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   }
 };

@@ -34,6 +34,8 @@ struct gemm_registers {
 inline constexpr gemm_registers native_gemm_registers{14, 2, 64};  // 28 of 32 registers
 #elif defined(__AVX__)
 inline constexpr gemm_registers native_gemm_registers{6, 2, 32};  // 12 of 16
+#elif defined(__aarch64__)
+inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 #else
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif

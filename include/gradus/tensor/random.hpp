@@ -20,9 +20,6 @@ namespace detail {
 template <class T, class Draw>
 void fill_random(T* to, std::size_t n, random_key key, const Draw& draw) {
   const auto groups = static_cast<std::int64_t>((n + 3) / 4);
-#if defined(_OPENMP)
-#pragma omp parallel for schedule(static) if (groups > 4096)
-#endif
   for (std::int64_t g = 0; g < groups; ++g) {
     const std::array<T, 4> drawn = draw(key.words(static_cast<std::uint64_t>(g)));
     const std::size_t first = static_cast<std::size_t>(g) * 4;

@@ -19,7 +19,7 @@ TEST_CASE("dropout's mask is a function of the key and the element alone") {
   const auto x = normal<float, S>(at.ctx);
   for (std::uint32_t ordinal = 0; ordinal < 2; ++ordinal) {
     const auto y = gr::dropout(tape.watch(x), 0.3).value();
-    const gr::random_key key{seed, 5, ordinal};
+    const gr::random_key key{seed, 5, ordinal, gr::random_domain::tape};
     const auto below = static_cast<std::uint32_t>(0.3 * 0x1p32);
     std::size_t wrong = 0;
     std::size_t fallen = 0;
@@ -54,6 +54,18 @@ TEST_CASE(
   auto v = tape.variable(gr::ones<float, S>(at.ctx));
   const auto y = gr::dropout(std::move(v), 0.5);  // in place: nobody else holds it
   CHECK(at.stats.all().live - before == decltype(x)::bytes);
+}
+
+TEST_CASE("a tape's draws have nothing in common with those of keys that a program writes down") {
+  workplace at;
+  using S = gr::shape<4000>;
+  gr::tape tape{at.ctx};
+  const auto kept = gr::dropout(tape.watch(gr::ones<float, S>(at.ctx)), 0.5).value();
+  const auto drawn = gr::uniform<float, S>(at.ctx, {});
+  int agree = 0;
+  for (gr::index i = 0; i < S::size; ++i) agree += (kept(i) != 0) == (drawn(i) >= 0.5f);
+  CHECK(agree > 1800);
+  CHECK(agree < 2200);
 }
 
 TEST_CASE("dropout changes nothing without a tape or with p = 0") {
