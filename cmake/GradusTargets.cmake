@@ -1,10 +1,13 @@
 # Helpers for the programs that live in this repository: tests, examples, benchmarks. Users of the library need none.
 
-# Warnings as errors and, where asked for, this machine's instruction set. Never part of the installed interface.
+# Our warnings, as errors where that is asked for (the presets do), and, where asked for, this machine's instruction set. Never part of the installed interface.
 add_library(gradus_dev INTERFACE)
 target_compile_options(gradus_dev INTERFACE
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow;-Werror>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>"
   "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra>")
+if(GRADUS_WARNINGS_AS_ERRORS)
+  target_compile_options(gradus_dev INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
+endif()
 if(GRADUS_NATIVE)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-march=native GRADUS_KNOWS_MARCH_NATIVE)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a group of scripts needs, and does nothing where it is all there.
 #
-#   scripts/setup.sh [GROUP...]      groups: build train test bench format lint docs (default: build test)
+#   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 bench format lint docs (default: build test)
 #   source scripts/setup.sh          defines gradus_setup for another script
 #
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or with
@@ -28,6 +28,13 @@ gradus_needs() {
     clang)
       echo "clang|clang++|command -v clang++"
       echo "libomp-dev|clang's OpenMP|gradus_has_clang_openmp" ;;
+    clang19-libcxx)
+      echo "clang-19|clang++ 19|command -v clang++-19"
+      echo "libc++-19-dev|libc++ 19|gradus_has_libcxx"
+      echo "libc++abi-19-dev|libc++abi 19|gradus_has_libcxx" ;;
+    aarch64)
+      echo "g++-aarch64-linux-gnu|g++ for 64-bit ARM|command -v aarch64-linux-gnu-g++"
+      echo "qemu-user|qemu, to run programs for 64-bit ARM|command -v qemu-aarch64" ;;
     bench)
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
@@ -36,7 +43,7 @@ gradus_needs() {
     format) echo "clang-format-16|clang-format 16|command -v clang-format-16" ;;
     lint) gradus_needs test; echo "clang-tidy|clang-tidy|command -v clang-tidy" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
-    *) echo "setup: no group '$1': build, train, test, clang, bench, format, lint or docs" >&2; return 2 ;;
+    *) echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint or docs" >&2; return 2 ;;
   esac
 }
 
@@ -61,6 +68,8 @@ gradus_has_header() {
   done
   return 1
 }
+
+gradus_has_libcxx() { echo '#include <version>' | clang++-19 -stdlib=libc++ -fsyntax-only -x c++ -; }
 
 gradus_has_clang_openmp() { echo '#include <omp.h>' | clang++ -fopenmp -fsyntax-only -x c++ -; }
 

@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh [--preset NAME] [--only REGEX] [--jobs N]
 #
-#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang or coverage
+#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage
 #   --only REGEX    run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
 set -euo pipefail
@@ -23,8 +23,8 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 case $preset in
-  release | debug | asan-ubsan | tsan | clang | coverage) ;;
-  *) fail "no preset '$preset': release, debug, asan-ubsan, tsan, clang or coverage" ;;
+  release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v3 | aarch64 | coverage) ;;
+  *) fail "no preset '$preset': release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage" ;;
 esac
 if [[ -z $jobs ]]; then
   # A translation unit of templates may take 1.5 GB.
@@ -35,7 +35,7 @@ fi
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs takes a number above 0, not '$jobs'"
 
 groups=(test)
-if [[ $preset == clang ]]; then groups+=(clang); fi
+if [[ $preset == clang || $preset == clang19-libcxx || $preset == aarch64 ]]; then groups+=("$preset"); fi
 gradus_setup "${groups[@]}"
 
 build=build/$preset
