@@ -229,7 +229,7 @@ class region {
   // ---- forward ---------------------------------------------------------------------------------------------------------
   template <class V>
   constexpr auto value(V v) {
-    return traced<V, region>(std::move(v), this, nullptr, tape_->counter_.era, static_cast<unsigned>(count_));
+    return traced<V, region>(std::move(v), this, nullptr, tape_->counter_->era, static_cast<unsigned>(count_));
   }
   template <class Result>
   constexpr void keep_result(const void* key, Result result) {
@@ -325,8 +325,8 @@ class region {
   }
   template <class V>
   constexpr traced<V, region> argument(detail::region_argument<V>& kept) {
-    if (mode_ == mode::again) return {std::move(kept.value), this, kept.slot, tape_->counter_.era};
-    return {kept.value, this, nullptr, tape_->counter_.era};
+    if (mode_ == mode::again) return {std::move(kept.value), this, kept.slot, tape_->counter_->era};
+    return {kept.value, this, nullptr, tape_->counter_->era};
   }
   template <class P>
   static constexpr const P& argument(const P* kept) {
@@ -383,7 +383,7 @@ class region {
       gradient_slot<V>* slot = nullptr;
       if constexpr (is_floating<typename V::value_type>)
         if (slots != nullptr) slot = &std::get<I>(*slots);
-      const unsigned& era = tape_of(outer).counter_.era;
+      const unsigned& era = tape_of(outer).counter_->era;
       return traced<V, Outer>(std::move(std::get<I>(outputs)).carried(), &outer, slot, era, maker);
     };
     if constexpr (sizeof...(Ys) == 1) return one(std::integral_constant<std::size_t, 0>{});

@@ -22,6 +22,8 @@ namespace gradus {
 namespace detail {
 template <class DeviceOfTape, class Device>
 inline constexpr bool device_of_tape_is = std::is_same_v<DeviceOfTape, Device>;
+template <class Temporary>
+inline constexpr bool lasts_for_a_tape = false;
 }  // namespace detail
 
 /// A recording of applied operations, unwound by backward(). A tape belongs to one context and is reused step after step;
@@ -35,31 +37,37 @@ class tape {
   using device = D;
 
   constexpr explicit tape(context<D>& ctx, std::uint64_t seed = 0)
-      : ctx_(&ctx), counter_(ctx.eras().take()), seed_(seed) {}
+      : ctx_(&ctx), counter_(&ctx.eras().take()), seed_(seed) {}
   template <class Other>
     requires(!std::is_same_v<D, Other>)
   constexpr explicit tape(context<Other>&, std::uint64_t = 0) {
     static_assert(detail::device_of_tape_is<D, Other>, "tape<Device>{ctx}: ctx must be a context of Device");
   }
+  template <class Context = context<D>>
+  constexpr explicit tape(const context<D>&&, std::uint64_t = 0) {
+    static_assert(
+        detail::lasts_for_a_tape<Context>,
+        "tape{ctx}: ctx is a temporary context, which ends here; name it first: context ctx{stream, resource}");
+  }
   tape(const tape&) = delete;
   tape& operator=(const tape&) = delete;
   constexpr ~tape() {
     clear();
-    ctx_->eras().put(counter_);
+    ctx_->eras().put(*counter_);
   }
 
   /// Starts a recording from an input: `x` takes part, and no gradient is kept for it.
   template <class T, class S>
   constexpr auto watch(tensor<T, S, D> x) {
     begin_if_unwound();
-    return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, counter_.era);
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, counter_->era);
   }
   /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().
   template <class T, class S>
   constexpr auto variable(tensor<T, S, D> x) {
     static_assert(is_floating<T>, "tape.variable(x): only floating-point tensors have gradients");
     auto* leaf = push<leaf_node<tensor<T, S, D>>>();
-    return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, counter_.era);
+    return traced<tensor<T, S, D>, tape>(std::move(x), this, &leaf->slot, counter_->era);
   }
 
   template <class T, class S, class Other>
@@ -126,15 +134,15 @@ class tape {
     phase_ = phase::forward;
     count_ = 0;
     ordinal_ = 0;
-    ++counter_.era;
+    ++counter_->era;
     unwound_ = false;
   }
-  constexpr unsigned era() const { return counter_.era; }
+  constexpr unsigned era() const { return counter_->era; }
   /// True while backward() can start from values of recording `era`.
-  constexpr bool can_unwind(unsigned era) const { return era == counter_.era && !unwound_; }
+  constexpr bool can_unwind(unsigned era) const { return era == counter_->era && !unwound_; }
   /// True when `slot` belongs to a value that variable() made in recording `era`, and that is still the tape's recording.
   constexpr bool holds_variable(const void* slot, unsigned era) const {
-    if (slot == nullptr || era != counter_.era) return false;
+    if (slot == nullptr || era != counter_->era) return false;
     for (const node* list : {last_, leaves_})
       for (const node* n = list; n != nullptr; n = n->previous)
         if (n->backward == nullptr && static_cast<const leaf*>(n)->slot_address == slot) return true;
@@ -172,15 +180,15 @@ class tape {
     using Output = typename detail::forward_result<Result>::output;
     Output& out = detail::output_of(result);
     if constexpr (!is_floating<typename Output::value_type>) {
-      return traced<Output, R>(std::move(out), &recorder, nullptr, counter_.era, maker);
+      return traced<Output, R>(std::move(out), &recorder, nullptr, counter_->era, maker);
     } else {
-      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, counter_.era, maker);
+      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, counter_->era, maker);
       auto saved = detail::saved_of<Op, Products>(std::move(kept.inputs), result);
       detail::note_all_saved(*ctx_, detail::name_of(op), saved.inputs);
       detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
       using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions), decltype(kept.sinks)>;
       auto* n = push<Node>(op, std::move(saved), std::move(kept.versions), kept.sinks);
-      return traced<Output, R>(std::move(out), &recorder, &n->slot, counter_.era, maker);
+      return traced<Output, R>(std::move(out), &recorder, &n->slot, counter_->era, maker);
     }
   }
   // Unwinds what was recorded after `stop`.
@@ -240,7 +248,7 @@ class tape {
   friend class region;
 
   context<D>* ctx_;
-  detail::era_counter& counter_;
+  detail::era_counter* counter_ = nullptr;
   arena nodes_;
   region_log regions_;
   gradient_observer* observer_ = nullptr;
