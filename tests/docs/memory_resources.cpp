@@ -106,6 +106,21 @@ TEST_CASE("the guide's parts of a buffer") {
   gr::tensor<float, gr::shape<16>> second(flat.part(64, 64));
   // [/parts]
   CHECK(second.data() == first.data() + 16);
+  // [buckets]
+  struct bucket final : gr::gradient_observer {
+    void complete(const void* slot) override { ready.push_back(slot); }  // &p.slot() of a parameter
+    std::vector<const void*> ready;
+  };
+  gr::param<gr::on<gr::cpu>, 4, 4> w;
+  w.set(gr::ones<float, gr::shape<4, 4>>(ctx, gr::category::parameter));
+  w.slot().place(first);
+  bucket sent;
+  gr::tape tape{ctx};
+  tape.observe(&sent);
+  gr::backward(gr::sum(tape.watch(gr::ones<float, gr::shape<4, 4>>(ctx)) * w));
+  // [/buckets]
+  CHECK(sent.ready == std::vector<const void*>{&w.slot()});
+  CHECK(first(3, 3) == 1);
 }
 
 TEST_CASE("the guide's arena and threads") {
