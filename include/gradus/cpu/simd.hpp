@@ -2,6 +2,7 @@
 // A SIMD value type on the vector extension that g++, clang and nvcc's host side share. A pack is as wide as the registers of
 // the processor that is compiled for, and the width is part of its type. Elementwise functors run on packs, scalars and duals.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,11 +49,12 @@ struct pack {
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
   }
+  // The bound by `size` is for compilers that would otherwise warn of what cannot happen.
   /// Loads the first `count` lanes; the rest are zero, or `rest`.
   template <class S>
   static GRADUS_INLINE pack load(const S* from, std::size_t count) {
     T lanes_in[size] = {};
-    for (std::size_t i = 0; i < count; ++i) lanes_in[i] = static_cast<T>(from[i]);
+    for (std::size_t i = 0; i < std::min(count, size); ++i) lanes_in[i] = static_cast<T>(from[i]);
     return load(lanes_in);
   }
   template <class S>
@@ -71,7 +73,7 @@ struct pack {
   GRADUS_INLINE void store(S* to, std::size_t count) const {
     T lanes_out[size];
     store(lanes_out);
-    for (std::size_t i = 0; i < count; ++i) to[i] = convert_element<S>(lanes_out[i]);
+    for (std::size_t i = 0; i < std::min(count, size); ++i) to[i] = convert_element<S>(lanes_out[i]);
   }
 };
 
