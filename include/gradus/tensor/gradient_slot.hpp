@@ -41,7 +41,9 @@ class gradient_slot {
     if (!value_) {
       if (storage_)
         device_access<device>::copy(storage_.owner(), storage_.data(), std::as_const(gradient).data(), Tensor::bytes);
-      value_ = storage_ ? storage_ : std::move(gradient);
+      // No conditional expression: g++ 12 ends its temporaries twice in a constant expression.
+      if (storage_) value_ = storage_;
+      else value_ = std::move(gradient);
       return;
     }
     if (!storage_ && !value_.unique() && gradient.unique()) std::swap(value_, gradient);
@@ -57,7 +59,8 @@ class gradient_slot {
   };
   constexpr target open(context<device>& ctx) {
     if (!value_) {
-      value_ = storage_ ? storage_ : Tensor(ctx, category::gradient);
+      if (storage_) value_ = storage_;
+      else value_ = Tensor(ctx, category::gradient);
       return {value_, false};
     }
     make_unique();
