@@ -5,6 +5,9 @@
 // First, for it refuses what cannot work.
 #include "core/config.hpp"
 
+// Then, so that messages about an operation's gradient say in few lines where they come from.
+#include "autodiff/saved.hpp"
+//
 #include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
 #include "autodiff/chain.hpp"

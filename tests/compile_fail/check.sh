@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh FAMILY COMPILER CASE @FLAGS PRECOMPILED: passes if CASE compiles, does not compile with -DGRADUS_FAIL, and the
-# compiler then says what the case's `// expect:` lines ask for. FAMILY is g++ or clang++. PRECOMPILED is a header with a
+# compiler then says what the case's `// expect:` lines ask for, g++ in at most 15 lines. FAMILY is g++ or clang++. PRECOMPILED is a header with a
 # .gch beside it, or '' to do without.
 set -euo pipefail
 [[ $# -eq 5 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp" >&2; exit 2; }
@@ -39,6 +39,11 @@ for expectation in "${expectations[@]}"; do
     failed=1
   fi
 done
+lines=$(wc -l <<<"$output")
+if [[ $family == g++ && $lines -gt 15 ]]; then
+  echo "$case: $family says it in $lines lines; 15 are enough"
+  failed=1
+fi
 if [[ $failed -ne 0 ]]; then
   printf 'It says:\n%s\n' "$output"
   exit 1

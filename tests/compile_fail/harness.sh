@@ -31,6 +31,10 @@ outcome fails 'one of two expectations missing' '// expect: rows must be 3' '// 
 outcome fails 'a mistake that compiles' '// expect: rows' 'int g();'
 outcome fails 'a twin that does not compile' '// expect: rows must be 3' "$mistake" 'void g() { f<4>(); }'
 outcome fails 'a case without expectations' "$mistake" "${use[@]}"
+if [[ $family == g++ ]]; then
+  many=('#ifdef GRADUS_FAIL' 'void g() { f<4>(), f<5>(), f<6>(), f<7>(); }' '#endif')
+  outcome fails 'a message of more than 15 lines' '// expect: rows must be 3' "$mistake" "${many[@]}"
+fi
 outcome passes 'an expectation for this compiler' "// expect($family): rows must be 3" "$mistake" "${use[@]}"
 outcome fails 'an expectation for another compiler only' '// expect(other): rows must be 3' "$mistake" "${use[@]}"
 exit $failures

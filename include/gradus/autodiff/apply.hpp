@@ -2,10 +2,13 @@
 // apply(op, x...): the one way by which operations are applied, whoever records them.
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../core/shape_text.hpp"
 #include "call.hpp"
 #include "cast.hpp"
 #include "operand.hpp"
@@ -68,6 +71,36 @@ constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
 template <bool TheyFit, class Op, class... ElementTypes>
 inline constexpr bool element_types_fit = TheyFit;
 
+// False for an operation on the list `low` with an integer in the place of a number that it multiplies.
+template <class Op, class... Xs>
+constexpr bool multiplies_floats() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return list_of<Op>() != op_precision::low ||
+           ((((cast_operands_of<Op>() >> I) & 1u) == 0 || is_floating<value_of_t<Xs>>)&&...);
+  }(std::index_sequence_for<Xs...>{});
+}
+
+// The compiler names the operation and the operands that are not on one device.
+template <class Op, class X, class... Xs>
+inline constexpr bool operands_are_on_one_device = (std::is_same_v<typename X::device, typename Xs::device> && ...);
+
+template <class X, class... Xs>
+constexpr auto first_traced(const X& x, const Xs&... rest) {
+  if constexpr (is_traced<X>) return x;
+  else return first_traced(rest...);
+}
+
+// A parameter without a value is named by its shape, and by where it is used.
+[[noreturn]] inline void fail_uninitialised(std::string_view op, std::size_t operand, const std::string& shape) {
+  throw error(std::string(op) + ": operand " + std::to_string(operand) + ", a parameter of " + shape +
+              ", has no value yet; call gradus::init(model, context, rule) first");
+}
+template <class X>
+constexpr void check_initialised(std::string_view op, std::size_t operand, const X& x) {
+  if constexpr (is_param<X>)
+    if (!x.value()) fail_uninitialised(op, operand, shape_text<typename X::shape>());
+}
+
 }  // namespace detail
 
 /// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder decides.
@@ -80,12 +113,20 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
   static_assert(from_one_region,
                 "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
                 "checkpoint(f, x, value)");
-  if constexpr (from_one_region) {
+  constexpr bool on_one_device = detail::operands_are_on_one_device<Op, tensor_of<Xs>...>;
+  static_assert(detail::operands_are_on_one_device<Op, tensor_of<Xs>...>,
+                "apply(op, x...): the operands must be on one device");
+  if constexpr (!from_one_region) {
+    return detail::first_traced(xs...);  // of the type that is expected, so that the message is the only one
+  } else if constexpr (on_one_device) {
+    std::size_t operand = 0;
+    (detail::check_initialised(detail::name_of(op), ++operand, xs), ...);
     using T = typename detail::call_rules<Op, std::remove_cvref_t<Xs>...>::cast;
-    constexpr bool fit = !std::is_same_v<T, detail::types_differ>;
-    static_assert(detail::element_types_fit<fit, Op, value_of_t<Xs>...>,
-                  "matmul, linear, attention: operands must be of one element type, or of float and one 16-bit type");
-    if constexpr (std::is_void_v<T>) return detail::apply_as_is(op, std::forward<Xs>(xs)...);
+    constexpr bool fit = !std::is_same_v<T, detail::types_differ> && detail::multiplies_floats<Op, Xs...>();
+    static_assert(
+        detail::element_types_fit<fit, Op, value_of_t<Xs>...>,
+        "matmul, linear, attention: operands must be of one floating-point type, or of float and one 16-bit type");
+    if constexpr (std::is_void_v<T> && fit) return detail::apply_as_is(op, std::forward<Xs>(xs)...);
     else if constexpr (fit) return detail::apply_cast<T>(op, std::index_sequence_for<Xs...>{}, std::forward<Xs>(xs)...);
   }
 }

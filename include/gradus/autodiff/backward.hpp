@@ -10,11 +10,12 @@ namespace gradus {
 
 namespace detail {
 
+// A tape; not the recorder of a checkpoint region.
+template <class Recorder>
+inline constexpr bool backward_starts_from = requires(const Recorder& r) { r.can_unwind(0u); };
+
 template <class V, class R>
 constexpr void check_recording(const traced<V, R>& loss) {
-  static_assert(
-      requires { loss.recorder().can_unwind(loss.era()); },
-      "backward(loss): the loss is a value within a checkpoint region; return it from the region first");
   if (!loss.recorder().can_unwind(loss.era()))
     throw error(
         "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
@@ -45,7 +46,9 @@ template <class V, class R>
 constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value_type> scale = 1) {
   static_assert(detail::is_one_element<typename V::shape>,
                 "backward(loss): the loss must have exactly one element; reduce it with sum or mean");
-  if constexpr (detail::is_one_element<typename V::shape>) {
+  static_assert(detail::backward_starts_from<R>,
+                "backward(loss): the loss is a value within a checkpoint region; return it from the region first");
+  if constexpr (detail::is_one_element<typename V::shape> && detail::backward_starts_from<R>) {
     detail::check_recording(loss);
     detail::seed_and_unwind(loss.recorder(), [&] { detail::seed_gradient(loss, scale); });
   }
@@ -125,8 +128,10 @@ class gradients_set_aside {
 
 template <class Tensor>
 constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
-  if (slot.value()) return slot.value();
-  return zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient);
+  Tensor found = slot.value();
+  if (!found) found = zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient);
+  found.storage().mark_of_gradient(true);
+  return found;
 }
 
 }  // namespace detail
@@ -134,12 +139,25 @@ constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<ty
 /// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order; zeros
 /// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had gathered
 /// before stays as it was, also when it throws; parameters that are not given gather as in backward().
+///
+/// There are no second derivatives: the results are plain tensors. So that none is taken for a constant unnoticed, they and what is
+/// computed from them are refused (error) where an operation is recorded or a recording starts from them, as the gradients of
+/// parameters and variables are that were read by gradient(). detach() makes constants of them.
 template <class V, class R, class... Xs>
 constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
   const detail::gradients_set_aside<Xs...> aside(xs...);
   auto& ctx = loss.recorder().owner();
   backward(loss);
   return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};
+}
+
+/// The value of a tensor, parameter or traced value as a constant: it shares the elements, and nothing that is computed from it
+/// reaches what it was computed from.
+template <operand X>
+constexpr tensor_of<X> detach(const X& x) {
+  tensor_of<X> value = plain(x);
+  value.storage().mark_of_gradient(false);
+  return value;
 }
 
 }  // namespace gradus

@@ -2,6 +2,7 @@
 // Checkpoint regions: parts of a model whose activations are computed again at backward instead of kept.
 
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -9,6 +10,62 @@
 #include "region.hpp"
 
 namespace gradus {
+
+namespace detail {
+
+// What a region's function gets for an operand X.
+template <class Recorder, class X>
+struct within_region {
+  using type = X;
+};
+template <class Recorder, class V, class R>
+struct within_region<Recorder, traced<V, R>> {
+  using type = traced<V, region<Recorder>>;
+};
+template <class Recorder, class X, index... E>
+struct within_region<Recorder, param<X, E...>> {
+  using type = const param<X, E...>&;
+};
+
+template <class Made>
+struct as_tuple_type {
+  using type = Made;
+};
+template <class A, class B>
+struct as_tuple_type<std::pair<A, B>> {
+  using type = std::tuple<A, B>;
+};
+
+template <class Made>
+inline constexpr bool depends_on_arguments = is_traced<Made>;
+template <class Recorder, class Made>
+inline constexpr bool is_of_the_region = false;
+template <class Recorder, class V, class R>
+inline constexpr bool is_of_the_region<Recorder, traced<V, R>> = std::is_same_v<R, region<Recorder>>;
+
+template <class Recorder, class Made>
+constexpr bool check_result() {
+  static_assert(depends_on_arguments<Made>,
+                "checkpoint(f, x...): what f returns does not depend on its traced arguments; take it out of f");
+  static_assert(is_of_the_region<Recorder, Made> || !is_traced<Made>,
+                "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
+                "checkpoint(f, x, value)");
+  return is_of_the_region<Recorder, Made>;
+}
+// Here rather than in the region, for short messages.
+template <class Recorder, class F, class... Xs>
+constexpr bool check_function() {
+  using made = decltype(std::declval<const F&>()(std::declval<typename within_region<Recorder, Xs>::type>()...));
+  if constexpr (is_tuple_like<made>) {
+    return []<class... Ys>(std::type_identity<std::tuple<Ys...>>) {
+      return (check_result<Recorder, Ys>() && ...);
+    }(std::type_identity<typename as_tuple_type<made>::type>{});
+  } else {
+    return check_result<Recorder, made>();
+  }
+}
+
+}  // namespace detail
 
 /// Runs `f(x...)` and keeps for backward the arguments and what `policy` says, no more. At backward the region's operations are
 /// applied again, with the same random draws: those whose outputs are needed and were not kept. Gradients are bit for bit those
@@ -30,7 +87,7 @@ constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
   } else {
     constexpr bool from_one_region = (detail::recorded_by<recorder, std::remove_cvref_t<Xs>> && ...);
     static_assert(from_one_region, "checkpoint(f, x...): the arguments belong to different recordings or regions");
-    if constexpr (from_one_region) {
+    if constexpr (from_one_region && detail::check_function<recorder, F, std::remove_cvref_t<Xs>...>()) {
       detail::policy_of<Policy> what(policy);
       return region<recorder>::enter(detail::find_recorder<recorder>(xs...), what, std::move(f),
                                      std::forward<Xs>(xs)...);

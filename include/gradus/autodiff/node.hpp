@@ -30,7 +30,7 @@ struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_s
   gradient_slot<Output> slot;
 
   constexpr op_node(const Op& o, Saved s, std::tuple<Versions...> v, std::tuple<gradient_sink<Inputs>...> to)
-      : node{&run, nullptr, nullptr}, op(o), saved(std::move(s)), versions(std::move(v)), sinks(to) {}
+      : op(o), saved(std::move(s)), versions(std::move(v)), sinks(to) {}
 
   static constexpr void run(node* n) {
     auto* self = static_cast<op_node*>(n);

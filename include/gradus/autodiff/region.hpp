@@ -339,20 +339,7 @@ class region {
   }
   template <class F, class Args>
   constexpr auto call(const F& f, Args& args) {
-    auto made = std::apply([&](auto&... kept) { return f(argument(kept)...); }, args);
-    if constexpr (detail::is_tuple_like<decltype(made)>)
-      std::apply([](const auto&... y) { (check_output<std::remove_cvref_t<decltype(y)>>(), ...); }, made);
-    else check_output<decltype(made)>();
-    return made;
-  }
-  template <class Y>
-  static constexpr void check_output() {
-    static_assert(is_traced<Y>,
-                  "checkpoint(f, x...): what f returns does not depend on its traced arguments; take it out of f");
-    if constexpr (is_traced<Y>)
-      static_assert(std::is_same_v<typename Y::recorder_type, region>,
-                    "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
-                    "checkpoint(f, x, value)");
+    return std::apply([&](auto&... kept) { return f(argument(kept)...); }, args);
   }
   template <class Made>
   static constexpr auto as_tuple(Made made) {

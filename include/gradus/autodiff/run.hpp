@@ -2,6 +2,7 @@
 // One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -38,6 +39,18 @@ constexpr void check_present(const X& x) {
   else if constexpr (is_tensor<X>) x.check_present();
 }
 
+[[noreturn]] inline void fail_second_order(const char* call) {
+  throw error(std::string(call) +
+              ": an operand is a gradient, or was computed from one, and there are no second derivatives; "
+              "if it is meant as a constant, pass gradus::detach(x)");
+}
+// True for a gradient that was read, and what was computed from one: see gradients().
+template <class X>
+constexpr bool is_of_gradient(const X& x) {
+  if constexpr (is_tensor<X>) return x.storage().of_gradient();
+  else return false;
+}
+
 // True if one of these operands is the very object that `x` is.
 template <class X, class... Xs>
 constexpr bool is_among(const X& x, const Xs&... xs) {
@@ -67,7 +80,12 @@ constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   (check_present(xs), ...);
   constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
   const typename context<D>::running now(ctx, activity{name_of(op), when, work});
-  return op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
+  const bool of_gradient = !Keep && (is_of_gradient(xs) || ...);
+  auto result =
+      op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
+  if constexpr (is_tensor<decltype(result)>)
+    if (of_gradient) result.storage().mark_of_gradient(true);
+  return result;
 }
 
 // Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters among these.
@@ -86,7 +104,7 @@ struct kept_values {
 };
 
 template <class Op, std::size_t I>
-inline constexpr bool saves_input = ((Op::saves.inputs >> I) & 1u) != 0;
+inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
 
 template <bool Keep, class X>
 constexpr auto version_if(const X& x) {

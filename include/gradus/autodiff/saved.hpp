@@ -45,6 +45,13 @@ struct forward_result<with_statistics<O, S>> {
   using statistics = S;
 };
 
+// Stands in for what does not compile, so that nothing else is wrong with the expression.
+struct anything_saved {
+  template <class T>
+  operator T() const;
+};
+inline constexpr anything_saved stand_in{};
+
 template <bool Keep, class T>
 constexpr auto keep_if(const T& value) {
   if constexpr (Keep) return value;
@@ -65,16 +72,18 @@ struct saved_values {
 
 /// Operand number I, counted from 0. Does not compile where the operation's `saves` does not list it.
 template <std::size_t I, class P, class Inputs, class O, class S>
-constexpr const auto& input(const saved_values<P, Inputs, O, S>& s) {
+constexpr decltype(auto) input(const saved_values<P, Inputs, O, S>& s) {
   static_assert(!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>,
                 "input<I>(saved): the operation's `saves` does not list this input");
-  return std::get<I>(s.inputs);
+  if constexpr (!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>) return (std::get<I>(s.inputs));
+  else return detail::stand_in;
 }
 /// What forward returned. Does not compile where the operation's `saves` does not list the output.
 template <class P, class Inputs, class O, class S>
-constexpr const O& output(const saved_values<P, Inputs, O, S>& s) {
+constexpr decltype(auto) output(const saved_values<P, Inputs, O, S>& s) {
   static_assert(!std::is_same_v<O, not_saved>, "output(saved): the operation's `saves` does not list its output");
-  return s.output;
+  if constexpr (!std::is_same_v<O, not_saved>) return (s.output);
+  else return detail::stand_in;
 }
 /// The statistics that forward returned beside its output; `not_saved` where it has none.
 template <class P, class Inputs, class O, class S>

@@ -60,6 +60,7 @@ class tape {
   template <class T, class S>
   constexpr auto watch(tensor<T, S, D> x) {
     begin_if_unwound();
+    if (detail::is_of_gradient(x)) detail::fail_second_order("tape.watch(x)");
     return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, counter_->era);
   }
   /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().
@@ -162,6 +163,8 @@ class tape {
     if constexpr (is_traced<std::remove_cvref_t<X>>) {
       if (&x.recorder() != &recorder)  // which throws where the recording of x is over
         throw error("apply: the operands were recorded on two different tapes; use one tape");
+    } else if (detail::is_of_gradient(x)) {
+      detail::fail_second_order("apply");
     }
   }
   // Notes the parameters among these operands of the operation or region whose node comes next.
@@ -188,6 +191,7 @@ class tape {
       detail::note_saved(*ctx_, detail::name_of(op), saved.output, saved.statistics);
       using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions), decltype(kept.sinks)>;
       auto* n = push<Node>(op, std::move(saved), std::move(kept.versions), kept.sinks);
+      n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
       return traced<Output, R>(std::move(out), &recorder, &n->slot, counter_->era, maker);
     }
   }

@@ -101,6 +101,16 @@ GRADUS_HD constexpr To convert_element(From x) {
   return static_cast<To>(static_cast<compute_type<To>>(static_cast<compute_type<From>>(x)));
 }
 
+namespace detail {
+template <class T, class... Ts>
+inline constexpr bool is_one_of = (std::is_same_v<T, Ts> || ...);
+}  // namespace detail
+
+/// Element types a tensor can hold.
+template <class T>
+inline constexpr bool is_element =
+    detail::is_one_of<T, double, float, bf16, f16, std::int64_t, std::int32_t, std::uint16_t, std::uint8_t, bool>;
+
 /// Name of an element type, as printed with tensors and written to files.
 template <class T>
 constexpr std::string_view dtype_name() {
@@ -112,12 +122,10 @@ constexpr std::string_view dtype_name() {
   else if constexpr (std::is_same_v<T, std::int32_t>) return "i32";
   else if constexpr (std::is_same_v<T, std::uint16_t>) return "u16";
   else if constexpr (std::is_same_v<T, std::uint8_t>) return "u8";
-  else if constexpr (std::is_same_v<T, bool>) return "bool";
-  else static_assert(!sizeof(T), "tensor: element type must be one of f64 f32 bf16 f16 i64 i32 u16 u8 bool");
+  else {
+    static_assert(std::is_same_v<T, bool>, "dtype_name<T>(): T must be one of f64 f32 bf16 f16 i64 i32 u16 u8 bool");
+    return "bool";
+  }
 }
-
-/// Element types a tensor can hold.
-template <class T>
-inline constexpr bool is_element = dtype_name<T>().size() > 0;
 
 }  // namespace gradus

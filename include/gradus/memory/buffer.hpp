@@ -49,6 +49,11 @@ class buffer {
     if (offset % D::stream_type::alignment != 0) fail_unaligned(offset);
     return buffer(block_->owner->acquire_part(block_, offset, bytes));
   }
+  /// True when the bytes were marked as a gradient, or as computed from one: see gradients().
+  constexpr bool of_gradient() const { return block_ != nullptr && block_->of_gradient; }
+  constexpr void mark_of_gradient(bool is) const {
+    if (block_ != nullptr && block_->of_gradient != is) block_->of_gradient = is;
+  }
   /// Says that work on `by`, too, uses the bytes, which are then kept until it is done; see basic_resource::used_on.
   constexpr void used_on(typename D::stream_type& by) const {
     const memory_block<D>& asked_for = block_->whole == nullptr ? *block_ : *block_->whole;

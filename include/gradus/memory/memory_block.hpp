@@ -20,6 +20,7 @@ struct memory_block {
   memory_request request{};
   std::size_t uses = 0;           ///< handles; of a buffer that has parts, these too
   memory_block* whole = nullptr;  ///< of a part: the block that was asked for
+  bool of_gradient = false;       ///< see buffer::of_gradient()
   memory_block* next_free = nullptr;
 };
 

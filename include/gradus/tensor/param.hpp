@@ -40,6 +40,11 @@ class param_base {
   constexpr param_base& operator=(const param_base&) = default;
 };
 
+namespace detail {
+template <class TensorOfParameter, class Value>
+inline constexpr bool parameter_takes = std::is_same_v<TensorOfParameter, Value>;
+}  // namespace detail
+
 /// A trainable tensor: a value and a place where its gradient gathers. Parameters belong to no tape; a const model still
 /// receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it is used.
 /// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
@@ -83,7 +88,16 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     ++known().version;
     return value_;
   }
-  constexpr void set(tensor_type value) { edit() = std::move(value); }
+  constexpr void set(tensor_type value) {
+    value.storage().mark_of_gradient(false);
+    edit() = std::move(value);
+  }
+  template <class T, class S, class D>
+    requires(!std::is_same_v<tensor<T, S, D>, tensor_type>)
+  constexpr void set(const tensor<T, S, D>&) {
+    static_assert(detail::parameter_takes<tensor_type, tensor<T, S, D>>,
+                  "param.set(value): the value must have the parameter's element type, shape and device");
+  }
   /// How often the value was changed; see edit().
   constexpr const std::uint64_t& version() const { return known().version; }
   /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after each
@@ -106,7 +120,10 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     }
   }
   /// The gradient gathered so far; empty when there is none.
-  constexpr const gradient_type& gradient() const { return slot().value(); }
+  constexpr const gradient_type& gradient() const {
+    slot().value().storage().mark_of_gradient(true);
+    return slot().value();
+  }
   constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
   /// Forgets the gradient, and gives its memory back.
   constexpr void clear_gradient() const override { slot().clear(); }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/shape_text.hpp"
 #include "param.hpp"
 #include "tensor.hpp"
 
@@ -149,13 +150,6 @@ class tensor_printer {
   std::size_t width_ = 0;
   std::string out_;
 };
-
-template <class Shape>
-std::string shape_text() {
-  std::string text = "shape<";
-  for (index i = 0; i < Shape::rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(Shape::extents[i]);
-  return text + ">";
-}
 
 template <class X>
 concept carries_tensor = !is_tensor<X> && requires(const X& x) {

@@ -22,13 +22,13 @@ template <class T, class Shape, class D = cpu>
 class tensor {
  public:
   static_assert(is_shape<Shape>, "tensor<T, Shape>: Shape must be gradus::shape<...>");
-  static_assert(is_element<T>);
+  static_assert(is_element<T>, "tensor<T, Shape>: T must be one of f64 f32 bf16 f16 i64 i32 u16 u8 bool");
   using value_type = T;
-  using shape = Shape;
+  using shape = std::conditional_t<is_shape<Shape>, Shape, gradus::shape<>>;  // one message is enough
   using device = D;
-  static constexpr index size = Shape::size;
-  static constexpr index rank = Shape::rank;
-  static constexpr std::size_t bytes = Shape::size * sizeof(T);
+  static constexpr index size = shape::size;
+  static constexpr index rank = shape::rank;
+  static constexpr std::size_t bytes = shape::size * sizeof(T);
 
   constexpr tensor() = default;
   /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.

@@ -1,5 +1,6 @@
-// expect: cross_entropy\(logits, targets\): targets must have the shape of logits without the last axis
-// expect: shape<8, 16>, (gradus::)?shape<8, 15>
+// expect(g++): error: static assertion failed: cross_entropy\(logits, targets\): targets must have the shape of logits without the last axis$
+// expect(g++): note: .gradus::detail::targets_match_rows_of_logits<gradus::shape<8, 16>, gradus::shape<8, 15> ?>. evaluates to false$
+// expect(clang++): error: static(_assert| assertion) failed due to requirement .detail::targets_match_rows_of_logits<gradus::shape<8, 16>, gradus::shape<8, 15> ?>.:? "?cross_entropy\(logits, targets\): targets must have the shape of logits without the last axis"?$
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,5 +1,5 @@
 // expect: init\(model, context, rule\): the context must be of the device that the model's parameters are on
-// expect: parameters_are_on<.*param_kind<float, (gradus::)?meta>.*, (gradus::)?cpu>
+// expect: parameters_are_on<.*param_kind<float, (gradus::)?meta.*, (gradus::)?cpu>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

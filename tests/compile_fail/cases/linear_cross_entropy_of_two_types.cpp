@@ -1,4 +1,5 @@
-// expect: linear_cross_entropy\(x, table, targets\): x and table must be floating-point numbers of one type
+// expect: matmul, linear, attention: operands must be of one floating-point type, or of float and one 16-bit type
+// expect: element_types_fit<false, .*linear_cross_entropy<50, 0>, float, double, int>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,5 +1,6 @@
-// expect: linear\(x, w, b\): columns of x must equal rows of w
-// expect: columns_of_x_equal_rows_of_w<784(UL)?, 256(UL)?>
+// expect(g++): error: static assertion failed: linear\(x, w, b\): columns of x must equal rows of w$
+// expect(g++): note: .gradus::detail::columns_of_x_equal_rows_of_w<784, 256>. evaluates to false$
+// expect(clang++): error: static(_assert| assertion) failed due to requirement .detail::columns_of_x_equal_rows_of_w<784, 256>.:? "?linear\(x, w, b\): columns of x must equal rows of w"?$
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

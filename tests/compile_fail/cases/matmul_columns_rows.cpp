@@ -1,5 +1,6 @@
-// expect: matmul\(a, b\): columns of a must equal rows of b
-// expect: columns_equal_rows<3(UL)?, 4(UL)?>
+// expect(g++): error: static assertion failed: matmul\(a, b\): columns of a must equal rows of b$
+// expect(g++): note: .gradus::detail::columns_equal_rows<3, 4>. evaluates to false$
+// expect(clang++): error: static(_assert| assertion) failed due to requirement .detail::columns_equal_rows<3, 4>.:? "?matmul\(a, b\): columns of a must equal rows of b"?$
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,5 +1,5 @@
 // expect: optimizer<T, Device>\(model\): T and Device must be those of the model's parameters
-// expect: optimizer_is_for<.*param_kind<float, (gradus::)?cpu>, .*param_kind<double, (gradus::)?cpu>
+// expect: optimizer_is_for<.*param_kind<float, (gradus::)?cpu(, float)?>, .*param_kind<double, (gradus::)?cpu(, double)?>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

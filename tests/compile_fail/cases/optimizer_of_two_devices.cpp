@@ -1,5 +1,5 @@
 // expect: optimizer\(model\): all parameters of the model must be of one element type and on one device
-// expect: parameters_are_of_one_type_and_device<.*param_kind<float, (gradus::)?cpu>, .*param_kind<float, (gradus::)?meta>
+// expect: parameters_are_of_one_type_and_device<.*param_kind<float, (gradus::)?cpu(, float)?>, .*param_kind<float, (gradus::)?meta(, float)?>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,4 +1,5 @@
-// expect: tensor: element type must be one of f64 f32 bf16 f16 i64 i32 u16 u8 bool
+// expect: tensor<T, Shape>: T must be one of f64 f32 bf16 f16 i64 i32 u16 u8 bool
+// expect: is_element<char>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

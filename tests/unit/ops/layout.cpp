@@ -118,3 +118,17 @@ TEST_CASE("what split takes apart concat puts together, along every axis and for
   CHECK(same_bits(again(gr::split<2, 7>(x), std::integral_constant<gr::index, 2>{}), x));
   CHECK(gr::slice<2, 3, 2>(x)(4, 1, 0) == x(4, 1, 3));
 }
+
+TEST_CASE("more operands than an operation's rule of what is saved has bits are put side by side") {
+  workplace at;
+  const auto x = gr::arange<float, 2>(at.ctx);
+  gr::tape tape{at.ctx};
+  auto v = tape.variable(x);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    const auto y = gr::concat<0>((static_cast<void>(I), x)..., v);
+    static_assert(decltype(y)::shape::size == 80);
+    CHECK(y.value()(79) == 1);
+    gr::backward(gr::sum(y * y));
+  }(std::make_index_sequence<39>{});
+  CHECK(gr::to_host(v.gradient()) == std::vector<float>{0, 2});
+}

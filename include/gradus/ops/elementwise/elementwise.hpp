@@ -47,6 +47,13 @@ constexpr std::string_view functor_name() {
   if constexpr (requires { F::name; }) return F::name;
   else return "map";
 }
+// Scalars stand for what a functor is called with.
+template <class X>
+using functor_probe = std::conditional_t<is_floating<value_of_t<X>>, float, std::int32_t>;
+template <class T, class X>
+using one_type = T;
+template <class F, class T, class... Xs>
+inline constexpr bool functor_takes_arguments = std::is_invocable_v<const F&, one_type<T, Xs>...>;
 template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
 }  // namespace detail
@@ -225,7 +232,12 @@ template <class F, operand... Xs>
 GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
   static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
-  if constexpr (can_broadcast<shape_of<Xs>...>) return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
+  using T = promote<detail::functor_probe<Xs>...>;
+  constexpr bool takes = detail::functor_takes_arguments<F, T, tensor_of<Xs>...>;
+  static_assert(detail::functor_takes_arguments<F, T, tensor_of<Xs>...>,
+                "map(f, x...): f must take as many arguments as there are operands, all of one type, whatever it is");
+  if constexpr (can_broadcast<shape_of<Xs>...> && takes)
+    return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
 }
 
 }  // namespace gradus

@@ -18,6 +18,9 @@ inline constexpr bool columns_equal_length_of_weight = ColumnsOfX == LengthOfWei
 template <index LengthOfWeight, index LengthOfBias>
 inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight == LengthOfBias;
 
+template <class... Ts>
+inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
+
 /// Parameter gradients of a normalisation are summed in row blocks: a fixed grid, so that the sums come out the same on any
 /// number of threads. One partial sum a block.
 template <class Shape>
@@ -116,7 +119,10 @@ GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double ep
                   "layer_norm(x, weight, bias): columns of x must equal the length of weight");
     static_assert(detail::length_of_weight_equals_length_of_bias<sw::size, sb::size>,
                   "layer_norm(x, weight, bias): weight and bias must have the same length");
-    if constexpr (columns == sw::size && sw::size == sb::size)
+    constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>;
+    static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>,
+                  "layer_norm(x, weight, bias): the operands must have floating-point elements");
+    if constexpr (columns == sw::size && sw::size == sb::size && floats)
       return apply(op::layer_norm{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias));
   }
 }

@@ -76,7 +76,11 @@ GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
     constexpr index columns = sx::extent(-1);
     static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
                   "rms_norm(x, weight): columns of x must equal the length of weight");
-    if constexpr (columns == sw::size) return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
+    constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>>;
+    static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>>,
+                  "rms_norm(x, weight): the operands must have floating-point elements");
+    if constexpr (columns == sw::size && floats)
+      return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
   }
 }
 
