@@ -1,0 +1,189 @@
+// The speed-up that one model's training step can reach on more threads than this machine has. The step runs as it does where
+// there are so many, with the very grids that its loops choose for them, but on one thread, which takes the time of every task.
+// Tasks then go to whichever thread is free first; what lies outside of loops, and waiting for the last thread, gains nothing.
+//
+// One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop, and the bounds.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "../support/gpt_step.hpp"
+
+namespace gr = gradus;
+using bench::batch;
+
+namespace {
+
+using training = bench::training<gr::cpu, std::int32_t>;
+constexpr int thread_counts[] = {1, 2, 8, 32, 96};
+constexpr int repeats = 3;
+
+// Of the processor, and not of the clock on the wall: other programs may want it too.
+double seconds_now() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct loop_times {
+  std::vector<double> tasks;
+};
+// An operation's application, or what lies between two: the loops in it, and the time outside of them.
+struct piece {
+  std::string name;
+  std::vector<loop_times> loops;
+  double serial = 0;
+};
+
+// Takes the times of everything that runs in the contexts it is put into, in the order in which it runs.
+class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
+ public:
+  std::vector<piece> pieces;
+
+  void start() {
+    pieces.clear();
+    open_piece("the rest");
+  }
+  void stop() { close_piece(); }
+
+  void begin(const gr::activity& what) override {
+    close_piece();
+    names_.push_back(std::string(what.name) + (what.phase == gr::phase::backward ? " backward" : ""));
+    open_piece(names_.back());
+  }
+  void end(const gr::activity&) override {
+    close_piece();
+    names_.pop_back();
+    open_piece(names_.empty() ? "the rest" : names_.back());
+  }
+  void loop(const gr::activity&, gr::index tasks, const std::function<void(gr::index)>& run) override {
+    close_piece();
+    loop_times l;
+    l.tasks.reserve(tasks);
+    double before = seconds_now();
+    for (gr::index t = 0; t < tasks; ++t) {
+      run(t);
+      const double now = seconds_now();
+      l.tasks.push_back(now - before);
+      before = now;
+    }
+    pieces.back().loops.push_back(std::move(l));
+    since_ = seconds_now();
+  }
+
+ private:
+  void open_piece(const std::string& name) {
+    pieces.push_back({name, {}, 0});
+    since_ = seconds_now();
+  }
+  void close_piece() { pieces.back().serial += seconds_now() - since_; }
+
+  std::vector<std::string> names_;
+  double since_ = 0;
+};
+
+// The least of several runs of the same step, time for time.
+void keep_least(std::vector<piece>& best, const std::vector<piece>& run) {
+  if (best.empty()) {
+    best = run;
+    return;
+  }
+  for (std::size_t p = 0; p < best.size(); ++p) {
+    best[p].serial = std::min(best[p].serial, run[p].serial);
+    for (std::size_t l = 0; l < best[p].loops.size(); ++l)
+      for (std::size_t t = 0; t < best[p].loops[l].tasks.size(); ++t)
+        best[p].loops[l].tasks[t] = std::min(best[p].loops[l].tasks[t], run[p].loops[l].tasks[t]);
+  }
+}
+
+double total(const loop_times& l) {
+  double sum = 0;
+  for (const double t : l.tasks) sum += t;
+  return sum;
+}
+// What the busiest of `threads` has to do, if each takes the next task when it is free.
+double largest_share(const loop_times& l, int threads) {
+  std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
+  for (int i = 0; i < threads; ++i) free_at.push(0);
+  double last = 0;
+  for (const double t : l.tasks) {
+    const double done = free_at.top() + t;
+    free_at.pop();
+    free_at.push(done);
+    last = std::max(last, done);
+  }
+  return last;
+}
+
+struct figures {
+  double alone = 0;           // seconds on one thread
+  double work = 0, path = 0;  // seconds of all tasks, and of the busiest thread
+  std::size_t tasks = 0;
+};
+
+}  // namespace
+
+int main() {
+  const gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::pool_resource pool(heap);
+  gr::context persistent{stream, heap};
+  gr::context transient{stream, pool};
+  training t(persistent, transient, options);
+  const bench::random_batch<std::int32_t> data;
+  const auto step = [&] {
+    t.add_batch(data.inputs.data(), data.targets.data());
+    t.update();
+  };
+  step();  // memory is touched, and workers are made
+
+  stopwatch watch;
+  std::map<int, std::map<std::string, figures>> found;
+  for (const int threads : thread_counts) {
+    gr::set_thread_count(threads);
+    std::vector<piece> best;
+    for (int r = 0; r < repeats; ++r) {
+      for (auto* ctx : {&persistent, &transient}) {
+        ctx->observe(&watch);
+        ctx->get<gr::cpu_kit::workers>().observe(&watch);
+      }
+      watch.start();
+      step();
+      watch.stop();
+      keep_least(best, watch.pieces);
+    }
+    for (const piece& p : best)
+      for (const std::string& name : {p.name, std::string("step")}) {
+        figures& f = found[threads][name];
+        f.work += p.serial;
+        f.path += p.serial;
+        for (const loop_times& l : p.loops) {
+          f.work += total(l);
+          f.path += largest_share(l, threads);
+          f.tasks = std::max(f.tasks, l.tasks.size());
+        }
+      }
+  }
+  for (auto* ctx : {&persistent, &transient}) {
+    ctx->observe(nullptr);
+    ctx->get<gr::cpu_kit::workers>().observe(nullptr);
+  }
+
+  const double whole = found[1]["step"].work;
+  for (const auto& [name, alone] : found[1]) {
+    std::printf("{\"name\": \"%s\", \"share\": %.5f, \"tasks\": %zu", name.c_str(), alone.work / whole,
+                found[32][name].tasks);
+    for (const int threads : thread_counts)
+      if (threads > 1)
+        std::printf(", \"bound_%d\": %.2f", threads, found[threads][name].work / found[threads][name].path);
+    std::printf("}\n");
+  }
+}
