@@ -10,6 +10,10 @@
 
 #include <gradus/gradus.hpp>
 
+#if defined(BENCH_WITH_ONEDNN)
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
 namespace bench {
 
 namespace gr = gradus;
@@ -42,7 +46,7 @@ double best_time(Run run, double budget = 0.2) {
 struct machine {
   double copy = 0;  ///< bytes read plus bytes written a second
   double read = 0;  ///< bytes a second
-  double gemm = 0;  ///< FLOPs a second of a float matrix product, the best of several sizes
+  double gemm = 0;  ///< FLOPs a second of a float matrix product: the best of several sizes, by us or by oneDNN
 
   /// The least time of an operation: that of its bytes or of its FLOPs.
   double least_time(double bytes, double flops) const { return std::max(bytes / std::max(copy, read), flops / gemm); }
@@ -72,6 +76,13 @@ inline machine measure_machine(gr::context<gr::cpu>& ctx) {
       gr::cpu_kit::gemm<float>(ctx, false, false, s, s, s, a.data(), s, a.data() + s * s, s, false, b.data(), s);
     };
     m.gemm = std::max(m.gemm, 2.0 * static_cast<double>(s * s * s) / best_time(multiply, 1));
+#if defined(BENCH_WITH_ONEDNN)
+    const auto by_onednn = [&] {
+      const auto d = static_cast<dnnl_dim_t>(s);
+      dnnl_sgemm('N', 'N', d, d, d, 1.0f, a.data(), d, a.data() + s * s, d, 0.0f, b.data(), d);
+    };
+    m.gemm = std::max(m.gemm, 2.0 * static_cast<double>(s * s * s) / best_time(by_onednn, 1));
+#endif
   }
   return m;
 }
