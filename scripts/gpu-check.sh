@@ -57,8 +57,8 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
 {
   echo "builddir = $build"
   echo "nvcc = $nvcc"
-  echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a} -lineinfo -Xcompiler=-Wall,-Wextra,-fopenmp -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
-  echo "cxxflags = -std=c++20 -O2 -fopenmp -Iinclude ${include[*]}"
+  echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a} -lineinfo -Xcompiler=-Wall,-Wextra -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
+  echo "cxxflags = -std=c++20 -O2 -pthread -Iinclude ${include[*]}"
   echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp -Xlinker -rpath=$cuda/lib64"
   # Dependency files, so that a second run builds only what changed.
   echo "rule cu"; echo '  command = $nvcc $cuflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'

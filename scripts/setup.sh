@@ -26,8 +26,7 @@ gradus_needs() {
       echo "libeigen3-dev|Eigen|gradus_has_header eigen3/Eigen/Core"
       echo "clang|clang++, to check its messages too|command -v clang++" ;;
     clang)
-      echo "clang|clang++|command -v clang++"
-      echo "libomp-dev|clang's OpenMP|gradus_has_clang_openmp" ;;
+      echo "clang|clang++|command -v clang++" ;;
     clang19-libcxx)
       echo "clang-19|clang++ 19|command -v clang++-19"
       echo "libc++-19-dev|libc++ 19|gradus_has_libcxx"
@@ -70,8 +69,6 @@ gradus_has_header() {
 }
 
 gradus_has_libcxx() { echo '#include <version>' | clang++-19 -stdlib=libc++ -fsyntax-only -x c++ -; }
-
-gradus_has_clang_openmp() { echo '#include <omp.h>' | clang++ -fopenmp -fsyntax-only -x c++ -; }
 
 # gradus_missing GROUP...: the needs that are not met, one a line, as gradus_needs writes them.
 gradus_missing() {

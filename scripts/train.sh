@@ -138,7 +138,4 @@ if [[ ${#data[@]} -gt 0 ]]; then flags+=(--data "${data[@]}"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
-# Threads that wait for each other should not hold a core that another program needs: with libgomp's default of spinning on, one
-# busy core makes training ten times slower.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000}
 exec "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}

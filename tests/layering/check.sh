@@ -4,7 +4,7 @@
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
-#            folder it belongs to; besides them there are the headers of C++, POSIX, OpenMP, SIMD and the CUDA runtime
+#            folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
@@ -92,7 +92,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
-    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|sched|omp|arm_neon)\.h$|intrin\.h$/) complain("no header includes the library of " $3)
+    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|sched|arm_neon)\.h$|intrin\.h$/) complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
       else if ((vendor in first) && first[vendor] != $1) complain($3 ": " first[vendor] " is already the one header that includes " vendor)

@@ -2,10 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
 #include "../core/config.hpp"
 #include "workers.hpp"
 
@@ -29,24 +25,13 @@ void parallel_ranges(context<cpu>& ctx, index n, index grain, const F& f) {
   parallel_tasks(ctx, (n + grain - 1) / grain, [&](index t) { f(t * grain, std::min(n, (t + 1) * grain)); });
 }
 
-// Of kernels that do not hand on their context yet: OpenMP's threads.
+/// Runs f(begin, end) over ranges of `grain` elements (or rows) where what becomes of one does not depend on its range: there are more
+/// and shorter ranges where that takes more threads. Begins are multiples of 64 if `grain` is 1024 or more.
 template <class F>
-void parallel_tasks(index tasks, const F& f) {
-  if (tasks > 1 && thread_count() > 1) {
-#if defined(_OPENMP)
-#pragma omp parallel num_threads(thread_count())
-    {
-      const auto team = static_cast<index>(omp_get_num_threads()), member = static_cast<index>(omp_get_thread_num());
-      for (index t = tasks * member / team; t < tasks * (member + 1) / team; ++t) f(t);
-    }
-    return;
-#endif
-  }
-  for (index t = 0; t < tasks; ++t) f(t);
-}
-template <class F>
-void parallel_ranges(index n, index grain, const F& f) {
-  parallel_tasks((n + grain - 1) / grain, [&](index t) { f(t * grain, std::min(n, (t + 1) * grain)); });
+void parallel_elements(context<cpu>& ctx, index n, index grain, const F& f) {
+  const index least = std::max<index>(1, grain / 16), step = grain >= 1024 ? 64 : 1;
+  const index wanted = n / (4 * static_cast<index>(thread_count())) / step * step;
+  parallel_ranges(ctx, n, std::min(grain, std::max(least, wanted)), f);
 }
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

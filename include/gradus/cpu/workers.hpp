@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -55,11 +56,11 @@ inline void set_thread_count(int threads) { cpu_kit::wanted_threads = std::max(1
 
 namespace cpu_kit {  // shared by all builds
 
-/// Is told of parallel loops in place of the threads that would run them: the calling thread runs the tasks one by one.
+/// Runs parallel loops in place of the threads, for measurements.
 class loop_observer {
  public:
-  /// A loop of what the context names as its current activity, and the seconds that each of its tasks took.
-  virtual void loop(const activity& what, const std::vector<double>& seconds) = 0;
+  /// A loop of what the context names as its current activity. Calls run(task) for task = 0 .. tasks-1.
+  virtual void loop(const activity& what, index tasks, const std::function<void(index)>& run) = 0;
 
  protected:
   ~loop_observer() = default;
@@ -90,7 +91,7 @@ class workers {
         bytes);
   }
 
-  /// Tells `who` of loops from now on; null ends that.
+  /// Has `who` run loops from now on, on the calling thread; null ends that.
   void observe(loop_observer* who) { observer_ = who; }
 
  private:
@@ -137,7 +138,8 @@ class workers {
     } until_the_end{&busy_};
     index count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index>(thread_count()));
     count = prepare(std::max<index>(1, count), bytes);
-    if (observer_ != nullptr) return run_observed(w, tasks);
+    if (observer_ != nullptr)
+      return observer_->loop(context_->current(), tasks, [&](index t) { w.call(w.f, t, memory_[0].data.get()); });
     if (count == 1) {
       for (index t = 0; t < tasks; ++t) w.call(w.f, t, memory_[0].data.get());
       return;
@@ -168,17 +170,6 @@ class workers {
     } catch (const std::system_error&) { count = threads_.size() + 1; }
     for (index i = 0; i < count; ++i) memory_[i].hold(bytes);
     return count;
-  }
-
-  void run_observed(const work& w, index tasks) {
-    using clock = std::chrono::steady_clock;
-    std::vector<double> seconds(tasks);
-    for (index t = 0; t < tasks; ++t) {
-      const auto start = clock::now();
-      w.call(w.f, t, memory_[0].data.get());
-      seconds[t] = std::chrono::duration<double>(clock::now() - start).count();
-    }
-    observer_->loop(context_->current(), seconds);
   }
 
   // Runs tasks until none is left to begin.

@@ -30,8 +30,8 @@ void with_chunk(const std::vector<update_span<T, G>>& spans, index chunk, const 
   f(spans[i], chunk * span_chunk, std::min(spans[i].size, (chunk + 1) * span_chunk));
 }
 template <class T, class G, class F>
-void parallel_spans(const std::vector<update_span<T, G>>& spans, const F& f) {
-  parallel_tasks(span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
+void parallel_spans(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const F& f) {
+  parallel_tasks(ctx, span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
 }
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
@@ -39,14 +39,14 @@ void parallel_spans(const std::vector<update_span<T, G>>& spans, const F& f) {
 template <>
 struct kernel<op::gradient_square_sum, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>&, view<double, shape<>> out,
+  static void forward(context<cpu>& ctx, view<double, shape<>> out,
                       view<double, op::gradient_square_sum::partial_sums> partial,
                       const std::vector<update_span<T, G>>& spans) {
     using C = compute_type<G>;
     constexpr index most = op::gradient_square_sum::partial_sums::size;  // runs of chunks
     const index chunks = cpu_kit::span_chunks(spans);
     const index together = (chunks + most - 1) / most;
-    cpu_kit::parallel_ranges(chunks, together == 0 ? 1 : together, [&](index first, index last) {
+    cpu_kit::parallel_ranges(ctx, chunks, together == 0 ? 1 : together, [&](index first, index last) {
       double sum = 0;
       for (index chunk = first; chunk < last; ++chunk)
         cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index begin, index end) {
@@ -71,10 +71,10 @@ struct kernel<op::gradient_square_sum, cpu> {
 template <>
 struct kernel<op::adamw_step, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>&, const std::vector<update_span<T, G>>& spans, const adamw_scalars& s) {
+  static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const adamw_scalars& s) {
     using C = compute_type<T>;
     using P = pack<C>;
-    cpu_kit::parallel_spans(spans, [&](const update_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
       const P b1(s.beta1), b2(s.beta2), c1(1 - s.beta1), c2(1 - s.beta2), scale(s.gradient_scale), eps(s.eps);
       const P keep(1 - s.lr * static_cast<double>(t.weight_decay)), step(s.lr / s.correction1);
       const P root(1 / std::sqrt(s.correction2));
@@ -95,10 +95,10 @@ struct kernel<op::adamw_step, cpu> {
 template <>
 struct kernel<op::sgd_step, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>&, const std::vector<update_span<T, G>>& spans, const sgd_scalars& s) {
+  static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const sgd_scalars& s) {
     using C = compute_type<T>;
     using P = pack<C>;
-    cpu_kit::parallel_spans(spans, [&](const update_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
       const P lr(s.lr), momentum(s.momentum), scale(s.gradient_scale), decay(t.weight_decay);
       cpu_kit::for_packs<C>(end - begin, [&](index k, auto n) {
         const index i = begin + k;

@@ -37,7 +37,9 @@ template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (std::is_same_v<D, cpu>) {
-    for (T& x : t.values()) x = value;
+    device_access<D>::for_ranges(ctx, Shape::size, index{1} << 15, [to = t.data(), value](index first, index last) {
+      for (index i = first; i < last; ++i) to[i] = value;
+    });
   } else if constexpr (!std::is_same_v<D, meta>) {
     const auto host = std::make_unique<T[]>(Shape::size);
     for (index i = 0; i < Shape::size; ++i) host[i] = value;

@@ -16,14 +16,12 @@ namespace gradus {
 
 namespace detail {
 
-// Fills n elements four at a time: draw(words) makes four values of one Philox block.
+// Fills elements begin .. end-1 four at a time, from a multiple of four on: draw(words) makes four values of one Philox block.
 template <class T, class Draw>
-void fill_random(T* to, std::size_t n, random_key key, const Draw& draw) {
-  const auto groups = static_cast<std::int64_t>((n + 3) / 4);
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const std::array<T, 4> drawn = draw(key.words(static_cast<std::uint64_t>(g)));
-    const std::size_t first = static_cast<std::size_t>(g) * 4;
-    std::copy_n(drawn.begin(), std::min<std::size_t>(4, n - first), to + first);
+void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, const Draw& draw) {
+  for (std::size_t i = begin; i < end; i += 4) {
+    const std::array<T, 4> drawn = draw(key.words(i / 4));
+    std::copy_n(drawn.begin(), std::min<std::size_t>(4, end - i), to + i);
   }
 }
 
@@ -31,10 +29,12 @@ template <class T, class Shape, class D, class Draw>
 constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, category what, const Draw& draw) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (std::is_same_v<D, cpu>) {
-    fill_random(t.data(), Shape::size, key, draw);
+    device_access<D>::for_ranges(ctx, Shape::size, index{1} << 14, [&, to = t.data()](index first, index last) {
+      fill_random(to, first, last, key, draw);
+    });
   } else if constexpr (!std::is_same_v<D, meta>) {
     const std::unique_ptr<T[]> host(new T[Shape::size]);
-    fill_random(host.get(), Shape::size, key, draw);
+    fill_random(host.get(), 0, Shape::size, key, draw);
     device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);
   }
   return t;

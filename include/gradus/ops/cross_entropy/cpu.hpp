@@ -19,21 +19,21 @@ template <index Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   /// `gradient` may be null (not wanted) or the logits themselves.
   template <class C, class T, class X, class Rows, class I, class Targets>
-  static void forward(context<cpu>&, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
+  static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
     const index count = counted("cross_entropy(logits, targets)", ignore, targets);
-    rows<compute_type<T>, columns_of<X>>(ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
-                                         targets.data());
+    rows<compute_type<T>, columns_of<X>>(ctx, ignore, count, rows_of<X>, gradient.data(), row_losses.data(),
+                                         logits.data(), targets.data());
     *loss.data() = mean<C>(row_losses, count);
   }
 
   /// gradient *= dloss; no pass at all when that is 1.
   template <class T, class X, class C>
-  static void backward(context<cpu>&, view<T, X> gradient, view<const C, shape<>> dloss) {
+  static void backward(context<cpu>& ctx, view<T, X> gradient, view<const C, shape<>> dloss) {
     using A = compute_type<T>;
     const auto scale = static_cast<A>(static_cast<compute_type<C>>(*dloss.data()));
     if (scale == A(1)) return;
-    cpu_kit::parallel_ranges(X::size, 1 << 15, [=](index first, index last) {
+    cpu_kit::parallel_elements(ctx, X::size, 1 << 15, [=](index first, index last) {
       cpu_kit::for_packs<A>(last - first, [&](index i, auto n) {
         T* at = gradient.data() + first + i;
         cpu_kit::store(cpu_kit::load<A>(at, n) * pack<A>(scale), at, n);
@@ -59,9 +59,9 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   }
   /// Losses and gradients of `n` rows, for the mean of `count` rows in all.
   template <class C, index Columns, class T, class I>
-  static void rows(long long ignore, index count, index n, T* gradient, double* row_losses, const T* logits,
-                   const I* targets) {
-    cpu_kit::parallel_ranges(n, Columns >= 8192 ? 1 : 8192 / Columns, [=](index first, index last) {
+  static void rows(context<cpu>& ctx, long long ignore, index count, index n, T* gradient, double* row_losses,
+                   const T* logits, const I* targets) {
+    cpu_kit::parallel_elements(ctx, n, Columns >= 8192 ? 1 : 8192 / Columns, [=](index first, index last) {
       for (index r = first; r < last; ++r) {
         T* to = gradient == nullptr ? nullptr : gradient + r * Columns;
         if (std::cmp_equal(targets[r], ignore)) {

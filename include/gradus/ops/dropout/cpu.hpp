@@ -48,12 +48,12 @@ template <>
 struct kernel<op::dropout, cpu> {
   /// `y` may be `x`.
   template <class T, class S>
-  static void forward(context<cpu>&, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
+  static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
                       view<const T, S> x) {
     using C = compute_type<T>;
     constexpr index step = 4 * cpu_kit::philox_lanes::groups;  // elements a draw serves
     const C kept = static_cast<C>(scale);
-    cpu_kit::parallel_ranges(S::size, 1 << 13, [=](index begin, index end) {  // ranges start at whole draws
+    cpu_kit::parallel_elements(ctx, S::size, 1 << 13, [=](index begin, index end) {  // ranges start at whole draws
       for (index i = begin; i < end; i += step) {
         const auto drawn = cpu_kit::philox_lanes::draw(key, i / 4);
         C factor[step];

@@ -17,21 +17,22 @@ namespace gradus {
 template <class F>
 struct kernel<op::map<F>, cpu> {
   template <class T, class Out, class... Ts, class... Ins>
-  static void forward(context<cpu>&, [[maybe_unused]] const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
-    if constexpr (!GRADUS_GPU_PASS) forward_on(f, out, in...);
+  static void forward(context<cpu>& ctx, [[maybe_unused]] const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
+    if constexpr (!GRADUS_GPU_PASS) forward_on(ctx, f, out, in...);
   }
 
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
-  static void backward(context<cpu>&, const F& f, view<const T, Out> grad, std::tuple<view<const Ts, Ins>...> in,
+  static void backward(context<cpu>& ctx, const F& f, view<const T, Out> grad, std::tuple<view<const Ts, Ins>...> in,
                        elementwise_target<Gs>... to) {
-    if constexpr (!GRADUS_GPU_PASS) backward_on(f, grad, in, std::make_tuple(to...), std::index_sequence_for<Gs...>{});
+    if constexpr (!GRADUS_GPU_PASS)
+      backward_on(ctx, f, grad, in, std::make_tuple(to...), std::index_sequence_for<Gs...>{});
   }
 
  private:
   template <class T, class Out, class... Ts, class... Ins>
-  static void forward_on(const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
+  static void forward_on(context<cpu>& ctx, const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
     using C = compute_type<T>;
-    rows<Out, Ins...>([&](index row, index begin, index end) {
+    rows<Out, Ins...>(ctx, [&](index row, index begin, index end) {
       const auto at = std::make_tuple(in.data() + offset<Ins, Out, sizeof...(Ins)>(row)...);
       T* to = out.data() + row * columns_of<grid<Out, Ins...>>;
       std::apply(
@@ -73,14 +74,14 @@ struct kernel<op::map<F>, cpu> {
   }
 
   template <class Out, class... Ins, class Body>
-  static void rows(const Body& body) {
+  static void rows(context<cpu>& ctx, const Body& body) {
     constexpr index row_count = Out::size / columns_of<grid<Out, Ins...>>;
     constexpr index columns = columns_of<grid<Out, Ins...>>;
     constexpr index grain = 1 << 14;
     if constexpr (row_count == 1) {
-      cpu_kit::parallel_ranges(columns, grain, [&](index begin, index end) { body(index{0}, begin, end); });
+      cpu_kit::parallel_elements(ctx, columns, grain, [&](index begin, index end) { body(index{0}, begin, end); });
     } else {
-      cpu_kit::parallel_ranges(row_count, columns >= grain ? 1 : grain / columns, [&](index first, index last) {
+      cpu_kit::parallel_elements(ctx, row_count, columns >= grain ? 1 : grain / columns, [&](index first, index last) {
         for (index r = first; r < last; ++r) body(r, index{0}, columns);
       });
     }
@@ -93,12 +94,12 @@ struct kernel<op::map<F>, cpu> {
   }
 
   template <class T, class Out, class Inputs, class Targets, std::size_t... K>
-  static void backward_on(const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to,
+  static void backward_on(context<cpu>& ctx, const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to,
                           std::index_sequence<K...>) {
     using C = compute_type<T>;
     using D = dual<pack<C>, static_cast<int>(sizeof...(K))>;
     constexpr index columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
-    rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>([&](index row, index begin, index end) {
+    rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>(ctx, [&](index row, index begin, index end) {
       const index start = row * columns;
       for (index i = begin; i < end; i += lanes<C>) {
         const index n = std::min<index>(end - i, lanes<C>);

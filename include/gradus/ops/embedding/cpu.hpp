@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -15,14 +16,14 @@ namespace gradus {
 template <>
 struct kernel<op::embedding, cpu> {
   template <class T, class Y, class I, class S, class Table>
-  static void forward(context<cpu>&, view<T, Y> y, view<const I, S> tokens, view<const T, Table> table) {
+  static void forward(context<cpu>& ctx, view<T, Y> y, view<const I, S> tokens, view<const T, Table> table) {
     constexpr index columns = columns_of<Table>;
     for (index i = 0; i < S::size; ++i) {
       if (!std::in_range<index>(tokens[i]) || static_cast<index>(tokens[i]) >= rows_of<Table>) [[unlikely]]
         throw error("embedding(tokens, table): token " + std::to_string(tokens[i]) + " at position " +
                     std::to_string(i) + " is outside 0 .. " + std::to_string(rows_of<Table> - 1));
     }
-    cpu_kit::parallel_ranges(S::size, grain<columns>, [&](index first, index last) {
+    cpu_kit::parallel_elements(ctx, S::size, grain<columns>, [&](index first, index last) {
       for (index i = first; i < last; ++i)
         std::memcpy(y.data() + i * columns, table.data() + static_cast<index>(tokens[i]) * columns,
                     columns * sizeof(T));
@@ -32,23 +33,25 @@ struct kernel<op::embedding, cpu> {
   // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
   // tokens add up the same way on any thread count, and rows that no token names are not touched.
   template <class T, class Table, class TY, class Y, class I, class S>
-  static void backward(context<cpu>&, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
+  static void backward(context<cpu>& ctx, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
                        view<const I, S> tokens) {
     using C = compute_type<promote<T, TY>>;
     constexpr index columns = columns_of<Table>;
-    constexpr index width = 512;
-    constexpr index blocks = (columns + width - 1) / width;
-    constexpr index classes = 16;
+    // The more threads, the narrower and the more: it is the same sums whoever has them.
+    const auto threads = static_cast<index>(thread_count());
+    const index width = threads > 4 ? 128 : 512;
+    const index blocks = (columns + width - 1) / width;
+    const index classes = std::bit_ceil(std::max<index>(16, 2 * threads));
     if (!accumulate)
-      cpu_kit::parallel_ranges(Table::size, 1 << 16, [&](index first, index last) {
+      cpu_kit::parallel_elements(ctx, Table::size, 1 << 16, [&](index first, index last) {
         std::memset(static_cast<void*>(dtable.data() + first), 0, (last - first) * sizeof(T));
       });
-    cpu_kit::parallel_tasks(blocks * classes, [&](index task) {
+    cpu_kit::parallel_tasks(ctx, blocks * classes, [&](index task) {
       const index first = task / classes * width;
       const index count = std::min(width, columns - first);
       for (index i = 0; i < S::size; ++i) {
         const auto token = static_cast<index>(tokens[i]);
-        if (token % classes != task % classes) continue;
+        if ((token & (classes - 1)) != task % classes) continue;
         const TY* from = dy.data() + i * columns + first;
         T* to = dtable.data() + token * columns + first;
         cpu_kit::for_packs<C>(count,

@@ -20,8 +20,8 @@ struct row_norm {
 
   /// `means` (if Centred) and `rstds` may be null: nobody wants them. `b` may be null: no shift.
   template <class C, class TY, class T, class TW, class TB>
-  static void forward(double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
-    parallel_ranges(rows, grain, [=](index first, index last) {
+  static void forward(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+    parallel_elements(ctx, rows, grain, [=](index first, index last) {
       for (index r = first; r < last; ++r) {
         const T* row = x + r * columns;
         TY* out = y + r * columns;
@@ -52,10 +52,11 @@ struct row_norm {
 
   /// `partial` [blocks, 2, columns] gathers dw and db block by block; null when neither is wanted.
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
-  static void backward(elementwise_target<TDX> dx, elementwise_target<TDW> dw, elementwise_target<TDB> db, C* partial,
-                       const TY* dy, const T* x, const TW* w, const C* means, const C* rstds) {
+  static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
+                       const C* rstds) {
     using blocks = gradus::detail::norm_blocks<Shape>;
-    parallel_ranges(rows, blocks::rows_in_block, [=](index first, index last) {
+    parallel_ranges(ctx, rows, blocks::rows_in_block, [=](index first, index last) {
       C* sum_w = partial == nullptr ? nullptr : partial + first / blocks::rows_in_block * 2 * columns;
       C* sum_b = sum_w + (partial == nullptr ? 0 : columns);
       for (index r = first; r < last; ++r) {
@@ -89,16 +90,16 @@ struct row_norm {
         });
       }
     });
-    if (dw.data != nullptr) combine(dw, partial);
-    if (db.data != nullptr) combine(db, partial + columns);
+    if (dw.data != nullptr) combine(ctx, dw, partial);
+    if (db.data != nullptr) combine(ctx, db, partial + columns);
   }
 
  private:
   // Adds up the blocks' partial sums in their order.
   template <class C, class T>
-  static void combine(elementwise_target<T> to, const C* partial) {
+  static void combine(context<cpu>& ctx, elementwise_target<T> to, const C* partial) {
     using blocks = gradus::detail::norm_blocks<Shape>;
-    parallel_ranges(columns, 256, [=](index first, index last) {
+    parallel_elements(ctx, columns, 256, [=](index first, index last) {
       for_packs<C>(last - first, [&](index i, auto n) {
         pack<C> sum = load<C>(partial + first + i, n);
         for (index k = 1; k < blocks::count; ++k) sum = sum + load<C>(partial + k * 2 * columns + first + i, n);
@@ -113,17 +114,18 @@ struct row_norm {
 template <>
 struct kernel<op::layer_norm, cpu> {
   template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
-  static void forward(context<cpu>&, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
+  static void forward(context<cpu>& ctx, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
                       view<const TW, W> w, view<const TB, W> b) {
     C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
-    cpu_kit::row_norm<X, true>::template forward<C>(eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data());
+    cpu_kit::row_norm<X, true>::template forward<C>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(),
+                                                    b.data());
   }
   template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
-  static void backward(context<cpu>&, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+  static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, C* partial, view<const TY, X> dy, view<const T, X> x,
                        view<const TW, W> w, view<const C, S> kept) {
-    cpu_kit::row_norm<X, true>::template backward<C>(dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
-                                                     kept.data() + rows_of<X>);
+    cpu_kit::row_norm<X, true>::template backward<C>(ctx, dx, dw, db, partial, dy.data(), x.data(), w.data(),
+                                                     kept.data(), kept.data() + rows_of<X>);
   }
 };
 

@@ -27,8 +27,8 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
       const TX* const from = x.data() + first * width;
       C* const chunk = logits.data();
       cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);
-      row_kernel::template rows<C, columns>(ignore, count, n, recorded ? chunk : nullptr, row_losses.data() + first,
-                                            chunk, targets.data() + first);
+      row_kernel::template rows<C, columns>(ctx, ignore, count, n, recorded ? chunk : nullptr,
+                                            row_losses.data() + first, chunk, targets.data() + first);
       if (!recorded) continue;
       cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, chunk, columns, table.data(), width, false,
                          dx.data() + first * width, width);

@@ -13,7 +13,7 @@ namespace gradus {
 template <index... Order>
 struct kernel<op::permute<Order...>, cpu> {
   template <class T, class To, class From>
-  static void forward(context<cpu>&, view<T, To> to, view<const T, From> from, bool accumulate) {
+  static void forward(context<cpu>& ctx, view<T, To> to, view<const T, From> from, bool accumulate) {
     constexpr index rank = To::rank;
     if constexpr (rank == 0) {
       put(to.data(), from.data(), accumulate);
@@ -23,7 +23,7 @@ struct kernel<op::permute<Order...>, cpu> {
       constexpr index columns = To::extents[last];
       if constexpr (order[last] == last) {
         constexpr index rows = To::size / columns;
-        cpu_kit::parallel_ranges(rows, std::max<index>(1, grain / columns), [&](index first, index end) {
+        cpu_kit::parallel_elements(ctx, rows, std::max<index>(1, grain / columns), [&](index first, index end) {
           for (index r = first; r < end; ++r) {
             const T* source = from.data() + start<To, From>(r * columns);
             T* target = to.data() + r * columns;
@@ -40,8 +40,8 @@ struct kernel<op::permute<Order...>, cpu> {
         constexpr index between = row_stride / columns;          // positions of the axes between the two
         constexpr index outer = To::size / (rows * row_stride);  // and of those before them
         constexpr index strips = (rows + tile - 1) / tile;
-        cpu_kit::parallel_ranges(
-            outer * between * strips, std::max<index>(1, grain / (tile * columns)), [&](index first, index end) {
+        cpu_kit::parallel_elements(
+            ctx, outer * between * strips, std::max<index>(1, grain / (tile * columns)), [&](index first, index end) {
               for (index s = first; s < end; ++s) {
                 const index matrix = s / strips;
                 const index r0 = s % strips * tile;

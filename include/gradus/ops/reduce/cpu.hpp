@@ -41,12 +41,13 @@ template <class Plan>
 struct reduction_grid {
   static constexpr index piece = 1024;  // of a reduced row
   static constexpr index block = 64;    // columns
+  static constexpr index most = 96;     // chunks of all tasks
   static constexpr index pieces = (Plan::inner + piece - 1) / piece;
   static constexpr index blocks = (Plan::inner + block - 1) / block;
   static constexpr index tasks = Plan::inner_reduced ? Plan::out_rows : Plan::out_rows * blocks;
   static constexpr index units = Plan::inner_reduced ? Plan::steps * pieces : Plan::steps;
   static constexpr index work = Plan::outputs * Plan::count / tasks;
-  static constexpr index wanted = tasks >= 32 || work < (index{1} << 16) ? 1 : std::min(units, index{32} / tasks);
+  static constexpr index wanted = tasks >= most || work < (index{1} << 16) ? 1 : std::min(units, most / tasks);
   static constexpr index chunk = (units + wanted - 1) / wanted;
   static constexpr index chunks = (units + chunk - 1) / chunk;
   static constexpr index width =
@@ -63,9 +64,9 @@ struct reduction_grid {
 
   /// Runs `reduce(state, task, first unit, last unit)` on the chunks of every task, merges them, and calls finish(state, task).
   template <class State, class Reduce, class Finish>
-  static void run(const Reduce& reduce, const Finish& finish) {
+  static void run(context<cpu>& ctx, const Reduce& reduce, const Finish& finish) {
     if constexpr (chunks == 1) {
-      parallel_ranges(tasks, std::max<index>(1, (index{1} << 14) / work), [&](index first, index last) {
+      parallel_elements(ctx, tasks, std::max<index>(1, (index{1} << 14) / work), [&](index first, index last) {
         for (index t = first; t < last; ++t) {
           State state;
           reduce(state, t, index{0}, units);
@@ -73,8 +74,8 @@ struct reduction_grid {
         }
       });
     } else {
-      std::array<State, tasks * chunks> parts;  // at most 32
-      parallel_tasks(tasks * chunks, [&](index i) {
+      std::array<State, tasks * chunks> parts;  // `most` of them
+      parallel_tasks(ctx, tasks * chunks, [&](index i) {
         const index c = i % chunks;
         reduce(parts[i], i / chunks, c * chunk, std::min(units, (c + 1) * chunk));
       });
@@ -98,7 +99,7 @@ struct sums {
 /// Sums of term(x, output): of the elements, or of something made of each and of its output's number.
 /// `term(pack, offset of the first of the outputs it belongs to, lanes that count)`.
 template <class Plan, class C, class T, class Term, class Finish>
-void sum_terms(const T* x, const Term& term, const Finish& finish) {
+void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& finish) {
   using grid = reduction_grid<Plan>;
   using W = wide_type<C>;
   using state = sums<W, grid::width>;
@@ -172,18 +173,18 @@ void sum_terms(const T* x, const Term& term, const Finish& finish) {
       }
     }
   };
-  grid::template run<state>(reduce, [&](const state& s, index task) {
+  grid::template run<state>(ctx, reduce, [&](const state& s, index task) {
     for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c]);
   });
 }
 
 /// to (+)= factor * the plain sums of `from`.
 template <class Plan, class T, class U>
-void sum_into(T* to, const U* from, bool accumulate, double factor) {
+void sum_into(context<cpu>& ctx, T* to, const U* from, bool accumulate, double factor) {
   using C = reduce_type<U>;
   using W = wide_type<C>;
   const auto as_is = [](const pack<C>& x, auto...) { return x; };
-  sum_terms<Plan, C>(from, as_is, [&](index i, W sum) {
+  sum_terms<Plan, C>(ctx, from, as_is, [&](index i, W sum) {
     if constexpr (std::is_floating_point_v<C>) {
       const W before = accumulate ? static_cast<W>(static_cast<reduce_type<T>>(to[i])) : W(0);
       to[i] = static_cast<T>(static_cast<reduce_type<T>>(before + sum * factor));
@@ -217,7 +218,7 @@ struct extremes {
 
 /// finish(output, value, place) for every output.
 template <class Plan, bool Largest, class T, class Finish>
-void find_extremes(const T* x, const Finish& finish) {
+void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
   static_assert(Plan::count < (index{1} << 31),
                 "max, min, argmax: more elements to choose from than an i32 can number");
   using grid = reduction_grid<Plan>;
@@ -275,7 +276,7 @@ void find_extremes(const T* x, const Finish& finish) {
       }
     }
   };
-  grid::template run<state>(reduce, [&](const state& s, index task) {
+  grid::template run<state>(ctx, reduce, [&](const state& s, index task) {
     for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c], s.at[c]);
   });
 }
@@ -283,27 +284,27 @@ void find_extremes(const T* x, const Finish& finish) {
 /// to (+)= value(pack offset, ...): walks all rows of the larger side. `value(at, out, n)` gives the pack for elements at ..
 /// at+n-1, which belong to output `out` (the inner axis reduced) or to outputs out .. out+n-1.
 template <class Plan, class T, class Value>
-void spread(T* to, bool accumulate, const Value& value) {
+void spread(context<cpu>& ctx, T* to, bool accumulate, const Value& value) {
   using C = compute_type<T>;
   constexpr index rows = Plan::out_rows * Plan::steps;
   constexpr index pieces = reduction_grid<Plan>::pieces;
   constexpr index piece = reduction_grid<Plan>::piece;
-  parallel_ranges(rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)),
-                  [&](index first, index last) {
-                    for (index u = first; u < last; ++u) {
-                      const index r = u / pieces;
-                      const index out_row = r / Plan::steps;
-                      const index start = Plan::row(out_row, r % Plan::steps);
-                      const index begin = u % pieces * piece;
-                      const index end = std::min(Plan::inner, begin + piece);
-                      for (index i = begin; i < end; i += lanes<C>) {
-                        const index n = std::min<index>(lanes<C>, end - i);
-                        pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
-                        if (accumulate) v = v + load_up_to<C>(to + start + i, n);
-                        store_up_to(v, to + start + i, n);
+  parallel_elements(ctx, rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)),
+                    [&](index first, index last) {
+                      for (index u = first; u < last; ++u) {
+                        const index r = u / pieces;
+                        const index out_row = r / Plan::steps;
+                        const index start = Plan::row(out_row, r % Plan::steps);
+                        const index begin = u % pieces * piece;
+                        const index end = std::min(Plan::inner, begin + piece);
+                        for (index i = begin; i < end; i += lanes<C>) {
+                          const index n = std::min<index>(lanes<C>, end - i);
+                          pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
+                          if (accumulate) v = v + load_up_to<C>(to + start + i, n);
+                          store_up_to(v, to + start + i, n);
+                        }
                       }
-                    }
-                  });
+                    });
 }
 /// The pack of per-output values that goes with n elements, in the sense of spread.
 template <class Plan, class C, class S>
@@ -317,16 +318,16 @@ GRADUS_INLINE pack<C> per_output(const S* from, index out, index n) {
 template <class Axes, bool Keep, bool Mean>
 struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
   template <class TY, class Small, class T, class Big>
-  static void forward(context<cpu>&, view<TY, Small> y, view<const T, Big> x) {
+  static void forward(context<cpu>& ctx, view<TY, Small> y, view<const T, Big> x) {
     using plan = reduction_plan<Big, Small>;
-    cpu_kit::sum_into<plan>(y.data(), x.data(), false, Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
+    cpu_kit::sum_into<plan>(ctx, y.data(), x.data(), false, Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
   }
   template <class T, class Big, class TY, class Small>
-  static void backward(context<cpu>&, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
+  static void backward(context<cpu>& ctx, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
     const pack<C> factor(Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
-    cpu_kit::spread<plan>(dx.data(), accumulate, [&](index, index out, index n) {
+    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index, index out, index n) {
       return cpu_kit::per_output<plan, C>(dy.data(), out, n) * factor;
     });
   }
@@ -335,17 +336,19 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
 template <class Axes, bool Keep, bool Largest>
 struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
   template <class T, class Small, class Big>
-  static void forward(context<cpu>&, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
-    cpu_kit::find_extremes<reduction_plan<Big, Small>, Largest>(x.data(), [&](index i, auto value, std::int32_t place) {
-      if (y.data() != nullptr) y[i] = static_cast<T>(value);
-      if (at.data() != nullptr) at[i] = place;
-    });
+  static void forward(context<cpu>& ctx, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
+    cpu_kit::find_extremes<reduction_plan<Big, Small>, Largest>(ctx, x.data(),
+                                                                [&](index i, auto value, std::int32_t place) {
+                                                                  if (y.data() != nullptr) y[i] = static_cast<T>(value);
+                                                                  if (at.data() != nullptr) at[i] = place;
+                                                                });
   }
   template <class T, class Big, class TY, class Small>
-  static void backward(context<cpu>&, view<T, Big> dx, view<const TY, Small> dy, view<const std::int32_t, Small> at) {
+  static void backward(context<cpu>& ctx, view<T, Big> dx, view<const TY, Small> dy,
+                       view<const std::int32_t, Small> at) {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
-    cpu_kit::parallel_ranges(plan::outputs, 1 << 12, [&](index first, index last) {
+    cpu_kit::parallel_elements(ctx, plan::outputs, 1 << 12, [&](index first, index last) {
       for (index o = first; o < last; ++o) {
         const auto place = static_cast<index>(at[o]);
         const index where = plan::inner_reduced ? plan::row(o, place / plan::inner) + place % plan::inner
@@ -359,23 +362,23 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
 template <class Axes, bool Keep>
 struct kernel<op::variance<Axes, Keep>, cpu> {
   template <class TY, class Small, class C, class T, class Big>
-  static void forward(context<cpu>&, view<TY, Small> y, view<C, Small> mean, view<const T, Big> x) {
+  static void forward(context<cpu>& ctx, view<TY, Small> y, view<C, Small> mean, view<const T, Big> x) {
     using plan = reduction_plan<Big, Small>;
     constexpr double share = 1.0 / static_cast<double>(plan::count);
-    cpu_kit::sum_into<plan>(mean.data(), x.data(), false, share);
+    cpu_kit::sum_into<plan>(ctx, mean.data(), x.data(), false, share);
     const auto square = [&](pack<C> v, index out, index n = lanes<C>) {
       const pack<C> d = v - cpu_kit::per_output<plan, C>(mean.data(), out, n);
       return d * d;
     };
-    cpu_kit::sum_terms<plan, C>(x.data(), square,
+    cpu_kit::sum_terms<plan, C>(ctx, x.data(), square,
                                 [&](index i, double sum) { y[i] = static_cast<TY>(static_cast<C>(sum * share)); });
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
-  static void backward(context<cpu>&, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
+  static void backward(context<cpu>& ctx, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
                        view<const T, Big> x, view<const C, Small> mean) {
     using plan = reduction_plan<Big, Small>;
     const pack<C> factor(2.0 / static_cast<double>(plan::count));
-    cpu_kit::spread<plan>(dx.data(), accumulate, [&](index at, index out, index n) {
+    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index at, index out, index n) {
       return factor * cpu_kit::per_output<plan, C>(dy.data(), out, n) *
              (cpu_kit::load_up_to<C>(x.data() + at, n) - cpu_kit::per_output<plan, C>(mean.data(), out, n));
     });

@@ -10,9 +10,9 @@ namespace gradus {
 template <>
 struct kernel<op::move_block, cpu> {
   template <class T>
-  static void forward(context<cpu>&, T* to, const T* from, block_move b, bool accumulate) {
+  static void forward(context<cpu>& ctx, T* to, const T* from, block_move b, bool accumulate) {
     using C = compute_type<T>;
-    cpu_kit::parallel_ranges(b.rows, std::max<index>(1, (1 << 14) / b.run), [&](index first, index last) {
+    cpu_kit::parallel_elements(ctx, b.rows, std::max<index>(1, (1 << 14) / b.run), [&](index first, index last) {
       for (index r = first; r < last; ++r) {
         T* target = to + b.to_offset + r * b.to_stride;
         const T* source = from + b.from_offset + r * b.from_stride;

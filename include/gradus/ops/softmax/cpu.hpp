@@ -16,9 +16,9 @@ namespace gradus {
 template <bool Log>
 struct kernel<op::softmax<Log>, cpu> {
   template <class TY, class T, class S>
-  static void forward(context<cpu>&, view<TY, S> y, view<const T, S> x) {
+  static void forward(context<cpu>& ctx, view<TY, S> y, view<const T, S> x) {
     using C = compute_type<promote<TY, T>>;
-    rows<S>([&](index start) {
+    rows<S>(ctx, [&](index start) {
       const T* from = x.data() + start;
       TY* to = y.data() + start;
       constexpr index n = columns_of<S>;
@@ -47,9 +47,9 @@ struct kernel<op::softmax<Log>, cpu> {
   }
 
   template <class T, class TY, class S>
-  static void backward(context<cpu>&, view<T, S> dx, bool accumulate, view<const TY, S> dy, view<const TY, S> y) {
+  static void backward(context<cpu>& ctx, view<T, S> dx, bool accumulate, view<const TY, S> dy, view<const TY, S> y) {
     using C = compute_type<promote<TY, T>>;
-    rows<S>([&](index start) {
+    rows<S>(ctx, [&](index start) {
       constexpr index n = columns_of<S>;
       pack<C> total(0);
       each<C, n>([&](index i, auto count) {
@@ -72,9 +72,9 @@ struct kernel<op::softmax<Log>, cpu> {
 
  private:
   template <class S, class F>
-  static void rows(const F& f) {
+  static void rows(context<cpu>& ctx, const F& f) {
     constexpr index n = columns_of<S>;
-    cpu_kit::parallel_ranges(S::size / n, std::max<index>(1, 4096 / n), [&](index first, index last) {
+    cpu_kit::parallel_elements(ctx, S::size / n, std::max<index>(1, 4096 / n), [&](index first, index last) {
       for (index r = first; r < last; ++r) f(r * n);
     });
   }
