@@ -33,7 +33,7 @@ def main():
         ops.sort(key=lambda op: (op["name"] != "step", -op["share"]))
         print(f"\n{model:<40}{'share':>8}{'tasks':>8}" + "".join(f"{b:>10}" for b in BOUNDS), flush=True)
         for op in ops:
-            op["name"] = f"{model} {op['name']}"
+            op["name"] = f"{model} {op['name'].removeprefix('causal_')}"
             print(f"{op['name']:<40}{op['share']:>8.1%}{op['tasks']:>8}" + "".join(f"{op[b]:>10.1f}" for b in BOUNDS))
         rows += ops
     path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "scaling.json"))

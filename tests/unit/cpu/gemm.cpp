@@ -92,7 +92,7 @@ template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
 std::size_t mistakes(const problem& p) {
   const operands<T> x(p);
   std::vector<T> c = x.c;
-  world w;
+  static world w;  // threads are made once
   gr::cpu_kit::gemm<T, Kernel>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(),
                                p.ldb(), p.add, c.data(), p.ldc(), p.with_bias ? x.bias.data() : nullptr);
   return mistakes(p, x, c);
@@ -261,7 +261,7 @@ double worst_error(const problem& p) {
   if (!p.add)  // what is only written must not be read
     std::fill(c.begin(), c.end(), rounded<SC>(std::numeric_limits<double>::quiet_NaN()));
   const auto before = c;
-  world w;
+  static world w;
   gr::cpu_kit::gemm<Acc>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(), p.ldb(),
                          p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
   const double step = std::is_same_v<SC, gr::bf16>  ? 0x1p-8
