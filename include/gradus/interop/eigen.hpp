@@ -34,7 +34,7 @@ struct eigen_matrix_of<T, shape<Rows, Columns>> {
 template <class Shape>
 inline constexpr bool has_one_or_two_axes = Shape::rank == 1 || Shape::rank == 2;
 template <class Device>
-inline constexpr bool is_on_the_cpu = std::is_same_v<Device, cpu>;
+inline constexpr bool is_on_the_cpu = Device::host_addressable;
 template <class T>
 inline constexpr bool eigen_computes_with = std::is_arithmetic_v<T>;
 

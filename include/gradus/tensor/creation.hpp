@@ -36,11 +36,11 @@ constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, catego
 template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
-  if constexpr (std::is_same_v<D, cpu>) {
+  if constexpr (D::host_addressable) {
     device_access<D>::for_ranges(ctx, Shape::size, index{1} << 15, [to = t.data(), value](index first, index last) {
       for (index i = first; i < last; ++i) to[i] = value;
     });
-  } else if constexpr (!std::is_same_v<D, meta>) {
+  } else if constexpr (D::computes) {
     const auto host = std::make_unique<T[]>(Shape::size);
     for (index i = 0; i < Shape::size; ++i) host[i] = value;
     device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);

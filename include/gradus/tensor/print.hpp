@@ -166,9 +166,9 @@ std::string to_string(const tensor<T, Shape, D>& t, const print_options& how = {
   std::string text;
   if (!t) {
     text = "empty";
-  } else if constexpr (std::is_same_v<D, meta>) {
+  } else if constexpr (!D::computes) {
     text = "meta";
-  } else if constexpr (std::is_same_v<D, cpu>) {
+  } else if constexpr (D::host_addressable) {
     text = detail::tensor_printer<T, Shape>(t.data(), how)();
   } else {
     const std::unique_ptr<T[]> host(new T[Shape::size]);

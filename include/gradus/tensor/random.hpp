@@ -28,11 +28,11 @@ void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, cons
 template <class T, class Shape, class D, class Draw>
 constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, category what, const Draw& draw) {
   tensor<T, Shape, D> t(ctx, what);
-  if constexpr (std::is_same_v<D, cpu>) {
+  if constexpr (D::host_addressable) {
     device_access<D>::for_ranges(ctx, Shape::size, index{1} << 14, [&, to = t.data()](index first, index last) {
       fill_random(to, first, last, key, draw);
     });
-  } else if constexpr (!std::is_same_v<D, meta>) {
+  } else if constexpr (D::computes) {
     const std::unique_ptr<T[]> host(new T[Shape::size]);
     fill_random(host.get(), 0, Shape::size, key, draw);
     device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);

@@ -56,11 +56,11 @@ class tensor {
 
   /// Address of the first element, on the tensor's device. A temporary has none to give: its memory ends with the expression.
   constexpr T* data() & {
-    if constexpr (std::is_same_v<D, meta>) return nullptr;
+    if constexpr (!D::computes) return nullptr;
     else return static_cast<T*>(storage_.data());
   }
   constexpr const T* data() const& {
-    if constexpr (std::is_same_v<D, meta>) return nullptr;
+    if constexpr (!D::computes) return nullptr;
     else return static_cast<const T*>(storage_.data());
   }
   template <class X = T>
@@ -77,19 +77,21 @@ class tensor {
   }
 
   /// The elements in row-major order (CPU only).
+  // clang-format off: it takes `& requires` apart
   std::span<T, size> values() &
-        requires std::is_same_v<D, cpu>
+        requires D::host_addressable
   {
     return std::span<T, size>(data(), size);
   }
   std::span<const T, size> values() const&
-    requires std::is_same_v<D, cpu>
+    requires D::host_addressable
   {
     return std::span<const T, size>(data(), size);
   }
+  // clang-format on
   template <class X = T>
   std::span<const X> values() const&&
-    requires std::is_same_v<D, cpu>
+    requires D::host_addressable
   {
     static_assert(
         !std::is_same_v<X, T>,
@@ -97,17 +99,17 @@ class tensor {
     return {};
   }
   /// Element at the given indices, unchecked (CPU only).
+  // clang-format off
   template <class... I>
-      T& operator()(I... i) &
-      requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank) { return view()(i...); } template <class... I>
-      const T& operator()(I... i) const&
-        requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
-  {
+  T& operator()(I... i) & requires(D::host_addressable && sizeof...(I) == Shape::rank) { return view()(i...); }
+  template <class... I>
+  const T& operator()(I... i) const& requires(D::host_addressable && sizeof...(I) == Shape::rank) {
     return view()(i...);
   }
+  // clang-format on
   template <class... I>
   T operator()(I... i) const&&
-    requires(std::is_same_v<D, cpu> && sizeof...(I) == Shape::rank)
+    requires(D::host_addressable && sizeof...(I) == Shape::rank)
   {
     return (*this)(i...);
   }
