@@ -22,7 +22,7 @@ template <class D>
 using training = bench::training<D, std::int32_t>;
 
 // GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs.
-double gemm_rate() {
+double gemm_rate(gr::stream& stream) {
   constexpr gr::index rows = batch * bench::config.context;
   constexpr gr::index c = bench::config.width;
   struct layer {
@@ -33,7 +33,6 @@ double gemm_rate() {
                           {c, 4 * c, bench::config.layers},
                           {4 * c, c, bench::config.layers},
                           {c, bench::config.padded_vocabulary(), 1}};
-  gr::stream stream;
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   double flops = 0;
@@ -80,11 +79,12 @@ double gemm_rate() {
 int main(int argc, char** argv) {
   int steps = 4;
   int warmup = 2;
+  int threads = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const int value = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--steps") == 0) steps = value;
     else if (std::strcmp(argv[i], "--warmup") == 0) warmup = value;
-    else if (std::strcmp(argv[i], "--threads") == 0) gr::set_thread_count(value);
+    else if (std::strcmp(argv[i], "--threads") == 0) threads = value;
     else {
       std::fprintf(stderr, "bench_peers: unknown flag %s; --steps N --warmup N --threads N are known\n", argv[i]);
       return 2;
@@ -99,9 +99,10 @@ int main(int argc, char** argv) {
   std::vector<double> times;
   double loss = 0;
   std::size_t parameters = 0;
+  gr::stream stream;
+  if (threads > 0) gr::set_thread_count(stream, threads);
   {
     const gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
-    gr::stream stream;
     gr::host_resource heap;
     gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options)), heap, stream);
     gr::context persistent{stream, heap};
@@ -125,5 +126,5 @@ int main(int argc, char** argv) {
       "\"loss\": %.4f, "
       "\"threads\": %d, \"gemm_gflops\": %.1f}\n",
       static_cast<double>(batch * bench::config.context) / step_ms * 1e3, step_ms, peak / mib, (peak - base) / mib,
-      parameters, loss, gr::thread_count(), gemm_rate());
+      parameters, loss, gr::thread_count(stream), gemm_rate(stream));
 }

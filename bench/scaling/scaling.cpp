@@ -63,7 +63,7 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
     names_.pop_back();
     open_piece(names_.empty() ? "the rest" : names_.back());
   }
-  void loop(const gr::activity&, gr::index tasks, const std::function<void(gr::index)>& run) override {
+  void loop(gr::index tasks, const gr::cpu_kit::task_runner& run) override {
     close_piece();
     loop_times l;
     l.tasks.reserve(tasks);
@@ -148,13 +148,11 @@ int main() {
   stopwatch watch;
   std::map<int, std::map<std::string, figures>> found;
   for (const int threads : thread_counts) {
-    gr::set_thread_count(threads);
+    gr::set_thread_count(stream, threads);
     std::vector<piece> best;
     for (int r = 0; r < repeats; ++r) {
-      for (auto* ctx : {&persistent, &transient}) {
-        ctx->observe(&watch);
-        ctx->get<gr::cpu_kit::workers>().observe(&watch);
-      }
+      for (auto* ctx : {&persistent, &transient}) ctx->observe(&watch);
+      stream.get<gr::cpu_kit::workers>().observe(&watch);
       watch.start();
       step();
       watch.stop();
@@ -172,10 +170,8 @@ int main() {
         }
       }
   }
-  for (auto* ctx : {&persistent, &transient}) {
-    ctx->observe(nullptr);
-    ctx->get<gr::cpu_kit::workers>().observe(nullptr);
-  }
+  for (auto* ctx : {&persistent, &transient}) ctx->observe(nullptr);
+  stream.get<gr::cpu_kit::workers>().observe(nullptr);
 
   const double whole = found[1]["step"].work;
   for (const auto& [name, alone] : found[1]) {

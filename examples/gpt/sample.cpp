@@ -36,9 +36,9 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForHelp& help) { return app.exit(help); }
     gpt::check_flag(how.temperature >= 0 && std::isfinite(how.temperature), "--temperature", "0 or more",
                     how.temperature);
-    if (threads > 0) gr::set_thread_count(threads);
 
     gr::stream stream;
+    if (threads > 0) gr::set_thread_count(stream, threads);
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context ctx{stream, pool};

@@ -45,12 +45,13 @@ class stopwatch {
 };
 
 /// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width]:
-/// the best of about 0.3 seconds of them.
-inline double machine_flops() {
+/// the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
+inline double machine_flops(int threads) {
   constexpr std::size_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
   const std::vector<float> a(rows * in, 1.0f), b(in * out, 1.0f);
   std::vector<float> c(rows * out);
   gr::stream stream;
+  if (threads > 0) gr::set_thread_count(stream, threads);
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   double best = 0;

@@ -54,8 +54,7 @@ void write_report(const std::string& file, const gpt::chosen_memory& m, const gr
 }
 
 int plan(const gpt::options& o) {
-  if (o.threads > 0) gr::set_thread_count(o.threads);
-  const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops());
+  const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops(o.threads));
   std::printf("%s, batch %zu\n", gpt::describe_model().c_str(), gpt::batch_size);
   gpt::print_memory(m);
   write_report(o.memory_report, m, nullptr);
@@ -64,8 +63,6 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  if (o.threads > 0) gr::set_thread_count(o.threads);
-
   // The text, as bytes.
   const auto text = byte_tokenizer::encode(gr::read_texts(o.data));
   gr::token_split<byte_tokenizer::token> part;
@@ -76,10 +73,11 @@ int train(const gpt::options& o) {
   }
 
   // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
-  const double machine_flops = gpt::machine_flops();
+  const double machine_flops = gpt::machine_flops(o.threads);
   const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
   gr::step_trace measured;  // ends last: if the traced step throws, the model still gives its memory back through it
   gr::stream stream;
+  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
   gr::host_resource heap;
   gr::stats_resource kept(heap);
   gr::planned_resource planned(memory.plans, heap, stream);
@@ -113,7 +111,7 @@ int train(const gpt::options& o) {
               {"accumulate", o.accumulate},
               {"lr", o.lr},
               {"seed", o.seed},
-              {"threads", gr::thread_count()},
+              {"threads", gr::thread_count(stream)},
               {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
               {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
               {"gemm_tflops", machine_flops / 1e12}});
@@ -129,7 +127,7 @@ int train(const gpt::options& o) {
                 static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
   report.line(line);
   std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
-                gpt::counted(static_cast<gr::index>(gr::thread_count()), "thread").c_str(), machine_flops / 1e12,
+                gpt::counted(static_cast<gr::index>(gr::thread_count(stream)), "thread").c_str(), machine_flops / 1e12,
                 folder.string().c_str());
   report.line(line);
 

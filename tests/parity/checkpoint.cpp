@@ -18,8 +18,8 @@ struct run_result {
 
 template <gpt::config C, gr::index Batch>
 run_result train(const gr::region_schedule& regions, int threads) {
-  gr::set_thread_count(threads);
   gr::stream stream;
+  gr::set_thread_count(stream, threads);
   gr::host_resource heap;
   gr::context persistent{stream, heap};
   gr::context transient{stream, heap};

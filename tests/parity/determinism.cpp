@@ -19,8 +19,8 @@ struct run_result {
 // Large enough that matrix products are cut into several tiles and every reduction into several blocks.
 template <gpt::config C, gr::index Batch, class Precision = gr::fp32>
 run_result train(int threads, double dropout) {
-  gr::set_thread_count(threads);
   gr::stream stream;
+  gr::set_thread_count(stream, threads);
   gr::host_resource heap;
   gr::pool_resource pool(heap);
   gr::context ctx{stream, pool};

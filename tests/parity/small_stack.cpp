@@ -33,14 +33,15 @@ void on_a_small_stack(const std::function<void()>& f) {
 }
 
 struct world {
+  explicit world(int threads) { gr::set_thread_count(stream, threads); }
   gr::stream stream;
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};
 };
 
 template <class T, gr::index M, gr::index N, gr::index K>
-void multiply() {
-  world w;
+void multiply(int threads) {
+  world w(threads);
   const auto a = gr::ones<T, gr::shape<M, K>>(w.ctx);
   const auto b = gr::ones<T, gr::shape<K, N>>(w.ctx);
   const auto c = gr::matmul(a, b);
@@ -49,8 +50,8 @@ void multiply() {
 
 // Gradients of heads as deep as they come.
 template <class T, gr::index Time, gr::index Depth>
-void attend() {
-  world w;
+void attend(int threads) {
+  world w(threads);
   gr::tape tape{w.ctx};
   const auto q = tape.variable(gr::normal<T, gr::shape<1, 2, Time, Depth>>(w.ctx, {.seed = 1}));
   const auto k = tape.variable(gr::normal<T, gr::shape<1, 2, Time, Depth>>(w.ctx, {.seed = 2}));
@@ -61,9 +62,9 @@ void attend() {
 }
 
 template <class Precision>
-void train() {
+void train(int threads) {
   constexpr gpt::config sizes{2, 2, 64, 70, 300};
-  world w;
+  world w(threads);
   gpt::model<gr::on<gr::cpu, Precision>, sizes> net;
   net.dropout = 0.1;
   gr::init(net, w.ctx, gr::normal_init{.seed = 11});
@@ -88,14 +89,13 @@ void train() {
 TEST_CASE("products, attention and a GPT's training work on stacks of 256 KiB, on one thread and on several") {
   for (const int threads : {1, 3})
     on_a_small_stack([threads] {
-      gr::set_thread_count(threads);
-      multiply<float, 4, 4, 4>();
-      multiply<float, 300, 900, 700>();
-      multiply<double, 100, 300, 700>();
-      attend<float, 100, 64>();
-      attend<float, 70, 256>();
-      attend<double, 70, 128>();
-      train<gr::fp32>();
-      train<gr::fp64>();
+      multiply<float, 4, 4, 4>(threads);
+      multiply<float, 300, 900, 700>(threads);
+      multiply<double, 100, 300, 700>(threads);
+      attend<float, 100, 64>(threads);
+      attend<float, 70, 256>(threads);
+      attend<double, 70, 128>(threads);
+      train<gr::fp32>(threads);
+      train<gr::fp64>(threads);
     });
 }

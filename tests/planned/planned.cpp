@@ -120,9 +120,9 @@ TEST_CASE("a planned step asks the heap for nothing, on one thread and on two") 
     return;
   }
   for (const int threads : {1, 2}) {
-    gr::set_thread_count(threads);
     for (const gpt::step_options& o : kinds()) {
       gr::stream stream;
+      gr::set_thread_count(stream, threads);
       gr::host_resource heap;
       gr::planned_resource planned(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream);
       gr::context persistent{stream, heap};

@@ -82,12 +82,15 @@ bool same_bits(const X& a, const X& b) {
   return std::memcmp(a.data(), b.data(), X::bytes) == 0;
 }
 
-/// A number of threads for as long as it lives.
+/// A number of threads of a context for as long as it lives.
 struct threads {
-  explicit threads(int n) : before(gradus::thread_count()) { gradus::set_thread_count(n); }
-  ~threads() { gradus::set_thread_count(before); }
+  threads(gradus::context<gradus::cpu>& ctx, int n) : on(ctx.stream()), before(gradus::thread_count(on)) {
+    gradus::set_thread_count(on, n);
+  }
+  ~threads() { gradus::set_thread_count(on, before); }
   threads(const threads&) = delete;
   threads& operator=(const threads&) = delete;
+  gradus::stream& on;
   int before;
 };
 

@@ -62,9 +62,7 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
 
 template <class T, class Op, std::size_t... I, class... Xs>
 constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
-  return apply_as_is(
-      op, as_type < T,
-      ((cast_operands_of<Op>() >> I) & 1u) != 0 && is_floating < value_of_t < Xs >>> (std::forward<Xs>(xs), xs...)...);
+  return apply_as_is(op, as_type<T, casts_number<Op, I, Xs>>(std::forward<Xs>(xs), xs...)...);
 }
 
 // What the compiler names where operands of a product are of types that do not go together.
@@ -75,8 +73,7 @@ inline constexpr bool element_types_fit = TheyFit;
 template <class Op, class... Xs>
 constexpr bool multiplies_floats() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
-    return list_of<Op>() != op_precision::low ||
-           ((((cast_operands_of<Op>() >> I) & 1u) == 0 || is_floating<value_of_t<Xs>>)&&...);
+    return list_of<Op>() != op_precision::low || ((!casts_operand<Op, I> || is_floating<value_of_t<Xs>>)&&...);
   }(std::index_sequence_for<Xs...>{});
 }
 

@@ -95,10 +95,15 @@ constexpr auto meet_all(std::type_identity<A> a, Rest... rest) {
   if constexpr (sizeof...(Rest) == 0) return a;
   else return meet(a, meet_all(rest...));
 }
+// True if operand I, an X, is cast where the operation is on the list `low`.
+template <class Op, std::size_t I>
+inline constexpr bool casts_operand =
+    I < 32 ? ((cast_operands_of<Op>() >> (I % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
+template <class Op, std::size_t I, class X>
+inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>>;
 // The type of operand I if it is cast with the others, void otherwise.
 template <class Op, std::size_t I, class X>
-using cast_with_others = std::type_identity<
-    std::conditional_t<((cast_operands_of<Op>() >> I) & 1u) != 0 && is_floating<value_of_t<X>>, value_of_t<X>, void>>;
+using cast_with_others = std::type_identity<std::conditional_t<casts_number<Op, I, X>, value_of_t<X>, void>>;
 
 template <class Op, class... Xs>
 struct call_rules {

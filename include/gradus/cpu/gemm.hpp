@@ -62,8 +62,8 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
   if (m == 0 || n == 0) return;
   const gemm_operand<SA> left{a, lda, transpose_a};
   const gemm_operand<SB> right{b, ldb, transpose_b};
-  const auto g =
-      tile_grid::for_threads(static_cast<index>(thread_count()), m, n, Kernel::rows_together, Kernel::columns);
+  const auto g = tile_grid::for_threads(static_cast<index>(thread_count(ctx.stream())), m, n, Kernel::rows_together,
+                                        Kernel::columns);
   const auto how = Kernel::template plan_for<SC, SBias>(n, k, g.tallest(), g.widest());
   parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index t, void* memory) {
     const index r = t / g.columns, s = t % g.columns;

@@ -10,12 +10,12 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// Runs f(task) for task = 0 .. tasks-1 on the context's threads. Who runs a task depends on the threads; what a task does must not.
 template <class F>
 void parallel_tasks(context<cpu>& ctx, index tasks, const F& f) {
-  ctx.get<workers>().run(tasks, 0, [&](index task, void*) { f(task); });
+  ctx.stream().get<workers>().run(tasks, 0, [&](index task, void*) { f(task); });
 }
 /// Runs f(task, memory) with `bytes` of scratch for each task, aligned to 64 bytes and holding what an earlier one left there.
 template <class F>
 void parallel_tasks(context<cpu>& ctx, index tasks, std::size_t bytes, const F& f) {
-  ctx.get<workers>().run(tasks, bytes, f);
+  ctx.stream().get<workers>().run(tasks, bytes, f);
 }
 
 /// Runs f(begin, end) over a fixed grid of ranges of `grain` elements: the same ranges whatever the thread count, so that
@@ -30,7 +30,7 @@ void parallel_ranges(context<cpu>& ctx, index n, index grain, const F& f) {
 template <class F>
 void parallel_elements(context<cpu>& ctx, index n, index grain, const F& f) {
   const index least = std::max<index>(1, grain / 16), step = grain >= 1024 ? 64 : 1;
-  const index wanted = n / (4 * static_cast<index>(thread_count())) / step * step;
+  const index wanted = n / (4 * static_cast<index>(thread_count(ctx.stream()))) / step * step;
   parallel_ranges(ctx, n, std::min(grain, std::max(least, wanted)), f);
 }
 

@@ -1,36 +1,30 @@
 #pragma once
-// The threads of parallel loops, and the memory that their tasks work in. They belong to a context, as all that the library
-// keeps: there is no runtime beside it, and nothing depends on -fopenmp.
+// The threads of parallel loops, and the memory that their tasks work in. They belong to a stream, which is where work runs: there is
+// no runtime beside it, and nothing depends on -fopenmp.
+
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #if defined(__linux__)
 #include <sched.h>
+#elif !defined(_WIN32)
+#include <unistd.h>
 #endif
 
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
 
-namespace gradus {
-
-namespace cpu_kit {  // shared by all builds
-
-/// What set_thread_count() asked for on this thread; 0 before anybody asked. A setting of the thread, as its locale is, and the
-/// one thing that belongs to no context.
-inline thread_local int wanted_threads = 0;
+namespace gradus::cpu_kit {  // shared by all builds
 
 /// OMP_NUM_THREADS where it is set, or else the processors that the calling thread may run on.
 inline int default_thread_count() {
@@ -39,57 +33,66 @@ inline int default_thread_count() {
 #if defined(__linux__)
   cpu_set_t usable;
   if (sched_getaffinity(0, sizeof usable, &usable) == 0) return std::max(1, CPU_COUNT(&usable));
+  return 1;
+#elif defined(_WIN32)
+  const char* const set = std::getenv("NUMBER_OF_PROCESSORS");
+  return set == nullptr ? 1 : std::max(1, static_cast<int>(std::strtol(set, nullptr, 10)));
+#else
+  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 #endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-}  // namespace cpu_kit
+/// A piece of a loop: runs task number `task`.
+class task_runner {
+ public:
+  template <class F>
+  explicit task_runner(const F& f)
+      : f_(&f), call_([](const void* g, index task) { (*static_cast<const F*>(g))(task); }) {}
+  void operator()(index task) const { call_(f_, task); }
 
-/// Threads that parallel loops started by the calling thread use at most: what set_thread_count() said, or else what
-/// OMP_NUM_THREADS says, or else as many as there are processors to run on.
-inline int thread_count() {
-  if (cpu_kit::wanted_threads == 0) cpu_kit::wanted_threads = cpu_kit::default_thread_count();
-  return cpu_kit::wanted_threads;
-}
-/// Threads that parallel loops started by the calling thread use at most, from now on; 1 or more.
-inline void set_thread_count(int threads) { cpu_kit::wanted_threads = std::max(1, threads); }
-
-namespace cpu_kit {  // shared by all builds
+ private:
+  const void* f_;
+  void (*call_)(const void* f, index task);
+};
 
 /// Runs parallel loops in place of the threads, for measurements.
 class loop_observer {
  public:
-  /// A loop of what the context names as its current activity. Calls run(task) for task = 0 .. tasks-1.
-  virtual void loop(const activity& what, index tasks, const std::function<void(index)>& run) = 0;
+  /// Calls run(task) for task = 0 .. tasks-1.
+  virtual void loop(index tasks, const task_runner& run) = 0;
 
  protected:
   ~loop_observer() = default;
 };
 
-/// Threads of a context that wait for work, and memory for each. The thread that uses the context works with them.
+/// Threads of a stream that wait for work, and memory for each. The thread that uses the stream works with them.
 ///
 /// A loop does not wait for a thread that has not come: each thread begins with its own share of the tasks and goes on with what
 /// is left of the others', and only tasks that have begun are waited for. So a processor that is busy with another program
 /// costs its share of the speed and no more, where a barrier would cost a scheduler's time slice for each loop.
 class workers {
  public:
-  explicit workers(context<cpu>& ctx) : context_(&ctx) {}
+  explicit workers(const stream&) : wanted_(default_thread_count()) {}
   workers(const workers&) = delete;
   workers& operator=(const workers&) = delete;
   ~workers() {
     stopping_.store(true, std::memory_order_relaxed);
     announce();
-    for (std::thread& t : threads_) t.join();
+    for (const pthread_t t : threads_) pthread_join(t, nullptr);
   }
 
   /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, that no other running
   /// task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a task throws, once
-  /// all have ended. A task may start a loop on the same context: it runs on the thread of that task.
+  /// all have ended. A task may start a loop on the same stream: it runs on the thread of that task.
   template <class F>
   void run(index tasks, std::size_t bytes, const F& f) {
     run(work{&f, [](const void* g, index task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
         bytes);
   }
+
+  /// Threads that a loop uses at most, the calling one among them.
+  int count() const { return wanted_; }
+  void set_count(int threads) { wanted_ = std::max(1, threads); }
 
   /// Has `who` run loops from now on, on the calling thread; null ends that.
   void observe(loop_observer* who) { observer_ = who; }
@@ -121,9 +124,9 @@ class workers {
   };
 
   static constexpr std::uint32_t open = std::uint32_t{1} << 31;
-  // A thread looks for work that long before it sleeps: longer than the gap between two loops of a step, and too short to matter
-  // to whoever else wants the processor.
-  static constexpr std::chrono::microseconds patience{50};
+  // A thread looks for work that often before it sleeps, about 50 microseconds: longer than the gap between two loops of a step, and
+  // too short to matter to whoever else wants the processor.
+  static constexpr int patience = 1500;
 
   void run(const work& w, index tasks, std::size_t bytes) {
     if (busy_.exchange(true, std::memory_order_acquire)) {  // within a task
@@ -136,10 +139,10 @@ class workers {
       std::atomic<bool>* flag;
       ~busy() { flag->store(false, std::memory_order_release); }
     } until_the_end{&busy_};
-    index count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index>(thread_count()));
+    index count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index>(wanted_));
     count = prepare(std::max<index>(1, count), bytes);
     if (observer_ != nullptr)
-      return observer_->loop(context_->current(), tasks, [&](index t) { w.call(w.f, t, memory_[0].data.get()); });
+      return observer_->loop(tasks, task_runner([&](index t) { w.call(w.f, t, memory_[0].data.get()); }));
     if (count == 1) {
       for (index t = 0; t < tasks; ++t) w.call(w.f, t, memory_[0].data.get());
       return;
@@ -164,10 +167,16 @@ class workers {
       shares_ = std::make_unique<share[]>(count);
       memory_.resize(count);
     }
-    try {
-      while (threads_.size() + 1 < count)
-        threads_.emplace_back([this, self = threads_.size() + 1, seen = news_.load()] { serve(self, seen); });
-    } catch (const std::system_error&) { count = threads_.size() + 1; }
+    while (threads_.size() + 1 < count) {
+      auto begin = std::make_unique<first_words>(first_words{this, threads_.size() + 1, news_.load()});
+      pthread_t made;
+      if (pthread_create(&made, nullptr, &start, begin.get()) != 0) {
+        count = threads_.size() + 1;
+        break;
+      }
+      static_cast<void>(begin.release());
+      threads_.push_back(made);
+    }
     for (index i = 0; i < count; ++i) memory_[i].hold(bytes);
     return count;
   }
@@ -189,6 +198,17 @@ class workers {
     }
   }
 
+  // What a thread is told when it starts.
+  struct first_words {
+    workers* of;
+    index self;
+    std::uint32_t seen;
+  };
+  static void* start(void* words) {
+    const std::unique_ptr<first_words> told(static_cast<first_words*>(words));
+    told->of->serve(told->self, told->seen);
+    return nullptr;
+  }
   // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty whenever that
   // changes.
   void serve(index self, std::uint32_t seen) {
@@ -214,18 +234,17 @@ class workers {
   }
   // Looks for a while, then sleeps.
   static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-    const auto until = std::chrono::steady_clock::now() + patience;
-    while (value.load(std::memory_order_acquire) == old) {
-      if (std::chrono::steady_clock::now() >= until) return value.wait(old, std::memory_order_acquire);
+    for (int looks = 0; value.load(std::memory_order_acquire) == old; ++looks) {
+      if (looks >= patience) return value.wait(old, std::memory_order_acquire);
 #if defined(__x86_64__) || defined(__i386__)
       __builtin_ia32_pause();
 #endif
     }
   }
 
-  context<cpu>* context_;
+  int wanted_;
   loop_observer* observer_ = nullptr;
-  std::vector<std::thread> threads_;
+  std::vector<pthread_t> threads_;
   std::vector<block> memory_;
   std::unique_ptr<share[]> shares_;
   work work_{};
@@ -236,5 +255,14 @@ class workers {
   alignas(64) std::atomic<std::uint32_t> gate_{0};  // threads that look at the loop, and whether it is open
 };
 
-}  // namespace cpu_kit
+}  // namespace gradus::cpu_kit
+
+namespace gradus {
+
+/// Threads that parallel loops on this stream use at most: what set_thread_count() said, or else what OMP_NUM_THREADS says, or else
+/// as many as there are processors to run on.
+inline int thread_count(stream& on) { return on.get<cpu_kit::workers>().count(); }
+/// Threads that parallel loops on this stream use at most, from now on; 1 or more.
+inline void set_thread_count(stream& on, int threads) { on.get<cpu_kit::workers>().set_count(threads); }
+
 }  // namespace gradus

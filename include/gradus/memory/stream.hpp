@@ -2,6 +2,8 @@
 #include <concepts>
 #include <cstddef>
 
+#include "service_table.hpp"
+
 namespace gradus {
 
 /// What resources ask of a stream, a sequence of work that runs in order. An event marks a point of one: `record` puts the mark after
@@ -40,6 +42,16 @@ class stream {
   void synchronize() const {}
   void record(event&) noexcept {}
   void wait(const event&) {}
+
+  /// The one object of type T that belongs to this stream, made from it on first use and kept until it ends: the threads of parallel
+  /// loops.
+  template <class T>
+  T& get() {
+    return services_.template get<T>(*this);
+  }
+
+ private:
+  detail::service_table services_;
 };
 
 /// The stream of the accounting device.

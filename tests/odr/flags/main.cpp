@@ -34,7 +34,7 @@ int main() {
   gradus::stream stream;
   gradus::host_resource heap;
   gradus::context ctx{stream, heap};
-  gradus::set_thread_count(2);
+  gradus::set_thread_count(stream, 2);
 
   double wanted_result = 0, wanted_gradient = 0, wanted_weight = 0;
   for (const part* a : parts) {

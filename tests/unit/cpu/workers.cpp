@@ -26,18 +26,12 @@ struct world {
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};
 };
-struct threads {
-  int before = gr::thread_count();
-  explicit threads(int n) { gr::set_thread_count(n); }
-  ~threads() { gr::set_thread_count(before); }
-};
-
 }  // namespace
 
 TEST_CASE("every task runs once, on any number of threads, loop after loop") {
   world w;
   for (const int n : {1, 2, 3, 7, 16, 5, 2}) {
-    const threads some(n);
+    gr::set_thread_count(w.stream, n);
     for (const std::size_t tasks : std::initializer_list<std::size_t>{0, 1, 2, 5, 16, 1000}) {
       std::vector<std::atomic<int>> runs(tasks);
       gr::cpu_kit::parallel_tasks(w.ctx, tasks, [&](std::size_t t) { ++runs[t]; });
@@ -50,7 +44,7 @@ TEST_CASE("every task runs once, on any number of threads, loop after loop") {
 
 TEST_CASE("what tasks write is there when the loop has ended, thousands of times") {
   world w;
-  const threads some(4);
+  gr::set_thread_count(w.stream, 4);
   std::vector<std::size_t> sums(8);
   for (std::size_t round = 0; round < 5000; ++round)
     gr::cpu_kit::parallel_tasks(w.ctx, sums.size(), [&](std::size_t t) { sums[t] += round; });
@@ -59,7 +53,7 @@ TEST_CASE("what tasks write is there when the loop has ended, thousands of times
 
 TEST_CASE("tasks that run at once have scratch of their own, aligned, and kept for the next loop") {
   world w;
-  const threads some(4);
+  gr::set_thread_count(w.stream, 4);
   for (const std::size_t bytes : std::initializer_list<std::size_t>{1, 100, 100000, 64}) {
     std::atomic<int> shared{0}, unaligned{0};
     gr::cpu_kit::parallel_tasks(w.ctx, 64, bytes, [&](std::size_t t, void* memory) {
@@ -77,7 +71,7 @@ TEST_CASE("tasks that run at once have scratch of their own, aligned, and kept f
 
 TEST_CASE("a task may start loops of its own on the same context") {
   world w;
-  const threads some(3);
+  gr::set_thread_count(w.stream, 3);
   std::atomic<int> runs{0};
   gr::cpu_kit::parallel_tasks(w.ctx, 5, 64, [&](std::size_t t, void* memory) {
     std::memset(memory, static_cast<int>(t), 64);
@@ -94,7 +88,7 @@ TEST_CASE("a task may start loops of its own on the same context") {
 TEST_CASE("what a task throws comes out of the loop, and the next loop runs") {
   world w;
   for (const int n : {1, 4}) {
-    const threads some(n);
+    gr::set_thread_count(w.stream, n);
     for (int round = 0; round < 20; ++round) {
       std::string what;
       try {
@@ -110,21 +104,16 @@ TEST_CASE("what a task throws comes out of the loop, and the next loop runs") {
   }
 }
 
-TEST_CASE("the number of threads is a setting of the thread that starts loops, and a limit") {
-  world w;
-  const threads some(3);
-  int of_another = 0;
-  std::thread([&] {
-    gr::set_thread_count(7);
-    of_another = gr::thread_count();
-  }).join();
-  CHECK(of_another == 7);
-  CHECK(gr::thread_count() == 3);
-  gr::set_thread_count(0);
-  CHECK(gr::thread_count() == 1);
-  gr::set_thread_count(5);
+TEST_CASE("the number of threads is a setting of the stream, and a limit") {
+  world w, another;
+  gr::set_thread_count(w.stream, 3);
+  gr::set_thread_count(another.stream, 7);
+  CHECK(gr::thread_count(w.stream) == 3);
+  gr::set_thread_count(w.stream, 0);
+  CHECK(gr::thread_count(w.stream) == 1);
+  gr::set_thread_count(w.stream, 5);
   gr::cpu_kit::parallel_tasks(w.ctx, 50, [](std::size_t) {});
-  gr::set_thread_count(2);  // three of them have nothing to do from now on
+  gr::set_thread_count(w.stream, 2);  // three of them have nothing to do from now on
   std::atomic<int> ran[50] = {};
   std::vector<std::thread::id> by(50);
   gr::cpu_kit::parallel_tasks(w.ctx, 50, [&](std::size_t t) { by[t] = std::this_thread::get_id(), ++ran[t]; });
@@ -136,9 +125,8 @@ TEST_CASE("OMP_NUM_THREADS is what threads begin with") {
   const std::string kept = before == nullptr ? "" : before;
   const auto with = [](const char* value) {
     setenv("OMP_NUM_THREADS", value, 1);
-    int count = 0;
-    std::thread([&] { count = gr::thread_count(); }).join();
-    return count;
+    gr::stream stream;
+    return gr::thread_count(stream);
   };
   CHECK(with("3") == 3);
   CHECK(with("5,2") == 5);
@@ -153,8 +141,8 @@ TEST_CASE("several threads run loops at once, each on a context of its own") {
   std::atomic<int> runs{0};
   for (int u = 0; u < 4; ++u)
     users.emplace_back([&] {
-      gr::set_thread_count(3);
       world w;
+      gr::set_thread_count(w.stream, 3);
       for (int round = 0; round < 200; ++round) gr::cpu_kit::parallel_tasks(w.ctx, 10, [&](std::size_t) { ++runs; });
     });
   for (auto& u : users) u.join();
@@ -164,19 +152,19 @@ TEST_CASE("several threads run loops at once, each on a context of its own") {
 TEST_CASE("an observer runs the loops, on the calling thread") {
   struct : gr::cpu_kit::loop_observer {
     std::vector<std::size_t> tasks;
-    void loop(const gr::activity&, std::size_t count, const std::function<void(std::size_t)>& run) override {
+    void loop(std::size_t count, const gr::cpu_kit::task_runner& run) override {
       tasks.push_back(count);
       for (std::size_t t = 0; t < count; ++t) run(t);
     }
   } seen;
   world w;
-  const threads many(64);
-  w.ctx.get<gr::cpu_kit::workers>().observe(&seen);
+  gr::set_thread_count(w.stream, 64);
+  w.stream.get<gr::cpu_kit::workers>().observe(&seen);
   std::set<std::thread::id> by;
   gr::cpu_kit::parallel_ranges(w.ctx, 1000, 100,
                                [&](std::size_t, std::size_t) { by.insert(std::this_thread::get_id()); });
   gr::cpu_kit::parallel_tasks(w.ctx, 3, [&](std::size_t) { by.insert(std::this_thread::get_id()); });
-  w.ctx.get<gr::cpu_kit::workers>().observe(nullptr);
+  w.stream.get<gr::cpu_kit::workers>().observe(nullptr);
   gr::cpu_kit::parallel_tasks(w.ctx, 2, [](std::size_t) {});
   CHECK(seen.tasks == std::vector<std::size_t>{10, 3});
   CHECK(by == std::set<std::thread::id>{std::this_thread::get_id()});

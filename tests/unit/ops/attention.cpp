@@ -60,7 +60,7 @@ TEST_CASE("attention does not depend on the number of threads, whether dq is mad
   const auto q = normal<double, gr::shape<1, 2, 150, 40>>(at.ctx);
   const auto kv = normal<double, gr::shape<1, 2, 170, 40>>(at.ctx);
   const auto run = [&](int n, auto f, const auto& g, const auto&... xs) {
-    const threads some(n);
+    const threads some(at.ctx, n);
     return evaluate(at.ctx, f, g, xs...);
   };
   const auto cross = [](auto a, auto b, auto c) { return gr::attention(a, b, c); };

@@ -138,7 +138,7 @@ TEST_CASE("cross_entropy of huge logits is finite, and does not depend on the nu
   const auto x = normal<float, S>(at.ctx, 1e4);
   const auto targets = integers<std::int32_t, gr::shape<130>>(at.ctx, -1, 776);
   const auto run = [&](int n) {
-    const threads some(n);
+    const threads some(at.ctx, n);
     return evaluate(
         at.ctx, [&](auto v) { return gr::cross_entropy(v, targets); }, gr::ones<float, gr::shape<>>(at.ctx), x);
   };

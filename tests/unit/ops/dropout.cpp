@@ -40,7 +40,7 @@ TEST_CASE(
   const auto x = gr::ones<float, S>(at.ctx);
   const auto f = [](auto v) { return gr::dropout(v, 0.5); };
   const auto run = [&](int n) {
-    const threads some(n);
+    const threads some(at.ctx, n);
     return evaluate(at.ctx, f, x, x);
   };
   const auto one = run(1);

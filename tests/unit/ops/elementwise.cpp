@@ -82,7 +82,7 @@ TEST_CASE("results and gradients have the same bits on one thread and on two") {
   const auto c = normal<float, gr::shape<70, 1>>(at.ctx);
   const auto dy = normal<float, gr::shape<70, 1000>>(at.ctx);
   const auto run = [&](int n) {
-    threads t(n);
+    threads t(at.ctx, n);
     return evaluate(
         at.ctx, [](auto u, auto v, auto w) { return gr::map(fused{}, u, v, w); }, dy, a, b, c);
   };

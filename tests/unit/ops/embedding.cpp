@@ -51,7 +51,7 @@ TEST_CASE("an embedding adds to what the table's gradient holds (tied weights), 
   const auto dy = normal<float, gr::shape<64, 200>>(at.ctx);
   const auto tied = [&](auto t) { return gr::embedding(tokens, t) + gr::embedding(tokens, t); };
   const auto run = [&](int n) {
-    const threads some(n);
+    const threads some(at.ctx, n);
     return evaluate(at.ctx, tied, dy, table);
   };
   const auto one = run(1);

@@ -105,7 +105,7 @@ TEST_CASE("norms do not depend on the number of threads") {
   const auto w = normal<float, gr::shape<77>>(at.ctx);
   const auto dy = normal<float, S>(at.ctx);
   const auto run = [&](int n) {
-    const threads t(n);
+    const threads t(at.ctx, n);
     return std::make_tuple(evaluate(at.ctx, layer, dy, x, w, w), evaluate(at.ctx, rms, dy, x, w));
   };
   const auto [l1, r1] = run(1);

@@ -72,7 +72,7 @@ TEST_CASE("softmax and its gradient have the same bits on one thread and on two"
   workplace at;
   const auto x = normal<float, gr::shape<97, 301>>(at.ctx);
   const auto run = [&](int n) {
-    threads t(n);
+    threads t(at.ctx, n);
     return evaluate(
         at.ctx, [](auto v) { return gr::softmax(v); }, x, x);
   };

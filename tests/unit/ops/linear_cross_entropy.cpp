@@ -293,7 +293,7 @@ TEST_CASE("linear_cross_entropy has the same bits on one, two and three threads"
   const auto table = normal<float, gr::shape<777, 40>>(at.ctx);
   const auto targets = integers<std::int32_t, gr::shape<200>>(at.ctx, -1, 699);
   const auto run = [&](int n) {
-    const threads some(n);
+    const threads some(at.ctx, n);
     return evaluate(
         at.ctx, [&](auto vx, auto vtable) { return in_chunks<700, 64>()(vx, vtable, targets); },
         gr::ones<float, gr::shape<>>(at.ctx), x, table);

@@ -61,7 +61,7 @@ void check_threads() {
   workplace at;
   const auto x = normal<float, S>(at.ctx);
   const auto run = [&](int n) {
-    threads t(n);
+    threads t(at.ctx, n);
     return std::make_tuple(gr::sum<Axes>(x), gr::variance<Axes>(x), gr::argmax<Axes>(x), gr::min<Axes>(x));
   };
   const auto one = run(1), two = run(2);

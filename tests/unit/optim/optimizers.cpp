@@ -226,8 +226,8 @@ TEST_CASE("steps and norms are the same to the bit on one thread and on two") {
   std::array<std::vector<std::vector<double>>, 2> results;
   std::array<double, 2> norms{};
   for (int threads = 1; threads <= 2; ++threads) {
-    gr::set_thread_count(threads);
     world w;
+    gr::set_thread_count(w.stream, threads);
     gr::adamw opt{w.net};
     for (unsigned step = 1; step <= 3; ++step) {
       w.give_gradients(step);

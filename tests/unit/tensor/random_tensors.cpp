@@ -19,14 +19,12 @@ using many = gr::shape<300, 1001>;
 
 TEST_CASE("random tensors are the same on any number of threads") {
   bench b;
-  const int before = gr::thread_count();
-  gr::set_thread_count(1);
+  gr::set_thread_count(b.s, 1);
   const auto u = gr::to_host(gr::uniform<float, many>(b.ctx, key));
   const auto z = gr::to_host(gr::normal<float, many>(b.ctx, key));
-  gr::set_thread_count(3);
+  gr::set_thread_count(b.s, 3);
   CHECK(gr::to_host(gr::uniform<float, many>(b.ctx, key)) == u);
   CHECK(gr::to_host(gr::normal<float, many>(b.ctx, key)) == z);
-  gr::set_thread_count(before);
 }
 
 TEST_CASE("element i depends on the key and on i, not on the shape around it") {

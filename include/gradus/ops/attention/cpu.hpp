@@ -59,7 +59,7 @@ struct flash_attention {
                        attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
                        const C* lse) {
     const index pairs = batch * heads;
-    const auto threads = static_cast<index>(thread_count());
+    const auto threads = static_cast<index>(thread_count(ctx.stream()));
     const bool apart = (pairs + threads - 1) / threads * threads * 5 > pairs * 7 && query_blocks > 1;
     const index parts = apart ? query_blocks + key_ranges : 1;
     const auto none = [](auto x) {

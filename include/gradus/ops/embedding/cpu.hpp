@@ -38,7 +38,7 @@ struct kernel<op::embedding, cpu> {
     using C = compute_type<promote<T, TY>>;
     constexpr index columns = columns_of<Table>;
     // The more threads, the narrower and the more: it is the same sums whoever has them.
-    const auto threads = static_cast<index>(thread_count());
+    const auto threads = static_cast<index>(thread_count(ctx.stream()));
     const index width = threads > 4 ? 128 : 512;
     const index blocks = (columns + width - 1) / width;
     const index classes = std::bit_ceil(std::max<index>(16, 2 * threads));
