@@ -193,7 +193,7 @@ template <class V, int N>
 GRADUS_HD inline dual<V, N> gelu(const dual<V, N>& x) {
   using math::gelu;
   const dual<V, 1> at(detail::held(x.value, 40), 0);
-  const dual<V, 1> v = at * (dual<V, 1>(1.59576912160573071176) + dual<V, 1>(0.07135481627159502479) * at * at);
+  const dual<V, 1> v = at * (dual<V, 1>(1.59576912160573071176) + dual<V, 1>(0.07135481627260024878) * at * at);
   return detail::chain(gelu(x.value), x, (at * sigmoid(v)).partial[0]);
 }
 template <class V, int N>

@@ -49,7 +49,7 @@ GRADUS_HD inline float silu(float x) {
 }
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which is x sigmoid(x (c1 + c3 x^2)); 0 at minus infinity.
 GRADUS_HD inline double gelu(double x) {
-  return (x < -40 ? -40.0 : x) * sigmoid(x * (1.59576912160573071176 + 0.07135481627159502479 * x * x));
+  return (x < -40 ? -40.0 : x) * sigmoid(x * (1.59576912160573071176 + 0.07135481627260024878 * x * x));
 }
 GRADUS_HD inline float gelu(float x) {
   if constexpr (GRADUS_GPU_PASS) return x / (1.0f + ::expf(-x * (1.59576912160573f + 0.07135481627f * x * x)));

@@ -201,7 +201,7 @@ GRADUS_INLINE pack<T> gelu(pack<T> x) {
   } else {
     using cpu_math::upper_half;
     using P = pack<float>;
-    constexpr double c1 = 1.59576912160573071176, c3 = 0.07135481627159502479;
+    constexpr double c1 = 1.59576912160573071176, c3 = 0.07135481627260024878;
     constexpr float c1_high = 1634.0f / 1024, c3_high = 292.0f / 4096;  // 11 and 9 bits: products with them are exact
     const P most(12.0f);                                                // e^-v is below every subnormal there
     const P size = abs(x);
