@@ -129,7 +129,7 @@ TEST_CASE("resources compose") {
   gr::stream stream;
   gr::host_resource heap;           // the operating system
   gr::pool_resource pool(heap);     // keeps memory for the next step
-  gr::stats_resource memory(pool);  // counts what passes through
+  gr::stats_resource memory(pool);  // counts every request
   gr::context ctx{stream, memory};
 
   auto x = gr::zeros<float, gr::shape<1000>>(ctx);

@@ -16,7 +16,7 @@ TEST_CASE("the guide's stack of resources") {
   gr::host_resource heap;                     // the operating system
   gr::limit_resource limit(heap, 256 << 20);  // refuses to hold more than 256 MiB
   gr::pool_resource pool(limit);              // keeps memory for the next step
-  gr::stats_resource memory(pool);            // counts what passes through
+  gr::stats_resource memory(pool);            // counts every request
   gr::context ctx{stream, memory};
   // [/stack]
   {
