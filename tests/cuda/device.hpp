@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "../support/seed.hpp"
 #include "cases.hpp"
 
 /// GPU memory whose every byte is 0xFF when it is handed out, a NaN in all floating formats: what a kernel fails to write shows.
@@ -49,7 +50,7 @@ inline bool no_gpu() {
 /// Runs the cases on the GPU, twice, with inputs that nobody saw before, and holds the results against the CPU's and each other.
 template <class F>
 void agree(std::vector<record> (*on_cpu)(unsigned), const F& cases) {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = gradus_test::fresh_seed();
   CAPTURE(seed);
   gpu g;
   const auto run = [&] {

@@ -42,7 +42,7 @@ struct two_streams {
 TEST_CASE("bytes that go up to the GPU, across it and down again come back as they were") {
   if (no_gpu()) return;
   gpu d;
-  const auto values = runner<gr::cuda>(d.ctx, std::random_device{}()).random<float>(1013);
+  const auto values = runner<gr::cuda>(d.ctx, gradus_test::fresh_seed()).random<float>(1013);
   const auto x = gr::from_host<float, gr::shape<1013>>(d.ctx, values.data());
   CHECK(gr::to_host(gr::clone(x)) == values);
   CHECK(gr::to_host(gr::zeros<float, gr::shape<7>>(d.ctx)) == std::vector<float>(7, 0.0f));

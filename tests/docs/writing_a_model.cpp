@@ -192,6 +192,17 @@ TEST_CASE_FIXTURE(fixture, "gradients of inputs, and of chosen values") {
   // [/frozen]
   CHECK_FALSE(net.input.weight.gradient());
   CHECK(net.head.weight.gradient());
+
+  gr::param<gr::on<gr::cpu>> scale;
+  scale.set(gr::full<float, gr::shape<>>(ctx, 2));
+  // [watch]
+  auto scaled = [&](const auto& x) {
+    auto s = gr::watch(scale, x);
+    return x * gr::exp(s);  // gr::exp(scale) alone would not be recorded
+  };
+  // [/watch]
+  gr::backward(gr::sum(scaled(tape.watch(gr::full<float, gr::shape<3>>(ctx, 5)))));
+  CHECK(gr::item(scale.gradient()) == doctest::Approx(15 * std::exp(2.0)));
 }
 
 // [functor]

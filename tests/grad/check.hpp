@@ -20,7 +20,7 @@ void check_gradient(const char* what, const F& f, const Xs&... xs) {
 /// Values in [low, high).
 template <class Shape>
 gradus::tensor<double, Shape> between(gradus::context<gradus::cpu>& ctx, double low, double high) {
-  std::mt19937 engine(std::random_device{}());
+  std::mt19937 engine(fresh_seed());
   std::uniform_real_distribution<double> draw(low, high);
   gradus::tensor<double, Shape> x(ctx);
   for (double& v : x.values()) v = draw(engine);
@@ -36,7 +36,7 @@ gradus::tensor<double, Shape> apart(gradus::context<gradus::cpu>& ctx) {
     v = next;
     next += 0.01;
   }
-  std::shuffle(x.values().begin(), x.values().end(), std::mt19937(std::random_device{}()));
+  std::shuffle(x.values().begin(), x.values().end(), std::mt19937(fresh_seed()));
   return x;
 }
 

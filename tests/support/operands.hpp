@@ -12,6 +12,8 @@
 #include <tuple>
 #include <type_traits>
 
+#include "seed.hpp"
+
 namespace gradus_test {
 
 /// Memory whose every byte is 0xFF: NaN as a float, so that an element that is read before it is written shows.
@@ -36,10 +38,9 @@ struct workplace {
   gradus::context<gradus::cpu> ctx{stream, stats};
 };
 
-/// Normal values, different in every run of the tests unless a seed is given.
+/// Normal values, different in every run of the tests unless a seed is given; see fresh_seed().
 template <class T, class Shape>
-gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1,
-                                unsigned seed = std::random_device{}()) {
+gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1, unsigned seed = fresh_seed()) {
   std::mt19937 engine(seed);
   std::normal_distribution<double> draw(0.0, scale);
   gradus::tensor<T, Shape> x(ctx);
@@ -49,8 +50,7 @@ gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale 
 
 /// Integers in low .. high.
 template <class T, class Shape>
-gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high,
-                                  unsigned seed = std::random_device{}()) {
+gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high, unsigned seed = fresh_seed()) {
   std::mt19937 engine(seed);
   std::uniform_int_distribution<int> draw(low, high);
   gradus::tensor<T, Shape> x(ctx);
@@ -74,6 +74,20 @@ double worst_error(const A& found, const B& wanted) {
     worst = std::isnan(e) ? INFINITY : std::max(worst, e);
   }
   return worst;
+}
+
+/// Length of the error of `found` relative to that of `wanted`; infinite when an element is NaN.
+template <class A, class B>
+double error_in_norm(const A& found, const B& wanted) {
+  if (found.size() != wanted.size()) return INFINITY;
+  double error = 0, length = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double w = static_cast<double>(wanted[i]);
+    error += std::pow(static_cast<double>(found[i]) - w, 2);
+    length += w * w;
+  }
+  if (error == 0) return 0;
+  return std::isnan(error) ? INFINITY : std::sqrt(error / length);
 }
 
 template <class X>

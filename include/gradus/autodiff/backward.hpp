@@ -130,7 +130,7 @@ template <class Tensor>
 constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
   Tensor found = slot.value();
   if (!found) found = zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient);
-  found.storage().mark_of_gradient(true);
+  found.storage().mark(origin::gradient);
   return found;
 }
 
@@ -156,7 +156,7 @@ constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V
 template <operand X>
 constexpr tensor_of<X> detach(const X& x) {
   tensor_of<X> value = plain(x);
-  value.storage().mark_of_gradient(false);
+  value.storage().mark(origin::any);
   return value;
 }
 

@@ -89,8 +89,10 @@ class recording {
     if constexpr (is_traced<std::remove_cvref_t<X>>) {
       if (&x.recorder() != &recorder)  // which throws where the recording of x is over
         throw error("apply: the operands were recorded on two different tapes; use one tape");
-    } else if (is_of_gradient(x)) {
-      fail_second_order("apply");
+    } else {
+      const origin from = origin_of(x);
+      if (from == origin::gradient) fail_second_order("apply");
+      if (is_tensor<X> && from == origin::parameter) fail_unrecorded_parameter();
     }
   }
   /// Notes the parameters among these operands of the operation or region whose node comes next.

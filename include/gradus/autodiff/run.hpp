@@ -1,6 +1,7 @@
 #pragma once
 // One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,11 +45,27 @@ constexpr void check_present(const X& x) {
               ": an operand is a gradient, or was computed from one, and there are no second derivatives; "
               "if it is meant as a constant, pass gradus::detach(x)");
 }
-// True for a gradient that was read, and what was computed from one: see gradients().
+[[noreturn]] inline void fail_unrecorded_parameter() {
+  throw error(
+      "apply: an operand was computed from parameters outside the recording, so they would get no gradient through it; "
+      "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
+      "gradus::detach(it)");
+}
+// What a result that nobody records is computed from, as far as this operand goes.
 template <class X>
-constexpr bool is_of_gradient(const X& x) {
-  if constexpr (is_tensor<X>) return x.storage().of_gradient();
-  else return false;
+constexpr origin origin_of(const X& x) {
+  if constexpr (is_tensor<X>) return x.storage().origin();
+  else if constexpr (is_param<X> || is_computed_param<X>) return origin::parameter;
+  else return origin::any;
+}
+// Marks a result that nobody recorded. A buffer that it shares with others, such as a parameter, stays as it is.
+template <class Result>
+constexpr void mark_origin(Result& result, origin from) {
+  if constexpr (is_floating<typename Result::value_type>) {
+    if (from == origin::any || from == result.storage().origin()) return;
+    if (!result.storage().sole()) result = Result(result.storage().part(0, Result::bytes));
+    result.storage().mark(from);
+  }
 }
 
 // True if one of these operands is the very object that `x` is.
@@ -80,15 +97,15 @@ constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   (check_present(xs), ...);
   constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
   const typename context<D>::running now(ctx, activity{name_of(op), when, work});
-  const bool of_gradient = !Keep && (is_of_gradient(xs) || ...);
+  const origin from = Keep ? origin::any : std::max({origin_of(xs)...});
   auto result =
       op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
-  if constexpr (is_tensor<decltype(result)>)
-    if (of_gradient) result.storage().mark_of_gradient(true);
+  if constexpr (is_tensor<decltype(result)>) mark_origin(result, from);
   return result;
 }
 
-// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters among these.
+// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters whose elements somebody
+// keeps.
 template <class Sinks, class Inputs, class Versions>
 struct kept_values {
   Sinks sinks;
@@ -106,6 +123,13 @@ struct kept_values {
 template <class Op, std::size_t I>
 inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
 
+// True for an operation whose result has the elements of its operand.
+template <class Op>
+constexpr bool shares_elements() {
+  if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
+  else return false;
+}
+
 template <bool Keep, class X>
 constexpr auto version_if(const X& x) {
   if constexpr (Keep) return version_of(x);
@@ -115,7 +139,7 @@ template <class Op, class... Xs>
 constexpr auto kept_inputs(const std::remove_reference_t<Xs>&... xs) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return kept_values{std::make_tuple(sink_of(xs)...), std::make_tuple(keep_if<saves_input<Op, I>>(plain(xs))...),
-                       std::make_tuple(version_if<saves_input<Op, I>>(xs)...)};
+                       std::make_tuple(version_if < saves_input<Op, I> || shares_elements<Op>() > (xs)...)};
   }(std::index_sequence_for<Xs...>{});
 }
 

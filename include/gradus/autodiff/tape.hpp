@@ -47,7 +47,7 @@ class tape {
   template <class T, class S>
   constexpr auto watch(tensor<T, S, D> x) {
     recording_.begin_if_unwound();
-    if (detail::is_of_gradient(x)) detail::fail_second_order("tape.watch(x)");
+    if (x.storage().origin() == origin::gradient) detail::fail_second_order("tape.watch(x)");
     return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, recording_.era());
   }
   /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().

@@ -89,6 +89,7 @@ class packed_gemm {
   static constexpr index depth = 2048 / sizeof(T);                    // of the sum over k, most between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
+  static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
 
@@ -160,7 +161,7 @@ class packed_gemm {
             if constexpr (in_place) to = c + i * ldc + j;
             else to = memory + how.sums + (k <= deep ? 0 : i - top) * how.wide, stride = how.wide;
             const bool again = p > 0 || (in_place && bias == nullptr && accumulate);
-            of_rows(there, [&]<index R>() {
+            of_rows<TransposeA>(there, [&]<index R>() {
               multiply_strip<TransposeA, R>(there, across, inner, x, y, again ? rows_at{to, stride} : shift, to,
                                             stride);
             });
@@ -198,13 +199,12 @@ class packed_gemm {
     }
   }
 
-  // Calls f with the height of a strip that holds `rows`.
-  template <class F>
+  // Calls f with the height of a strip that holds `rows`. Low strips are the end of a product, and the whole of one that generates
+  // text; the rows of weight gradients are many, and one height of theirs will do.
+  template <bool TransposeA, class F>
   static void of_rows(index rows, const F& f) {
-    // NOLINTNEXTLINE(bugprone-branch-clone): the heights are the same where strips are low
-    if (rows > 8) f.template operator()<Rows>();
-    else if (rows > 4) f.template operator()<std::min<index>(Rows, 8)>();
-    else f.template operator()<std::min<index>(Rows, 4)>();
+    if (TransposeA || rows > low) f.template operator()<Rows>();
+    else f.template operator()<TransposeA ? Rows : low>();
   }
 
   // ---- packing -----------------------------------------------------------------------------------------------------------

@@ -49,10 +49,10 @@ class buffer {
     if (offset % D::stream_type::alignment != 0) fail_unaligned(offset);
     return buffer(block_->owner->acquire_part(block_, offset, bytes));
   }
-  /// True when the bytes were marked as a gradient, or as computed from one: see gradients().
-  constexpr bool of_gradient() const { return block_ != nullptr && block_->of_gradient; }
-  constexpr void mark_of_gradient(bool is) const {
-    if (block_ != nullptr && block_->of_gradient != is) block_->of_gradient = is;
+  /// What the bytes were marked as: a gradient (see gradients()) or computed from one, or computed from parameters alone.
+  constexpr gradus::origin origin() const { return block_ == nullptr ? gradus::origin::any : block_->origin; }
+  constexpr void mark(gradus::origin as) const {
+    if (block_ != nullptr && block_->origin != as) block_->origin = as;
   }
   /// Says that work on `by`, too, uses the bytes, which are then kept until it is done; see basic_resource::used_on.
   constexpr void used_on(typename D::stream_type& by) const {

@@ -52,7 +52,7 @@ class context {
     b->request.source = activities_.current().name;
     b->request.phase = activities_.current().phase;
     b->uses = 1;
-    b->of_gradient = false;
+    b->origin = origin::any;
     try {
       b->data = resource_->allocate(b->request, *stream_);
     } catch (...) {
@@ -69,7 +69,7 @@ class context {
     b->request.bytes = bytes;
     b->data = of->data == nullptr ? nullptr : static_cast<std::byte*>(of->data) + offset;
     b->uses = 1;
-    b->of_gradient = false;
+    b->origin = origin::any;
     b->whole = of->whole == nullptr ? of : of->whole;
     detail::add_use(b->whole->uses);
     return b;

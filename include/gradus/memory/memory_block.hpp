@@ -12,6 +12,10 @@
 
 namespace gradus {
 
+/// What the elements of a buffer were computed from outside of any recording, where a recorded operation may not take them for
+/// constants unasked.
+enum class origin : unsigned char { any, parameter, gradient };
+
 /// Control block of one reference-counted buffer. It remembers its context, hence its stream and its resource.
 template <class D>
 struct memory_block {
@@ -20,7 +24,7 @@ struct memory_block {
   memory_request request{};
   std::size_t uses = 0;           ///< handles; of a buffer that has parts, these too
   memory_block* whole = nullptr;  ///< of a part: the block that was asked for
-  bool of_gradient = false;       ///< see buffer::of_gradient()
+  gradus::origin origin{};        ///< see buffer::origin()
   memory_block* next_free = nullptr;
 };
 

@@ -109,7 +109,7 @@ template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> clone(const tensor<T, Shape, D>& t, category what = category::activation) {
   tensor<T, Shape, D> copy(t.owner(), what);
   device_access<D>::copy(t.owner(), copy.data(), t.data(), t.bytes);
-  copy.storage().mark_of_gradient(t.storage().of_gradient());
+  copy.storage().mark(t.storage().origin());
   return copy;
 }
 

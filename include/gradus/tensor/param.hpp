@@ -89,7 +89,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     return value_;
   }
   constexpr void set(tensor_type value) {
-    value.storage().mark_of_gradient(false);
+    value.storage().mark(origin::any);
     edit() = std::move(value);
   }
   template <class T, class S, class D>
@@ -121,7 +121,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// The gradient gathered so far; empty when there is none.
   constexpr const gradient_type& gradient() const {
-    slot().value().storage().mark_of_gradient(true);
+    slot().value().storage().mark(origin::gradient);
     return slot().value();
   }
   constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }

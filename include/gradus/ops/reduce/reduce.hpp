@@ -193,7 +193,7 @@ struct variance {
 
 namespace detail {
 template <class Axes, index Rank>
-inline constexpr bool axes_exist = Axes::valid(Rank);
+inline constexpr bool axes_exist = Axes::valid(Rank) && Axes::different(Rank);
 template <class T>
 inline constexpr bool has_floating_elements = is_floating<T>;
 }  // namespace detail
@@ -201,14 +201,16 @@ inline constexpr bool has_floating_elements = is_floating<T>;
 /// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto sum(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "sum<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "sum<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::sum<Axes, Keep, false>{}, std::forward<X>(x));
 }
 /// Mean over the given axes.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto mean(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "mean<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "mean<axes<...>>(x): x has no such axis, or it is named twice");
   static_assert(detail::has_floating_elements<value_of_t<X>>, "mean(x): x must have floating-point elements");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
     return apply(op::sum<Axes, Keep, true>{}, std::forward<X>(x));
@@ -216,14 +218,16 @@ GRADUS_OF_BUILD constexpr auto mean(X&& x) {
 /// Largest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto max(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "max<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "max<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, true>{}, std::forward<X>(x));
 }
 /// Smallest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto min(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "min<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "min<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
@@ -231,13 +235,15 @@ GRADUS_OF_BUILD constexpr auto min(X&& x) {
 /// through them in row-major order. It has no gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "argmax<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "argmax<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean of the squared distances from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto variance(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>, "variance<axes<...>>(x): x has no such axis");
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "variance<axes<...>>(x): x has no such axis, or it is named twice");
   static_assert(detail::has_floating_elements<value_of_t<X>>, "variance(x): x must have floating-point elements");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
     return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));

@@ -22,6 +22,7 @@ template <class Shape>
 struct reshape {
   static constexpr std::string_view name = "reshape";
   static constexpr save_rule saves = save_nothing();
+  static constexpr bool shares_elements = true;
   template <class X>
   static constexpr cost forward_cost() {
     return {};
@@ -50,6 +51,16 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
                 "reshape<extents...>(x): the new shape must have as many elements as x");
   if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
+}
+
+/// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is plain, and
+/// not recorded. Where x is plain, so is the result. Shares p's elements.
+template <class Policy, index... Extents, operand X>
+GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X& x) {
+  detail::check_initialised("watch", 1, p);
+  const op::reshape<typename param<Policy, Extents...>::shape> same;
+  if constexpr (is_traced<X>) return x.recorder().record(same, p);
+  else return detail::apply_as_is(same, p);
 }
 
 // An extent of 0 or less does not compile.
