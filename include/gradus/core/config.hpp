@@ -71,9 +71,14 @@
 #else
 #define GRADUS_OPTIMISATION _debug
 #endif
-#define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
-#define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
-#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_OPTIMISATION)
+#if defined(__AVX512BF16__)
+#define GRADUS_DOT_PRODUCTS _bf16
+#else
+#define GRADUS_DOT_PRODUCTS
+#endif
+#define GRADUS_JOIN_TOKENS(a, b, c, d) a##b##c##d
+#define GRADUS_JOIN(a, b, c, d) GRADUS_JOIN_TOKENS(a, b, c, d)
+#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
 #define GRADUS_TEXT_OF_TOKENS(x)    #x
 #define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
 #define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "../core/config.hpp"
 #include "gemm_packed.hpp"
@@ -56,9 +57,10 @@ struct tile_grid {
 /// stored in any floating-point types: the product is computed in Acc, and rounded to C's type once, at the very end.
 ///
 /// The bits of an element depend on its row of A, its column of B, n and k: on no thread, tile, or number of rows.
-template <class Acc, class Kernel = packed_gemm<Acc>, class SA, class SB, class SC, class SBias = SC>
+template <class Acc, class Wanted = void, class SA, class SB, class SC, class SBias = SC>
 void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const SA* a, index lda,
           const SB* b, index ldb, bool accumulate, SC* c, index ldc, const SBias* bias = nullptr) {
+  using Kernel = std::conditional_t<std::is_void_v<Wanted>, gemm_kernel<Acc, SA, SB>, Wanted>;
   if (m == 0 || n == 0) return;
   const gemm_operand<SA> left{a, lda, transpose_a};
   const gemm_operand<SB> right{b, ldb, transpose_b};

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../core/dtype.hpp"
 #include "../core/extent.hpp"
 #include "convert.hpp"
 
@@ -40,13 +42,19 @@ inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Products on one thread, computed in T whatever their operands are stored in. The registers are part of the type, so that
-/// objects compiled for different processors cannot be mixed up.
+/// Products on one thread, summed in T. Factors are T, whatever the operands are stored in; or bf16 (of operands that are), which
+/// processors with dot products of pairs multiply without converting them: a lane then has two neighbours along k.
+/// The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
 template <class T, index Rows = native_gemm_registers.rows, index Across = native_gemm_registers.across,
-          index Bytes = native_gemm_registers.bytes>
+          index Bytes = native_gemm_registers.bytes, class Factor = T>
 class packed_gemm {
-  // Not a pack: g++ holds packs in registers only where a register has 64 bytes.
+  static constexpr bool pairs = !std::is_same_v<Factor, T>;
+  static_assert(!pairs || (std::is_same_v<Factor, bf16> && std::is_same_v<T, float>));
+  static constexpr index each = pairs ? 2 : 1;  // factors of a lane
+  using word = std::conditional_t<pairs, std::uint32_t, T>;
+  // Not packs: g++ holds packs in registers only where a register has 64 bytes.
   using vector __attribute__((vector_size(Bytes))) = T;
+  using words __attribute__((vector_size(Bytes))) = word;
   static constexpr index width = Bytes / sizeof(T);
 
  public:
@@ -66,11 +74,12 @@ class packed_gemm {
   template <class SC, class SBias>
   static constexpr plan plan_for(index n, index k, index tallest, index widest) {
     plan p{};
-    p.deep = part(k, n * depth <= block ? depth : depth / 2, width);  // of a wide B half, and more columns at a time
-    p.wide = part(widest, block / p.deep / columns * columns, columns);
+    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
+    p.deep = part(k, most * each, width * each);
+    p.wide = part(widest, block / (p.deep / each) / columns * columns, columns);
     p.height = std::is_same_v<SC, T> || k <= p.deep ? tallest : std::min(tallest, chunk);
     p.right = strip * depth;
-    p.bias = p.right + p.deep * p.wide;
+    p.bias = p.right + p.deep / each * p.wide;
     p.sums = p.bias + (std::is_same_v<SBias, T> ? 0 : p.wide);
     p.all = p.sums + (std::is_same_v<SC, T> ? 0 : p.wide * (k <= p.deep ? Rows : p.height));
     return p;
@@ -81,12 +90,11 @@ class packed_gemm {
   static void tile(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, bool accumulate,
                    const SBias* bias, SC* c, index ldc, void* memory) {
     (a.transposed ? blocks<true, SA, SB, SC, SBias> : blocks<false, SA, SB, SC, SBias>)(how, a, b, m, n, k, accumulate,
-                                                                                        bias, c, ldc,
-                                                                                        static_cast<T*>(memory));
+                                                                                        bias, c, ldc, memory);
   }
 
  private:
-  static constexpr index depth = 2048 / sizeof(T);                    // of the sum over k, most between two visits to C
+  static constexpr index depth = 2048 / sizeof(T);                    // lanes of the sum over k, most between two visits to C
   static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
   static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
@@ -94,25 +102,27 @@ class packed_gemm {
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
 
   // Rows in memory, `stride` elements apart; or none.
-  struct rows_at {
-    const T* data = nullptr;
+  template <class S>
+  struct rows_of {
+    const S* data = nullptr;
     index stride = 0;
-    rows_at at(index row, index column) const {
-      return data == nullptr ? *this : rows_at{data + row * stride + column, stride};
+    rows_of at(index row, index column) const {
+      return data == nullptr ? *this : rows_of{data + row * stride + column, stride};
     }
   };
+  using rows_at = rows_of<T>;
 
   // A packed strip, where it is to be packed from if it is not yet, and what is to be fetched meanwhile.
   struct strip_of_a {
-    rows_at from;
-    T* packed;
-    rows_at next;
+    rows_of<Factor> from;
+    word* packed;
+    rows_of<Factor> next;
   };
   // Packed panels, `rows` apart, and where the first `direct` columns are to be packed from if they are not yet.
   struct block_of_b {
-    rows_at from;
+    rows_of<Factor> from;
     index direct;
-    T* packed;
+    word* packed;
     index rows;
   };
 
@@ -127,15 +137,17 @@ class packed_gemm {
   // so that what they wait for memory is hidden behind multiplying.
   template <bool TransposeA, class SA, class SB, class SC, class SBias>
   static void blocks(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k,
-                     bool accumulate, const SBias* bias, SC* c, index ldc, T* memory) {
+                     bool accumulate, const SBias* bias, SC* c, index ldc, void* scratch) {
     constexpr bool in_place = std::is_same_v<SC, T>;  // sums are kept in C itself
     const index deep = how.deep;
-    T* const left = memory;
-    T* const right = memory + how.right;
+    const bool whole = k % each == 0;  // no last factor stands alone
+    T* const memory = static_cast<T*>(scratch);
+    word* const left = static_cast<word*>(scratch);
+    word* const right = left + how.right;
     for (index j = 0; j < n; j += how.wide) {
       const index across = std::min(how.wide, n - j);
       const index direct =
-          std::is_same_v<SB, T> && !b.transposed ? across / columns * columns : 0;  // columns of B that a strip packs
+          std::is_same_v<SB, Factor> && !b.transposed && whole ? across / columns * columns : 0;  // that a strip packs
       const rows_at shift{bias == nullptr ? nullptr : bias_in_t(bias + j, across, memory + how.bias), 0};
       for (index top = 0; top < m; top += how.height) {
         const index bottom = std::min(m, top + how.height);
@@ -143,18 +155,19 @@ class packed_gemm {
         index p = 0;
         do {  // once even if k is 0
           const index inner = std::min(deep, k - p);
-          pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * inner);
+          const index steps = (inner + each - 1) / each;
+          pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * steps);
           for (index i = top; i < bottom; i += Rows) {
             const index there = std::min(Rows, bottom - i);
             strip_of_a x{{}, left, {}};
-            const bool meets = TransposeA && i + strip <= m && across >= columns;
-            if constexpr (std::is_same_v<SA, T>) {
+            const bool meets = TransposeA && i + strip <= m && across >= columns && whole;
+            if constexpr (std::is_same_v<SA, Factor>) {
               if (meets) x.from = {a.at(i, p), a.stride};
               if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
             }
             if (x.from.data == nullptr) pack_left<TransposeA>(a.at(i, p), a.stride, inner, m - i, left);
-            block_of_b y{{}, 0, right, once ? 0 : inner};
-            if constexpr (std::is_same_v<SB, T>)
+            block_of_b y{{}, 0, right, once ? 0 : steps};
+            if constexpr (std::is_same_v<SB, Factor>)
               if (i == top) y.from = {b.at(p, j), b.stride}, y.direct = direct;
             T* to = nullptr;
             index stride = ldc;
@@ -162,7 +175,7 @@ class packed_gemm {
             else to = memory + how.sums + (k <= deep ? 0 : i - top) * how.wide, stride = how.wide;
             const bool again = p > 0 || (in_place && bias == nullptr && accumulate);
             of_rows<TransposeA>(there, [&]<index R>() {
-              multiply_strip<TransposeA, R>(there, across, inner, x, y, again ? rows_at{to, stride} : shift, to,
+              multiply_strip<TransposeA, R>(there, across, steps, x, y, again ? rows_at{to, stride} : shift, to,
                                             stride);
             });
             if constexpr (!in_place)
@@ -212,85 +225,88 @@ class packed_gemm {
   // otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
 
   template <bool TransposeA, class S>
-  static void pack_left(const S* a, index stride, index inner, index rows, T* to) {
+  static void pack_left(const S* a, index stride, index inner, index rows, word* to) {
     if constexpr (TransposeA) {
-      for (index p = 0; p < inner; ++p, a += stride, to += strip) {
-        if (rows >= strip)
-          for (index r = 0; r < strip; r += width) store(load(a + r), to + r);
+      for (index p = 0; p < inner; p += each, a += each * stride, to += strip) {
+        if (rows >= strip && p + each <= inner)
+          for (index r = 0; r < strip; r += width) store(load_across(a + r, stride), to + r);
         else
-          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? static_cast<T>(a[r]) : T(0);
+          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? one(a + r, stride, inner - p) : word{};
       }
     } else {
       for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
         if (r >= rows) {
-          std::fill_n(to, inner, T(0));
+          std::fill_n(to, (inner + each - 1) / each, word{});
           continue;
         }
-        index p = 0;
-        for (; p + width <= inner; p += width) store(load(a + p), to + p);
-        for (; p < inner; ++p) to[p] = static_cast<T>(a[p]);
+        index s = 0;
+        for (; (s + width) * each <= inner; s += width) store(load_along(a + s * each), to + s);
+        for (; s * each < inner; ++s) to[s] = one(a + s * each, 1, inner - s * each);
       }
     }
   }
 
   // B is in panels [k, columns], the last one filled up with zeros.
   template <class S>
-  static void pack_right(const S* b, index stride, bool transposed, index inner, index across, T* to) {
-    for (index j = 0; j < across; j += columns, to += inner * columns) {
+  static void pack_right(const S* b, index stride, bool transposed, index inner, index across, word* to) {
+    const index steps = (inner + each - 1) / each;
+    for (index j = 0; j < across; j += columns, to += steps * columns) {
       const index there = std::min(columns, across - j);
       if (transposed)
         for (index s = 0; s < columns; s += width)
           pack_columns(b + (j + s) * stride, stride, inner, std::min(width, there - std::min(there, s)), to + s);
       else
-        for (index p = 0; p < inner; ++p) pack_row(b + p * stride + j, there, to + p * columns);
+        for (index s = 0; s < steps; ++s)
+          pack_row(b + s * each * stride + j, stride, inner - s * each, there, to + s * columns);
     }
   }
   template <class S>
-  static void pack_row(const S* b, index count, T* to) {
-    if (count == columns)
-      for (index s = 0; s < columns; s += width) store(load(b + s), to + s);
+  static void pack_row(const S* b, index stride, index left, index count, word* to) {
+    if (count == columns && left >= each)
+      for (index s = 0; s < columns; s += width) store(load_across(b + s, stride), to + s);
     else
-      for (index s = 0; s < columns; ++s) to[s] = s < count ? static_cast<T>(b[s]) : T(0);
+      for (index s = 0; s < columns; ++s) to[s] = s < count ? one(b + s, stride, left) : word{};
   }
   template <class S>
-  static void pack_columns(const S* b, index stride, index inner, index count, T* to) {
+  static void pack_columns(const S* b, index stride, index inner, index count, word* to) {
     index p = 0;
     if (count == width)
-      for (; p + width <= inner; p += width)
-        transpose_square(b + p, stride, to + p * columns, std::make_index_sequence<width>{});
-    for (; p < inner; ++p)
-      for (index s = 0; s < width; ++s) to[p * columns + s] = s < count ? static_cast<T>(b[s * stride + p]) : T(0);
+      for (; (p + width) * each <= inner; p += width)
+        transpose_square(b + p * each, stride, to + p * columns, std::make_index_sequence<width>{});
+    for (; p * each < inner; ++p)
+      for (index s = 0; s < width; ++s)
+        to[p * columns + s] = s < count ? one(b + s * stride + p * each, 1, inner - p * each) : word{};
   }
 
   // Riffling the upper half of the rows into the lower one, log2(width) times, transposes a square.
   template <class S, std::size_t... I>
-  static GRADUS_INLINE void transpose_square(const S* from, index stride, T* to, std::index_sequence<I...> all) {
-    vector x[width] = {load(from + I * stride)...};
+  static GRADUS_INLINE void transpose_square(const S* from, index stride, word* to, std::index_sequence<I...> all) {
+    words x[width] = {load_along(from + I * stride)...};
     for (index step = 1; step < width; step *= 2) {
-      const vector y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
+      const words y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
       ((x[I] = y[I]), ...);
     }
     (store(x[I], to + I * columns), ...);
   }
   template <std::size_t First, std::size_t... I>
-  static GRADUS_INLINE vector riffle(vector a, vector b, std::index_sequence<I...>) {
-    return vector{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
+  static GRADUS_INLINE words riffle(words a, words b, std::index_sequence<I...>) {
+    return words{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
   }
 
   // ---- multiplying -------------------------------------------------------------------------------------------------------
 
   /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
   template <bool TransposeA, index R>
-  static void multiply_strip(index rows, index across, index inner, const strip_of_a& a, const block_of_b& b,
+  static void multiply_strip(index rows, index across, index steps, const strip_of_a& a, const block_of_b& b,
                              rows_at add, T* c, index ldc) {
     const auto panel = [&]<bool PackA, bool PackB>(index j, auto... to) {
       multiply<TransposeA, PackA, PackB>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
-                                         std::make_index_sequence<R * Across>{}, inner, a.from, a.packed,
+                                         std::make_index_sequence<R * Across>{}, steps, a.from, a.packed,
                                          b.from.at(0, j), b.packed + j * b.rows, to...);
     };
     for (index j = 0; j < across; j += columns) {
       const rows_at more = add.at(0, j);
-      fetch(a.next, inner, j / columns, (across + columns - 1) / columns);
+      fetch(a.next, steps, j / columns, (across + columns - 1) / columns);
       if (across - j < columns) {
         alignas(64) T edge[R * columns];
         panel.template operator()<false, false>(j, R, rows_at{}, edge, columns);
@@ -311,33 +327,42 @@ class packed_gemm {
     }
   }
   // One of several parts of a strip that is packed next: fetched a part at a time, it does not hold up what is multiplied.
-  static void fetch(rows_at strip_of_rows, index inner, index number, index parts) {
+  static void fetch(rows_of<Factor> strip_of_rows, index steps, index number, index parts) {
     if (strip_of_rows.data == nullptr) return;
-    const index wide = (inner + width - 1) / width, lines = wide * Rows;
+    const index wide = (steps + width - 1) / width, lines = wide * Rows;
     for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
-      __builtin_prefetch(strip_of_rows.at(l / wide, l % wide * width).data);
+      __builtin_prefetch(strip_of_rows.at(l / wide, l % wide * width * each).data);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
   template <bool TransposeA, bool PackA, bool PackB, std::size_t... R, std::size_t... P, std::size_t... I>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
-                                         std::index_sequence<I...>, index inner, rows_at a, T* left, rows_at b,
-                                         T* right, index rows, rows_at add, T* c, index ldc) {
+                                         std::index_sequence<I...>, index steps, rows_of<Factor> a, word* left,
+                                         rows_of<Factor> b, word* right, index rows, rows_at add, T* c, index ldc) {
     constexpr index row = TransposeA ? 1 : depth, step = TransposeA ? strip : 1;
     (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
     vector sum[sizeof...(I)];
     ((sum[I] = vector{}), ...);
-    for (index p = 0; p < inner; ++p, left += step, right += columns) {
-      const vector x[Across] = {load((PackB ? b.data : right) + P * width)...};
+    const auto pack_a = [&]() __attribute__((always_inline)) {
+      for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
+      for (index s = 0; s < strip; s += width) store(load_across(a.data + s, a.stride), left + s);
+      a.data += each * a.stride;
+    };
+    for (index p = 0; p < steps; ++p, left += step, right += columns) {
+      words x[Across];
       if constexpr (PackB) {
-        (__builtin_prefetch(b.data + ahead * b.stride + P * width), ...);
+        ((x[P] = load_across(b.data + P * width, b.stride)), ...);
+        for (index e = 0; e < each; ++e) (__builtin_prefetch(b.data + (ahead + e) * b.stride + P * width), ...);
         (store(x[P], right + P * width), ...);
-        b.data += b.stride;
+        b.data += each * b.stride;
+      } else {
+        (std::memcpy(&x[P], right + P * width, Bytes), ...);
       }
-      (multiply_row(sum + R * Across, (PackA ? a.data : left)[R * row], x, across), ...);
-      if constexpr (PackA) {
-        __builtin_prefetch(a.data + ahead * a.stride + strip - 1);
-        for (index s = 0; s < strip; s += width) store(load(a.data + s), left + s);
-        a.data += a.stride;
+      if constexpr (PackA && pairs) pack_a();  // what stands side by side only then
+      if constexpr (PackA && !pairs) {
+        (multiply_row(sum + R * Across, a.data[R], x, across), ...);
+        pack_a();
+      } else {
+        (multiply_row(sum + R * Across, left[R * row], x, across), ...);
       }
     }
     (finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
@@ -345,8 +370,18 @@ class packed_gemm {
      ...);
   }
   template <std::size_t... P>
-  static GRADUS_INLINE void multiply_row(vector* sum, T a, const vector* b, std::index_sequence<P...>) {
-    ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
+  static GRADUS_INLINE void multiply_row(vector* sum, word a, const words* b, std::index_sequence<P...>) {
+    if constexpr (pairs) {
+      const words pair = words{} + a;
+      (add_pairs(sum[P], pair, b[P]), ...);
+    } else {
+      ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
+    }
+  }
+  // sum += the products of two pairs, in each lane. Written out, because the intrinsic function's header takes a third of a second
+  // to compile.
+  static GRADUS_INLINE void add_pairs(vector& sum, words a, words b) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   }
   static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
     if (!wanted) return;
@@ -360,6 +395,49 @@ class packed_gemm {
     return x;
   }
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
+  static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
+
+  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by side across k:
+  template <class S>
+  static GRADUS_INLINE words load_across(const S* from, index stride) {
+    if constexpr (pairs) {
+      typename vector_of<std::uint16_t, width>::type x, y;
+      std::memcpy(&x, from, sizeof x);
+      std::memcpy(&y, from + stride, sizeof y);
+      return __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
+    } else {
+      return load(from);
+    }
+  }
+  // Lanes that lie side by side along k, where nothing is between the two factors of one.
+  template <class S>
+  static GRADUS_INLINE words load_along(const S* from) {
+    if constexpr (pairs) {
+      words x;
+      std::memcpy(&x, from, sizeof x);
+      return x;
+    } else {
+      return load(from);
+    }
+  }
+  // One lane, of which `left` factors exist; a missing one is 0.
+  template <class S>
+  static word one(const S* from, index stride, index left) {
+    if constexpr (pairs) return from->bits | (left < 2 ? 0u : static_cast<word>(from[stride].bits) << 16);
+    else return static_cast<T>(*from);
+  }
 };
+
+/// The kernel of products that are summed in T, of operands stored as SA and SB.
+#if defined(__AVX512BF16__)
+template <class T, class SA, class SB>
+using gemm_kernel =
+    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
+                std::conditional_t<std::is_same_v<T, float> && std::is_same_v<SA, bf16> && std::is_same_v<SB, bf16>,
+                                   bf16, T>>;
+#else
+template <class T, class SA, class SB>
+using gemm_kernel = packed_gemm<T>;
+#endif
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD
