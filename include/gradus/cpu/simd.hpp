@@ -10,6 +10,7 @@
 
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
+#include "convert.hpp"
 
 namespace gradus::inline GRADUS_BUILD {
 
@@ -44,7 +45,7 @@ struct pack {
   template <class S>
   static GRADUS_INLINE pack load(const S* from) {
     pack r;
-    if constexpr (std::is_same_v<S, T>) std::memcpy(&r.v, from, sizeof(native));
+    if constexpr (is_vectorised<S>) cpu_kit::load_as<T, size>(from, r.v);
     else
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
@@ -53,8 +54,9 @@ struct pack {
   /// Loads the first `count` lanes; the rest are zero, or `rest`.
   template <class S>
   static GRADUS_INLINE pack load(const S* from, std::size_t count) {
-    T lanes_in[size] = {};
-    for (std::size_t i = 0; i < std::min(count, size); ++i) lanes_in[i] = static_cast<T>(from[i]);
+    using stored = std::conditional_t<is_vectorised<S>, S, T>;
+    stored lanes_in[size] = {};
+    for (std::size_t i = 0; i < std::min(count, size); ++i) lanes_in[i] = static_cast<stored>(from[i]);
     return load(lanes_in);
   }
   template <class S>
@@ -65,16 +67,23 @@ struct pack {
   }
   template <class S>
   GRADUS_INLINE void store(S* to) const {
-    if constexpr (std::is_same_v<S, T>) std::memcpy(to, &v, sizeof(native));
+    if constexpr (is_vectorised<S>) cpu_kit::store_as<T, size>(v, to);
     else
       for (std::size_t i = 0; i < size; ++i) to[i] = convert_element<S>(T{v[i]});
   }
   template <class S>
   GRADUS_INLINE void store(S* to, std::size_t count) const {
-    T lanes_out[size];
+    using stored = std::conditional_t<is_vectorised<S>, S, T>;
+    stored lanes_out[size];
     store(lanes_out);
     for (std::size_t i = 0; i < std::min(count, size); ++i) to[i] = convert_element<S>(lanes_out[i]);
   }
+
+ private:
+  // What is converted a vector at a time.
+  template <class S>
+  static constexpr bool is_vectorised =
+      std::is_same_v<S, T> || (std::is_floating_point_v<T> && cpu_kit::detail::is_half<S>);
 };
 
 /// Lanes of T in a pack.

@@ -45,33 +45,35 @@ template <class T>
 std::vector<T> whole_numbers(std::size_t count, unsigned seed) {
   std::mt19937 bits(seed);
   std::vector<T> values(count);
-  for (T& v : values) v = static_cast<T>(static_cast<int>(bits() % 9) - 4);
+  for (T& v : values) v = static_cast<T>(static_cast<float>(static_cast<int>(bits() % 9) - 4));
   return values;
 }
 
-template <class T>
+template <class T, class Factor>
 struct operands {
-  std::vector<T> a, b, c, bias;
+  std::vector<Factor> a, b;
+  std::vector<T> c, bias;
 
   // What a product must not read is NaN: gaps, and C where it is only written.
   explicit operands(const problem& p)
-      : a(whole_numbers<T>((p.transpose_a ? p.k : p.m) * p.lda(), 1)),
-        b(whole_numbers<T>((p.transpose_b ? p.n : p.k) * p.ldb(), 2)),
+      : a(whole_numbers<Factor>((p.transpose_a ? p.k : p.m) * p.lda(), 1)),
+        b(whole_numbers<Factor>((p.transpose_b ? p.n : p.k) * p.ldb(), 2)),
         c(whole_numbers<T>(p.m * p.ldc(), 3)),
         bias(whole_numbers<T>(p.n, 4)) {
     poison(a, p.lda(), p.lda() - p.gap);
     poison(b, p.ldb(), p.ldb() - 2 * p.gap);
     poison(c, p.ldc(), p.add ? p.n : 0);
   }
-  static void poison(std::vector<T>& values, std::size_t stride, std::size_t from) {
+  template <class V>
+  static void poison(std::vector<V>& values, std::size_t stride, std::size_t from) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (i % stride >= from) values[i] = std::numeric_limits<T>::quiet_NaN();
+      if (i % stride >= from) values[i] = static_cast<V>(std::numeric_limits<float>::quiet_NaN());
   }
 };
 
 // Elements in which `found` is not the plain product, or that were written outside of C.
-template <class T>
-std::size_t mistakes(const problem& p, const operands<T>& x, const std::vector<T>& found) {
+template <class T, class Factor>
+std::size_t mistakes(const problem& p, const operands<T, Factor>& x, const std::vector<T>& found) {
   std::size_t wrong = 0;
   std::vector<double> row(p.n);
   for (std::size_t i = 0; i < p.m; ++i) {
@@ -88,9 +90,9 @@ std::size_t mistakes(const problem& p, const operands<T>& x, const std::vector<T
   return wrong;
 }
 
-template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
+template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>, class Factor = T>
 std::size_t mistakes(const problem& p) {
-  const operands<T> x(p);
+  const operands<T, Factor> x(p);
   std::vector<T> c = x.c;
   static world w;  // threads are made once
   gr::cpu_kit::gemm<T, Kernel>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, x.a.data(), p.lda(), x.b.data(),
@@ -99,7 +101,7 @@ std::size_t mistakes(const problem& p) {
 }
 
 // Sizes about those at which the kernel turns to another strip, panel or block, each under every flag.
-template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>>
+template <class T, class Kernel = gr::cpu_kit::packed_gemm<T>, class Factor = T>
 std::size_t mistakes_about_edges() {
   std::size_t wrong = 0;
   unsigned flags = 0;
@@ -113,7 +115,7 @@ std::size_t mistakes_about_edges() {
         p.add = flags & 1U << 10;
         p.with_bias = (flags & 3U << 11) == 0;
         p.gap = flags & 1U << 13 ? 3 : 0;
-        wrong += mistakes<T, Kernel>(p);
+        wrong += mistakes<T, Kernel, Factor>(p);
       }
   return wrong;
 }
@@ -138,6 +140,22 @@ TEST_CASE("so are those of the kernels for other processors") {
   CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 6, 2, 32>>() == 0);
   CHECK(mistakes_about_edges<float, gr::cpu_kit::packed_gemm<float, 6, 2, 16>>() == 0);
   CHECK(mistakes_about_edges<double, gr::cpu_kit::packed_gemm<double, 14, 2, 64>>() == 0);
+}
+
+TEST_CASE("so are those of bf16, summed in float or rounded to bf16 at the end") {
+  using kernel = gr::cpu_kit::gemm_kernel<float, gr::bf16, gr::bf16>;
+  CHECK(mistakes_about_edges<float, kernel, gr::bf16>() == 0);
+  for (bool transpose_a : {false, true})
+    for (bool transpose_b : {false, true})
+      for (bool add : {false, true})
+        for (std::size_t k : sizes{1023, 1024, 1030, 2049}) {  // about the depth of a block of pairs
+          CAPTURE(k);
+          CHECK(mistakes<float, kernel, gr::bf16>({45, 71, k, transpose_a, transpose_b, add, false, 5}) == 0);
+          CHECK(mistakes<float, kernel, gr::bf16>({145, 71, k, transpose_a, transpose_b, add, !add, 4}) == 0);
+        }
+  CHECK(mistakes<float, kernel, gr::bf16>({3, 4 * 768 + 1, 256, true, false}) == 0);
+  CHECK(mistakes<float, kernel, gr::bf16>({145, 2 * 768 + 1, 1537, false, true, true}) == 0);
+  CHECK(mistakes<float, kernel, gr::bf16>({3, 40, 0, true, true, true}) == 0);
 }
 
 TEST_CASE_TEMPLATE("each transposition, sum and bias is right, over NaN where nothing may be read", T, float, double) {
