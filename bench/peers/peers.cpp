@@ -21,7 +21,8 @@ namespace {
 template <class D>
 using training = bench::training<D, std::int32_t>;
 
-// GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs.
+// GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs, in the types
+// of the model's policy.
 double gemm_rate(gr::stream& stream) {
   constexpr gr::index rows = batch * bench::config.context;
   constexpr gr::index c = bench::config.width;
@@ -33,12 +34,15 @@ double gemm_rate(gr::stream& stream) {
                           {c, 4 * c, bench::config.layers},
                           {4 * c, c, bench::config.layers},
                           {c, bench::config.padded_vocabulary(), 1}};
+  using factor = gr::GPT_PRECISION::compute;
+  using gradient = gr::GPT_PRECISION::gradient;
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   double flops = 0;
   double ms = 0;
   for (const layer& l : layers) {
-    std::vector<float> x(rows * l.in, 0.5f), w(l.in * l.out, 0.25f), y(rows * l.out, 0.125f);
+    std::vector<factor> x(rows * l.in, factor(0.5f)), w(l.in * l.out, factor(0.25f)), y(rows * l.out, factor(0.125f));
+    std::vector<gradient> dw(l.in * l.out);
     const auto products = [&] {
       // The head takes the token table as it lies, [vocabulary, width].
       if (l.out == bench::config.padded_vocabulary()) {
@@ -46,19 +50,19 @@ double gemm_rate(gr::stream& stream) {
                                  l.out);
         gr::cpu_kit::gemm<float>(ctx, false, false, rows, l.in, l.out, y.data(), l.out, w.data(), l.in, false, x.data(),
                                  l.in);
-        gr::cpu_kit::gemm<float>(ctx, true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, false, w.data(),
+        gr::cpu_kit::gemm<float>(ctx, true, false, l.out, l.in, rows, y.data(), l.out, x.data(), l.in, false, dw.data(),
                                  l.in);
       } else {
         gr::cpu_kit::gemm<float>(ctx, false, false, rows, l.out, l.in, x.data(), l.in, w.data(), l.out, false, y.data(),
                                  l.out);
         gr::cpu_kit::gemm<float>(ctx, false, true, rows, l.in, l.out, y.data(), l.out, w.data(), l.out, false, x.data(),
                                  l.in);
-        gr::cpu_kit::gemm<float>(ctx, true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, false, w.data(),
+        gr::cpu_kit::gemm<float>(ctx, true, false, l.in, l.out, rows, x.data(), l.in, y.data(), l.out, false, dw.data(),
                                  l.out);
       }
       // Keep values finite over many rounds.
-      std::fill(x.begin(), x.end(), 0.5f);
-      std::fill(w.begin(), w.end(), 0.25f);
+      std::fill(x.begin(), x.end(), factor(0.5f));
+      std::fill(y.begin(), y.end(), factor(0.125f));
     };
     products();
     std::vector<double> times;
