@@ -196,9 +196,9 @@ TEST_CASE_FIXTURE(fixture, "gradients of inputs, and of chosen values") {
   gr::param<gr::on<gr::cpu>> scale;
   scale.set(gr::full<float, gr::shape<>>(ctx, 2));
   // [watch]
-  auto scaled = [&](const auto& x) {
-    auto s = gr::watch(scale, x);
-    return x * gr::exp(s);  // gr::exp(scale) alone would not be recorded
+  auto scaled = [&](const auto& u) {
+    auto s = gr::watch(scale, u);
+    return u * gr::exp(s);  // gr::exp(scale) alone would not be recorded
   };
   // [/watch]
   gr::backward(gr::sum(scaled(tape.watch(gr::full<float, gr::shape<3>>(ctx, 5)))));

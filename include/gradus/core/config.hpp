@@ -77,11 +77,11 @@
 #define GRADUS_DOT_PRODUCTS
 #endif
 #define GRADUS_JOIN_TOKENS(a, b, c, d) a##b##c##d
-#define GRADUS_JOIN(a, b, c, d) GRADUS_JOIN_TOKENS(a, b, c, d)
-#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
-#define GRADUS_TEXT_OF_TOKENS(x)    #x
-#define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
-#define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
+#define GRADUS_JOIN(a, b, c, d)        GRADUS_JOIN_TOKENS(a, b, c, d)
+#define GRADUS_BUILD                   GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
+#define GRADUS_TEXT_OF_TOKENS(x)       #x
+#define GRADUS_TEXT(x)                 GRADUS_TEXT_OF_TOKENS(x)
+#define GRADUS_OF_BUILD                [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
 /// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; a class

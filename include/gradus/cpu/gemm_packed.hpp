@@ -94,8 +94,8 @@ class packed_gemm {
   }
 
  private:
-  static constexpr index depth = 2048 / sizeof(T);                    // lanes of the sum over k, most between two visits to C
-  static constexpr index block = 768 * 1024 / sizeof(T);              // of B, in the second-level cache
+  static constexpr index depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
+  static constexpr index block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
   static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
@@ -190,9 +190,12 @@ class packed_gemm {
 
   template <class SBias>
   static const T* bias_in_t(const SBias* bias, index count, T* to) {
-    if constexpr (std::is_same_v<SBias, T>) return bias;
-    for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
-    return to;
+    if constexpr (std::is_same_v<SBias, T>) {
+      return bias;
+    } else {
+      for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
+      return to;
+    }
   }
   // Sums that are complete, into C: the one rounding of its elements.
   template <class SC>
@@ -431,10 +434,9 @@ class packed_gemm {
 /// The kernel of products that are summed in T, of operands stored as SA and SB.
 #if defined(__AVX512BF16__)
 template <class T, class SA, class SB>
-using gemm_kernel =
-    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
-                std::conditional_t<std::is_same_v<T, float> && std::is_same_v<SA, bf16> && std::is_same_v<SB, bf16>,
-                                   bf16, T>>;
+using gemm_kernel = packed_gemm<
+    T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
+    std::conditional_t<std::is_same_v<T, float> && std::is_same_v<SA, bf16> && std::is_same_v<SB, bf16>, bf16, T>>;
 #else
 template <class T, class SA, class SB>
 using gemm_kernel = packed_gemm<T>;

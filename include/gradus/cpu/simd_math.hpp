@@ -107,7 +107,9 @@ GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #else
   constexpr std::size_t bytes = 16;
 #endif
-  using part __attribute__((vector_size(bytes))) = T;
+  using floats __attribute__((vector_size(bytes))) = float;
+  using doubles __attribute__((vector_size(bytes))) = double;
+  using part = std::conditional_t<is_float, floats, doubles>;  // nvcc knows no T here
   part parts[sizeof(x.v) / bytes];
   std::memcpy(parts, &x.v, sizeof(parts));
   for (part& p : parts) {
