@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "../../cpu/gemm.hpp"
 #include "../cross_entropy/cpu.hpp"
@@ -11,7 +12,7 @@ template <index Vocabulary, index ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   using row_kernel = kernel<op::cross_entropy<Vocabulary>, cpu>;
 
-  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` are left as they come.
+  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class TX, class TTable, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, view<Loss, shape<>> loss,
@@ -20,6 +21,9 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
                       view<const I, Targets> targets) {
     constexpr index width = columns_of<X>;
     constexpr index columns = columns_of<Chunk>;
+    // The gradient of the logits takes their place, in the type in which products of it are fast. That of f16 has too narrow a range.
+    using G = std::conditional_t<std::is_same_v<TX, bf16> && std::is_same_v<TTable, bf16>, bf16, C>;
+    constexpr index stride = columns * sizeof(C) / sizeof(G);
     const bool recorded = dx.data() != nullptr;
     const index count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
     for (index first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
@@ -27,12 +31,13 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
       const TX* const from = x.data() + first * width;
       C* const chunk = logits.data();
       cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);
-      row_kernel::template rows<C, columns>(ctx, ignore, count, n, recorded ? chunk : nullptr,
-                                            row_losses.data() + first, chunk, targets.data() + first);
+      G* const dchunk = recorded ? static_cast<G*>(static_cast<void*>(chunk)) : nullptr;
+      row_kernel::template rows<C, columns>(ctx, ignore, count, n, chunk, dchunk, stride, row_losses.data() + first,
+                                            chunk, targets.data() + first);
       if (!recorded) continue;
-      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, chunk, columns, table.data(), width, false,
+      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, dchunk, stride, table.data(), width, false,
                          dx.data() + first * width, width);
-      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, chunk, columns, from, width, first != 0, dtable.data(),
+      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, dchunk, stride, from, width, first != 0, dtable.data(),
                          width);
     }
     *loss.data() = row_kernel::template mean<Loss>(row_losses, count);
