@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <gradus/gradus.hpp>
+
 #include <gradus/testing/failing_resource.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
+#include "../../support/message_of.hpp"
 
 namespace gr = gradus;
+using gradus_test::message_of;
 using X = gr::on<gr::cpu>;
 using vec = std::vector<float>;
 
@@ -27,14 +30,6 @@ struct bench {
     return p;
   }
 };
-
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const gr::error& e) { return e.what(); }
-  return "nothing thrown";
-}
 
 }  // namespace
 

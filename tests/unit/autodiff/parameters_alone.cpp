@@ -7,7 +7,10 @@
 
 #include <gradus/gradus.hpp>
 
+#include "../../support/message_of.hpp"
+
 namespace gr = gradus;
+using gradus_test::message_of;
 
 namespace {
 
@@ -21,13 +24,6 @@ struct bench {
   bench() { p.set(gr::from_values<float, gr::shape<2>>(ctx, {3, 5})); }
 };
 
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const gr::error& e) { return e.what(); }
-  return "nothing was thrown";
-}
 const std::string refused =
     "apply: an operand was computed from parameters outside the recording, so they would get no gradient through it; "
     "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass gradus::detach(it)";

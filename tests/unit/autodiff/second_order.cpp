@@ -8,7 +8,10 @@
 
 #include <gradus/gradus.hpp>
 
+#include "../../support/message_of.hpp"
+
 namespace gr = gradus;
+using gradus_test::message_of;
 
 namespace {
 
@@ -20,13 +23,6 @@ struct bench {
   gr::tensor<float, gr::shape<2>> x = gr::from_values<float, gr::shape<2>>(ctx, {1, 2});
 };
 
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const gr::error& e) { return e.what(); }
-  return "nothing was thrown";
-}
 const std::string refused =
     "apply: an operand is a gradient, or was computed from one, and there are no second derivatives; if it is meant as "
     "a "
