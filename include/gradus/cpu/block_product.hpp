@@ -2,22 +2,27 @@
 // The matrix product inside attention's blocks: small, on scratch memory in the cache, without packing.
 
 #include <cstddef>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
+#include "pairs.hpp"
 #include "simd.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k * ak],
-/// so that a may be taken transposed. `rows` is even (of a scratch that is padded so).
+/// so that a may be taken transposed. `rows` is even (of a scratch that is padded so). Operands are of C, or are words of pairs of bf16,
+/// of which `inner` counts the pairs.
 ///
 /// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to hide
 /// their latency.
-template <class C, index LdB, index LdC>
+template <class C, index LdB, index LdC, class Word = C>
 struct block_product {
-  static void run(index rows, index packs, index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+  static void run(index rows, index packs, index inner, const Word* a, index am, index ak, const Word* b, C* c,
+                  bool add) {
     for (; packs >= 4; packs -= 4, b += 4 * lanes<C>, c += 4 * lanes<C>) stripe<4>(rows, inner, a, am, ak, b, c, add);
     if (packs == 3) stripe<3>(rows, inner, a, am, ak, b, c, add);
     if (packs == 2) stripe<2>(rows, inner, a, am, ak, b, c, add);
@@ -26,7 +31,7 @@ struct block_product {
 
  private:
   template <index N>
-  static void stripe(index rows, index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+  static void stripe(index rows, index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
     index m = 0;
     if constexpr (N <= 2)  // narrow: more rows, for as many multiply-adds in flight
       for (; m + 8 <= rows; m += 8) tile<8, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
@@ -35,22 +40,30 @@ struct block_product {
   }
 
   template <index M, index N>
-  static GRADUS_INLINE void tile(index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+  static GRADUS_INLINE void tile(index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
     tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner,
                a, am, ak, b, c, add);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers.
   template <index N, std::size_t... M, std::size_t... Pack, std::size_t... I>
   static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>,
-                                    index inner, const C* a, index am, index ak, const C* b, C* c, bool add) {
+                                    index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
     pack<C> sum[sizeof...(I)];
     if (add) ((sum[I] = pack<C>::load(c + I / N * LdC + I % N * lanes<C>)), ...);
     else ((sum[I] = pack<C>(0)), ...);
     for (index k = 0; k < inner; ++k, a += ak, b += LdB) {
-      const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
-      const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};
-      ((sum[I].v += left[I / N].v * right[I % N].v),
-       ...);  // one expression, so that compilers contract it to a multiply-add
+      if constexpr (std::is_same_v<Word, C>) {
+        const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
+        const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};
+        ((sum[I].v += left[I / N].v * right[I % N].v),
+         ...);  // one expression, so that compilers contract it to a multiply-add
+      } else {
+        using words = typename vector_of<Word, lanes<C>>::type;
+        words right[N];
+        (std::memcpy(&right[Pack], b + Pack * lanes<C>, sizeof(words)), ...);
+        const words left[sizeof...(M)] = {words{} + a[M * am]...};
+        (add_pair_products(sum[I].v, left[I / N], right[I % N]), ...);
+      }
     }
     (sum[I].store(c + I / N * LdC + I % N * lanes<C>), ...);
   }

@@ -13,6 +13,7 @@
 #include "../core/dtype.hpp"
 #include "../core/extent.hpp"
 #include "convert.hpp"
+#include "pairs.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
@@ -376,15 +377,10 @@ class packed_gemm {
   static GRADUS_INLINE void multiply_row(vector* sum, word a, const words* b, std::index_sequence<P...>) {
     if constexpr (pairs) {
       const words pair = words{} + a;
-      (add_pairs(sum[P], pair, b[P]), ...);
+      (add_pair_products(sum[P], pair, b[P]), ...);
     } else {
       ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
     }
-  }
-  // sum += the products of two pairs, in each lane. Written out, because the intrinsic function's header takes a third of a second
-  // to compile.
-  static GRADUS_INLINE void add_pairs(vector& sum, words a, words b) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   }
   static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
     if (!wanted) return;
@@ -404,10 +400,9 @@ class packed_gemm {
   template <class S>
   static GRADUS_INLINE words load_across(const S* from, index stride) {
     if constexpr (pairs) {
-      typename vector_of<std::uint16_t, width>::type x, y;
-      std::memcpy(&x, from, sizeof x);
-      std::memcpy(&y, from + stride, sizeof y);
-      return __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
+      words x;
+      join_pairs<width>(from, from + stride, x);
+      return x;
     } else {
       return load(from);
     }
@@ -426,20 +421,17 @@ class packed_gemm {
   // One lane, of which `left` factors exist; a missing one is 0.
   template <class S>
   static word one(const S* from, index stride, index left) {
-    if constexpr (pairs) return from->bits | (left < 2 ? 0u : static_cast<word>(from[stride].bits) << 16);
+    if constexpr (pairs) return join_pair(*from, left < 2 ? bf16{} : from[stride]);
     else return static_cast<T>(*from);
   }
 };
 
 /// The kernel of products that are summed in T, of operands stored as SA and SB.
-#if defined(__AVX512BF16__)
 template <class T, class SA, class SB>
-using gemm_kernel = packed_gemm<
-    T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
-    std::conditional_t<std::is_same_v<T, float> && std::is_same_v<SA, bf16> && std::is_same_v<SB, bf16>, bf16, T>>;
-#else
-template <class T, class SA, class SB>
-using gemm_kernel = packed_gemm<T>;
-#endif
+using gemm_kernel =
+    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
+                std::conditional_t<has_pair_products && std::is_same_v<T, float> && std::is_same_v<SA, bf16> &&
+                                       std::is_same_v<SB, bf16>,
+                                   bf16, T>>;
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -180,6 +180,10 @@ TEST_CASE_TEMPLATE("attention of 16 bits keeps its scores in float", T, gr::bf16
   const auto qkv = normal<double, gr::shape<2, 37, 3 * 3 * 10>>(at.ctx);
   check<T, gr::shape<2, 37, 30>>(
       "causal_attention", 8, [](const auto& u) { return gr::causal_attention<3>(u); }, qkv);
+  // Several blocks of queries and of keys, and rows that are no whole pairs.
+  const auto longer = normal<double, gr::shape<1, 133, 3 * 2 * 7>>(at.ctx);
+  check<T, gr::shape<1, 133, 14>>(
+      "causal_attention of blocks", 8, [](const auto& u) { return gr::causal_attention<2>(u); }, longer);
   const auto q = normal<double, gr::shape<2, 3, 21, 10>>(at.ctx);
   const auto k = normal<double, gr::shape<2, 3, 35, 10>>(at.ctx);
   const auto v = normal<double, gr::shape<2, 3, 35, 10>>(at.ctx);

@@ -1,0 +1,53 @@
+#pragma once
+// Dot products of pairs of bf16. A word is such a pair, the first of them in its lower half; sum += a . b adds up both products in a
+// lane of float. Products of matrices take for pairs what are neighbours along the dimension that is summed over.
+
+#include <cstdint>
+#include <cstring>
+
+#include "../core/config.hpp"
+#include "../core/dtype.hpp"
+#include "../core/extent.hpp"
+#include "convert.hpp"
+
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
+
+/// Whether the processor that is compiled for has the instruction (AVX-512 BF16).
+#if defined(__AVX512BF16__)
+inline constexpr bool has_pair_products = true;
+#else
+inline constexpr bool has_pair_products = false;
+#endif
+
+/// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written out, because the
+/// intrinsic function's header takes a third of a second to compile.
+template <class Floats, class Words>
+GRADUS_INLINE void add_pair_products(Floats& sum, Words a, Words b) {
+  static_assert(sizeof(Floats) == 64 && sizeof(Words) == 64);
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+}
+
+/// N words whose halves are N elements from `first` and N from `second` on.
+template <index N>
+GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename vector_of<std::uint32_t, N>::type& to) {
+  using words = typename vector_of<std::uint32_t, N>::type;
+  typename vector_of<std::uint16_t, N>::type x, y;
+  std::memcpy(&x, static_cast<const void*>(first), sizeof x);
+  std::memcpy(&y, static_cast<const void*>(second), sizeof y);
+  to = __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
+}
+/// One word.
+GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
+  return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
+}
+
+/// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
+template <class Floats>
+GRADUS_INLINE vector_of<std::uint16_t, 16>::type round_to_bf16(Floats x) {
+  static_assert(sizeof(Floats) == 64);
+  vector_of<std::uint16_t, 16>::type rounded;
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
+  return rounded;
+}
+
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD
