@@ -28,3 +28,15 @@ TEST_CASE("an operation that was begun before the trace ends outside of it") {
   writer.finish();
   CHECK_FALSE(writer.writing());
 }
+
+TEST_CASE("operations that are running when the trace ends have what came before its end") {
+  step_trace trace;
+  trace_writer writer;
+  writer.start(trace, {});
+  writer.begin({"outer", phase::forward, {}});
+  writer.begin({"inner", phase::forward, {}});
+  writer.ended(writer.asked({.bytes = 8}));
+  writer.finish();
+  REQUIRE(trace.ops.size() == 2);
+  for (const op_span& op : trace.ops) CHECK(op.last_event == 2);
+}
