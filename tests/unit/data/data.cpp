@@ -41,6 +41,14 @@ TEST_CASE("a text file is read byte for byte") {
   CHECK(gradus::read_texts(std::vector{a, b}) == std::string("x\0\r\n\xff", 5) + "end\nnext");
 }
 
+TEST_CASE("texts that end with a line end are joined as they are") {
+  const temporary_folder folder;
+  const std::string a = (folder.path / "a").string(), b = (folder.path / "b").string();
+  std::ofstream(a, std::ios::binary) << "first\n";
+  std::ofstream(b, std::ios::binary) << "second\n";
+  CHECK(gradus::read_texts(std::vector{a, b}) == "first\nsecond\n");
+}
+
 TEST_CASE("a text file that cannot be used is refused in one line that names it") {
   const temporary_folder folder;
   const fs::path empty = folder.path / "empty";
