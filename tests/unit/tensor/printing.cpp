@@ -47,6 +47,7 @@ TEST_CASE("long axes show their ends") {
 TEST_CASE("a long row goes on in the next line, below its first element") {
   bench b;
   CHECK(gr::to_string(gr::arange<std::int32_t, 6>(b.ctx), {.width = 9}) == "[0, 1, 2,\n 3, 4, 5] i32 shape<6>");
+  CHECK(gr::to_string(gr::arange<std::int32_t, 6>(b.ctx), {.width = 8}) == "[0, 1,\n 2, 3,\n 4, 5] i32 shape<6>");
 }
 
 TEST_CASE("scalars, booleans, 16-bit floats, NaN and infinities") {
