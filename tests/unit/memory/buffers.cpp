@@ -6,6 +6,7 @@
 #include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/memory/limit_resource.hpp>
 #include <gradus/memory/planned_resource.hpp>
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
@@ -182,6 +183,15 @@ TEST_CASE("a part is unique when no other handle of the whole buffer is left, an
   CHECK(inner.unique());
 }
 
+TEST_CASE("a part of a part is unique when no handle of the buffer that both lie in is left") {
+  bench b;
+  buffer<cpu> whole(b.ctx, 256, category::gradient);
+  const buffer<cpu> inner = whole.part(0, 128).part(64, 64);
+  CHECK_FALSE(inner.unique());
+  whole = {};
+  CHECK(inner.unique());
+}
+
 TEST_CASE("parts outside of a buffer, and parts that are not aligned, are refused") {
   bench b;
   const buffer<cpu> whole(b.ctx, 256, category::gradient);
@@ -271,4 +281,25 @@ TEST_CASE("an arena does not forget blocks that are handed out") {
   arena.deallocate(block, request, b.s);
   arena.release(b.s);
   CHECK(arena.reserved_bytes() == 0);
+}
+
+TEST_CASE("an arena says what would fit: what is left of its chunk, or what there is below") {
+  const auto fits = [](std::size_t limit_bytes) {
+    bench b;
+    limit_resource limit{b.heap, limit_bytes};
+    arena_resource arena{limit, 512};
+    memory_request request;
+    request.bytes = 64;
+    void* const block = arena.allocate(request, b.s);
+    std::size_t most = 0;
+    try {
+      request.bytes = 2000;
+      static_cast<void>(arena.allocate(request, b.s));
+    } catch (const out_of_memory& e) { most = e.figures.fits; }
+    request.bytes = 64;
+    arena.deallocate(block, request, b.s);
+    return most;
+  };
+  CHECK(fits(600) == 512 - 64);
+  CHECK(fits(1500) == 1500 - 512);
 }
