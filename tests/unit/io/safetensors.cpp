@@ -194,3 +194,10 @@ TEST_CASE("an atomic file that is not committed leaves the old one as it was") {
   CHECK_THROWS_WITH_AS(gradus::write_file_atomically(folder.path / "no" / "f", "x"), doctest::Contains("No such file"),
                        gradus::error);
 }
+
+TEST_CASE("an atomic file that cannot be opened leaves what is in its way") {
+  const temporary_folder folder("gradus_io_in_the_way");
+  fs::create_directory(folder.path / "f.tmp");
+  CHECK_THROWS_AS(gradus::write_file_atomically(folder.path / "f", "x"), gradus::error);
+  CHECK(fs::is_directory(folder.path / "f.tmp"));
+}
