@@ -181,6 +181,7 @@ class recording {
     nodes_.rewind();
     regions_.clear();
     uses_.clear();
+    observer_ = next_observer_;
     phase_ = gradus::phase::forward;
     count_ = 0;
     ordinal_ = 0;
@@ -195,6 +196,8 @@ class recording {
     return false;
   }
   constexpr void observe(gradient_observer* who) {
+    next_observer_ = who;
+    if (who != nullptr && last_ != nullptr) return;  // uses before now were not noted
     observer_ = who;
     uses_.clear();
   }
@@ -218,6 +221,7 @@ class recording {
   arena nodes_;
   region_log regions_;
   gradient_observer* observer_ = nullptr;
+  gradient_observer* next_observer_ = nullptr;  // of the recordings to come
   first_uses uses_;
   gradus::phase phase_ = gradus::phase::forward;
   node* last_ = nullptr;

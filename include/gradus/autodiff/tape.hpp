@@ -78,7 +78,8 @@ class tape {
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) { recording_.set_random(seed, step); }
   constexpr std::uint32_t step() const { return recording_.step(); }
 
-  /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on; null ends that.
+  /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on. Null ends that at
+  /// once, also in a recording that has begun.
   constexpr void observe(gradient_observer* who) { recording_.observe(who); }
 
   /// Applies an operation, keeps what it declares, and returns its output as a traced value. Called by apply().

@@ -1,6 +1,7 @@
 // Checkpoint regions: the same bits as without them, less memory, and clear words when they cannot work.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <gradus/gradus.hpp>
 #include <gradus/testing/failing_resource.hpp>
@@ -415,5 +416,27 @@ TEST_CASE(
     CHECK(f.stats.all().live == persistent);
     CHECK(step() == expected);
     clear();
+  }
+}
+
+TEST_CASE("a region that draws again in backward leaves the tape's own draws where they were") {
+  fixture f;
+  const auto x = f.tape.variable(f.x0);
+  const auto y = gr::checkpoint([](auto v) { return gr::dropout(gr::tanh(gr::dropout(v, 0.5)), 0.5); }, x);
+  const auto loss = gr::sum(gr::dropout(y, 0.5) * y);
+  gr::backward(loss);
+  CHECK(f.tape.next_key().ordinal == 3);
+}
+
+TEST_CASE("a survey of a chain that runs several times has each block once") {
+  fixture f;
+  std::array<gr::nn::linear<X, 24, 24>, 2> blocks;
+  gr::init(blocks, f.ctx, gr::normal_init{});
+  std::vector<gr::block_facts> facts;
+  gr::region_schedule s;
+  s.survey = &facts;
+  for (int batch = 0; batch < 3; ++batch) {
+    gr::chain(blocks, f.tape.watch(f.x0), s, [](const auto& block, auto v) { return block(std::move(v)); });
+    CHECK(facts.size() == 2);
   }
 }

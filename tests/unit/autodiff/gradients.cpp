@@ -159,6 +159,16 @@ TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves 
   CHECK(gr::item(other.gradient()) == 7);
 }
 
+TEST_CASE("gradients() of one parameter twice leaves what had been gathered") {
+  bench b;
+  const auto w = b.weight(3);
+  gr::backward(b.tape.watch(b.scalar(2)) * w);
+  const auto [one, two] = gr::gradients(b.tape.watch(b.scalar(5)) * w, w, w);
+  CHECK(gr::item(one) == 5);
+  CHECK(gr::item(two) == 5);
+  CHECK(gr::item(w.gradient()) == 2);
+}
+
 TEST_CASE(
     "gradients() refuses values that are not variables of this recording, and takes nothing from parameters then") {
   bench b;

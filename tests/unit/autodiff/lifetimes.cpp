@@ -266,3 +266,23 @@ TEST_CASE("a recording that is cleared says nothing, and the next one begins ane
   gr::backward(gr::sum(w.tape.watch(w.make()) * w.b));
   w.check({1});
 }
+
+TEST_CASE("an observer is told nothing of a recording that had begun, and nothing more once there is none") {
+  bench b;
+  gr::param<X, 4> a;
+  a.set(b.make());
+  struct : gr::gradient_observer {
+    int told = 0;
+    void complete(const void*) override { ++told; }
+  } who;
+  const auto h = b.tape.watch(b.make()) * a;
+  b.tape.observe(&who);
+  gr::backward(gr::sum(h * a));  // the first use was not seen, so when the gradient is complete is not known
+  CHECK(who.told == 0);
+  gr::backward(gr::sum(b.tape.watch(b.make()) * a * a));
+  CHECK(who.told == 1);
+  const auto later = gr::sum(b.tape.watch(b.make()) * a);
+  b.tape.observe(nullptr);
+  gr::backward(later);
+  CHECK(who.told == 1);
+}

@@ -182,6 +182,23 @@ TEST_CASE("what was there before a trace counts as there, and leaves without a t
   CHECK(trace.events.size() == 2);
 }
 
+TEST_CASE("what is kept of memory from before a trace is no block of the trace") {
+  gr::stream s;
+  gr::host_resource heap;
+  gr::trace_resource traced(heap);
+  gr::context ctx{s, traced};
+  const gr::buffer<gr::cpu> before(ctx, 256, gr::category::parameter);
+  gr::step_trace trace;
+  traced.start(trace);
+  { const gr::buffer<gr::cpu> gone(ctx, 40, gr::category::temporary); }
+  const gr::buffer<gr::cpu> part = before.part(0, 64);  // its request lies where that of `gone` lay
+  traced.saved("op", before.request());
+  traced.saved("op", part.request());
+  traced.finish();
+  REQUIRE(trace.blocks.size() == 1);
+  CHECK(trace.blocks[0].saved_by.empty());
+}
+
 TEST_CASE("a trace of more blocks than were made room for is whole") {
   gr::stream s;
   gr::host_resource heap;

@@ -8,6 +8,7 @@
 #include <gradus/gradus.hpp>
 #include <limits>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -264,6 +265,23 @@ TEST_CASE("a block with a region within is scheduled: the region is an operation
   for (const gr::scheduled_step& s : front)
     CHECK(s.plan.peak_bytes == gr::plan<nested<gr::meta>>(options{s.regions}).peak_bytes);
   CHECK(search.within(search.least_budget()).plan.peak_bytes <= search.least_budget());
+}
+
+TEST_CASE("a schedule is described in a line for each row of blocks that keep the same") {
+  const std::vector<gr::block_facts> blocks(8, row_of(3));
+  const std::vector<gr::chain_part> parts{{0, 0, true, 0}, {1, 1, true, 0}, {2, 2, true, 0b101},
+                                          {3, 3, true, 0}, {4, 4, false},   {5, 6, true, 0, {{5, 6, false}}},
+                                          {7, 7, false, 0}};
+  std::string text;
+  gr::detail::describe_parts(parts, blocks, "", text);
+  CHECK(text ==
+        "blocks 0 to 1: keep nothing\n"
+        "block 2: keep op (0), op (2)\n"
+        "block 3: keep nothing\n"
+        "block 4: keep all\n"
+        "blocks 5 to 6: keep the input, run again in backward\n"
+        "  blocks 5 to 6: keep all\n"
+        "block 7: keep all\n");
 }
 
 TEST_CASE("the least budget is the least there is, and within any budget a schedule is the fastest that fits") {

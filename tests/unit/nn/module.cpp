@@ -154,6 +154,17 @@ TEST_CASE("initial values depend on the seed and the parameter alone; vectors st
   CHECK(gr::to_host(norm.weight.value()) == std::vector<float>(5, 1.0f));
 }
 
+TEST_CASE("initial values are counted as parameters") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::stats_resource stats{heap};
+  gr::context ctx{stream, stats};
+  gr::nn::linear<X, 3, 5> layer;
+  gr::init(layer, ctx, gr::normal_init{});
+  CHECK(stats.of(gr::category::parameter).live == (3 * 5 + 5) * sizeof(float));
+  CHECK(stats.all().live == stats.of(gr::category::parameter).live);
+}
+
 TEST_CASE("initial values have the deviation that the rule names") {
   gr::stream stream;
   gr::host_resource heap;
@@ -187,6 +198,16 @@ TEST_CASE("residual projections of a deep transformer start smaller") {
   CHECK(gr::nn::mlp<X, 4>().down.weight.start_scale() == doctest::Approx(std::sqrt(0.5)));
   for (const double scale : {block.attention.qkv.weight.start_scale(), block.mlp.up.weight.start_scale()})
     CHECK(scale == 1);
+}
+
+TEST_CASE("a parameter that is moved takes with it what it starts at") {
+  gr::param<X, 2, 3> from{gr::start::drawn, 0.25}, to{gr::start::ones};
+  to = std::move(from);
+  CHECK(to.starts() == gr::start::drawn);
+  CHECK(to.start_scale() == 0.25);
+  const gr::param<X, 2, 3> last{std::move(to)};
+  CHECK(last.starts() == gr::start::drawn);
+  CHECK(last.start_scale() == 0.25);
 }
 
 TEST_CASE("a parameter's draws are those of its place in the model, whatever stands before it") {

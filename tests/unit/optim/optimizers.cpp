@@ -209,6 +209,19 @@ TEST_CASE("a parameter keeps its moments where others have no gradient in some s
   CHECK(all.values()[2] == some.values()[2]);  // it had a gradient in each step, and its moments are nobody else's
 }
 
+TEST_CASE("the norm of more parameters than there are partial sums is that of all of them") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::pool_resource pool{heap};  // gives back the same bytes, so that what is not written is not zero
+  gr::context ctx{stream, pool};
+  std::vector<gr::param<X, 1>> net(1500);
+  gr::init(net, ctx, gr::normal_init{});
+  gr::sgd<float, gr::cpu> opt{net};
+  for (auto& p : net) p.slot().give(gr::full<float, gr::shape<1>>(ctx, 2.0f));
+  (void)gr::full<double, gr::shape<2048>>(ctx, std::nan(""));
+  CHECK(opt.clip(ctx, 1.0) == doctest::Approx(2 * std::sqrt(1500.0)));
+}
+
 TEST_CASE("factors of a gradient's scale multiply") {
   world w;
   gr::sgd opt{w.net, {.lr = 1}};

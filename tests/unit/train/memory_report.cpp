@@ -139,6 +139,15 @@ TEST_CASE("the table of a step holds its width with names and numbers of any siz
   CHECK(empty.find("persistent") != std::string::npos);
 }
 
+TEST_CASE("a name as long as its column is cut, so that a blank follows") {
+  gr::step_trace t = small_trace();
+  t.ops[0].what.name = "a name of 23 characters";
+  t.ops[1].what.name = "a name of 24 characters.";
+  const std::string table = gr::memory_table(gr::summarize(t));
+  CHECK(table.find("a name of 23 characters ") != std::string::npos);
+  CHECK(table.find("a name of 24 characte.. ") != std::string::npos);
+}
+
 TEST_CASE("without times an event is a microsecond") {
   const gr::trace_times plain(small_trace());
   CHECK_FALSE(plain.measured);
@@ -208,6 +217,25 @@ TEST_CASE("a Perfetto trace has nested spans of the operations and counters that
     CHECK(totals.back()["args"]["all"] == 1000);
     CHECK(counters[4]["ts"] == (process == 1 ? 3.0 : 20.125));
   }
+}
+
+TEST_CASE("a Perfetto trace counts kept bytes for the first operation of the name that was not over at the request") {
+  const auto path = scratch("gradus_memory_saved.json");
+  gr::step_trace t;
+  for (std::size_t i = 0; i < 3; ++i) {
+    t.ops.push_back({{"tanh", gr::phase::forward, {}}, 2 * i, 2 * i + 2});
+    t.blocks.push_back(
+        {10 * (i + 1), gr::category::activation, "tanh", gr::phase::forward, 2 * i, 2 * i + 1, i, "tanh"});
+    t.events.push_back({i, true});
+    t.events.push_back({i, false});
+  }
+  gr::write_perfetto(path, t, nullptr);
+  const json trace = json::parse(contents(path));
+  std::filesystem::remove(path);
+  std::vector<int> saved;
+  for (const json& e : trace["traceEvents"])
+    if (e["ph"] == "X") saved.push_back(e["args"]["saved"]);
+  CHECK(saved == std::vector<int>{10, 20, 30});
 }
 
 TEST_CASE("a Perfetto trace of a plan alone, and of nothing, is JSON") {
