@@ -135,14 +135,20 @@ class bench {
     gr::kernel<gr::op::map<gr::functor::multiply>, gr::cuda>::forward(  // second moments are not negative
         ctx_, {}, gr::view<T, gr::shape<n>, gr::cuda>(p + 3 * n), gr::view<const T, gr::shape<n>, gr::cuda>(p + 3 * n),
         gr::view<const T, gr::shape<n>, gr::cuda>(p + 3 * n));
-    const std::vector<gr::update_span<T>> spans{{p, p + n, p + 2 * n, p + 3 * n, n, 0.1f}};
-    const gr::adamw_scalars s{1e-4, 0.9, 0.95, 1e-8, 0.5, 0.5, 1.0};
-    bandwidth("adamw, 124M", 7.0 * 4 * n,
-              timer_.seconds([&] { gr::kernel<gr::op::adamw_step, gr::cuda>::forward(ctx_, spans, s); }));
-    auto norm = gr::empty<double, gr::shape<>>(ctx_);
-    auto partial = gr::empty<double, gr::op::gradient_square_sum::partial_sums>(ctx_);
+    const std::vector<gr::update_span<T>> spans{{p, p + n, n, 0, 1, 1}};
+    gr::rule_states<T, T, 2> states;
+    states.at[0] = p + 2 * n;
+    states.at[1] = p + 3 * n;
+    const gr::step_inputs in{.steps = 9};
+    bandwidth("adamw, 124M", 7.0 * 4 * n, timer_.seconds([&] {
+      gr::kernel<gr::op::element_step, gr::cuda>::forward(ctx_, spans, gr::adamw_options{.lr = 1e-4}, states, in);
+    }));
+    gr::buffer<gr::cuda> scalars(ctx_, sizeof(gr::gradient_scalars), gr::category::temporary);
+    auto partial = gr::empty<double, gr::op::gradient_pass::partial_sums>(ctx_);
+    const gr::op::gradient_pass pass{.most = 1};
     bandwidth("gradient norm, 124M", 4.0 * n, timer_.seconds([&] {
-      gr::kernel<gr::op::gradient_square_sum, gr::cuda>::forward(ctx_, norm.view(), partial.view(), spans);
+      gr::kernel<gr::op::gradient_pass, gr::cuda>::forward(
+          ctx_, pass, static_cast<gr::gradient_scalars*>(scalars.data()), partial.view(), spans);
     }));
   }
   void losses() {

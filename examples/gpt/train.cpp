@@ -138,7 +138,6 @@ int train(const gpt::options& o) {
   gpt::step_report now;
   now.loss = std::nan("");
   bool done = false, stopped = false;
-  long long skipped = 0;
   std::string unsaved;  // what kept the model from being written
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     planned.use(gpt::evaluation_plan);
@@ -176,8 +175,7 @@ int train(const gpt::options& o) {
     }
     now.loss = loss;
     t.optimizer.options.lr = now.lr;
-    if (!t.update() && skipped++ == 0)
-      report.warn("the gradients of step " + std::to_string(step + 1) + " overflowed; its update is skipped");
+    t.update();
     if (look) {
       traced.finish();
       transient.observe(nullptr);
@@ -223,7 +221,11 @@ int train(const gpt::options& o) {
                 now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20),
                 gpt::process_peak_mib());
   report.line(line);
-  if (skipped > 0) report.line("updates skipped: " + std::to_string(skipped));
+  if (t.scales_loss) {
+    std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",
+                  t.loss_scale(), t.optimizer.skipped());
+    report.line(line);
+  }
   if (o.sample > 0 && !stopped && !stop.noticed()) {
     report.line("a sample:");
     planned.use(gpt::sampling_plan);

@@ -2,11 +2,9 @@
 // One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the very
 // same code computes nothing and says, to the byte, what it would hold.
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "model.hpp"
 
@@ -18,31 +16,52 @@ struct step_options {
   double clip = 1;     ///< largest gradient norm; 0: no limit
   int accumulate = 1;  ///< batches a step
   std::uint64_t seed = 1;
-  gr::adamw_options adamw = {};
+  gr::adamw_options adamw = {};      ///< other optimizers take its lr and weight_decay
   gr::region_schedule regions = {};  ///< which parts of the blocks are computed again at backward
 };
+
+/// Settings of a run's optimizer.
+template <class Rule>
+constexpr Rule settings_of(const step_options& o) {
+  if constexpr (std::is_same_v<Rule, gr::adamw_options>) {
+    return o.adamw;
+  } else {
+    Rule rule;
+    rule.lr = o.adamw.lr;
+    rule.weight_decay = o.adamw.weight_decay;
+    return rule;
+  }
+}
 
 /// @tparam D     device
 /// @tparam C     sizes of the model
 /// @tparam Batch sequences at once
 /// @tparam Token integers that the ids come in
 /// @tparam P     precision policy
-template <class D, config C, gr::index Batch, class Token = std::uint8_t, class P = gr::fp32>
+/// @tparam Optimizer gr::adamw or another
+template <class D, config C, gr::index Batch, class Token = std::uint8_t, class P = gr::fp32,
+          template <class, class, class> class Optimizer = gr::adamw>
 class training {
  public:
   using ids = gr::shape<Batch, C.context>;
   using network = model<gr::on<D, P>, C>;
+  using optimizer_type = Optimizer<typename P::store, D, typename P::gradient>;
 
-  /// What the loss is multiplied by before backward, and the gradients are divided by afterwards. The least positive number of f16
-  /// is 6e-8, and many gradients are below it.
-  static constexpr double loss_scale = std::is_same_v<typename P::compute, gr::f16> ? 1024 : 1;
+  /// Whether the loss is multiplied by a scale before backward. The least positive number of f16 is 6e-8, and many gradients are
+  /// below it.
+  static constexpr bool scales_loss = std::is_same_v<typename P::compute, gr::f16>;
 
   network net;
-  decltype(gr::adamw(std::declval<network&>(), gr::adamw_options{})) optimizer;
+  optimizer_type optimizer;
 
   /// Parameters and optimizer state stay in `persistent`; what a step needs comes from `transient` and goes back.
   constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
-      : optimizer(net, o.adamw), persistent_(persistent), transient_(transient), tape_(transient, o.seed), options_(o) {
+      : optimizer(net, settings_of<decltype(optimizer_type::options)>(o)),
+        persistent_(persistent),
+        transient_(transient),
+        tape_(transient, o.seed),
+        scaler_(persistent),
+        options_(o) {
     net.dropout = o.dropout;
     net.regions = o.regions;
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
@@ -52,24 +71,20 @@ class training {
   constexpr float add_batch(const Token* inputs, const Token* targets) {
     const auto loss = net.loss(tape_.watch(upload(inputs)), upload(targets));
     const auto value = static_cast<float>(gr::item(loss.value()));
-    gr::backward(loss, static_cast<float>(loss_scale / options_.accumulate));
+    gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
     return value;
   }
-  /// Clips the gathered gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale is
-  /// skipped; then this returns false.
-  constexpr bool update() {
-    if constexpr (loss_scale != 1) optimizer.scale_gradients(1 / loss_scale);
-    if (options_.clip > 0 || loss_scale != 1) {
-      const double norm =
-          optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
-      if (loss_scale != 1 && !std::isfinite(norm)) {
-        optimizer.clear_gradients();
-        return false;
-      }
-    }
+  /// Clips the gathered gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale changes nothing,
+  /// and counts in optimizer.skipped().
+  constexpr void update() {
+    if constexpr (scales_loss) optimizer.unscale(scaler_);
+    if (options_.clip > 0 || scales_loss)
+      optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
     optimizer.step(persistent_);
-    return true;
+    scaler_.update(persistent_);
   }
+  /// What the loss is multiplied by.
+  constexpr double loss_scale() const { return scaler_.now(); }
   /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
   constexpr void abandon() {
     tape_.clear();
@@ -96,9 +111,21 @@ class training {
     return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
   }
 
+  struct no_scaler {
+    constexpr explicit no_scaler(gr::context<D>&) {}
+    constexpr const auto& scale(const auto& loss) const { return loss; }
+    constexpr void update(gr::context<D>&) {}
+    constexpr double now() const { return 1; }
+  };
+  struct f16_scaler : gr::loss_scaler<D> {
+    using gr::loss_scaler<D>::loss_scaler;
+    constexpr double now() const { return static_cast<double>(gr::item(this->value())); }
+  };
+
   gr::context<D>& persistent_;
   gr::context<D>& transient_;
   gr::tape<D> tape_;
+  std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
   step_options options_;
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "cases.hpp"
 
 template <class Logits, gr::index Vocabulary, class D>
@@ -46,11 +48,12 @@ struct mlp {
 };
 
 /// Five steps: the losses, the first gradients and the last weights.
-template <class D, class MakeOptimizer>
-void train(runner<D>& r, const std::string& name, double max_norm, const MakeOptimizer& make_optimizer) {
+template <class D, class P = gr::fp32, class MakeOptimizer, class Prepare>
+void train(runner<D>& r, const std::string& name, double max_norm, const MakeOptimizer& make_optimizer,
+           const Prepare& prepare) {
   constexpr gr::index batch = 37;
   auto& ctx = r.ctx();
-  mlp<gr::on<D>> net;
+  mlp<gr::on<D, P>> net;
   gr::init(net, ctx, gr::he_normal{.seed = 11});
   auto optimizer = make_optimizer(net);
   gr::tape tape{ctx};
@@ -66,11 +69,48 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
       gr::for_each_param(net, [&](auto part, auto& p) {
         r.keep(name + ": gradient of " + std::string(part), gr::to_host(p.gradient()), 1e-4);
       });
+    prepare(optimizer);
     if (max_norm > 0) r.keep(name + ": norm", std::vector<double>{optimizer.clip(ctx, max_norm)}, 1e-4);
     optimizer.step(ctx);
   }
   gr::for_each_param(
       net, [&](auto part, auto& p) { r.keep(name + ": " + std::string(part), gr::to_host(p.value()), 1e-3); });
+}
+template <class D, class MakeOptimizer>
+void train(runner<D>& r, const std::string& name, double max_norm, const MakeOptimizer& make_optimizer) {
+  train(r, name, max_norm, make_optimizer, [](auto&) {});
+}
+
+/// Steps of a vector of odd length, stored in T, with given gradients. Steps 3 and 4 of those with a scaled loss overflow.
+template <class T, class D, class MakeOptimizer>
+void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
+  struct model {
+    gr::param<gr::on<D, gr::precision<T>>, 8195> w;
+    gr::param<gr::on<D, gr::precision<T>>, 3, 5> m;
+    GRADUS_MEMBERS(w, m)
+  };
+  auto& ctx = r.ctx();
+  model net;
+  gr::init(net, ctx, gr::normal_init{.seed = 5, .stddev = 1});
+  auto optimizer = make_optimizer(net);
+  gr::loss_scaler scaler{ctx, {.growth_interval = 2}};
+  for (int step = 0; step < 7; ++step) {
+    gr::visit_params(net, [&](auto& p) {
+      using S = typename std::remove_reference_t<decltype(p)>::shape;
+      auto g = r.template random<T>(S::size);
+      if (scaled && (step == 3 || step == 4)) g[S::size - 2] = T(std::numeric_limits<float>::infinity());
+      p.slot().give(gr::from_host<T, S>(ctx, g.data(), gr::category::gradient));
+    });
+    if (scaled) optimizer.unscale(scaler);
+    if (step == 1) optimizer.clip_value(0.5);
+    if (step == 2) optimizer.clip(ctx, 1.0);
+    optimizer.step(ctx);
+    if (scaled) scaler.update(ctx);
+    r.keep(name + ": scale", gr::to_host(scaler.value()), 0 + 1e-9);
+  }
+  r.keep(name + ": steps", std::vector<double>{static_cast<double>(optimizer.steps())}, 1e-9);
+  r.keep(name + ": w", gr::to_host(net.w.value()), 1e-4);
+  r.keep(name + ": m", gr::to_host(net.m.value()), 1e-4);
 }
 
 template <class D>
@@ -78,4 +118,18 @@ void training_cases(runner<D>& r) {
   train(r, "adamw", 0, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
   train(r, "adamw, clipped", 0.1, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
   train(r, "sgd", 0, [](auto& net) { return gr::sgd{net, {.lr = 1e-1, .momentum = 0.9}}; });
+  train(
+      r, "sgd, held and clipped", 0.1,
+      [](auto& net) {
+        return gr::sgd{net, {.lr = 1e-1, .momentum = 0.9, .nesterov = true}};
+      },
+      [](auto& optimizer) { optimizer.clip_value(0.01); });
+  step_alone<float>(r, "lion", false, [](auto& net) { return gr::lion{net, {.lr = 1e-3}}; });
+  step_alone<float>(r, "adamw, scaled", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
+  step_alone<gr::bf16>(r, "any precision", false, [](auto& net) { return gr::any_precision_adamw{net, {.lr = 1e-3}}; });
+  step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {
+    gr::sgd optimizer{net, {.lr = 1e-4}};
+    optimizer.set_rounding(gr::rounding::stochastic, 7);
+    return optimizer;
+  });
 }

@@ -75,10 +75,15 @@ TEST_CASE("a float16 model's loss is scaled") {
   gr::tape tape{ctx};
   auto loss = gr::cross_entropy(net(tape.watch(images)), labels);
   // [scale]
-  gr::backward(loss, 1024);
-  optimizer.scale_gradients(1.0 / 1024);
-  optimizer.step(ctx);
+  gr::loss_scaler scaler{ctx};       // once; what follows, in each step
+  gr::backward(scaler.scale(loss));  // 65536 times the loss, at first
+  optimizer.unscale(scaler);         // before clip()
+  optimizer.clip(ctx, 1.0);          // the norm is that of the unscaled gradients
+  optimizer.step(ctx);               // changes nothing where a gradient overflowed
+  scaler.update(ctx);                // half the scale after an overflow, twice after 2000 steps without
   // [/scale]
+  CHECK(gr::item(scaler.value()) == 65536);
+  CHECK(optimizer.skipped() == 0);
   CHECK(gr::item(loss.value()) > 0);
 }
 

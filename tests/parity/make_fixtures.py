@@ -3,7 +3,7 @@
 
     python3 tests/parity/make_fixtures.py [output directory]
 
-Three files in the safetensors format come out, the same on every run with the same PyTorch:
+Files in the safetensors format come out, the same on every run with the same PyTorch:
 
 ops.safetensors   One case an op, in float64, as <case>.<part>. The inputs have the op's usual letters (x, a, b, w, ...), y is
                   the output, dy the gradient that arrives at it, and d<input> what the op's gradient rule must return.
@@ -11,6 +11,9 @@ ops.safetensors   One case an op, in float64, as <case>.<part>. The inputs have 
 gpt.safetensors   A small GPT-2: parameters, first loss and gradients, twenty steps of AdamW.
 gpt_autocast.safetensors
                   The first loss and gradients of the same GPT-2 under torch.autocast in bfloat16 and float16.
+optimizers.safetensors
+                  Fifty steps of each optimizer on a few tensors of odd shapes, and a run of PyTorch's GradScaler. Hugging Face's
+                  transformers and bitsandbytes must be there for its Adafactor and 8-bit AdamW.
 
 What an op means exactly (constants, conventions) is in the files' own __metadata__, written from NOTES below.
 """
@@ -20,6 +23,7 @@ import pathlib
 import struct
 import sys
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -343,6 +347,158 @@ def gpt():
     return out
 
 
+# Of the optimizers: one tensor is large enough for states of 8 bits, and its last block of 256 is short.
+OPTIMIZED = {"w": (7, 13), "b": (13,), "tall": (29, 6), "large": (67, 63)}
+OPTIMIZER_STEPS = 50
+
+
+def hashed(shape, round_, tensor):
+    """Numbers in [-0.5, 0.5) that any language can make again: a hash of the element, the tensor and the round."""
+    n = math.prod(shape)
+    x = np.arange(n, dtype=np.uint64) + np.uint64(100003 * tensor + 1000003 * round_ + 12345)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = ((x ^ (x >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    x ^= x >> np.uint64(16)
+    return torch.from_numpy(((x >> np.uint64(8)).astype(np.float32) * np.float32(2**-24) - np.float32(0.5)).reshape(shape))
+
+
+def gradient(shape, step, tensor):
+    """Mostly noise, with a mean that the states see: as a hash, less a tenth."""
+    return hashed(shape, step, tensor) - np.float32(0.1)
+
+
+def optimize(make, steps=OPTIMIZER_STEPS, dtype=torch.float32):
+    """Parameters after some steps of make(parameters): an optimizer, or a function of the step's number."""
+    p = {name: torch.nn.Parameter(hashed(shape, 0, i).to(dtype)) for i, (name, shape) in enumerate(OPTIMIZED.items())}
+    optimizer = make(p)
+    for t in range(1, steps + 1):
+        for i, v in enumerate(p.values()):
+            v.grad = gradient(v.shape, t, i).to(dtype)
+        with torch.no_grad():
+            optimizer(t) if callable(optimizer) else optimizer.step()
+    return {name: v.detach().float() for name, v in p.items()}
+
+
+def by_rank(p, decay):
+    return [{"params": [v for v in p.values() if v.dim() >= 2], "weight_decay": decay},
+            {"params": [v for v in p.values() if v.dim() < 2], "weight_decay": 0.0}]
+
+
+def lion(p, lr=1e-3, beta1=0.9, beta2=0.99, decay=0.1):
+    """Chen et al. 2023, algorithm 2."""
+    m = {k: torch.zeros_like(v) for k, v in p.items()}
+
+    def step(_):
+        for k, v in p.items():
+            c = beta1 * m[k] + (1 - beta1) * v.grad
+            v -= lr * (c.sign() + (decay if v.dim() >= 2 else 0.0) * v)
+            m[k] = beta2 * m[k] + (1 - beta2) * v.grad
+    return step
+
+
+def any_precision(p, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
+    """AdamW with moments in bfloat16 and Kahan's summation (as torchdistX has it), but that a sum is made in float and rounded once,
+    and weight decay is part of what is compensated."""
+    low, c = torch.bfloat16, {k: torch.zeros_like(v) for k, v in p.items()}
+    m, s = ({k: torch.zeros_like(v) for k, v in p.items()} for _ in range(2))
+
+    def step(t):
+        for k, v in p.items():
+            g = v.grad.float()
+            m1 = beta1 * m[k].float() + (1 - beta1) * g
+            s1 = beta2 * s[k].float() + (1 - beta2) * g * g
+            exact = v.float() + c[k].float()
+            exact = exact * (1 - lr * (decay if v.dim() >= 2 else 0.0))
+            exact -= lr / (1 - beta1**t) * m1 / (s1.sqrt() / math.sqrt(1 - beta2**t) + eps)
+            m[k], s[k] = m1.to(low), s1.to(low)
+            v.copy_(exact.to(low))
+            c[k] = (exact - v.float()).to(low)
+    return step
+
+
+def muon(p, lr=0.02, beta=0.95, decay=0.01):
+    """Keller Jordan's Muon with the iteration in float instead of bfloat16, for hidden matrices; here weights are [in, out], so rows and
+    columns are those of the transpose. AdamW (lr 3e-4, betas .9 .95, eps 1e-10) for the vector."""
+    def orthogonal(g):
+        x = g.T if g.shape[0] > g.shape[1] else g
+        x = x / (x.norm() + 1e-7)
+        for _ in range(5):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        return x.T if g.shape[0] > g.shape[1] else x
+    momentum = {k: torch.zeros_like(v) for k, v in p.items()}
+    rest = torch.optim.AdamW([p["b"]], lr=3e-4, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, foreach=False)
+
+    def step(_):
+        rest.step()
+        for k, v in p.items():
+            if v.dim() < 2:
+                continue
+            g = v.grad.T
+            momentum[k].lerp_(v.grad, 1 - beta)
+            ahead = g.lerp(momentum[k].T, beta)
+            v *= 1 - lr * decay
+            v -= (lr * math.sqrt(max(1, g.shape[0] / g.shape[1])) * orthogonal(ahead)).T
+    return step
+
+
+def scaled_run(out):
+    """PyTorch's GradScaler around SGD: gradients overflow in chosen steps, and the scale grows after three clean ones."""
+    v = torch.nn.Parameter(hashed((13,), 0, 1))
+    optimizer = torch.optim.SGD([v], lr=0.1, momentum=0.9, foreach=False)
+    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
+    bad = {0: math.inf, 1: math.nan, 7: -math.inf, 12: math.inf, 13: math.inf, 20: math.nan}
+    scales, weights, skips, skipped = [], [], [], 0
+    for t in range(30):
+        scale = scaler.scale(torch.ones(()))
+        v.grad = gradient((13,), t, 1) * scale
+        if t in bad:
+            v.grad[t % 13] = bad[t]
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_([v], 1.0)
+        before = v.detach().clone()
+        scaler.step(optimizer)
+        skipped += int(t in bad)
+        assert (t in bad) == bool((before == v).all())
+        scaler.update()
+        scales.append(scaler.get_scale())
+        skips.append(skipped)
+        weights.append(v.detach().clone())
+    out["scaler.bad"] = torch.tensor([bad.get(t, 0.0) for t in range(30)], dtype=torch.float32)
+    out["scaler.scale"] = torch.tensor(scales, dtype=torch.float32)
+    out["scaler.skipped"] = torch.tensor(skips, dtype=torch.int32)
+    out["scaler.weights"] = torch.stack(weights)
+
+
+def optimizers():
+    import bitsandbytes
+    from transformers.optimization import Adafactor
+    out = {}
+    runs = {
+        "sgd": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, foreach=False),
+        "sgd_momentum": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, momentum=0.9, foreach=False),
+        "sgd_nesterov": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, momentum=0.9, nesterov=True, foreach=False),
+        "adamw": lambda p: torch.optim.AdamW(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False),
+        "adamw_all": lambda p: torch.optim.AdamW(
+            [{"params": [v for k, v in p.items() if k != "tall"], "weight_decay": 0.1},
+             {"params": [p["tall"]], "lr": 1e-4, "weight_decay": 0.05}], lr=1e-3, betas=(0.9, 0.95), foreach=False),
+        "lion": lion,
+        "adafactor": lambda p: Adafactor(p.values(), lr=None),
+        "adafactor_warmup": lambda p: Adafactor(p.values(), lr=None, warmup_init=True),
+        "adafactor_lr": lambda p: Adafactor(by_rank(p, 0.1), lr=1e-3, scale_parameter=False, relative_step=False),
+        "adafactor_beta1": lambda p: Adafactor(p.values(), lr=1e-3, scale_parameter=False, relative_step=False, beta1=0.9),
+        "adamw_8bit": lambda p: bitsandbytes.optim.AdamW8bit(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8),
+        "muon": muon,
+    }
+    for name, make in runs.items():
+        out.update({f"{name}.{k}": v for k, v in optimize(make).items()})
+    out.update({f"any_precision.{k}": v for k, v in optimize(any_precision, dtype=torch.bfloat16).items()})
+    out["map.signed"] = bitsandbytes.functional.create_dynamic_map(True).float()
+    out["map.unsigned"] = bitsandbytes.functional.create_dynamic_map(False).float()
+    scaled_run(out)
+    return out
+
+
 def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -364,6 +520,10 @@ def main():
     save(directory / "gpt_autocast.safetensors", gpt_autocast(), {
         **made_by, "contents": "of the model in gpt.safetensors, parameters in float32: loss.bf16/f16, grad.bf16.*/grad.f16.*: "
                                "step 0 under torch.autocast(\"cpu\") in that type"})
+    save(directory / "optimizers.safetensors", optimizers(), {
+        **made_by, "steps": str(OPTIMIZER_STEPS),
+        "contents": "<optimizer>.<tensor>: parameters after the last step; start and gradients are hashes, see hashed(); map.*: codes of "
+                    "8 bits; scaler.*: scale, skips and weights after each step, bad: what is put into the gradient"})
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ GRADUS_HD constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint
 
 /// Whose numbers a key counts. Keys of different domains never give the same draw, whatever else they have in common.
 enum class random_domain : std::uint32_t {
-  user,  ///< keys that a program writes down: `uniform(ctx, {.seed = 1})`
-  tape,  ///< keys that a tape hands out: dropout
+  user,      ///< keys that a program writes down: `uniform(ctx, {.seed = 1})`
+  tape,      ///< keys that a tape hands out: dropout
+  rounding,  ///< keys of an optimizer that rounds stochastically
 };
 
 /// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal). The draw

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "../core/math.hpp"
@@ -10,8 +11,7 @@
 #include "../cuda/launch.hpp"
 #include "../cuda/reduce_cub.hpp"
 #include "../tensor/tensor.hpp"
-#include "adamw.hpp"
-#include "sgd.hpp"
+#include "element_optimizer.hpp"
 
 namespace gradus {
 
@@ -20,22 +20,23 @@ namespace cuda_kit {
 inline constexpr int update_chunk = 4096;  ///< elements that a block takes at a time
 
 /// A batch of tensors, small enough for 4 KiB of kernel parameters.
-template <class T>
+template <class T, class G>
 struct span_table {
   static constexpr int capacity = 64;
-  update_span<T> spans[capacity];
+  update_span<T, G> spans[capacity];
   std::uint32_t first_chunk[capacity + 1];  // of each tensor; the last entry counts them all
   int size = 0;
 };
-static_assert(sizeof(span_table<double>) + 128 <= 4096);
+static_assert(sizeof(span_table<double, double>) + 512 <= 4096);
 
 /// Runs f(table) on tables that together hold all spans.
-template <class T, class F>
-void for_tables(const std::vector<update_span<T>>& spans, const F& f) {
+template <class T, class G, class F>
+void for_tables(const std::vector<update_span<T, G>>& spans, const F& f) {
+  using table_type = span_table<T, G>;
   for (std::size_t done = 0; done < spans.size();) {
-    span_table<T> table;
+    table_type table;
     table.first_chunk[0] = 0;
-    for (; done < spans.size() && table.size < span_table<T>::capacity; ++done) {
+    for (; done < spans.size() && table.size < table_type::capacity; ++done) {
       const index chunks = (spans[done].size + update_chunk - 1) / update_chunk;
       table.spans[table.size] = spans[done];
       table.first_chunk[table.size + 1] = table.first_chunk[table.size] + static_cast<std::uint32_t>(chunks);
@@ -46,163 +47,203 @@ void for_tables(const std::vector<update_span<T>>& spans, const F& f) {
 }
 
 /// Blocks that keep the GPU busy, each with chunks to take in turn.
-template <class T>
-unsigned table_blocks(context<cuda>& ctx, const span_table<T>& table) {
+template <class T, class G>
+unsigned table_blocks(context<cuda>& ctx, const span_table<T, G>& table) {
   return std::min<unsigned>(table.first_chunk[table.size], static_cast<unsigned>(ctx.stream().processors()) * 8);
 }
 
-template <class T>
+/// Whether N elements at once may be read from p; a null pointer is read by nobody.
+template <int N, class T>
 __device__ inline bool aligned(const T* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(T)) == 0;
 }
 
-/// Calls body(whole, span, at, n) for the runs of up to Width elements that this thread owns; `whole` says that all Width are there
-/// and that each address is aligned for them.
-template <int Width, class T, class Body>
-__device__ inline void for_runs(const span_table<T>& table, const Body& body) {
+/// Calls body(span, begin, end) for the chunks that this block owns: all its threads together.
+template <class T, class G, class Body>
+__device__ inline void for_chunks(const span_table<T, G>& table, const Body& body) {
   const std::uint32_t chunks = table.first_chunk[table.size];
   int which = 0;
   for (std::uint32_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     while (chunk >= table.first_chunk[which + 1]) ++which;
-    const update_span<T>& s = table.spans[which];
+    const update_span<T, G>& s = table.spans[which];
     const index begin = static_cast<index>(chunk - table.first_chunk[which]) * update_chunk;
-    const index end = begin + update_chunk < s.size ? begin + update_chunk : s.size;
-    const bool vectors = aligned(s.value) && aligned(s.gradient) && aligned(s.moment1) && aligned(s.moment2);
-    for (index at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
-      const int n = end - at < Width ? static_cast<int>(end - at) : Width;
-      if (vectors && n == Width) body(std::true_type{}, s, at, n);
-      else body(std::false_type{}, s, at, n);
-    }
+    body(s, begin, begin + update_chunk < s.size ? begin + update_chunk : s.size);
+  }
+}
+/// Calls body(whole, at, n) for the runs of up to Width elements of a chunk that this thread owns; `whole` says that all Width are there
+/// and, as the caller knows, that each address is aligned for them.
+template <int Width, class Body>
+__device__ inline void for_runs(index begin, index end, bool vectors, const Body& body) {
+  for (index at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
+    const int n = end - at < Width ? static_cast<int>(end - at) : Width;
+    if (vectors && n == Width) body(std::true_type{}, at, n);
+    else body(std::false_type{}, at, n);
   }
 }
 
-template <class T>
-struct adamw_constants {
-  T beta1, beta2, rest1, rest2, lr, step, root, eps, scale;
-};
-
-template <class T>
+/// One step of a rule. The constants of a tensor's update are worked out by one thread, in double, where they are other than those of
+/// the chunk before.
+template <class Rule, class T, class G, class S, std::size_t N>
 __global__ void __launch_bounds__(block_threads)
-    adamw_kernel(const __grid_constant__ span_table<T> table, adamw_constants<T> c) {
-  constexpr int width = vector_width<T>;
-  for_runs<width>(table, [&](auto whole, const update_span<T>& s, index at, int n) {
-    constexpr bool all = decltype(whole)::value;
-    const auto g = load<width, all>(s.gradient + at, n);
-    auto m = load<width, all>(s.moment1 + at, n);
-    auto v = load<width, all>(s.moment2 + at, n);
-    auto p = load<width, all>(s.value + at, n);
-    const T keep = T(1) - c.lr * s.weight_decay;
-#pragma unroll
-    for (int i = 0; i < width; ++i) {
-      const T scaled = g.at[i] * c.scale;
-      m.at[i] = c.beta1 * m.at[i] + c.rest1 * scaled;
-      v.at[i] = c.beta2 * v.at[i] + c.rest2 * scaled * scaled;
-      p.at[i] = p.at[i] * keep - c.step * m.at[i] / (math::sqrt(v.at[i]) * c.root + c.eps);
+    element_step_kernel(const __grid_constant__ span_table<T, G> table, Rule rule, rule_states<T, S, N> states,
+                        step_inputs in) {
+  using C = compute_type<T>;
+  using update_type = decltype(rule.template at<C>(tensor_step{}));
+  constexpr int width = vector_width<T, G, S>;
+  constexpr bool optional = requires { rule.states_in_use(); };  // states may be absent
+  constexpr bool compensated = gradus::detail::is_compensated<Rule, T>;
+  if (in.skips()) return;
+  __shared__ alignas(update_type) unsigned char memory[sizeof(update_type)];
+  auto& update = *reinterpret_cast<update_type*>(memory);
+  const gradient_scaling<C> scaling(in);
+  double lr = 0, decay = 0;
+  bool known = false;
+  for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
+    if (!known || s.lr != lr || s.weight_decay != decay) {
+      if (known) __syncthreads();
+      if (threadIdx.x == 0) update = rule.template at<C>(in.at(rule, s));
+      __syncthreads();
+      known = true, lr = s.lr, decay = s.weight_decay;
     }
-    store<width, all>(s.moment1 + at, m, n);
-    store<width, all>(s.moment2 + at, v, n);
-    store<width, all>(s.value + at, p, n);
-  });
-}
-
-template <class T>
-__global__ void __launch_bounds__(block_threads)
-    sgd_kernel(const __grid_constant__ span_table<T> table, T lr, T momentum, T scale, bool first) {
-  constexpr int width = vector_width<T>;
-  for_runs<width>(table, [&](auto whole, const update_span<T>& s, index at, int n) {
-    constexpr bool all = decltype(whole)::value;
-    auto step = load<width, all>(s.gradient + at, n);
-    auto p = load<width, all>(s.value + at, n);
+    bool vectors = aligned<width>(s.value) && aligned<width>(s.gradient);
+    for (std::size_t j = 0; j < N; ++j) vectors = vectors && aligned<width>(states.at[j] + s.first);
+    if constexpr (compensated) vectors = vectors && aligned<width>(states.rest + s.first);
+    for_runs<width>(begin, end, vectors, [&](auto whole, index at, int n) {
+      constexpr bool all = decltype(whole)::value;
+      const auto g = load<width, all>(s.gradient + at, n);
+      auto p = load<width, all>(s.value + at, n);
+      [[maybe_unused]] vector_of<T, width> rest{};
+      if constexpr (compensated) rest = load<width, all>(states.rest + s.first + at, n);
+      vector_of<S, width> state[N == 0 ? 1 : N] = {};
 #pragma unroll
-    for (int i = 0; i < width; ++i) step.at[i] = step.at[i] * scale + s.weight_decay * p.at[i];
-    if (s.moment1 != nullptr) {
-      if (!first) {
-        const auto v = load<width, all>(s.moment1 + at, n);
+      for (std::size_t j = 0; j < N; ++j)
+        if (!optional || states.at[j] != nullptr) state[j] = load<width, all>(states.at[j] + s.first + at, n);
+      [[maybe_unused]] std::array<std::uint32_t, 4> words{};
 #pragma unroll
-        for (int i = 0; i < width; ++i) step.at[i] += momentum * v.at[i];
+      for (int i = 0; i < width; ++i) {
+        C value = static_cast<C>(p.at[i]);
+        if constexpr (compensated) value += static_cast<C>(rest.at[i]);
+        C of[N == 0 ? 1 : N];
+        for (std::size_t j = 0; j < N; ++j) of[j] = static_cast<C>(state[j].at[i]);
+        [&]<std::size_t... J>(std::index_sequence<J...>) {
+          update(value, scaling(static_cast<C>(g.at[i])), of[J]...);
+        }(std::make_index_sequence<N>{});
+        for (std::size_t j = 0; j < N; ++j) state[j].at[i] = convert_element<S>(of[j]);
+        p.at[i] = convert_element<T>(value);
+        if constexpr (std::is_same_v<T, bf16>)
+          if (in.rounds == rounding::stochastic) {
+            const index element = s.first + at + static_cast<index>(i);
+            if (i == 0 || element % 8 == 0) words = in.key.words(element / 8);
+            p.at[i] = round_stochastically(value, words, element % 8);
+          }
+        if constexpr (compensated) rest.at[i] = convert_element<T>(value - static_cast<C>(p.at[i]));
       }
-      store<width, all>(s.moment1 + at, step, n);
-    }
 #pragma unroll
-    for (int i = 0; i < width; ++i) p.at[i] -= lr * step.at[i];
-    store<width, all>(s.value + at, p, n);
+      for (std::size_t j = 0; j < N; ++j)
+        if (!optional || states.at[j] != nullptr) store<width, all>(states.at[j] + s.first + at, state[j], n);
+      if constexpr (compensated) store<width, all>(states.rest + s.first + at, rest, n);
+      store<width, all>(s.value + at, p, n);
+    });
   });
 }
 
 /// One block a partial sum.
-inline constexpr unsigned square_sum_blocks = op::gradient_square_sum::partial_sums::size;
+inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradient_pass::partial_sums::extent(-1));
 
-/// Adds each block's squares to its own partial sum (or assigns them, in the first table).
-template <class T>
+/// Adds each block's squares, and what is not finite, to its own partial sums (or assigns them, in the first table).
+template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
-    square_sum_kernel(const __grid_constant__ span_table<T> table, double* partial, bool first) {
-  constexpr int width = vector_width<T>;
-  double sum = 0;
-  for_runs<width>(table, [&](auto whole, const update_span<T>& s, index at, int n) {
-    const auto g = load<width, decltype(whole)::value>(s.gradient + at, n);
+    gradient_pass_kernel(const __grid_constant__ span_table<T, G> table, op::gradient_pass pass,
+                         const gradient_scalars* to, double* partial, bool first) {
+  using C = compute_type<G>;
+  constexpr int width = vector_width<G>;
+  const C factor = static_cast<C>(pass.early_factor(*to)), limit = static_cast<C>(pass.limit);
+  double squares = 0, not_finite = 0;
+  for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
+    for_runs<width>(begin, end, aligned<width>(s.gradient), [&](auto whole, index at, int n) {
+      const auto g = load<width, decltype(whole)::value>(s.gradient + at, n);
 #pragma unroll
-    for (int i = 0; i < width; ++i) sum += static_cast<double>(g.at[i]) * static_cast<double>(g.at[i]);
+      for (int i = 0; i < width; ++i) {
+        const C raw = static_cast<C>(g.at[i]), scaled = raw * factor;
+        const double held = static_cast<double>(scaled > limit ? limit : scaled < -limit ? -limit : scaled);
+        squares += held * held;
+        not_finite += static_cast<double>(raw * C(0));
+      }
+    });
   });
-  const double all = block_sum<static_cast<int>(block_threads)>(sum);
-  if (threadIdx.x == 0) partial[blockIdx.x] = first ? all : partial[blockIdx.x] + all;
+  const double sum = block_sum<static_cast<int>(block_threads)>(squares);
+  const double bad = block_sum<static_cast<int>(block_threads)>(not_finite);
+  if (threadIdx.x == 0) {
+    double* const other = partial + gradient_pass_blocks;
+    partial[blockIdx.x] = first ? sum : partial[blockIdx.x] + sum;
+    other[blockIdx.x] = first ? bad : other[blockIdx.x] + bad;
+  }
 }
 
 template <int Threads>
-__global__ void __launch_bounds__(Threads) add_partials_kernel(double* out, const double* partial) {
-  const double all = block_sum<Threads>(partial[threadIdx.x]);
-  if (threadIdx.x == 0) *out = all;
+__global__ void __launch_bounds__(Threads)
+    conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to, const double* partial) {
+  const double squares = block_sum<Threads>(partial[threadIdx.x]);
+  const double not_finite = block_sum<Threads>(partial[Threads + threadIdx.x]);
+  if (threadIdx.x == 0) pass.conclude(*to, squares, not_finite);
+}
+
+template <class = void>  // as templates, so that every file may have them
+__global__ void note_skip_kernel(const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
+  if (scalars->found_inf == 0) return;
+  *skipped += 1;
+  counts->found_inf = 1;
+}
+template <class = void>
+__global__ void update_loss_scale_kernel(op::update_loss_scale update, float* scale, loss_scale_counts* counts) {
+  update(*scale, *counts);
 }
 
 }  // namespace cuda_kit
 
 /// In a fixed order, without atomics: the same bits every run.
 template <>
-struct kernel<op::gradient_square_sum, cuda> {
-  template <class T>
-  static void forward(context<cuda>& ctx, view<double, shape<>, cuda> out,
-                      view<double, op::gradient_square_sum::partial_sums, cuda> sums,
-                      const std::vector<update_span<T>>& spans) {
+struct kernel<op::gradient_pass, cuda> {
+  template <class T, class G>
+  static void forward(context<cuda>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
+                      view<double, op::gradient_pass::partial_sums, cuda> sums,
+                      const std::vector<update_span<T, G>>& spans) {
     using namespace cuda_kit;
     double* partial = sums.data();
-    if (spans.empty()) device_access<cuda>::zero(ctx, partial, square_sum_blocks * sizeof(double));
+    if (spans.empty()) device_access<cuda>::zero(ctx, partial, 2 * gradient_pass_blocks * sizeof(double));
     bool first = true;
-    for_tables(spans, [&](const span_table<T>& table) {
-      launch(ctx, &square_sum_kernel<T>, square_sum_blocks, block_threads, table, partial, first);
+    for_tables(spans, [&](const span_table<T, G>& table) {
+      launch(ctx, &gradient_pass_kernel<T, G>, gradient_pass_blocks, block_threads, table, pass, to, partial, first);
       first = false;
     });
-    launch(ctx, &add_partials_kernel<static_cast<int>(square_sum_blocks)>, 1, square_sum_blocks, out.data(), partial);
+    launch(ctx, &conclude_gradient_pass_kernel<static_cast<int>(gradient_pass_blocks)>, 1, gradient_pass_blocks, pass,
+           to, partial);
   }
 };
 
 template <>
-struct kernel<op::adamw_step, cuda> {
-  template <class T>
-  static void forward(context<cuda>& ctx, const std::vector<update_span<T>>& spans, const adamw_scalars& s) {
-    const auto t = [](double x) { return static_cast<T>(x); };
-    const cuda_kit::adamw_constants<T> c{t(s.beta1),
-                                         t(s.beta2),
-                                         t(1 - s.beta1),
-                                         t(1 - s.beta2),
-                                         t(s.lr),
-                                         t(s.lr / s.correction1),
-                                         t(1 / std::sqrt(s.correction2)),
-                                         t(s.eps),
-                                         t(s.gradient_scale)};
-    cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T>& table) {
-      cuda_kit::launch(ctx, &cuda_kit::adamw_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads,
-                       table, c);
-    });
+struct kernel<op::note_skip, cuda> {
+  static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
+    cuda_kit::launch(ctx, &cuda_kit::note_skip_kernel<>, 1, 1, scalars, skipped, counts);
   }
 };
 
 template <>
-struct kernel<op::sgd_step, cuda> {
-  template <class T>
-  static void forward(context<cuda>& ctx, const std::vector<update_span<T>>& spans, const sgd_scalars& s) {
-    cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T>& table) {
-      cuda_kit::launch(ctx, &cuda_kit::sgd_kernel<T>, cuda_kit::table_blocks(ctx, table), cuda_kit::block_threads,
-                       table, static_cast<T>(s.lr), static_cast<T>(s.momentum), static_cast<T>(s.gradient_scale),
-                       s.first);
+struct kernel<op::update_loss_scale, cuda> {
+  static void forward(context<cuda>& ctx, const op::update_loss_scale& update, float* scale,
+                      loss_scale_counts* counts) {
+    cuda_kit::launch(ctx, &cuda_kit::update_loss_scale_kernel<>, 1, 1, update, scale, counts);
+  }
+};
+
+template <>
+struct kernel<op::element_step, cuda> {
+  template <class Rule, class T, class G, class S, std::size_t N>
+  static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
+                      const rule_states<T, S, N>& states, const step_inputs& in) {
+    cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T, G>& table) {
+      cuda_kit::launch(ctx, &cuda_kit::element_step_kernel<Rule, T, G, S, N>, cuda_kit::table_blocks(ctx, table),
+                       cuda_kit::block_threads, table, rule, states, in);
     });
   }
 };

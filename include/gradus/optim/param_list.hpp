@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -9,31 +10,43 @@
 
 namespace gradus {
 
-/// One tensor as an optimizer's kernel sees it: n values, their gradients, up to two moments, and its own weight decay.
-/// @tparam T what values are stored in; moments are kept in what T is computed in
+/// What the settings of a parameter may be chosen by.
+struct param_info {
+  std::string_view name;  ///< as for_each_param gives it; empty in a constant expression
+  index rank;
+  index size;
+};
+/// Settings of one parameter: what the optimizer's own are multiplied by.
+struct param_settings {
+  double lr = 1;            ///< factor of the learning rate; 0 keeps the parameter as it is
+  double weight_decay = 1;  ///< factor of the weight decay
+};
+/// The settings that hold where no others are given, those of GPT practice: weight decay on tensors of rank >= 2 only, not on biases and
+/// norms.
+constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.rank >= 2 ? 1.0 : 0.0}; }
+
+/// A state of one parameter, as for_each_state gives it.
+template <class D>
+struct named_state {
+  std::string_view parameter;  ///< as for_each_param names it
+  std::string_view state;      ///< such as exp_avg
+  std::string_view dtype;      ///< of its elements; see dtype_name
+  index size;                  ///< elements
+  void* data;                  ///< on device D
+};
+
+/// One tensor as an optimizer's kernel sees it: its values, their gradients, and its settings. Its states lie from element `first` on
+/// in the arrays of states, and its random draws are numbered by it.
+/// @tparam T what values are stored in
 /// @tparam G what gradients gather in
 template <class T, class G = T>
 struct update_span {
-  using state_type = compute_type<T>;
   T* value;
   const G* gradient;
-  state_type* moment1;
-  state_type* moment2;
   index size;
-  state_type weight_decay;
+  index first;
+  double lr, weight_decay;  ///< factors
 };
-
-namespace op::inline GRADUS_BUILD {
-/// Sum of squares of all gradients, by way of partial sums. Their memory is the caller's, on every device: a kernel that asked for its
-/// own would depart from a plan made on meta.
-struct gradient_square_sum {
-  using partial_sums = shape<1024>;
-};
-/// One AdamW step on a list of update_spans.
-struct adamw_step {};
-/// One SGD step on a list of update_spans, with momentum where they have a moment.
-struct sgd_step {};
-}  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
 
@@ -70,60 +83,89 @@ inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 template <class Model>
 using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
 
-/// The parameters an optimizer works on, in the model's order. The model must stay where it is while the list is in use.
+/// The parameters an optimizer works on, in the model's order, each with its settings. The model must stay where it is while the list
+/// is in use.
 template <class T, class D, class G = T>
 class param_list {
  public:
   using value_type = T;
   using gradient_value_type = G;
-  using state_type = compute_type<T>;
   using device = D;
   using param_type = param_base<T, G, D>;
 
+  /// A parameter, its settings, and where its first value is in the row of all values.
+  struct entry {
+    param_type* param;
+    param_settings settings;
+    index first;
+  };
+
+  /// Settings by decay_matrices.
   template <class Model>
   constexpr explicit param_list(Model& model) {
-    using kind = model_traits<Model>;
-    static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D, G>>,
-                  "optimizer<T, Device>(model): T and Device must be those of the model's parameters");
-    using kinds = typename detail::contents_of<Model>::kinds;
-    if constexpr (detail::check_members<Model>() && std::is_same_v<kinds, detail::types<detail::param_kind<T, D, G>>>)
-      visit_params(model, [&](auto& p) {
-        params_.push_back(&p);
-        total_ += p.size();
-      });
-    spans_.reserve(params_.size());
+    if constexpr (fits<Model>())
+      visit_params(model, [&](auto& p) { add(p, decay_matrices({{}, p.rank(), p.size()})); });
+    spans_.reserve(entries_.size());
   }
-  constexpr const std::vector<param_type*>& all() const { return params_; }
+  /// @param settings_of param_info -> param_settings, asked once for each parameter
+  template <class Model, class Settings>
+  constexpr param_list(Model& model, const Settings& settings_of) {
+    if constexpr (fits<Model>()) {
+      if (std::is_constant_evaluated())
+        visit_params(model, [&](auto& p) { add(p, settings_of(param_info{{}, p.rank(), p.size()})); });
+      else
+        for_each_param(model, [&](std::string_view name, auto& p) {
+          add(p, settings_of(param_info{name, p.rank(), p.size()}));
+        });
+    }
+    spans_.reserve(entries_.size());
+  }
+  constexpr const std::vector<entry>& all() const { return entries_; }
   constexpr index total_size() const { return total_; }  ///< values in all parameters together
 
-  /// Spans of the parameters that have a gradient; moments lie one after another from the given addresses (null: none).
-  /// Weight decay reaches tensors of rank >= 2 only (GPT practice): not biases, not norms.
-  std::vector<update_span<T, G>>& spans(state_type* moment1, state_type* moment2, double weight_decay) {
+  /// Spans of the parameters that have a gradient, to be changed.
+  std::vector<update_span<T, G>>& spans() {
     spans_.clear();
-    index at = 0;
-    for (param_type* p : params_) {
-      if (p->has_gradient())
-        spans_.push_back({p->edit_data(), p->gradient_data(), moment1 == nullptr ? nullptr : moment1 + at,
-                          moment2 == nullptr ? nullptr : moment2 + at, p->size(),
-                          p->rank() >= 2 ? static_cast<state_type>(weight_decay) : state_type(0)});
-      at += p->size();
-    }
+    for (const entry& e : entries_)
+      if (e.param->has_gradient())
+        spans_.push_back({e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first, e.settings.lr,
+                          e.settings.weight_decay});
     return spans_;
   }
   /// The same for those who only look at gradients: values are null.
   std::vector<update_span<T, G>>& gradient_spans() {
     spans_.clear();
-    for (param_type* p : params_)
-      if (p->has_gradient())
-        spans_.push_back({nullptr, p->gradient_data(), nullptr, nullptr, p->size(), state_type(0)});
+    for (const entry& e : entries_)
+      if (e.param->has_gradient())
+        spans_.push_back({nullptr, e.param->gradient_data(), e.param->size(), e.first, 0, 0});
+    return spans_;
+  }
+  /// Spans of all parameters, to be changed, without their gradients.
+  std::vector<update_span<T, G>>& value_spans() {
+    spans_.clear();
+    for (const entry& e : entries_) spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, 0, 0});
     return spans_;
   }
   constexpr void clear_gradients() const {
-    for (param_type* p : params_) p->clear_gradient();
+    for (const entry& e : entries_) e.param->clear_gradient();
   }
 
  private:
-  std::vector<param_type*> params_;
+  template <class Model>
+  static constexpr bool fits() {
+    using kind = model_traits<Model>;
+    static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D, G>>,
+                  "optimizer<T, Device>(model): T and Device must be those of the model's parameters");
+    using kinds = typename detail::contents_of<Model>::kinds;
+    if constexpr (!detail::check_members<Model>()) return false;
+    else return std::is_same_v<kinds, detail::types<detail::param_kind<T, D, G>>>;
+  }
+  constexpr void add(param_type& p, const param_settings& settings) {
+    entries_.push_back({&p, settings, total_});
+    total_ += p.size();
+  }
+
+  std::vector<entry> entries_;
   std::vector<update_span<T, G>> spans_;
   index total_ = 0;
 };

@@ -25,6 +25,7 @@ class param_base {
   using device = D;
   virtual constexpr index size() const = 0;
   virtual constexpr index rank() const = 0;
+  virtual constexpr index extent(index axis) const = 0;
   /// Elements of the value, on device D, to be written: counts as a change. Null on `meta` and before initialisation.
   virtual constexpr T* edit_data() = 0;
   /// Elements of the gradient; null on `meta` and where has_gradient() is false.
@@ -133,6 +134,10 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   constexpr index size() const override { return shape::size; }
   constexpr index rank() const override { return shape::rank; }
+  constexpr index extent(index axis) const override {
+    constexpr index all[] = {Extents..., 1};
+    return all[axis];
+  }
   constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
   constexpr const gradient_value_type* gradient_data() const override {
     return gradient() ? gradient().data() : nullptr;

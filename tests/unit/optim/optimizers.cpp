@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include <gradus/gradus.hpp>
@@ -253,16 +256,6 @@ TEST_CASE("steps and norms are the same to the bit on one thread and on two") {
   CHECK(norms[0] == norms[1]);
 }
 
-TEST_CASE("warm-up is linear, then half a cosine leads to the lowest rate") {
-  const gr::warmup_cosine rate{.peak = 1, .low = 0.1, .warmup = 4, .total = 12};
-  CHECK(rate(0) == doctest::Approx(0.25));
-  CHECK(rate(3) == doctest::Approx(1));
-  CHECK(rate(4) == doctest::Approx(1));
-  CHECK(rate(8) == doctest::Approx(0.55));
-  CHECK(rate(12) == doctest::Approx(0.1));
-  CHECK(rate(1000) == doctest::Approx(0.1));
-}
-
 TEST_CASE("a limit of the gradient norm that is no number, or below 0, is refused") {
   world w;
   gr::sgd opt{w.net};
@@ -270,4 +263,202 @@ TEST_CASE("a limit of the gradient norm that is no number, or below 0, is refuse
   for (const double limit : {-1.0, std::nan("")})
     CHECK_THROWS_WITH_AS(opt.clip(w.ctx, limit), "optimizer.clip(ctx, max_norm): max_norm must be 0 or more",
                          gr::error);
+}
+
+TEST_CASE("a norm that clip() measured stays readable after the step") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  const auto norm = opt.clip(w.ctx, 1.0);
+  const double before = norm;
+  opt.step(w.ctx);
+  CHECK(norm.value() == before);
+}
+
+TEST_CASE("clipping by value holds each element, after the factors before it and before the norm") {
+  world w;
+  gr::sgd opt{w.net, {.lr = 1}};
+  w.give_gradients(1);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.scale_gradients(2);
+  opt.clip_value(0.25);
+  opt.scale_gradients(0.5);
+  double squares = 0;
+  const auto held = [](double x) { return 0.5 * std::max(-0.25, std::min(0.25, 2 * x)); };
+  for (const auto& t : g)
+    for (const double x : t) squares += held(x) * held(x);
+  CHECK(opt.clip(w.ctx, 3.0) == doctest::Approx(std::sqrt(squares)).epsilon(1e-6));
+  opt.step(w.ctx);
+  const double coefficient = std::min(1.0, 3.0 / (std::sqrt(squares) + 1e-6));
+  double worst = 0;
+  for (std::size_t p = 0; p < g.size(); ++p)
+    for (std::size_t i = 0; i < g[p].size(); ++i)
+      worst = std::max(worst, std::abs(w.values()[p][i] - (before[p][i] - coefficient * held(g[p][i]))));
+  CHECK(worst < 1e-6);
+}
+
+TEST_CASE("clipping by value after clipping by norm, or twice, is refused") {
+  world w;
+  gr::sgd opt{w.net};
+  w.give_gradients(1);
+  CHECK_THROWS_AS(opt.clip_value(0), gr::error);
+  opt.clip_value(1);
+  CHECK_THROWS_AS(opt.clip_value(1), gr::error);
+  opt.step(w.ctx);
+  w.give_gradients(2);
+  opt.clip(w.ctx, 1);
+  CHECK_THROWS_AS(opt.clip_value(1), gr::error);
+}
+
+TEST_CASE("settings by name, rank and size reach the parameters they are for") {
+  world w;
+  std::vector<std::string> names;
+  gr::sgd opt{w.net, {.lr = 1, .weight_decay = 0.5}, [&](const gr::param_info& p) {
+                names.emplace_back(p.name);
+                CHECK(p.rank == (p.name == "w" ? 2 : 1));
+                CHECK(p.size == (p.name == "w" ? 111 : p.name == "b" ? 5 : 40001));
+                return gr::param_settings{.lr = p.name == "b" ? 0.0 : 0.1, .weight_decay = p.name == "w" ? 0.0 : 2.0};
+              }};
+  CHECK(names == std::vector<std::string>{"w", "b", "long_vector"});
+  w.give_gradients(1);
+  const auto before = w.values();
+  const auto g = w.gradients();
+  opt.step(w.ctx);
+  CHECK(w.values()[0][5] == doctest::Approx(before[0][5] - 0.1 * g[0][5]).epsilon(1e-5));
+  CHECK(w.values()[1] == before[1]);
+  CHECK(w.values()[2][7] == doctest::Approx(before[2][7] - 0.1 * (g[2][7] + 1.0 * before[2][7])).epsilon(1e-5));
+}
+
+TEST_CASE("states are there by name, before the first step too, and what is written into them counts") {
+  world one, other;
+  gr::adamw a{one.net, {.lr = 0.01}};
+  gr::adamw b{other.net, {.lr = 0.01}};
+  one.give_gradients(1);
+  a.step(one.ctx);
+  std::vector<std::vector<float>> saved;
+  std::vector<std::string> names;
+  a.for_each_state(one.ctx, one.net, [&](const gr::named_state<gr::cpu>& s) {
+    names.push_back(std::string(s.parameter) + "." + std::string(s.state));
+    CHECK(s.dtype == "f32");
+    const auto* values = static_cast<const float*>(s.data);
+    saved.emplace_back(values, values + s.size);
+  });
+  CHECK(names == std::vector<std::string>{"w.exp_avg", "w.exp_avg_sq", "b.exp_avg", "b.exp_avg_sq",
+                                          "long_vector.exp_avg", "long_vector.exp_avg_sq"});
+  std::size_t next = 0;
+  b.for_each_state(other.ctx, other.net, [&](const gr::named_state<gr::cpu>& s) {
+    std::copy(saved[next].begin(), saved[next].end(), static_cast<float*>(s.data));
+    ++next;
+  });
+  b.set_steps(a.steps());
+  gr::visit_params(other.net, [&](auto& p) {
+    gr::visit_params(one.net, [&](auto& q) {
+      if constexpr (std::is_same_v<decltype(p), decltype(q)>) p.set(gr::clone(q.value(), gr::category::parameter));
+    });
+  });
+  one.give_gradients(2);
+  other.give_gradients(2);
+  a.step(one.ctx);
+  b.step(other.ctx);
+  CHECK(one.values() == other.values());
+}
+
+namespace {
+
+template <class P>
+struct short_model {
+  gr::param<gr::on<gr::cpu, P>, 3, 37> w;
+  gr::param<gr::on<gr::cpu, P>, 8001> v;
+  GRADUS_MEMBERS(w, v)
+};
+
+// Bytes of state a parameter after a step.
+template <class P, class MakeOptimizer>
+double state_bytes(const MakeOptimizer& make_optimizer) {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::stats_resource stats(heap);
+  gr::context<gr::cpu> ctx{stream, stats};
+  short_model<P> net;
+  gr::init(net, ctx, gr::normal_init{.seed = 3});
+  auto optimizer = make_optimizer(net);
+  gr::visit_params(net, [&](auto& p) {
+    using Q = std::remove_reference_t<decltype(p)>;
+    p.slot().give(gr::ones<typename Q::gradient_value_type, typename Q::shape>(ctx));
+  });
+  optimizer.step(ctx);
+  return static_cast<double>(stats.of(gr::category::optimizer_state).live) /
+         static_cast<double>(gr::parameter_count(net));
+}
+
+}  // namespace
+
+TEST_CASE("states take the bytes a parameter that they should") {
+  const auto of_float = [](auto make) { return state_bytes<gr::fp32>(make); };
+  const auto of_bf16 = [](auto make) { return state_bytes<gr::bf16_pure>(make); };
+  CHECK(of_float([](auto& net) { return gr::adamw{net}; }) == 8);
+  CHECK(of_bf16([](auto& net) { return gr::adamw{net}; }) == 8);
+  CHECK(of_float([](auto& net) { return gr::sgd{net}; }) == 0);
+  CHECK(of_float([](auto& net) { return gr::sgd{net, {.momentum = 0.9}}; }) == 4);
+  CHECK(of_float([](auto& net) { return gr::lion{net}; }) == 4);
+  CHECK(of_float([](auto& net) { return gr::any_precision_adamw{net}; }) == 4);
+  CHECK(of_bf16([](auto& net) { return gr::any_precision_adamw{net}; }) == 6);
+  // 111 values in float, 8001 in 32 blocks of 8 bits
+  CHECK(of_float([](auto& net) { return gr::adamw_8bit{net}; }) ==
+        doctest::Approx((8.0 * 111 + 2 * 8001 + 8 * 32) / (111 + 8001)));
+  // a row and a column of the matrix, and each value of the vector
+  CHECK(of_float([](auto& net) { return gr::adafactor{net}; }) ==
+        doctest::Approx(4.0 * (3 + 37 + 8001) / (111 + 8001)));
+}
+
+TEST_CASE("stochastic rounding to bf16 keeps small updates in the mean, and depends on seed, step and element alone") {
+  struct outcome {
+    double mean;
+    std::vector<gr::bf16> values;
+  };
+  const auto run = [](gr::rounding how, std::uint64_t seed, int threads) {
+    gr::stream stream;
+    gr::set_thread_count(stream, threads);
+    gr::host_resource heap;
+    gr::context<gr::cpu> ctx{stream, heap};
+    short_model<gr::bf16_pure> net;
+    net.w.set(gr::full<gr::bf16, gr::shape<3, 37>>(ctx, gr::bf16(1.0f)));
+    net.v.set(gr::full<gr::bf16, gr::shape<8001>>(ctx, gr::bf16(1.0f)));
+    gr::sgd optimizer{net, {.lr = 1e-3}};
+    optimizer.set_rounding(how, seed);
+    for (int step = 0; step < 100; ++step) {
+      gr::visit_params(net, [&](auto& p) {
+        using Q = std::remove_reference_t<decltype(p)>;
+        p.slot().give(gr::full<gr::bf16, typename Q::shape>(ctx, gr::bf16(-1.0f)));
+      });
+      optimizer.step(ctx);
+    }
+    outcome o{0, gr::to_host(net.v.value())};
+    for (const gr::bf16 x : o.values) o.mean += static_cast<double>(static_cast<float>(x)) / 8001;
+    return o;
+  };
+  const auto bits = [](const outcome& o) {
+    std::vector<std::uint16_t> all;
+    for (const gr::bf16 x : o.values) all.push_back(x.bits);
+    return all;
+  };
+  CHECK(run(gr::rounding::nearest, 0, 1).mean ==
+        doctest::Approx(1).epsilon(1e-9));  // an update of a thousandth is lost, each time
+  const outcome one = run(gr::rounding::stochastic, 7, 1);
+  CHECK(one.mean == doctest::Approx(1.1).epsilon(2e-3));  // 8001 draws of 100 steps: a deviation of 2e-4
+  CHECK(bits(one) == bits(run(gr::rounding::stochastic, 7, 2)));
+  CHECK(bits(one) != bits(run(gr::rounding::stochastic, 8, 1)));
+}
+
+TEST_CASE("stochastic rounding goes to one of the two neighbours, leaves what bf16 can hold, and NaN stays NaN") {
+  const std::array<std::uint32_t, 4> least{}, most{~0u, ~0u, ~0u, ~0u};
+  for (const float x : {0.0f, 1.0f, -1.5f, std::numeric_limits<float>::infinity()})
+    for (const auto& words : {least, most})
+      for (gr::index half = 0; half < 8; ++half)
+        CHECK(static_cast<float>(gr::round_stochastically(x, words, half)) == x);
+  CHECK(static_cast<float>(gr::round_stochastically(1.001f, least, 0)) == 1.0f);
+  CHECK(static_cast<float>(gr::round_stochastically(1.001f, most, 0)) == 1.0078125f);
+  CHECK(static_cast<float>(gr::round_stochastically(-1.001f, most, 0)) == -1.0078125f);
+  CHECK(std::isnan(static_cast<float>(gr::round_stochastically(std::nanf(""), most, 3))));
 }

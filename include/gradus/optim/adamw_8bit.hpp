@@ -1,0 +1,205 @@
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../core/config.hpp"
+#include "adamw.hpp"
+
+namespace gradus {
+
+/// The 256 numbers of 8-bit states, dense where moments are (Dettmers et al. 2022, "dynamic tree quantization", in the form of bitsandbytes):
+/// for each decade 10^(i-6), i = 0 .. 6, the midpoints between n numbers spread evenly from 0.1 to 1, with n = 2^i + 1, mirrored, where numbers
+/// have a sign, and n = 2^(i+1) + 1 else; and 0 and 1.
+template <bool Signed>
+struct dynamic_map {
+  static constexpr unsigned zero = Signed ? 127 : 0;  ///< code of 0; those from here on are of numbers from 0 to 1
+  float value[256] = {};
+
+  constexpr dynamic_map() {
+    unsigned code = zero;
+    double decade = 1e-6;
+    for (unsigned i = 0; i < 7; ++i, decade *= 10) {
+      const unsigned n = 1u << (Signed ? i : i + 1);
+      for (unsigned k = 0; k < n; ++k) value[++code] = static_cast<float>((0.1 + 0.9 * (k + 0.5) / n) * decade);
+    }
+    value[255] = 1;
+    for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
+    // Where to begin the search for the number nearest to x: by the exponent and six bits of the mantissa.
+    code = zero;
+    for (unsigned part = 0; part < parts; ++part) {
+      const auto low = part == 0 ? 0.0f : std::bit_cast<float>((part + lowest) << shift);
+      while (code < 255 && low > middle(code)) ++code;
+      first_[part] = static_cast<std::uint8_t>(code);
+    }
+  }
+  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign. Any code for NaN.
+  constexpr std::uint8_t nearest(float x) const {
+    const float size = x < 0 ? -x : x;
+    const std::uint32_t bits = (std::bit_cast<std::uint32_t>(size) & 0x7FFFFFFFu) >> shift;
+    const std::uint32_t part = bits < lowest ? 0 : bits - lowest;
+    unsigned code = first_[part < parts ? part : parts - 1];
+    while (code < 255 && size > middle(code)) ++code;
+    if (!Signed || !(x < 0)) return static_cast<std::uint8_t>(code);
+    return static_cast<std::uint8_t>(code == 255 ? 0 : 2 * zero - code);  // there is no -1
+  }
+
+ private:
+  static constexpr unsigned shift = 17, lowest = (127u - 22u) << 6, parts = 22 * 64 + 1;
+  constexpr float middle(unsigned code) const { return 0.5f * (value[code] + value[code + 1]); }
+  std::uint8_t first_[parts] = {};
+};
+template <bool Signed>
+inline constexpr dynamic_map<Signed> dynamic_map_of{};
+
+/// Settings of adamw_8bit; the defaults are adamw's.
+struct adamw_8bit_options {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  ///< on tensors of rank >= 2 only, unless told otherwise
+
+  static constexpr index block = 256;          ///< values that share a scale
+  static constexpr index least_values = 4096;  ///< tensors with fewer keep their moments in float
+
+  constexpr adamw_options rule() const { return {lr, beta1, beta2, eps, weight_decay}; }
+};
+
+/// One tensor with moments in blocks of 8 bits, or in float where `codes` are null.
+template <class T, class G>
+struct block_span : update_span<T, G> {
+  std::uint8_t* codes[2];
+  float* states[2];  ///< the largest magnitude in each block; or the moments themselves
+};
+
+namespace op::inline GRADUS_BUILD {
+/// One step of AdamW on a list of block_spans.
+struct adamw_8bit_step {};
+}  // namespace op::inline GRADUS_BUILD
+
+/// AdamW with moments of 8 bits (Dettmers et al. 2022): blocks of 256 values share a scale, their largest magnitude, and each value is one of 256
+/// numbers between -1 and 1 times that. The step itself is made in float. 2.03 bytes of state a parameter; tensors under 4096 elements have
+/// 8. On the CPU (and `meta`).
+/// @tparam T what parameters are stored in; not double
+/// @tparam G what their gradients gather in
+template <class T, class D, class G = T>
+class adamw_8bit : public optimizer<T, D, G> {
+ public:
+  adamw_8bit_options options;  ///< may be changed between steps (a schedule sets `lr`)
+
+  template <class Model>
+  constexpr explicit adamw_8bit(Model& model, adamw_8bit_options o = {}) : optimizer<T, D, G>(model), options(o) {
+    count();
+  }
+  /// @param settings_of param_info -> param_settings: which parameters learn or decay otherwise
+  template <class Model, class Settings>
+  constexpr adamw_8bit(Model& model, adamw_8bit_options o, const Settings& settings_of)
+      : optimizer<T, D, G>(model, settings_of), options(o) {
+    count();
+  }
+
+  /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
+  GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
+    make_states(ctx);
+    this->prepare(ctx);
+    const index n = this->params_.total_size(), state = 2 * (large_ + (blocks_ + small_) * sizeof(float));
+    const typename context<D>::running now(
+        ctx,
+        activity{"adamw_8bit", phase::update, {30 * n, n * (sizeof(T) + sizeof(G)) + state, n * sizeof(T) + state}});
+    if constexpr (D::computes) {
+      spans_.clear();
+      for_places([&](const auto& e, const place& at) {
+        if (!e.param->has_gradient()) return;
+        spans_.push_back({{e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first, e.settings.lr,
+                           e.settings.weight_decay},
+                          {at.codes[0], at.codes[1]},
+                          {at.states[0], at.states[1]}});
+      });
+      kernel<op::adamw_8bit_step, D>::forward(ctx, spans_, options.rule(), this->inputs());
+    }
+    this->finish(ctx);
+  }
+
+  /// Calls f(named_state) for every state of every parameter: exp_avg and exp_avg_sq, and their scales, exp_avg_absmax and
+  /// exp_avg_sq_absmax, where they are codes (u8). States that are not there yet are made in `ctx`.
+  template <class Model, class F>
+  void for_each_state(context<D>& ctx, const Model& model, const F& f) {
+    make_states(ctx);
+    std::size_t next = 0;
+    std::vector<std::pair<index, place>> places;
+    for_places([&](const auto& e, const place& at) { places.emplace_back(e.param->size(), at); });
+    for_each_param(model, [&](std::string_view parameter, const auto&) {
+      const auto& [size, at] = places[next++];
+      constexpr std::string_view moments[] = {"exp_avg", "exp_avg_sq"},
+                                 scales[] = {"exp_avg_absmax", "exp_avg_sq_absmax"};
+      for (int k = 0; k < 2; ++k) {
+        if (at.codes[k] == nullptr) {
+          f(named_state<D>{parameter, moments[k], "f32", size, at.states[k]});
+        } else {
+          f(named_state<D>{parameter, moments[k], "u8", size, at.codes[k]});
+          f(named_state<D>{parameter, scales[k], "f32", blocks_of(size), at.states[k]});
+        }
+      }
+    });
+  }
+
+ private:
+  // Where the states of a tensor are.
+  struct place {
+    std::uint8_t* codes[2] = {};
+    float* states[2] = {};
+  };
+  static constexpr bool is_large(index size) { return size >= adamw_8bit_options::least_values; }
+  static constexpr index blocks_of(index size) {
+    return (size + adamw_8bit_options::block - 1) / adamw_8bit_options::block;
+  }
+  constexpr void count() {
+    static_assert(std::is_same_v<compute_type<T>, float>,
+                  "adamw_8bit(model): its step is made in float, not in double");
+    for (const auto& e : this->params_.all()) {
+      const index size = e.param->size();
+      if (is_large(size)) large_ += size, blocks_ += blocks_of(size);
+      else small_ += size;
+    }
+  }
+  constexpr void make_states(context<D>& ctx) {
+    const typename context<D>::running now(ctx, activity{"adamw_8bit", phase::update, {}});
+    for (int k = 0; k < 2; ++k) {
+      if (large_ > 0) this->template state<std::uint8_t>(ctx, codes_[k], large_);
+      this->template state<float>(ctx, states_[k], blocks_ + small_);
+    }
+  }
+  // f(entry, place) for every parameter: scales of blocks and moments in float follow one another in the model's order.
+  template <class F>
+  void for_places(const F& f) {
+    index code = 0, state = 0;
+    for (const auto& e : this->params_.all()) {
+      const bool large = is_large(e.param->size());
+      place at;
+      for (int k = 0; k < 2; ++k) {
+        if (large) at.codes[k] = static_cast<std::uint8_t*>(codes_[k].data()) + code;
+        at.states[k] = static_cast<float*>(states_[k].data()) + state;
+      }
+      f(e, at);
+      if (large) code += e.param->size();
+      state += large ? blocks_of(e.param->size()) : e.param->size();
+    }
+  }
+
+  index large_ = 0, blocks_ = 0, small_ = 0;
+  std::array<buffer<D>, 2> codes_, states_;
+  std::vector<block_span<T, G>> spans_;
+};
+
+template <class Model, class... Settings>
+adamw_8bit(Model&, adamw_8bit_options = {}, const Settings&...)
+    -> adamw_8bit<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
+                  typename model_traits<Model>::gradient_value_type>;
+
+}  // namespace gradus

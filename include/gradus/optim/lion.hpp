@@ -1,0 +1,52 @@
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "../core/config.hpp"
+#include "element_optimizer.hpp"
+
+namespace gradus {
+
+/// Settings and rule of lion; the defaults are those of its authors.
+struct lion_options {
+  double lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  ///< on tensors of rank >= 2 only, unless told otherwise
+
+  static constexpr std::string_view name = "lion";
+  static constexpr std::array states{"exp_avg"};
+
+  template <class C>
+  struct update {
+    C lr, keep, beta1, rest1, beta2, rest2;
+    template <class V>
+    GRADUS_HD void operator()(V& p, V g, V& m) const {
+      using math::select;
+      const V c = V(beta1) * m + V(rest1) * g, zero(0), by(lr);
+      p = p * V(keep) - select(c > zero, by, select(c < zero, -by, c * zero));
+      m = V(beta2) * m + V(rest2) * g;
+    }
+  };
+  template <class C>
+  GRADUS_HD update<C> at(const tensor_step& s) const {
+    return {C(s.lr), C(1 - s.lr * s.weight_decay), C(beta1), C(1 - beta1), C(beta2), C(1 - beta2)};
+  }
+};
+
+/// Lion (Chen et al. 2023, algorithm 2): p -= lr * (sign(beta1 * m + (1 - beta1) * g) + decay * p), then m = beta2 * m + (1 - beta2) * g. Its
+/// state takes one value a parameter. Learning rates are 3 to 10 times lower than AdamW's, and decays as much higher.
+/// @tparam T what parameters are stored in; the state is kept in what T is computed in
+/// @tparam G what their gradients gather in
+template <class T, class D, class G = T>
+class lion : public element_optimizer<lion_options, T, D, G> {
+ public:
+  using element_optimizer<lion_options, T, D, G>::element_optimizer;
+};
+
+template <class Model, class... Settings>
+lion(Model&, lion_options = {}, const Settings&...)
+    -> lion<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
+            typename model_traits<Model>::gradient_value_type>;
+
+}  // namespace gradus

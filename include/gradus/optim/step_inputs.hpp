@@ -1,0 +1,160 @@
+#pragma once
+// What the kernels of a step read besides tensors. Some of it is known on the device alone: the host waits for none of it.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "../core/config.hpp"
+#include "../core/dtype.hpp"
+#include "../core/extent.hpp"
+#include "../core/math.hpp"
+#include "../core/philox.hpp"
+#include "../tensor/view.hpp"
+
+namespace gradus {
+
+/// What a pass over the gathered gradients found, and what the step makes of it. In the device's memory.
+struct gradient_scalars {
+  double before;     ///< gradients are multiplied by this, held to the limit of clip_value,
+  double after;      ///< and multiplied by this
+  double norm;       ///< of all gradients together, before the last clip
+  double found_inf;  ///< 1 if the loss was scaled and some gradient is not finite: the step is skipped
+};
+
+/// A loss scale as PyTorch's GradScaler keeps it. In the device's memory, beside the scale itself.
+struct loss_scale_counts {
+  std::int32_t clean_steps;  ///< since the scale was changed
+  std::int32_t found_inf;    ///< 1 if a step was skipped since the last update
+};
+
+/// How a value is rounded that is stored in fewer bits than it is computed in.
+enum class rounding {
+  nearest,    ///< ties to even
+  stochastic  ///< up or down, with the probabilities that make the mean exact (bf16 only)
+};
+
+/// Where one step stands, as the kernel of a rule is told.
+struct tensor_step {
+  double t;             ///< number of the step, from 1; steps that were skipped do not count
+  double lr;            ///< of this tensor
+  double weight_decay;  ///< of this tensor
+};
+
+/// What all tensors of one step share.
+struct step_inputs {
+  double steps = 0;                 ///< calls of step before this one
+  const double* skipped = nullptr;  ///< on the device: how many of them were skipped; null: none
+  double before = 1, after = 1;     ///< factors of the gradients, before and after they are held to the limit
+  double limit = std::numeric_limits<double>::infinity();
+  const gradient_scalars* scalars = nullptr;  ///< on the device, on top of `before` and `after`; null: 1
+  rounding rounds = rounding::nearest;
+  random_key key = {};  ///< of the draws of stochastic rounding
+
+  // What follows is for kernels: it reads the device's memory.
+
+  GRADUS_HD bool skips() const { return scalars != nullptr && scalars->found_inf != 0; }
+  template <class Rule, class Span>
+  GRADUS_HD tensor_step at(const Rule& rule, const Span& tensor) const {
+    return {steps + 1 - (skipped == nullptr ? 0.0 : *skipped), rule.lr * tensor.lr,
+            rule.weight_decay * tensor.weight_decay};
+  }
+};
+
+/// Factors of a gradient and its limits, computed in C.
+template <class C>
+struct gradient_scaling {
+  C before, limit, after;
+
+  GRADUS_HD explicit gradient_scaling(const step_inputs& in) {
+    double b = in.before, a = in.after;
+    if (in.scalars != nullptr) {
+      b *= in.scalars->before;
+      a *= in.scalars->after;
+    }
+    const bool limited = in.limit < std::numeric_limits<double>::infinity();
+    before = static_cast<C>(limited ? b : b * a);
+    after = static_cast<C>(limited ? a : 1.0);
+    limit = static_cast<C>(in.limit);
+  }
+  template <class V>
+  GRADUS_HD V operator()(V g) const {
+    using math::select;
+    const V high(limit), low(-limit);
+    const V scaled = g * V(before);
+    return select(scaled > high, high, select(scaled < low, low, scaled)) * V(after);
+  }
+};
+
+/// x as a bf16, up or down with the probabilities that make the mean exact: 16 random bits are added below the cut, those of half `half`
+/// (0 to 7) of the words. NaN stays NaN.
+GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uint32_t, 4>& words, index half) {
+  if (!(x == x)) return bf16(x);
+  const std::uint32_t draw = (words[half / 2] >> (half % 2 * 16)) & 0xFFFFu;
+  return bf16::from_bits(static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + draw) >> 16));
+}
+
+namespace op::inline GRADUS_BUILD {
+
+/// Norm and finiteness of all gradients, and what follows from them for the step, left in gradient_scalars. Partial sums lie in the
+/// caller's memory, on every device: a kernel that asked for its own would depart from a plan made on meta.
+struct gradient_pass {
+  using partial_sums = shape<2, 1024>;  ///< of squares; and NaN for what is not finite, else 0
+
+  double before = 1, after = 1;  ///< what was asked for since the last pass
+  double limit = std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();  ///< for the norm
+  const float* loss_scale = nullptr;                      ///< on the device; null: the loss was not scaled
+  bool again = false;                                     ///< there was a pass over these gradients before
+
+  /// What gradients are multiplied by before they are squared. Where there is no need, they are not.
+  GRADUS_HD double early_factor(const gradient_scalars& so_far) const { return early() ? first_factor(so_far) : 1.0; }
+  /// Leaves in `to` what follows from both sums.
+  GRADUS_HD void conclude(gradient_scalars& to, double squares, double not_finite) const {
+    const double b = first_factor(to), a = after * (again ? to.after : 1.0);
+    const double norm = math::sqrt(squares) * math::abs(early() ? a : a * b);
+    const double coefficient = most / (norm + 1e-6);
+    const bool found = loss_scale != nullptr && !(not_finite == 0);
+    to = {b, a * (coefficient < 1 ? coefficient : 1), norm, found ? 1.0 : 0.0};
+  }
+
+ private:
+  GRADUS_HD bool early() const { return loss_scale != nullptr || limit < std::numeric_limits<double>::infinity(); }
+  GRADUS_HD double first_factor(const gradient_scalars& so_far) const {
+    if (again) return before * so_far.before;
+    // PyTorch divides by the scale in double and rounds that to float.
+    return loss_scale == nullptr ? before : before * static_cast<double>(static_cast<float>(1.0 / double{*loss_scale}));
+  }
+};
+
+/// One step of a rule that treats every element alike. See element_optimizer.
+struct element_step {};
+
+/// What is left to do after a step whose loss was scaled: notes that it was skipped, if it was.
+struct note_skip {};
+
+/// PyTorch's update of a loss scale.
+struct update_loss_scale {
+  double growth, backoff;
+  std::int32_t interval;
+
+  GRADUS_HD void operator()(float& scale, loss_scale_counts& counts) const {
+    if (counts.found_inf != 0) {
+      scale = static_cast<float>(double{scale} * backoff);
+      counts.clean_steps = 0;
+    } else if (counts.clean_steps + 1 == interval) {
+      const auto grown = static_cast<float>(double{scale} * growth);
+      if (grown <= std::numeric_limits<float>::max()) scale = grown;
+      counts.clean_steps = 0;
+    } else {
+      counts.clean_steps += 1;
+    }
+    counts.found_inf = 0;
+  }
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+}  // namespace gradus
