@@ -53,6 +53,7 @@
 #include "optim/adamw_8bit.hpp"
 #include "optim/cpu.hpp"
 #include "optim/lion.hpp"
+#include "optim/muon.hpp"
 #include "optim/schedule.hpp"
 #include "optim/sgd.hpp"
 #include "optim/weight_average.hpp"

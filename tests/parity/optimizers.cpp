@@ -200,6 +200,10 @@ TEST_CASE("Adafactor follows Hugging Face's, with relative steps, with a rate an
         }).most < 1e-6);
 }
 
+TEST_CASE("Muon follows its formula in float, on wide and tall matrices, and AdamW's steps go beside it") {
+  CHECK(after_50_steps("muon", [](auto& net) { return gr::muon{net, {.weight_decay = 0.01}}; }).most < 1e-6);
+}
+
 TEST_CASE("overflow in chosen steps gives PyTorch's scale, skips and weights, step by step") {
   struct model {
     gr::param<gr::on<gr::cpu>, 13> b;

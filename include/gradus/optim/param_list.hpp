@@ -20,6 +20,7 @@ struct param_info {
 struct param_settings {
   double lr = 1;            ///< factor of the learning rate; 0 keeps the parameter as it is
   double weight_decay = 1;  ///< factor of the weight decay
+  bool orthogonal = true;   ///< muon orthogonalises its updates, if it is a matrix
 };
 /// The settings that hold where no others are given, those of GPT practice: weight decay on tensors of rank >= 2 only, not on biases and
 /// norms.

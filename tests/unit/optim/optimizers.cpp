@@ -407,6 +407,7 @@ TEST_CASE("states take the bytes a parameter that they should") {
   // 111 values in float, 8001 in 32 blocks of 8 bits
   CHECK(of_float([](auto& net) { return gr::adamw_8bit{net}; }) ==
         doctest::Approx((8.0 * 111 + 2 * 8001 + 8 * 32) / (111 + 8001)));
+  CHECK(of_float([](auto& net) { return gr::muon{net}; }) == (4.0 * 111 + 8.0 * 8001) / (111 + 8001));
   // a row and a column of the matrix, and each value of the vector
   CHECK(of_float([](auto& net) { return gr::adafactor{net}; }) ==
         doctest::Approx(4.0 * (3 + 37 + 8001) / (111 + 8001)));
