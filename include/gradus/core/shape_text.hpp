@@ -5,12 +5,19 @@
 
 namespace gradus::detail {
 
+inline std::string text_of_extents(const index* extents, index rank) {
+  std::string text = "shape<";
+  for (index i = 0; i < rank; ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(extents[i]);
+  }
+  return text += '>';
+}
+
 /// A shape as it is written: `shape<2, 3>`.
 template <class Shape>
 std::string shape_text() {
-  std::string text = "shape<";
-  for (index i = 0; i < Shape::rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(Shape::extents[i]);
-  return text + ">";
+  return text_of_extents(Shape::extents.data(), Shape::rank);
 }
 
 }  // namespace gradus::detail
