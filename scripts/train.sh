@@ -11,6 +11,8 @@
 #                     change one size of the model; --batch is sequences a step
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
 #                     in fp32, products in 16 bits), bf16_pure (parameters too) or fp64
+#   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
+#   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
 #   --steps N         optimizer steps
 #   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
 #   --seed N          of the weights and the batches
@@ -26,7 +28,7 @@
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C). The compiled trainer stays
-# in build/train/<sizes>-<precision>, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
+# in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
@@ -34,7 +36,7 @@ source "$root/scripts/setup.sh"
 fail() { echo "train.sh: $*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model=tiny precision=fp32 help=0 plan=0
+model=tiny precision=fp32 optimizer=adamw help=0 plan=0
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
@@ -47,13 +49,13 @@ while [[ $# -gt 0 ]]; do
       shift
       [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
       while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
-    --model | --precision | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
+    --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
       [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
     --save | --no-save) passed+=("$1"); shift ;;
     --plan) plan=1; passed+=("$1"); shift ;;
-    --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
+    --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
       [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
       passed+=("$1" "$2")
       shift 2 ;;
@@ -76,6 +78,13 @@ case $precision in
   fp32 | bf16_mixed | fp16_mixed | bf16_pure | fp64) ;;
   *) fail "--precision is '$precision': fp32, bf16_mixed, fp16_mixed, bf16_pure or fp64" ;;
 esac
+case $optimizer in
+  adamw | sgd | lion | any_precision_adamw) ;;
+  adafactor | adamw_8bit | muon)
+    [[ $precision != fp64 ]] || fail "--optimizer $optimizer makes its steps in float; give another --precision than fp64" ;;
+  *) fail "--optimizer is '$optimizer': adamw, sgd, lion, adafactor, adamw_8bit, any_precision_adamw or muon" ;;
+esac
+if [[ -z $lr && $optimizer != adamw ]]; then lr=usual; fi  # the presets' rates are AdamW's; the trainer knows others
 names=(layers heads width context vocabulary batch lr sample)
 for i in "${!names[@]}"; do
   if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
@@ -117,14 +126,14 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
 fi
 
 # The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes a second.
-build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
+build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
 mkdir -p "$build"
 log=$build/build.log
 started=$SECONDS
 if ! {
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
     -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
-    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" &&
+    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
     cmake --build "$build" --target gpt_train gpt_sample
 } >"$log" 2>&1; then
   grep -E 'error|Error' "$log" | head -n 5 >&2 || true
@@ -133,7 +142,8 @@ if ! {
 fi
 echo "compiled for these sizes in $((SECONDS - started)) s"
 
-flags=(--lr "$lr" --sample "$sample")
+flags=(--sample "$sample")
+if [[ $lr != usual ]]; then flags+=(--lr "$lr"); fi
 if [[ ${#data[@]} -gt 0 ]]; then flags+=(--data "${data[@]}"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi

@@ -1,5 +1,5 @@
 #pragma once
-// The sizes and the precision that are part of the model's type. They come from the build (scripts/train.sh passes them as definitions); what is
+// The sizes and the precision that are part of the model's type, and the optimizer. They come from the build (scripts/train.sh passes them as definitions); what is
 // not given is that of the model called tiny.
 
 #include <string>
@@ -29,6 +29,9 @@
 #ifndef GPT_PRECISION
 #define GPT_PRECISION fp32
 #endif
+#ifndef GPT_OPTIMIZER
+#define GPT_OPTIMIZER adamw
+#endif
 
 namespace gpt {
 
@@ -40,6 +43,9 @@ using precision = gr::GPT_PRECISION;
 #define GPT_TEXT_OF(name) #name
 #define GPT_TEXT(name)    GPT_TEXT_OF(name)
 inline constexpr const char* precision_name = GPT_TEXT(GPT_PRECISION);
+template <class T, class D, class G>
+using optimizer = gr::GPT_OPTIMIZER<T, D, G>;
+inline constexpr const char* optimizer_name = GPT_TEXT(GPT_OPTIMIZER);
 #undef GPT_TEXT
 #undef GPT_TEXT_OF
 

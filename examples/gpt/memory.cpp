@@ -13,7 +13,7 @@ namespace gpt {
 
 namespace {
 
-using planned = training<gr::meta, sizes, batch_size, std::uint8_t, precision>;
+using planned = training<gr::meta, sizes, batch_size, std::uint8_t, precision, optimizer>;
 
 // "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.
 gr::save_listed read_policy(const std::string& text) {

@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "config.hpp"
 #include "program.hpp"
 #include "training.hpp"
 
@@ -17,7 +19,8 @@ struct options {
   std::vector<std::string> data;
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
-  double lr = 1e-3;
+  double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();
+  std::string schedule = "cosine";
   long long warmup = 100;
   double weight_decay = 0.1;
   double clip = 1;
@@ -44,6 +47,14 @@ struct options {
             .seed = seed,
             .adamw = {.lr = lr, .weight_decay = weight_decay}};
   }
+  /// The learning rate over a run, from 0 to 1; the warm-up comes on top.
+  std::function<double(double)> learning_rate() const {
+    const double low = 0.05 * lr;
+    if (schedule == "constant") return gr::warmup_constant{.peak = lr, .warmup = 0};
+    if (schedule == "linear") return gr::warmup_linear{.peak = lr, .low = low, .warmup = 0, .total = 1};
+    if (schedule == "wsd") return gr::warmup_stable_decay{.peak = lr, .low = low, .warmup = 0, .total = 1};
+    return gr::warmup_cosine{.peak = lr, .low = low, .warmup = 0, .total = 1};
+  }
 };
 
 /// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
@@ -59,10 +70,13 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
   auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
   app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
+  app.add_option("--schedule", o.schedule,
+                 "learning rate after the warm-up: constant, linear, cosine or wsd (stable, then decay)")
+      ->capture_default_str();
   add_whole_number(app, "--warmup", o.warmup, 0, most,
                    "steps over which the learning rate rises (at most a tenth of the run)")
       ->capture_default_str();
-  app.add_option("--weight-decay", o.weight_decay, "AdamW's weight decay, on matrices only")->capture_default_str();
+  app.add_option("--weight-decay", o.weight_decay, "on matrices only")->capture_default_str();
   app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
   app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
   add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
@@ -115,6 +129,8 @@ inline std::optional<options> read_options(int argc, char** argv, const std::str
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
   check_flag(o.lr > 0 && std::isfinite(o.lr), "--lr", "a positive number", o.lr);
+  check_flag(o.schedule == "constant" || o.schedule == "linear" || o.schedule == "cosine" || o.schedule == "wsd",
+             "--schedule", "constant, linear, cosine or wsd", o.schedule);
   check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
   check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);

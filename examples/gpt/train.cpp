@@ -24,7 +24,8 @@ namespace {
 
 namespace gr = gradus;
 using gr::byte_tokenizer;
-using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, byte_tokenizer::token, gpt::precision>;
+using trainer =
+    gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, byte_tokenizer::token, gpt::precision, gpt::optimizer>;
 
 /// Throws if a loss says that the parameters are no longer worth saving.
 void check_finite(const char* what, double loss, long long step) {
@@ -89,7 +90,7 @@ int train(const gpt::options& o) {
   gpt::step_options chosen = o.step();
   chosen.regions = memory.regions;
   trainer t(persistent, transient, chosen);
-  const gr::warmup_cosine schedule{.peak = o.lr, .low = 0.05 * o.lr, .warmup = 0, .total = 1};
+  const auto schedule = o.learning_rate();
 
   // The run folder.
   const gpt::interrupts stop;  // from here on there is something to lose
@@ -106,6 +107,8 @@ int train(const gpt::options& o) {
               {"context", gpt::sizes.context},
               {"vocabulary", gpt::sizes.vocabulary},
               {"precision", gpt::precision_name},
+              {"optimizer", gpt::optimizer_name},
+              {"schedule", o.schedule},
               {"batch", gpt::batch_size},
               {"parameters", parameters},
               {"accumulate", o.accumulate},
@@ -174,7 +177,7 @@ int train(const gpt::options& o) {
       break;
     }
     now.loss = loss;
-    t.optimizer.options.lr = now.lr;
+    gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
     if (look) {
       traced.finish();

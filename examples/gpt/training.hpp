@@ -20,16 +20,33 @@ struct step_options {
   gr::region_schedule regions = {};  ///< which parts of the blocks are computed again at backward
 };
 
+/// Whether an optimizer leaves some parameters to an AdamW of its own.
+template <class Settings>
+inline constexpr bool has_adamw_inside = requires(Settings s) { s.adamw; };
+
+/// The highest learning rate that a run with an optimizer of these settings has unless told otherwise.
+template <class Settings>
+constexpr double usual_rate() {
+  return Settings{}.lr > 0 ? Settings{}.lr : 1e-2;
+}
+/// Sets the rate of a step; that of an AdamW inside keeps its proportion.
+template <class Settings>
+constexpr void set_rate(Settings& s, double lr) {
+  s.lr = lr;
+  if constexpr (has_adamw_inside<Settings>) s.adamw.lr = lr * (Settings{}.adamw.lr / Settings{}.lr);
+}
 /// Settings of a run's optimizer.
-template <class Rule>
-constexpr Rule settings_of(const step_options& o) {
-  if constexpr (std::is_same_v<Rule, gr::adamw_options>) {
+template <class Settings>
+constexpr Settings settings_of(const step_options& o) {
+  if constexpr (std::is_same_v<Settings, gr::adamw_options>) {
     return o.adamw;
   } else {
-    Rule rule;
-    rule.lr = o.adamw.lr;
-    rule.weight_decay = o.adamw.weight_decay;
-    return rule;
+    Settings s;
+    set_rate(s, o.adamw.lr);
+    s.weight_decay = o.adamw.weight_decay;
+    if constexpr (requires { s.momentum; })
+      if (s.momentum == 0) s.momentum = 0.9;
+    return s;
   }
 }
 
@@ -56,7 +73,7 @@ class training {
 
   /// Parameters and optimizer state stay in `persistent`; what a step needs comes from `transient` and goes back.
   constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
-      : optimizer(net, settings_of<decltype(optimizer_type::options)>(o)),
+      : optimizer(make_optimizer(net, o)),
         persistent_(persistent),
         transient_(transient),
         tape_(transient, o.seed),
@@ -64,6 +81,8 @@ class training {
         options_(o) {
     net.dropout = o.dropout;
     net.regions = o.regions;
+    // In bf16, updates below 1/256 of a value would be lost. Where the optimizer keeps what rounding takes, none are.
+    if constexpr (rounds_stochastically) optimizer.set_rounding(gr::rounding::stochastic, o.seed);
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
@@ -109,6 +128,19 @@ class training {
  private:
   constexpr auto upload(const Token* tokens) const {
     return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
+  }
+
+  static constexpr bool rounds_stochastically =
+      std::is_same_v<typename P::store, gr::bf16> && !requires { requires optimizer_type::compensated; };
+
+  static constexpr optimizer_type make_optimizer(network& net, const step_options& o) {
+    const auto settings = settings_of<decltype(optimizer_type::options)>(o);
+    if constexpr (has_adamw_inside<
+                      decltype(optimizer_type::options)>)  // embeddings, which are the head too, are for AdamW
+      return optimizer_type(net, settings, [](const gr::param_info& p) {
+        return gr::param_settings{.weight_decay = p.rank >= 2 ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
+      });
+    else return optimizer_type(net, settings);
   }
 
   struct no_scaler {

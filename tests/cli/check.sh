@@ -58,6 +58,9 @@ flags() {
   refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
   refuses 2 '--steps must be .*at most 4294967295.*not .4294967296' "$script" --steps 4294967296
   refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
+  refuses 2 "--optimizer is 'adam': adamw, sgd, lion" "$script" --optimizer adam
+  refuses 2 '--optimizer muon makes its steps in float' "$script" --optimizer muon --precision fp64
+  refuses 2 '--schedule must be constant, linear, cosine or wsd.*steep' "$train" --data text --schedule steep
   refuses 2 "--precision is 'fp8': fp32" "$script" --precision fp8
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
