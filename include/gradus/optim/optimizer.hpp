@@ -149,7 +149,8 @@ class optimizer {
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {5 * n, n * sizeof(G), sizeof(gradient_scalars)}});
     const bool again = static_cast<bool>(scalars_);
-    buffer<D> found = again ? scalars_ : buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
+    buffer<D> found = scalars_;
+    if (!again) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
     auto partial = empty<double, op::gradient_pass::partial_sums>(ctx, category::temporary);
     scalars_ = std::move(found);
     if constexpr (D::computes) {
