@@ -22,9 +22,11 @@ inline constexpr bool has_pair_products = false;
 /// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written out, because the
 /// intrinsic function's header takes a third of a second to compile.
 template <class Floats, class Words>
-GRADUS_INLINE void add_pair_products(Floats& sum, Words a, Words b) {
-  static_assert(sizeof(Floats) == 64 && sizeof(Words) == 64);
+GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unused]] Words a, [[maybe_unused]] Words b) {
+  static_assert(has_pair_products && sizeof(Floats) == 64 && sizeof(Words) == 64);
+#if defined(__AVX512BF16__)
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+#endif
 }
 
 /// N words whose halves are N elements from `first` and N from `second` on.
@@ -43,10 +45,12 @@ GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
 
 /// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
 template <class Floats>
-GRADUS_INLINE vector_of<std::uint16_t, 16>::type round_to_bf16(Floats x) {
+GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_unused]] Floats x) {
   static_assert(sizeof(Floats) == 64);
-  vector_of<std::uint16_t, 16>::type rounded;
+  typename vector_of<std::uint16_t, 16>::type rounded{};
+#if defined(__AVX512BF16__)
   __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
+#endif
   return rounded;
 }
 
