@@ -5,7 +5,6 @@
 
 namespace gr = gradus;
 
-// [rule]
 // Steps of one length, by the sign of an average of gradients (Bernstein et al. 2018: signum).
 struct signum {
   double lr = 1e-3, weight_decay = 0, beta = 0.9;  // the settings
@@ -26,7 +25,6 @@ struct signum {
     return {C(s.lr), C(1 - s.lr * s.weight_decay), C(beta), C(1 - beta)};
   }
 };
-// [/rule]
 
 struct line {
   gr::param<gr::on<gr::cpu>, 1, 1> slope;
