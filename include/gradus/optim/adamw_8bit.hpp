@@ -138,7 +138,7 @@ class adamw_8bit : public optimizer<T, D, G> {
       const auto& [size, at] = places[next++];
       constexpr std::string_view moments[] = {"exp_avg", "exp_avg_sq"},
                                  scales[] = {"exp_avg_absmax", "exp_avg_sq_absmax"};
-      for (int k = 0; k < 2; ++k) {
+      for (std::size_t k = 0; k < 2; ++k) {
         if (at.codes[k] == nullptr) {
           f(named_state<D>{parameter, moments[k], "f32", size, at.states[k]});
         } else {
@@ -170,7 +170,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   }
   constexpr void make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"adamw_8bit", phase::update, {}});
-    for (int k = 0; k < 2; ++k) {
+    for (std::size_t k = 0; k < 2; ++k) {
       if (large_ > 0) this->template state<std::uint8_t>(ctx, codes_[k], large_);
       this->template state<float>(ctx, states_[k], blocks_ + small_);
     }
@@ -182,7 +182,7 @@ class adamw_8bit : public optimizer<T, D, G> {
     for (const auto& e : this->params_.all()) {
       const bool large = is_large(e.param->size());
       place at;
-      for (int k = 0; k < 2; ++k) {
+      for (std::size_t k = 0; k < 2; ++k) {
         if (large) at.codes[k] = static_cast<std::uint8_t*>(codes_[k].data()) + code;
         at.states[k] = static_cast<float*>(states_[k].data()) + state;
       }

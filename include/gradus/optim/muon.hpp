@@ -114,9 +114,8 @@ class muon : public optimizer<T, D, G> {
         f(named_state<D>{name, "momentum_buffer", "f32", p.size(), static_cast<float*>(momentum_.data()) + at.first});
         return;
       }
-      for (int k = 0; k < 2; ++k)
-        f(named_state<D>{name, adamw_options::states[static_cast<std::size_t>(k)], "f32", p.size(),
-                         moments.at[k] + at.first});
+      for (std::size_t k = 0; k < 2; ++k)
+        f(named_state<D>{name, adamw_options::states[k], "f32", p.size(), moments.at[k] + at.first});
     });
   }
 
