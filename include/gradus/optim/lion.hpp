@@ -19,18 +19,19 @@ struct lion_options {
 
   template <class C>
   struct update {
-    C lr, keep, beta1, rest1, beta2, rest2;
+    C lr, decay, beta1, rest1, beta2, rest2;
     template <class V>
     GRADUS_HD void operator()(V& p, V g, V& m) const {
       using math::select;
-      const V c = V(beta1) * m + V(rest1) * g, zero(0), by(lr);
-      p = p * V(keep) - select(c > zero, by, select(c < zero, -by, c * zero));
+      const V c = V(beta1) * m + V(rest1) * g, zero(0), one(1);
+      const V sign = select(c > zero, one, select(c < zero, -one, c * zero));
+      p = p - V(lr) * (sign + V(decay) * p);
       m = V(beta2) * m + V(rest2) * g;
     }
   };
   template <class C>
   GRADUS_HD update<C> at(const tensor_step& s) const {
-    return {C(s.lr), C(1 - s.lr * s.weight_decay), C(beta1), C(1 - beta1), C(beta2), C(1 - beta2)};
+    return {C(s.lr), C(s.weight_decay), C(beta1), C(1 - beta1), C(beta2), C(1 - beta2)};
   }
 };
 
