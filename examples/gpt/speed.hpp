@@ -44,12 +44,13 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width]:
-/// the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
+/// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width], in the type in
+/// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
 inline double machine_flops(int threads) {
   constexpr std::size_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
-  const std::vector<float> a(rows * in, 1.0f), b(in * out, 1.0f);
-  std::vector<float> c(rows * out);
+  using factor = precision::compute;
+  const std::vector<factor> a(rows * in, factor(1.0f)), b(in * out, factor(1.0f));
+  std::vector<factor> c(rows * out);
   gr::stream stream;
   if (threads > 0) gr::set_thread_count(stream, threads);
   gr::host_resource heap;
@@ -57,7 +58,8 @@ inline double machine_flops(int threads) {
   double best = 0;
   for (const stopwatch all; best == 0 || all.seconds() < 0.3;) {
     const stopwatch one;
-    gr::cpu_kit::gemm<float>(ctx, false, false, rows, out, in, a.data(), in, b.data(), out, false, c.data(), out);
+    gr::cpu_kit::gemm<gr::compute_type<factor>>(ctx, false, false, rows, out, in, a.data(), in, b.data(), out, false,
+                                                c.data(), out);
     best = std::max(best, 2.0 * static_cast<double>(rows * in * out) / one.seconds());
   }
   return best;
