@@ -46,7 +46,7 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
-// Bytes of the text in files; what is no file, such as a pipe, has none until it is read.
+// Bytes of the text in files; what is not a regular file, such as a pipe, has none until it is read.
 std::size_t size_of(const std::vector<std::string>& files) {
   std::size_t bytes = 0;
   for (const std::string& file : files) {

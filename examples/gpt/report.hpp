@@ -33,7 +33,7 @@ inline std::filesystem::path make_run_folder(const std::string& asked) {
   }
   std::error_code problem;
   if (fs::exists(folder, problem) && !fs::is_directory(folder, problem))
-    throw gr::error(folder.string() + ": is no folder; name another with --out");
+    throw gr::error(folder.string() + ": is not a folder; name another with --out");
   if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
     throw gr::error(folder.string() + ": is not empty; name another folder with --out");
   fs::create_directories(folder, problem);

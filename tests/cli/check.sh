@@ -175,7 +175,7 @@ runs() {
   # A run folder that is taken stays as it was.
   find first -type f -exec cksum {} + | sort >before
   refuses 1 'first: is not empty; name another folder with --out' "${quick[@]}" --out first
-  refuses 1 'text: is no folder' "${quick[@]}" --out text
+  refuses 1 'text: is not a folder' "${quick[@]}" --out text
   refuses 1 'cannot be made' "${quick[@]}" --out text/run
   find first -type f -exec cksum {} + | sort | cmp -s - before || wrong "an existing run folder was touched"
 

@@ -18,7 +18,7 @@ struct chain_part {
   std::size_t last = 0;
   bool region = false;     ///< recompute at backward what is not kept; otherwise the blocks are recorded as they are
   std::uint64_t keep = 0;  ///< of one block alone: its operations whose results are kept, by number
-  std::vector<chain_part> inner = {};  ///< of a region: how backward runs its blocks again; `keep` then says nothing
+  std::vector<chain_part> inner = {};  ///< of a region: how its blocks are recomputed; `keep` is not used then
 };
 
 /// What one block of a chain applies and what depends on what in it; see region_schedule::survey.

@@ -73,7 +73,7 @@ constexpr bool check_function() {
 ///
 /// `f` is copied, and called again during backward: it may refer to parameters and constants, which must still be there, and
 /// must take every traced value as an argument (a capture does not compile). It returns one traced value or a std::tuple of
-/// them. Regions nest. Throws error when the policy names an operation that the region has not; for a region within another, whose
+/// them. Regions nest. Throws error when the policy names an operation that does not occur in the region; for a region within another, whose
 /// policy is first asked when the outer one is applied again, backward throws it.
 template <save_policy Policy, class F, operand... Xs>
 constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {

@@ -74,7 +74,7 @@ constexpr bool is_among(const X& x, const Xs&... xs) {
   return ((static_cast<const void*>(std::addressof(x)) == static_cast<const void*>(std::addressof(xs))) || ...);
 }
 // An operand as it goes to an operation: an rvalue that stands in several places (`x * std::move(x)`, where `all` has it more
-// than once) is not moved from, because the order in which operands are taken says nothing.
+// than once) is not moved from, because operands are evaluated in no particular order.
 template <class X, class... Xs>
 constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
   if constexpr (std::is_lvalue_reference_v<X> || is_param<std::remove_cvref_t<X>>) {

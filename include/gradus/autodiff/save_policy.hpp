@@ -1,7 +1,7 @@
 #pragma once
 // What a checkpoint region keeps of what it computes. A policy is any type with
 //   constexpr bool saves(const region_op&) const;
-// Where it names operations it has a `names` list, so that a name the region has not is an error. It may also have
+// Where it names operations it has a `names` list, so that a name that does not occur in the region is an error. It may also have
 // `inspect(const region_graph&) const`, called when the region has run forward.
 
 #include <array>

@@ -30,7 +30,7 @@ inline constexpr bool is_compensated = requires { requires Rule::compensated; } 
 /// States of a rule for all parameters: element i of a tensor has state k at at[k][first + i].
 template <class T, class S, std::size_t N>
 struct rule_states {
-  S* at[N == 0 ? 1 : N] = {};  ///< null: the rule does without, for now
+  S* at[N == 0 ? 1 : N] = {};  ///< null: not in use; see states_in_use()
   T* rest = nullptr;           ///< what the rounding of values has taken from them; null: it is lost
 };
 

@@ -88,10 +88,12 @@ class muon : public optimizer<T, D, G> {
         if (!e.param->has_gradient()) continue;
         update_span<T, G> s{e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first,
                             e.settings.lr,        e.settings.weight_decay};
-        if (places_[i].orthogonal)
+        // The others are numbered as their moments lie, and matrices after them, so that no two elements share a draw.
+        s.first = places_[i].first + (places_[i].orthogonal ? adamw_size_ : 0);
+        if (!places_[i].orthogonal) others_.push_back(s);
+        else
           matrices_.push_back(
               {s, e.param->extent(0), e.param->extent(1), static_cast<float*>(momentum_.data()) + places_[i].first});
-        else s.first = places_[i].first, others_.push_back(s);
       }
       const step_inputs in = this->inputs();
       if (!matrices_.empty())

@@ -1,0 +1,105 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "../../core/config.hpp"
+#include "../../cpu/simd_math.hpp"
+#include "../element_optimizer.hpp"
+#include "spans.hpp"
+
+namespace gradus {
+
+template <>
+struct kernel<op::gradient_pass, cpu> {
+  template <class T, class G>
+  static void forward(context<cpu>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
+                      view<double, op::gradient_pass::partial_sums> partial,
+                      const std::vector<update_span<T, G>>& spans) {
+    using C = compute_type<G>;
+    using P = pack<C>;
+    constexpr index most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
+    const index chunks = cpu_kit::span_chunks(spans);
+    const index together = std::max<index>(1, (chunks + most - 1) / most);
+    const P factor(pass.early_factor(*to)), high(pass.limit), low(-pass.limit), zero(0);
+    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index first, index last) {
+      double sum = 0, not_finite = 0;
+      for (index chunk = first; chunk < last; ++chunk)
+        cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index begin, index end) {
+          constexpr index run = 64 * lanes<C>;  // short float sums, gathered in double
+          P bad(0);
+          for (index i = begin; i < end; i += run) {
+            P squares(0);
+            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index k, auto n) {
+              const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
+              const P g = select(scaled > high, high, select(scaled < low, low, scaled));
+              squares = squares + g * g;
+              bad = bad + raw * zero;  // NaN for infinities, too
+            });
+            sum += static_cast<double>(sum_lanes(squares));
+          }
+          not_finite += static_cast<double>(sum_lanes(bad));
+        });
+      partial(0, first / together) = sum;
+      partial(1, first / together) = not_finite;
+    });
+    double sum = 0, not_finite = 0;
+    for (index i = 0; i * together < chunks; ++i) {
+      sum += partial(0, i);
+      not_finite += partial(1, i);
+    }
+    pass.conclude(*to, sum, not_finite);
+  }
+};
+
+template <>
+struct kernel<op::note_skip, cpu> {
+  static void forward(context<cpu>&, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
+    if (scalars->found_inf == 0) return;
+    *skipped += 1;
+    counts->found_inf = 1;
+  }
+};
+
+template <>
+struct kernel<op::update_loss_scale, cpu> {
+  static void forward(context<cpu>&, const op::update_loss_scale& update, float* scale, loss_scale_counts* counts) {
+    update(*scale, *counts);
+  }
+};
+
+template <>
+struct kernel<op::element_step, cpu> {
+  template <class Rule, class T, class G, class S, std::size_t N>
+  static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
+                      const rule_states<T, S, N>& states, const step_inputs& in) {
+    if (in.skips()) return;
+    using C = compute_type<T>;
+    using P = pack<C>;
+    const gradient_scaling<C> scaling(in);
+    constexpr bool optional = requires { rule.states_in_use(); };  // states may be absent
+    constexpr bool compensated = detail::is_compensated<Rule, T>;
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
+      const auto update = rule.template at<C>(in.at(rule, t));
+      cpu_kit::for_packs<C>(end - begin, [&](index k, auto n) {
+        const index i = begin + k;
+        const P g = scaling(cpu_kit::load<C>(t.gradient + i, n));
+        P p = cpu_kit::load<C>(t.value + i, n);
+        if constexpr (compensated) p = p + cpu_kit::load<C>(states.rest + t.first + i, n);
+        std::array<P, N> s;
+        for (std::size_t j = 0; j < N; ++j)
+          s[j] = optional && states.at[j] == nullptr ? P(0) : cpu_kit::load<C>(states.at[j] + t.first + i, n);
+        if constexpr (!GRADUS_GPU_PASS)
+          [&]<std::size_t... J>(std::index_sequence<J...>) { update(p, g, s[J]...); }(std::make_index_sequence<N>{});
+        for (std::size_t j = 0; j < N; ++j)
+          if (!optional || states.at[j] != nullptr) cpu_kit::store(s[j], states.at[j] + t.first + i, n);
+        cpu_kit::store_value(p, t.value + i, n, in, t.first + i);
+        if constexpr (compensated) cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.rest + t.first + i, n);
+      });
+    });
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,102 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "../../core/config.hpp"
+#include "../../cpu/gemm.hpp"
+#include "../../cpu/simd_math.hpp"
+#include "../muon.hpp"
+#include "spans.hpp"
+
+namespace gradus {
+
+template <>
+struct kernel<op::muon_step, cpu> {
+  template <class T, class G>
+  static void forward(context<cpu>& ctx, const op::muon_step& step, const std::vector<matrix_span<T, G>>& spans,
+                      const step_inputs& in, float* scratch) {
+    if (in.skips()) return;
+    const muon_options& o = step.options;
+    for (const matrix_span<T, G>& t : spans) {
+      const tensor_step s = in.at(o, t);
+      float* const x = scratch;
+      scale(ctx, x, t.size, 1 / (std::sqrt(direction(ctx, o, t, in, x, scratch + t.size)) + 1e-7));
+      const float* const orthogonal = iterated(ctx, t.rows, t.columns, x);
+      const double longer = std::max(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
+      const P by(s.lr * std::sqrt(longer)), keep(1 - s.lr * s.weight_decay);
+      cpu_kit::parallel_elements(ctx, t.size, cpu_kit::span_chunk, [&](index begin, index end) {
+        cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
+          const index i = begin + k;
+          const P p = cpu_kit::load<float>(t.value + i, n) * keep - by * cpu_kit::load<float>(orthogonal + i, n);
+          cpu_kit::store_value(p, t.value + i, n, in, t.first + i);
+        });
+      });
+    }
+  }
+
+ private:
+  using P = pack<float>;
+
+  // Brings the momentum up to date and leaves the direction in `to`. Returns the sum of its squares.
+  template <class T, class G>
+  static double direction(context<cpu>& ctx, const muon_options& o, const matrix_span<T, G>& t, const step_inputs& in,
+                          float* to, float* partial) {
+    const gradient_scaling<float> scaling(in);
+    const P rest(1 - o.momentum), ahead(o.nesterov ? o.momentum : 1.0);
+    constexpr index grain = index{1} << 14;
+    cpu_kit::parallel_ranges(ctx, t.size, grain, [&](index begin, index end) {
+      P squares(0);
+      cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
+        const index i = begin + k;
+        const P g = scaling(cpu_kit::load<float>(t.gradient + i, n)), before = cpu_kit::load<float>(t.momentum + i, n);
+        const P m = before + rest * (g - before), u = g + ahead * (m - g);
+        cpu_kit::store(m, t.momentum + i, n);
+        cpu_kit::store(u, to + i, n);
+        squares = squares + cpu_kit::inside_or(u * u, 0.0f, n);
+      });
+      partial[begin / grain] = sum_lanes(squares);
+    });
+    double sum = 0;
+    for (index i = 0; i * grain < t.size; ++i) sum += static_cast<double>(partial[i]);
+    return sum;
+  }
+  static void scale(context<cpu>& ctx, float* x, index n, double factor) {
+    const P by(factor);
+    cpu_kit::parallel_elements(ctx, n, cpu_kit::span_chunk, [&](index begin, index end) {
+      cpu_kit::for_packs<float>(end - begin, [&](index i, auto which) {
+        cpu_kit::store(by * cpu_kit::load<float>(x + begin + i, which), x + begin + i, which);
+      });
+    });
+  }
+  // Newton and Schulz's iteration x = a x + (b A + c A A) x with A = x x^T, or its transpose: A is the smaller one. Returns where the
+  // result is.
+  static const float* iterated(context<cpu>& ctx, index rows, index columns, float* x) {
+    const bool wide = rows <= columns;
+    const index side = std::min(rows, columns), n = rows * columns;
+    float *y = x + n, *const a = y + n, *const b = a + side * side;
+    for (int i = 0; i < 5; ++i) {
+      cpu_kit::gemm<float>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a,
+                           side);
+      cpu_kit::gemm<float>(ctx, false, false, side, side, side, a, side, a, side, false, b, side);
+      cpu_kit::parallel_elements(
+          ctx, side, std::max<index>(1, cpu_kit::span_chunk / side), [&](index begin, index end) {
+            for (index r = begin; r < end; ++r) {
+              cpu_kit::for_packs<float>(side, [&](index j, auto which) {
+                float* at = b + r * side + j;
+                const P first = cpu_kit::load<float>(a + r * side + j, which);
+                cpu_kit::store(P(-4.7750f) * first + P(2.0315f) * cpu_kit::load<float>(at, which), at, which);
+              });
+              b[r * side + r] += 3.4445f;
+            }
+          });
+      if (wide) cpu_kit::gemm<float>(ctx, false, false, rows, columns, rows, b, rows, x, columns, false, y, columns);
+      else cpu_kit::gemm<float>(ctx, false, false, rows, columns, columns, x, columns, b, columns, false, y, columns);
+      std::swap(x, y);
+    }
+    return x;
+  }
+};
+
+}  // namespace gradus
