@@ -45,6 +45,10 @@ struct random_key {
     return philox4x32({static_cast<std::uint32_t>(group), upper_counter(group), ordinal, step},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   }
+  /// Sixteen random bits for element i: a half, the lower one first, of the words of group i / 8.
+  GRADUS_HD constexpr std::uint32_t half(std::uint64_t i) const {
+    return words(i / 8)[i % 8 / 2] >> i % 2 * 16 & 0xFFFF;
+  }
 };
 
 /// A word as a float in [0, 1): its top 24 bits times 2^-24.

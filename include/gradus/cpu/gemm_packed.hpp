@@ -14,6 +14,7 @@
 #include "../core/extent.hpp"
 #include "convert.hpp"
 #include "pairs.hpp"
+#include "transpose.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
@@ -282,19 +283,11 @@ class packed_gemm {
         to[p * columns + s] = s < count ? one(b + s * stride + p * each, 1, inner - p * each) : word{};
   }
 
-  // Riffling the upper half of the rows into the lower one, log2(width) times, transposes a square.
   template <class S, std::size_t... I>
   static GRADUS_INLINE void transpose_square(const S* from, index stride, word* to, std::index_sequence<I...> all) {
     words x[width] = {load_along(from + I * stride)...};
-    for (index step = 1; step < width; step *= 2) {
-      const words y[width] = {riffle<I % 2 * width / 2>(x[I / 2], x[I / 2 + width / 2], all)...};
-      ((x[I] = y[I]), ...);
-    }
+    transpose_registers(x, all);
     (store(x[I], to + I * columns), ...);
-  }
-  template <std::size_t First, std::size_t... I>
-  static GRADUS_INLINE words riffle(words a, words b, std::index_sequence<I...>) {
-    return words{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
   }
 
   // ---- multiplying -------------------------------------------------------------------------------------------------------
@@ -303,30 +296,23 @@ class packed_gemm {
   template <bool TransposeA, index R>
   static void multiply_strip(index rows, index across, index steps, const strip_of_a& a, const block_of_b& b,
                              rows_at add, T* c, index ldc) {
-    const auto panel = [&]<bool PackA, bool PackB>(index j, auto... to) {
-      multiply<TransposeA, PackA, PackB>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
-                                         std::make_index_sequence<R * Across>{}, steps, a.from, a.packed,
-                                         b.from.at(0, j), b.packed + j * b.rows, to...);
+    const auto panel = [&](rows_of<Factor> from_a, rows_of<Factor> from_b, index j, auto... to) {
+      multiply<TransposeA>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
+                           std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
+                           b.packed + j * b.rows, to...);
     };
     for (index j = 0; j < across; j += columns) {
       const rows_at more = add.at(0, j);
       fetch(a.next, steps, j / columns, (across + columns - 1) / columns);
       if (across - j < columns) {
         alignas(64) T edge[R * columns];
-        panel.template operator()<false, false>(j, R, rows_at{}, edge, columns);
+        panel({}, {}, j, R, rows_at{}, edge, columns);
         for (index r = 0; r < rows; ++r)
           for (index s = 0; s < across - j; ++s)
             c[r * ldc + j + s] = edge[r * columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
       } else {
-        if constexpr (TransposeA && R == Rows) {
-          if (j == 0 && a.from.data != nullptr) {
-            if (j < b.direct) panel.template operator()<true, true>(j, rows, more, c + j, ldc);
-            else panel.template operator()<true, false>(j, rows, more, c + j, ldc);
-            continue;
-          }
-        }
-        if (j < b.direct) panel.template operator()<false, true>(j, rows, more, c + j, ldc);
-        else panel.template operator()<false, false>(j, rows, more, c + j, ldc);
+        const rows_of<Factor> none;
+        panel(j == 0 ? a.from : none, j < b.direct ? b.from.at(0, j) : none, j, rows, more, c + j, ldc);
       }
     }
   }
@@ -338,7 +324,8 @@ class packed_gemm {
       __builtin_prefetch(strip_of_rows.at(l / wide, l % wide * width * each).data);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
-  template <bool TransposeA, bool PackA, bool PackB, std::size_t... R, std::size_t... P, std::size_t... I>
+  // What is packed on the way costs two branches a step, which are always foreseen; a kernel for each case costs compile time.
+  template <bool TransposeA, std::size_t... R, std::size_t... P, std::size_t... I>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
                                          std::index_sequence<I...>, index steps, rows_of<Factor> a, word* left,
                                          rows_of<Factor> b, word* right, index rows, rows_at add, T* c, index ldc) {
@@ -346,14 +333,9 @@ class packed_gemm {
     (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
     vector sum[sizeof...(I)];
     ((sum[I] = vector{}), ...);
-    const auto pack_a = [&]() __attribute__((always_inline)) {
-      for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
-      for (index s = 0; s < strip; s += width) store(load_across(a.data + s, a.stride), left + s);
-      a.data += each * a.stride;
-    };
     for (index p = 0; p < steps; ++p, left += step, right += columns) {
       words x[Across];
-      if constexpr (PackB) {
+      if (b.data != nullptr) {
         ((x[P] = load_across(b.data + P * width, b.stride)), ...);
         for (index e = 0; e < each; ++e) (__builtin_prefetch(b.data + (ahead + e) * b.stride + P * width), ...);
         (store(x[P], right + P * width), ...);
@@ -361,13 +343,14 @@ class packed_gemm {
       } else {
         (std::memcpy(&x[P], right + P * width, Bytes), ...);
       }
-      if constexpr (PackA && pairs) pack_a();  // what stands side by side only then
-      if constexpr (PackA && !pairs) {
-        (multiply_row(sum + R * Across, a.data[R], x, across), ...);
-        pack_a();
-      } else {
-        (multiply_row(sum + R * Across, left[R * row], x, across), ...);
+      if constexpr (TransposeA) {
+        if (a.data != nullptr) {
+          for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
+          for (index s = 0; s < strip; s += width) store(load_across(a.data + s, a.stride), left + s);
+          a.data += each * a.stride;
+        }
       }
+      (multiply_row(sum + R * Across, left[R * row], x, across), ...);
     }
     (finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
             c + I / Across * ldc + I % Across * width),

@@ -83,7 +83,8 @@ struct pack {
   // What is converted a vector at a time.
   template <class S>
   static constexpr bool is_vectorised =
-      std::is_same_v<S, T> || (std::is_floating_point_v<T> && cpu_kit::detail::is_half<S>);
+      std::is_same_v<S, T> ||
+      (std::is_floating_point_v<T> && (std::is_floating_point_v<S> || cpu_kit::detail::is_half<S>));
 };
 
 /// Lanes of T in a pack.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #if defined(__aarch64__)
@@ -34,6 +35,7 @@ GRADUS_INLINE To bits_as(const From& from) {
 
 using float_pack = pack<float>;
 using float_bits = float_pack::mask_native;
+GRADUS_INLINE float_pack to_floats(float_bits x) { return float_pack(__builtin_convertvector(x, float_pack::native)); }
 
 /// e^x as a product, `high * low`. Both factors are normal numbers, so that what is between them, as in x * e^x, is rounded
 /// once where e^x itself would be subnormal.
@@ -75,15 +77,100 @@ GRADUS_INLINE float_pack upper_half(float_pack x) {
 
 }  // namespace cpu_math
 
-/// Functions that vector hardware has no better way for go lane by lane, through the C library.
+/// Natural logarithm. Float: the mantissa between sqrt(1/2) and sqrt(2), a polynomial of the Cephes library.
 template <class T>
 GRADUS_INLINE pack<T> log(pack<T> x) {
-  return cpu_math::by_lane(x, [](T a) { return std::log(a); });
+  if constexpr (!std::is_same_v<T, float>) {
+    return cpu_math::by_lane(x, [](T a) { return std::log(a); });
+  } else {
+    using P = pack<float>;
+    using bits = cpu_math::float_bits;
+    constexpr std::int32_t root_of_half = 0x3F3504F3;
+    const auto subnormal = x < P(0x1p-126f);
+    const bits raw = cpu_math::bits_as<bits>(select(subnormal, x * P(0x1p23f), x).v);
+    const bits exponent = (raw - root_of_half) >> 23;
+    const P f = P(cpu_math::bits_as<P::native>(raw - (exponent << 23))) - P(1.0f);
+    const P e = select(subnormal, cpu_math::to_floats(exponent) - P(23.0f), cpu_math::to_floats(exponent));
+    P p(7.0376836292e-2f);
+    p = p * f + P(-1.1514610310e-1f);
+    p = p * f + P(1.1676998740e-1f);
+    p = p * f + P(-1.2420140846e-1f);
+    p = p * f + P(1.4249322787e-1f);
+    p = p * f + P(-1.6668057665e-1f);
+    p = p * f + P(2.0000714765e-1f);
+    p = p * f + P(-2.4999993993e-1f);
+    p = p * f + P(3.3333331174e-1f);
+    const P z = f * f;
+    const P small = f * z * p + e * P(-2.12194440e-4f) - P(0.5f) * z;
+    const P infinite(std::numeric_limits<float>::infinity());
+    const P y = select(x < infinite, f + small + e * P(0.693359375f), x);  // infinity and NaN are their own
+    return select(x > P(0), y, select(x == P(0), -infinite, P(std::numeric_limits<float>::quiet_NaN())));
+  }
 }
+
+namespace cpu_math {
+/// x^y for positive finite numbers, half a pack at a time in double: 2^(y log2 x), rounded once.
+template <std::size_t Half>
+GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
+  using doubles = pack<double>;
+  using bits = doubles::mask_native;
+  constexpr std::int64_t root_of_half = 0x3FE6A09E667F3BCD, shift_bits = 0x4338000000000000;
+  const doubles one(1.0), shift(0x1.8p52);  // adding it rounds to an integer, in the low bits of the mantissa
+  x += Half * doubles::size, y += Half * doubles::size, to += Half * doubles::size;
+  const bits raw = bits_as<bits>(doubles::load(x).v);
+  const bits exponent = (raw - root_of_half) >> 52;
+  const doubles m(bits_as<doubles::native>(raw - (exponent << 52)));
+  const doubles e = doubles(bits_as<doubles::native>(exponent + shift_bits)) - shift;
+  // log2 m = 2/ln(2) artanh(s), |s| < 0.172: seven terms are within 2^-39.
+  const doubles s = (m - one) / (m + one), z = s * s;
+  doubles p(2.885390081777926815 / 13);
+  p = p * z + doubles(2.885390081777926815 / 11);
+  p = p * z + doubles(2.885390081777926815 / 9);
+  p = p * z + doubles(2.885390081777926815 / 7);
+  p = p * z + doubles(2.885390081777926815 / 5);
+  p = p * z + doubles(2.885390081777926815 / 3);
+  p = p * z + doubles(2.885390081777926815);
+  const doubles least(-200.0), most(200.0);  // 2^these are 0 and infinity in float
+  doubles t = doubles::load(y) * (s * p + e);
+  t = select(t < least, least, select(t > most, most, t));
+  const doubles shifted = t + shift;
+  const doubles r = (t - (shifted - shift)) * doubles(0.693147180559945309417);
+  doubles q(1.0 / 40320);
+  q = q * r + doubles(1.0 / 5040);
+  q = q * r + doubles(1.0 / 720);
+  q = q * r + doubles(1.0 / 120);
+  q = q * r + doubles(1.0 / 24);
+  q = q * r + doubles(1.0 / 6);
+  q = q * r + doubles(0.5);
+  q = q * r + one;
+  q = q * r + one;
+  const bits n = bits_as<bits>(shifted.v) - shift_bits;
+  doubles(bits_as<doubles::native>(bits_as<bits>(q.v) + (n << 52))).store(to);
+}
+// A call, for its code is long and derivatives take it twice.
+[[gnu::noinline]] inline void pow_floats(const float* x, const float* y, float* to) {
+  bool plain = true;
+  for (std::size_t i = 0; i < float_pack::size; ++i)
+    plain &= x[i] > 0 && x[i] < std::numeric_limits<float>::infinity() && y[i] - y[i] == 0;
+  if (plain) {
+    pow_half<0>(x, y, to);
+    pow_half<1>(x, y, to);
+  } else {
+    for (std::size_t i = 0; i < float_pack::size; ++i) to[i] = std::pow(x[i], y[i]);
+  }
+}
+}  // namespace cpu_math
+
+/// x^y, with the C library's results at zeros, infinities, NaN and below zero.
 template <class T>
 GRADUS_INLINE pack<T> pow(pack<T> x, pack<T> y) {
-  for (std::size_t i = 0; i < pack<T>::size; ++i) x.v[i] = std::pow(T{x.v[i]}, T{y.v[i]});
-  return x;
+  T a[pack<T>::size], b[pack<T>::size];
+  x.store(a);
+  y.store(b);
+  if constexpr (std::is_same_v<T, float>) cpu_math::pow_floats(a, b, a);
+  else
+    for (std::size_t i = 0; i < pack<T>::size; ++i) a[i] = std::pow(a[i], b[i]);
+  return pack<T>::load(a);
 }
 /// |x|: clears the sign.
 template <class T>

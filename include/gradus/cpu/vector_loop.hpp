@@ -48,6 +48,19 @@ GRADUS_INLINE void for_packs(index n, const F& f) {
   if (i < n) f(i, first_lanes{n - i});
 }
 
+/// The sum of f(i, which lanes) over 0 .. n-1, in packs that do not wait for each other. Lanes outside the run must be 0.
+template <class C, class F>
+GRADUS_INLINE C sum_packs(index n, const F& f) {
+  pack<C> a(0), b(0);
+  index i = 0;
+  for (; i + 2 * lanes<C> <= n; i += 2 * lanes<C>) {
+    a = a + f(i, all_lanes{});
+    b = b + f(i + lanes<C>, all_lanes{});
+  }
+  for_packs<C>(n - i, [&](index k, auto which) { a = a + f(i + k, which); });
+  return sum_lanes(a + b);
+}
+
 /// Writes x to `to`, or adds it to what is there.
 template <class C, class S, class Which>
 GRADUS_INLINE void put(pack<C> x, S* to, bool accumulate, Which which) {

@@ -87,6 +87,28 @@ TEST_CASE("functions of packs of floats are within 4 units of the last place, ov
   for (const float y : {0.5f, 2.0f, 3.0f, -1.0f, -0.3f, 20.0f})
     CHECK(worst_ulps([=](packs x) { return pow(x, packs(y)); },
                      [=](exact x) { return std::pow(x, static_cast<exact>(y)); }) < 1.5);
+  for (const float x : {0.5f, 1.0001f, 7.0f, 1e-30f, 1e-40f, 3e38f, -2.0f})
+    CHECK(worst_ulps([=](packs y) { return pow(packs(x), y); },
+                     [=](exact y) { return std::pow(static_cast<exact>(x), y); }) < 1.5);
+}
+
+TEST_CASE("pow of packs is std::pow at zeros, infinities, NaN and below zero, whatever stands beside it") {
+  const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 0.5f, 3.0f, -3.0f, 1e-42f, inf, -inf, not_a_number};
+  for (const float x : edges)
+    for (const float y : edges) {
+      CAPTURE(x);
+      CAPTURE(y);
+      float a[gr::lanes<float>], b[gr::lanes<float>], c[gr::lanes<float>];
+      std::fill(std::begin(a), std::end(a), 1.5f);
+      std::fill(std::begin(b), std::end(b), 2.0f);
+      a[1] = x, b[1] = y;
+      pow(packs::load(a), packs::load(b)).store(c);
+      const float wanted = std::pow(x, y);
+      const bool same =
+          std::isnan(wanted) ? std::isnan(c[1]) : c[1] == wanted && std::signbit(c[1]) == std::signbit(wanted);
+      CHECK(same);
+      CHECK(c[0] == 2.25f);
+    }
 }
 
 TEST_CASE("scalar functions are within 1 unit of the last place of what packs compute to 4") {

@@ -31,10 +31,10 @@ void check_softmax(double scale) {
   CHECK(worst_error(gr::to_host(gr::log_softmax(x)), logarithms) < 1e-5);
 }
 
-template <gr::index... Order, class S>
+template <class T, gr::index... Order, class S>
 void check_permute(S) {
   workplace at;
-  const auto x = normal<float, S>(at.ctx);
+  const auto x = gr::cast<T>(integers<std::int32_t, S>(at.ctx, 0, 99));
   const auto y = gr::permute<Order...>(x);
   using Out = typename decltype(y)::shape;
   constexpr gr::index order[] = {Order...};
@@ -81,13 +81,14 @@ TEST_CASE("softmax and its gradient have the same bits on one thread and on two"
   CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
 }
 
-TEST_CASE("permute puts every element where it belongs, beyond a tile and with axes of one") {
-  check_permute<1, 0>(gr::shape<67, 45>{});
-  check_permute<0, 2, 1, 3>(gr::shape<2, 35, 3, 5>{});
-  check_permute<3, 1, 0, 2>(gr::shape<3, 5, 7, 41>{});
-  check_permute<1, 2, 0>(gr::shape<1, 5, 7>{});
-  check_permute<0, 2, 1>(gr::shape<3, 37, 1>{});
-  check_permute<0>(gr::shape<9>{});
+TEST_CASE_TEMPLATE("permute puts every element where it belongs, beyond a tile and with axes of one", T, float, double,
+                   gr::bf16, std::int32_t, std::uint8_t) {
+  check_permute<T, 1, 0>(gr::shape<67, 45>{});
+  check_permute<T, 0, 2, 1, 3>(gr::shape<2, 35, 3, 5>{});
+  check_permute<T, 3, 1, 0, 2>(gr::shape<3, 5, 7, 41>{});
+  check_permute<T, 1, 2, 0>(gr::shape<1, 5, 7>{});
+  check_permute<T, 0, 2, 1>(gr::shape<3, 37, 1>{});
+  check_permute<T, 0>(gr::shape<9>{});
 }
 
 TEST_CASE("reshape shares its operand's elements, and so does its gradient") {

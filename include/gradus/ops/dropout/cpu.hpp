@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../../core/config.hpp"
+#include "../../cpu/convert.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "dropout.hpp"
@@ -40,6 +41,16 @@ struct philox_lanes {
     }
     return {{c0, c1, c2, c3}};
   }
+
+  static constexpr index halves = 8 * groups;
+  /// The halves of the words in the order of random_key::half.
+  GRADUS_INLINE void store(std::uint16_t* to) const {
+    const words a = w[0] | w[1] << 32, b = w[2] | w[3] << 32;
+    const words first{a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]};
+    const words second{a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]};
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + halves / 2, &second, sizeof second);
+  }
 };
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
@@ -51,24 +62,27 @@ struct kernel<op::dropout, cpu> {
   static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
                       view<const T, S> x) {
     using C = compute_type<T>;
-    constexpr index step = 4 * cpu_kit::philox_lanes::groups;  // elements a draw serves
-    const C kept = static_cast<C>(scale);
+    constexpr index step = cpu_kit::philox_lanes::halves;  // elements a draw serves
+    const pack<C> kept(scale);
     cpu_kit::parallel_elements(ctx, S::size, 1 << 13, [=](index begin, index end) {  // ranges start at whole draws
       for (index i = begin; i < end; i += step) {
-        const auto drawn = cpu_kit::philox_lanes::draw(key, i / 4);
-        C factor[step];
-        for (index word = 0; word < 4; ++word) {
-          std::uint64_t of_group[cpu_kit::philox_lanes::groups];
-          std::memcpy(of_group, &drawn.w[word], sizeof of_group);
-          for (index g = 0; g < cpu_kit::philox_lanes::groups;
-               ++g)  // a product, for no processor predicts a random branch
-            factor[4 * g + word] = static_cast<C>(of_group[g] >= threshold) * kept;
-        }
+        std::uint16_t drawn[step];
+        cpu_kit::philox_lanes::draw(key, i / 8).store(drawn);
         cpu_kit::for_packs<C>(std::min(step, end - i), [&](index k, auto n) {
-          cpu_kit::store(cpu_kit::load<C>(x.data() + i + k, n) * pack<C>::load(factor + k), y.data() + i + k, n);
+          const pack<C> v = cpu_kit::load<C>(x.data() + i + k, n);
+          cpu_kit::store(select(at_least<C>(drawn + k, threshold), v * kept, pack<C>(0)), y.data() + i + k, n);
         });
       }
     });
+  }
+
+ private:
+  template <class C>
+  static GRADUS_INLINE pack_mask<C> at_least(const std::uint16_t* halves, std::uint32_t threshold) {
+    using integers = typename pack<C>::mask_native;
+    typename cpu_kit::vector_of<std::uint16_t, lanes<C>>::type h;
+    std::memcpy(&h, halves, sizeof h);
+    return {__builtin_convertvector(h, integers) >= static_cast<typename pack<C>::integer>(threshold)};
   }
 };
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,9 +15,9 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al., 2014). Element i falls when
-/// its random word is below p * 2^32: a pure function of the key and i. The gradient draws the same words again, so that
-/// nothing but the key is kept.
+/// Sets each element to 0 with probability p, taken to 16 bits, and scales the others by 1/(1-p) (Srivastava et al., 2014). Element i
+/// falls when its 16 random bits, key.half(i), are below p * 2^16: a pure function of the key and i. The gradient draws the same
+/// bits again, so that nothing but the key is kept.
 struct dropout {
   double p;
   random_key key;
@@ -33,8 +34,12 @@ struct dropout {
     return forward_cost<X>();
   }
 
-  /// An element falls when its word is below this.
-  constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 0x1p32); }
+  /// An element falls when its random bits are below this.
+  constexpr std::uint32_t threshold() const {
+    return std::min(std::uint32_t{0xFFFF}, static_cast<std::uint32_t>(p * 0x1p16 + 0.5));
+  }
+  /// What the others are multiplied by, so that the mean stays.
+  constexpr double scale() const { return 0x1p16 / (0x1p16 - threshold()); }
 
   template <class Call, class X>
   constexpr X forward(Call how, X x) const {
@@ -52,11 +57,11 @@ struct dropout {
   constexpr X masked(context<typename X::device>& ctx, X x) const {
     const auto from = std::as_const(x).view();
     if (x.unique()) {
-      kernel<dropout, typename X::device>::forward(ctx, key, threshold(), 1 / (1 - p), x.view(), from);
+      kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), x.view(), from);
       return x;
     }
     X y(ctx);
-    kernel<dropout, typename X::device>::forward(ctx, key, threshold(), 1 / (1 - p), y.view(), from);
+    kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), y.view(), from);
     return y;
   }
 };

@@ -102,10 +102,15 @@ struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
 struct pow { static constexpr std::string_view name = "pow";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
   template <class T> GRADUS_HD T operator()(T x, T y) const { using math::pow; return pow(x, y); } };
-/// x to a power that is a run-time constant.
+/// x to a power that is a run-time constant; squares and cubes are products.
 struct pow_constant { static constexpr std::string_view name = "pow_constant";
   double exponent; static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
-  template <class T> GRADUS_HD T operator()(T x) const { using math::pow; return pow(x, T(exponent)); } };
+  template <class T> GRADUS_HD T operator()(T x) const {
+    using math::pow;
+    if (exponent == 2) return x * x;
+    if (exponent == 3) return x * x * x;
+    return pow(x, T(exponent));
+  } };
 /// x held between two run-time constants.
 struct clamp { static constexpr std::string_view name = "clamp";
   double low, high;

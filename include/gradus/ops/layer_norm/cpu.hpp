@@ -26,18 +26,15 @@ struct row_norm {
         const T* row = x + r * columns;
         TY* out = y + r * columns;
         C mean = 0;
-        if constexpr (Centred) {
-          pack<C> sum(0);
-          for_packs<C>(columns, [&](index i, auto n) { sum = sum + load<C>(row + i, n); });
-          mean = sum_lanes(sum) / static_cast<C>(columns);
-        }
+        if constexpr (Centred)
+          mean = sum_packs<C>(columns, [&](index i, auto n) { return load<C>(row + i, n); }) / static_cast<C>(columns);
         const pack<C> middle(mean);
-        pack<C> squares(0);
-        for_packs<C>(columns, [&](index i, auto n) {
+        const C squares = sum_packs<C>(columns, [&](index i, auto n) {
+          __builtin_prefetch(row + columns + i);  // what memory has to bring next, while this row is in the cache
           const pack<C> d = inside_or(load<C>(row + i, n) - middle, C(0), n);
-          squares = squares + d * d;
+          return d * d;
         });
-        const C rstd = C(1) / std::sqrt(sum_lanes(squares) / static_cast<C>(columns) + static_cast<C>(eps));
+        const C rstd = C(1) / std::sqrt(squares / static_cast<C>(columns) + static_cast<C>(eps));
         const pack<C> scale(rstd);
         for_packs<C>(columns, [&](index i, auto n) {
           pack<C> v = (load<C>(row + i, n) - middle) * scale * load<C>(w + i, n);
@@ -64,26 +61,28 @@ struct row_norm {
         const TY* grad = dy + r * columns;
         const pack<C> middle(Centred ? means[r] : C(0));
         const pack<C> scale(rstds[r]);
-        if (partial != nullptr) {
-          const bool add = r != first;
-          for_packs<C>(columns, [&](index i, auto n) {
-            const pack<C> d = load<C>(grad + i, n);
-            put(d * ((load<C>(row + i, n) - middle) * scale), sum_w + i, add, n);
-            if constexpr (Centred) put(d, sum_b + i, add, n);
-          });
-        }
-        if (dx.data == nullptr) continue;
+        // The rows are read once for all sums: those of the columns, and those of the row.
         pack<C> sum_g(0);
         pack<C> sum_gx(0);
+        const bool add = r != first;
         for_packs<C>(columns, [&](index i, auto n) {
-          const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
+          const pack<C> d = load<C>(grad + i, n);
+          const pack<C> distance = load<C>(row + i, n) - middle;
+          if (partial != nullptr) {
+            put(d * (distance * scale), sum_w + i, add, n);
+            if constexpr (Centred) put(d, sum_b + i, add, n);
+          }
+          const pack<C> g = d * load<C>(w + i, n);
           if constexpr (Centred) sum_g = sum_g + g;
-          sum_gx = sum_gx + g * (load<C>(row + i, n) - middle);
+          sum_gx = sum_gx + g * distance;
         });
+        if (dx.data == nullptr) continue;
         const pack<C> mean_g(Centred ? sum_lanes(sum_g) / static_cast<C>(columns) : C(0));
         const pack<C> mean_gx(sum_lanes(sum_gx) * rstds[r] / static_cast<C>(columns));
         TDX* out = dx.data + r * columns;
         for_packs<C>(columns, [&](index i, auto n) {
+          __builtin_prefetch(row + columns + i);
+          __builtin_prefetch(grad + columns + i);
           const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
           const pack<C> normal = (load<C>(row + i, n) - middle) * scale;
           put(scale * (g - mean_g - normal * mean_gx), out + i, dx.accumulate, n);

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "../../cpu/parallel.hpp"
+#include "../../cpu/transpose.hpp"
+#include "../../cpu/vector_loop.hpp"
 #include "permute.hpp"
 
 namespace gradus {
@@ -16,7 +18,7 @@ struct kernel<op::permute<Order...>, cpu> {
   static void forward(context<cpu>& ctx, view<T, To> to, view<const T, From> from, bool accumulate) {
     constexpr index rank = To::rank;
     if constexpr (rank == 0) {
-      put(to.data(), from.data(), accumulate);
+      put_run(to.data(), from.data(), 1, accumulate);
     } else {
       constexpr std::array<index, rank> order{Order...};
       constexpr index last = rank - 1;
@@ -27,9 +29,7 @@ struct kernel<op::permute<Order...>, cpu> {
           for (index r = first; r < end; ++r) {
             const T* source = from.data() + start<To, From>(r * columns);
             T* target = to.data() + r * columns;
-            if (!accumulate) std::memcpy(target, source, columns * sizeof(T));
-            else
-              for (index c = 0; c < columns; ++c) put(target + c, source + c, true);
+            put_run(target, source, columns, accumulate);
           }
         });
       } else {
@@ -51,12 +51,15 @@ struct kernel<op::permute<Order...>, cpu> {
                 T* out = to.data() + target;
                 for (index c0 = 0; c0 < columns; c0 += tile) {
                   const index width = std::min(columns, c0 + tile) - c0;
-                  T buffer[tile][tile + 1];  // lines far apart share few places in the cache: touch each once
-                  for (index c = 0; c < width; ++c)
-                    std::memcpy(buffer[c], in + (c0 + c) * column_stride + r0, (r1 - r0) * sizeof(T));
+                  const T* source = in + c0 * column_stride + r0;
+                  T buffer[tile * tile];  // lines far apart share few places in the cache: touch each once
+                  for (index c = 0; c < width; ++c) {
+                    if (c0 + tile + c < columns) __builtin_prefetch(source + (tile + c) * column_stride);
+                    std::memcpy(buffer + c * tile, source + c * column_stride, (r1 - r0) * sizeof(T));
+                  }
+                  cpu_kit::transpose_tile<tile>(buffer);
                   for (index r = r0; r < r1; ++r)
-                    for (index c = 0; c < width; ++c)
-                      put(out + r * row_stride + c0 + c, &buffer[c][r - r0], accumulate);
+                    put_run(out + r * row_stride + c0, buffer + (r - r0) * tile, width, accumulate);
                 }
               }
             });
@@ -86,9 +89,11 @@ struct kernel<op::permute<Order...>, cpu> {
     return source;
   }
   template <class T>
-  static void put(T* to, const T* from, bool accumulate) {
+  static void put_run(T* to, const T* from, index n, bool accumulate) {
     using C = compute_type<T>;
-    *to = accumulate ? static_cast<T>(static_cast<C>(*to) + static_cast<C>(*from)) : *from;
+    if (!accumulate) std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
+    else
+      cpu_kit::for_packs<C>(n, [&](index i, auto k) { cpu_kit::put(cpu_kit::load<C>(from + i, k), to + i, true, k); });
   }
 };
 

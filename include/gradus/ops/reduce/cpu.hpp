@@ -134,7 +134,7 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
       }
     } else {
       constexpr index packs = (grid::width + lanes<C> - 1) / lanes<C>;
-      constexpr index rows_at_once = 32;
+      constexpr index rows_at_once = 32, rows_ahead = 16;
       const index out_row = task / grid::blocks;
       const index column = grid::first_column(task);
       const index width = grid::blocks == 1 ? grid::width : grid::columns(task);  // mostly known to the compiler
@@ -143,8 +143,10 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
         for (auto& p : part) p = pack<C>(0);
         for (index r = from_row; r < to_row; ++r) {
           const T* from = x + Plan::row(out_row, r) + column;
+          const T* later = x + Plan::row(out_row, std::min(r + rows_ahead, last - 1)) + column;
           for (index p = 0; p < packs; ++p) {
             if constexpr (decltype(whole)::value) {
+              __builtin_prefetch(later + p * lanes<C>);  // no hardware foresees runs so short
               part[p] = part[p] + term(pack<C>::load(from + p * lanes<C>), grid::output(task) + p * lanes<C>, lanes<C>);
             } else {
               if (p * lanes<C> >= width) break;
@@ -216,6 +218,49 @@ struct extremes {
   }
 };
 
+/// The extreme value of n elements. On four packs, so that none waits for what the one before it comes to.
+template <class C, bool Largest, class T>
+C best_of_run(const T* from, index n) {
+  using state = extremes<C, 1, Largest>;
+  C best = static_cast<C>(from[0]);
+  const index packs = n / lanes<C>;
+  if (packs > 0) {
+    pack<C> x[4] = {pack<C>(best), pack<C>(best), pack<C>(best), pack<C>(best)};
+    const auto take = [&](pack<C>& y, index p) {
+      const pack<C> v = pack<C>::load(from + p * lanes<C>);
+      y = select(state::better(v, y), v, y);
+    };
+    index p = 0;
+    for (; p + 4 <= packs; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
+    for (; p < packs; ++p) take(x[0], p);
+    for (const pack<C>& y : x)
+      for (index l = 0; l < lanes<C>; ++l)
+        if (const C v = y.v[l]; state::better(v, best)) best = v;
+  }
+  for (index i = packs * lanes<C>; i < n; ++i)
+    if (const C v = static_cast<C>(from[i]); state::better(v, best)) best = v;
+  return best;
+}
+/// The first of n elements that `best`, one of them, does not beat.
+template <class C, bool Largest, class T>
+index first_as_good(const T* from, index n, C best) {
+  using state = extremes<C, 1, Largest>;
+  using places = typename pack<C>::mask_native;
+  using place = typename pack<C>::integer;
+  const index packs = n / lanes<C>;
+  places at = places{} + static_cast<place>(packs);
+  for (index p = packs; p-- > 0;) {  // from the back, so that the first is what stays
+    const auto beaten = state::better(pack<C>(best), pack<C>::load(from + p * lanes<C>));
+    at = beaten.m ? at : places{} + static_cast<place>(p);
+  }
+  index first = n;
+  for (index l = 0; l < lanes<C>; ++l)
+    if (const auto p = static_cast<index>(at[l]); p < packs) first = std::min(first, p * lanes<C> + l);
+  for (index i = packs * lanes<C>; i < first; ++i)
+    if (!state::better(best, static_cast<C>(from[i]))) return i;
+  return first;
+}
+
 /// finish(output, value, place) for every output.
 template <class Plan, bool Largest, class T, class Finish>
 void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
@@ -232,29 +277,11 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
         const T* from = x + Plan::row(out_row, u / grid::pieces) + begin;
         const index n = std::min(grid::piece, Plan::inner - begin);
         const index base = u / grid::pieces * Plan::inner + begin;
-        const auto place = [&](index k) { return static_cast<std::int32_t>(base + k); };
-        index i = 0;
-        if (!s.any) {
-          s.value[0] = static_cast<C>(from[0]);
-          s.at[0] = place(0);
-          s.any = true;
-        }
-        if (n >= lanes<C>) {
-          using places = typename pack<C>::mask_native;
-          pack<C> best = pack<C>::load(from);
-          places at{}, now{};
-          for (index l = 0; l < lanes<C>; ++l) now[l] = static_cast<typename pack<C>::integer>(l);
-          at = now;
-          for (i = lanes<C>; i + lanes<C> <= n; i += lanes<C>) {
-            const pack<C> v = pack<C>::load(from + i);
-            now += static_cast<typename pack<C>::integer>(lanes<C>);
-            const auto m = state::better(v, best);
-            best = select(m, v, best);
-            at = m.m ? now : at;
-          }
-          for (index l = 0; l < lanes<C>; ++l) s.offer(0, best.v[l], place(static_cast<index>(at[l])));
-        }
-        for (i = n - n % lanes<C>; i < n; ++i) s.offer(0, static_cast<C>(from[i]), place(i));
+        const C best = best_of_run<C, Largest>(from, n);
+        if (s.any && !state::better(best, s.value[0])) continue;
+        s.value[0] = best;
+        s.at[0] = static_cast<std::int32_t>(base + first_as_good<C, Largest>(from, n, best));
+        s.any = true;
       } else {
         const T* from = x + Plan::row(out_row, u) + grid::first_column(task);
         const index width = grid::columns(task);

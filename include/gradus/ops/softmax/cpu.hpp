@@ -31,6 +31,7 @@ struct kernel<op::softmax<Log>, cpu> {
       const pack<C> top(max_lanes(most));
       pack<C> total(0);
       each<C, n>([&](index i, auto count) {  // lanes past the end are -inf, and add e^-inf = 0
+        __builtin_prefetch(from + n + i);    // of the next row
         const pack<C> e = exp(get(from + i, count, lowest) - top);
         total = total + e;
         if constexpr (!Log) put(e, to + i, count);
@@ -59,6 +60,8 @@ struct kernel<op::softmax<Log>, cpu> {
       });
       const pack<C> sum(sum_lanes(total));
       each<C, n>([&](index i, auto count) {
+        __builtin_prefetch(dy.data() + start + n + i);
+        __builtin_prefetch(y.data() + start + n + i);
         const pack<C> g = get(dy.data() + start + i, count, C(0));
         const pack<C> v = get(y.data() + start + i, count, C(0));
         pack<C> d;
