@@ -2,7 +2,7 @@
 // even while the program is compiled. Then it trains in one block of that size and asks for no memory again.
 
 #include <cstdio>
-#include <gradus/gradus.hpp>
+#include <gradus/plan.hpp>
 
 namespace gr = gradus;
 

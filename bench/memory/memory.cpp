@@ -16,6 +16,8 @@
 
 #include <gradus/meta/measured_trace.hpp>
 
+#include <gradus/plan.hpp>
+
 #include "../support/gpt_step.hpp"
 
 namespace gr = gradus;

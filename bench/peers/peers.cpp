@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "../support/gpt_step.hpp"
 
 namespace gr = gradus;

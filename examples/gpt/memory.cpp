@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <system_error>
 
-#include <gradus/meta/schedule.hpp>
+#include <gradus/plan.hpp>
 #include <gradus/train/memory_report.hpp>
+#include <gradus/train/perfetto.hpp>
 
+#include "program.hpp"
 #include "training.hpp"
 
 namespace gpt {
@@ -123,6 +125,12 @@ void print_memory(const chosen_memory& m) {
               text.c_str(), mib(process_bytes));
   std::printf("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again\n", m.step_seconds * 1e3,
               static_cast<double>(m.plan.recomputed_flops()) / 1e9);
+}
+
+void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured) {
+  if (file.empty()) return;
+  if (file.ends_with(".json")) gr::write_perfetto(file, m.step, measured);
+  else gr::write_memory_page(file, "One training step of " + describe_model(), m.step, measured, m.offsets);
 }
 
 }  // namespace gpt

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <gradus/meta/plan.hpp>
+
 #include "config.hpp"
 #include "options.hpp"
 
@@ -33,6 +35,9 @@ chosen_memory choose_memory(const options& o, double machine_flops);
 /// What a process needs besides its plan and the text: the program, its libraries, its threads and the plan itself. Measured as 7
 /// MiB on one thread and 12 MiB with 100 batches a step.
 inline constexpr std::size_t process_bytes = std::size_t{12} << 20;
+
+/// Writes the picture of a step's memory, planned and (unless null) measured, if `file` names one.
+void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured);
 
 /// Prints what the chosen memory is made of, and what comes on top.
 void print_memory(const chosen_memory& m);

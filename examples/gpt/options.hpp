@@ -1,16 +1,13 @@
 #pragma once
 // The trainer's flags.
 
-#include <cmath>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config.hpp"
-#include "program.hpp"
 #include "training.hpp"
 
 namespace gpt {
@@ -60,83 +57,7 @@ struct options {
 /// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
 inline constexpr int most_batches = 1000;
 
-/// Reads the command line. Throws CLI::ParseError or bad_flag; returns nothing where --help was asked for and printed.
-inline std::optional<options> read_options(int argc, char** argv, const std::string& what) {
-  options o;
-  CLI::App app{what};
-  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")->expected(1, -1);
-  constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
-  constexpr long long most = std::numeric_limits<long long>::max();
-  add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
-  auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
-  app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
-  app.add_option("--schedule", o.schedule,
-                 "learning rate after the warm-up: constant, linear, cosine or wsd (stable, then decay)")
-      ->capture_default_str();
-  add_whole_number(app, "--warmup", o.warmup, 0, most,
-                   "steps over which the learning rate rises (at most a tenth of the run)")
-      ->capture_default_str();
-  app.add_option("--weight-decay", o.weight_decay, "on matrices only")->capture_default_str();
-  app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
-  app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
-  add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
-      ->capture_default_str();
-  add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
-  add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
-  auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
-  add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
-      ->capture_default_str();
-  add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
-      ->capture_default_str();
-  app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
-  app.add_option("--save-every", o.save_every, "minutes between saves while training; 0: save only at the end")
-      ->capture_default_str();
-  app.add_option("--save-retry", o.save_retry,
-                 "seconds to go on trying where the model cannot be written at the end, as on a full disk")
-      ->capture_default_str();
-  auto* checkpoint =
-      app.add_option(
-             "--checkpoint", o.checkpoint,
-             "activations that are computed again at backward instead of kept: none, blocks (all of each block), "
-             "attention, matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,...")
-          ->capture_default_str();
-  auto* budget = app.add_option(
-      "--memory-budget", o.memory_budget,
-      "most memory for parameters, optimizer state and steps, such as 600MiB; the text and some 12 MiB of the "
-      "process come on top; what is computed again is chosen for speed");
-  app.add_option("--memory-report", o.memory_report,
-                 "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
-  app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    app.exit(help);
-    return std::nullopt;
-  }
-
-  if (o.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
-  if (budget->count() > 0) {
-    if (checkpoint->count() > 0)
-      throw bad_flag("--checkpoint and --memory-budget: give one of them; the budget chooses what to checkpoint");
-    try {
-      gr::parse_bytes(o.memory_budget);
-    } catch (const gr::error& e) { throw bad_flag(std::string("--memory-budget: ") + e.what()); }
-  }
-  check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
-             "--memory-report", "a file named *.html or *.json", o.memory_report);
-  if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
-  if (minutes->count() > 0)
-    check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
-  if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
-  check_flag(o.lr > 0 && std::isfinite(o.lr), "--lr", "a positive number", o.lr);
-  check_flag(o.schedule == "constant" || o.schedule == "linear" || o.schedule == "cosine" || o.schedule == "wsd",
-             "--schedule", "constant, linear, cosine or wsd", o.schedule);
-  check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
-  check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
-  check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
-  check_flag(o.save_every >= 0 && std::isfinite(o.save_every), "--save-every", "0 or more", o.save_every);
-  check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
-  return o;
-}
+/// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
+std::optional<options> read_options(int argc, char** argv, const std::string& what);
 
 }  // namespace gpt

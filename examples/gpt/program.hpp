@@ -2,8 +2,6 @@
 // What every program here does around its own work: end in one line on stderr and exit status 1 when something is wrong, 2
 // when a flag is.
 
-#include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -12,8 +10,6 @@
 #include <new>
 #include <sstream>
 #include <string>
-#include <system_error>
-#include <type_traits>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
@@ -42,23 +38,6 @@ inline constexpr std::uint64_t most_seed = std::numeric_limits<std::uint64_t>::m
 inline constexpr int most_threads = 4096;
 inline constexpr int most_bytes = std::numeric_limits<int>::max();  ///< written in one go
 
-/// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag. CLI11 by
-/// itself would read 010 as 8, and make a number that is too large the largest there is.
-template <class Int>
-CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value, std::type_identity_t<Int> least,
-                              std::type_identity_t<Int> most, const std::string& description) {
-  const auto decimal = [=](const std::string& text) {
-    Int n{};
-    const char* end = text.data() + text.size();
-    const std::from_chars_result read = std::from_chars(text.data(), end, n);
-    check_flag(read.ec == std::errc{} && read.ptr == end && n >= least && n <= most, name,
-               "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
-               text.empty() ? "''" : text);
-    return std::to_string(n);
-  };
-  return app.add_option(name, value, description)->transform(decimal);
-}
-
 /// Makes sure that no file that is opened later takes the place of a standard stream that the program was started without, and
 /// gets what is meant for the screen: such a stream becomes one that cannot be written.
 inline void reserve_standard_streams() {
@@ -81,9 +60,6 @@ inline int run_program(const char* name, const std::function<int()>& work, const
   } catch (const std::bad_alloc&) {
     problem = "out of memory";
     if (when_memory_is_short != nullptr) problem += std::string("; ") + when_memory_is_short;
-  } catch (const CLI::ParseError& e) {
-    problem = e.what();
-    status = 2;
   } catch (const bad_flag& e) {
     problem = e.what();
     status = 2;

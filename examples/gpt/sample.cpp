@@ -5,9 +5,9 @@
 #include <limits>
 #include <string>
 
+#include "flags.hpp"
 #include "generate.hpp"
 #include "model_file.hpp"
-#include "program.hpp"
 
 namespace gr = gradus;
 
@@ -31,9 +31,7 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
         ->capture_default_str();
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) { return app.exit(help); }
+    if (!gpt::read_flags(app, argc, argv)) return 0;
     gpt::check_flag(how.temperature >= 0 && std::isfinite(how.temperature), "--temperature", "0 or more",
                     how.temperature);
 

@@ -9,14 +9,13 @@
 
 #include <gradus/data/tokens.hpp>
 #include <gradus/meta/measured_trace.hpp>
-#include <gradus/train/memory_report.hpp>
-#include <gradus/train/perfetto.hpp>
 
 #include "generate.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
 #include "model_saver.hpp"
 #include "options.hpp"
+#include "program.hpp"
 #include "report.hpp"
 #include "speed.hpp"
 
@@ -48,17 +47,11 @@ double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, 
   return sum / static_cast<double>(batches);
 }
 
-void write_report(const std::string& file, const gpt::chosen_memory& m, const gr::step_trace* measured) {
-  if (file.empty()) return;
-  if (file.ends_with(".json")) gr::write_perfetto(file, m.step, measured);
-  else gr::write_memory_page(file, "One training step of " + gpt::describe_model(), m.step, measured, m.offsets);
-}
-
 int plan(const gpt::options& o) {
   const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops(o.threads));
   std::printf("%s, batch %zu\n", gpt::describe_model().c_str(), gpt::batch_size);
   gpt::print_memory(m);
-  write_report(o.memory_report, m, nullptr);
+  gpt::write_report(o.memory_report, m, nullptr);
   if (!o.memory_report.empty()) std::printf("wrote %s\n", o.memory_report.c_str());
   return 0;
 }
@@ -97,7 +90,7 @@ int train(const gpt::options& o) {
   const std::size_t parameters = gr::parameter_count(t.net);
   const auto folder = gpt::make_run_folder(o.out);
   // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
-  write_report(o.memory_report, memory, nullptr);
+  gpt::write_report(o.memory_report, memory, nullptr);
   gpt::reporter report(folder, machine_flops);
   gpt::model_saver saver(folder / "model.safetensors", report, o.save_every, o.save_retry);
   report.log({{"model", "gpt"},
@@ -189,7 +182,7 @@ int train(const gpt::options& o) {
         measured.live_before += bytes;
       }
       try {
-        write_report(o.memory_report, memory, &measured);
+        gpt::write_report(o.memory_report, memory, &measured);
       } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
     }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Everything for the CPU (and for `meta`). gradus/cuda.hpp adds the GPU.
+/// Everything for the CPU (and for `meta`) but planning, which gradus/plan.hpp adds; gradus/cuda.hpp adds the GPU.
 
 // First, for it refuses what cannot work.
 #include "core/config.hpp"
@@ -24,11 +24,7 @@
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
 #include "memory/synchronized_resource.hpp"
-#include "memory/tracking_resource.hpp"
 #include "meta/accounting.hpp"
-#include "meta/placement.hpp"
-#include "meta/plan.hpp"
-#include "meta/schedule.hpp"
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
 #include "nn/module.hpp"

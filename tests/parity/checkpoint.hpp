@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "gpt/training.hpp"
 
 namespace gradus_test {

@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "../support/counted_heap.hpp"
 #include "gpt/training.hpp"
 

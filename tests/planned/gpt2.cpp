@@ -1,6 +1,8 @@
 // The plan of GPT-2 124M at its real shapes, made by the compiler at its default limits.
 #include <doctest/doctest.h>
 
+#include <gradus/plan.hpp>
+
 #include "gpt/training.hpp"
 
 namespace gr = gradus;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "gpt/training.hpp"
 #include "heap.hpp"
 

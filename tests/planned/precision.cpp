@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "gpt/training.hpp"
 
 namespace gr = gradus;

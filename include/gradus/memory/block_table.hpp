@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <list>

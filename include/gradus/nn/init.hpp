@@ -37,6 +37,21 @@ template <class... T, class... D, class... G, class DeviceOfContext>
 inline constexpr bool parameters_are_on<types<param_kind<T, D, G>...>, DeviceOfContext> =
     (std::is_same_v<D, DeviceOfContext> && ...);
 
+// Normal draws; of no shape, so that it is compiled once.
+template <class T>
+std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
+  std::vector<T> values(n);
+  for (std::size_t i = 0; i < n; i += 4) {
+    const auto w = key.words(i / 4);
+    const auto a = normal_pair(w[0], w[1]);
+    const auto b = normal_pair(w[2], w[3]);
+    const float draw[4] = {a[0], a[1], b[0], b[1]};
+    for (std::size_t j = 0; j < 4 && i + j < n; ++j)
+      values[i + j] = static_cast<T>(static_cast<compute_type<T>>(draw[j] * deviation));
+  }
+  return values;
+}
+
 // Parameter number `ordinal` of a model.
 template <class P, class D, class Rule>
 constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
@@ -44,21 +59,12 @@ constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t
   using S = typename P::shape;
   if constexpr (!D::computes) {
     p.set(empty<T, S>(ctx, category::parameter));
+  } else if (p.starts() == start::drawn) {
+    const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
+    const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
+    p.set(from_host<T, S>(ctx, normal_values<T>(S::size, key, deviation).data(), category::parameter));
   } else {
-    std::vector<T> values(S::size, T(p.starts() == start::ones ? 1.0f : 0.0f));
-    if (p.starts() == start::drawn) {
-      const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
-      const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
-      for (index i = 0; i < S::size; i += 4) {
-        const auto w = key.words(i / 4);
-        const auto a = normal_pair(w[0], w[1]);
-        const auto b = normal_pair(w[2], w[3]);
-        const float draw[4] = {a[0], a[1], b[0], b[1]};
-        for (index j = 0; j < 4 && i + j < S::size; ++j)
-          values[i + j] = static_cast<T>(static_cast<compute_type<T>>(draw[j] * deviation));
-      }
-    }
-    p.set(from_host<T, S>(ctx, values.data(), category::parameter));
+    p.set(full<T, S>(ctx, T(p.starts() == start::ones ? 1.0f : 0.0f), category::parameter));
   }
 }
 }  // namespace detail

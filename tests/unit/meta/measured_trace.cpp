@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <gradus/gradus.hpp>
+#include <gradus/plan.hpp>
 #include <gradus/meta/measured_trace.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <memory>

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <gradus/gradus.hpp>
+#include <gradus/plan.hpp>
 #include <limits>
 #include <map>
 #include <string>

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/plan.hpp>
+
 #include "../../support/operands.hpp"
 
 namespace gr = gradus;

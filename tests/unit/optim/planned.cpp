@@ -1,8 +1,7 @@
 // A step's memory is known before it runs, to the byte, for every policy and every optimizer.
 #include <doctest/doctest.h>
 
-#include <gradus/gradus.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan.hpp>
 
 namespace gr = gradus;
 

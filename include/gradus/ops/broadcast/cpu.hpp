@@ -9,14 +9,29 @@
 
 namespace gradus {
 
+namespace cpu_kit::inline GRADUS_BUILD {
+
+/// to = from, or to += from, element by element, in the wider type of the two. Of no shape: it is compiled once for all.
+template <class To, class From>
+void add_run(context<cpu>& ctx, To* to, const From* from, index n, bool accumulate) {
+  parallel_elements(ctx, n, 1 << 15, [&](index begin, index end) {
+    if constexpr (is_floating<To> && is_floating<From>) {
+      using C = compute_type<promote<To, From>>;
+      for_packs<C>(end - begin,
+                   [&](index i, auto k) { put(load<C>(from + begin + i, k), to + begin + i, accumulate, k); });
+    } else {
+      for (index i = begin; i < end; ++i) to[i] = convert_element<To>(from[i]);
+    }
+  });
+}
+
+}  // namespace cpu_kit::inline GRADUS_BUILD
+
 template <>
 struct kernel<op::accumulate, cpu> {
   template <class T, class S>
   static void forward(context<cpu>& ctx, view<T, S> to, view<const T, S> from) {
-    using C = compute_type<T>;
-    cpu_kit::parallel_elements(ctx, S::size, 1 << 15, [&](index begin, index end) {
-      for (index i = begin; i < end; ++i) to[i] = static_cast<T>(static_cast<C>(to[i]) + static_cast<C>(from[i]));
-    });
+    cpu_kit::add_run(ctx, to.data(), from.data(), S::size, true);
   }
 };
 
@@ -24,18 +39,7 @@ template <>
 struct kernel<op::convert, cpu> {
   template <class To, class S, class From>
   static void forward(context<cpu>& ctx, view<To, S> to, view<const From, S> from, bool accumulate) {
-    if constexpr (is_floating<To> && is_floating<From>) {
-      using C = compute_type<promote<To, From>>;
-      cpu_kit::parallel_elements(ctx, S::size, 1 << 15, [&](index begin, index end) {
-        cpu_kit::for_packs<C>(end - begin, [&](index i, auto n) {
-          cpu_kit::put(cpu_kit::load<C>(from.data() + begin + i, n), to.data() + begin + i, accumulate, n);
-        });
-      });
-    } else {
-      cpu_kit::parallel_elements(ctx, S::size, 1 << 15, [&](index begin, index end) {
-        for (index i = begin; i < end; ++i) to[i] = convert_element<To>(from[i]);
-      });
-    }
+    cpu_kit::add_run(ctx, to.data(), from.data(), S::size, accumulate);
   }
 };
 

@@ -62,37 +62,39 @@ struct kernel<op::muon_step, cpu> {
     for (index i = 0; i * grain < t.size; ++i) sum += static_cast<double>(partial[i]);
     return sum;
   }
-  static void scale(context<cpu>& ctx, float* x, index n, double factor) {
+  template <class C>
+  static void scale(context<cpu>& ctx, C* x, index n, double factor) {
     const P by(factor);
     cpu_kit::parallel_elements(ctx, n, cpu_kit::span_chunk, [&](index begin, index end) {
-      cpu_kit::for_packs<float>(end - begin, [&](index i, auto which) {
-        cpu_kit::store(by * cpu_kit::load<float>(x + begin + i, which), x + begin + i, which);
+      cpu_kit::for_packs<C>(end - begin, [&](index i, auto which) {
+        cpu_kit::store(by * cpu_kit::load<C>(x + begin + i, which), x + begin + i, which);
       });
     });
   }
   // Newton and Schulz's iteration x = a x + (b A + c A A) x with A = x x^T, or its transpose: A is the smaller one. Returns where the
   // result is.
-  static const float* iterated(context<cpu>& ctx, index rows, index columns, float* x) {
+  template <class C>
+  static const C* iterated(context<cpu>& ctx, index rows, index columns, C* x) {
     const bool wide = rows <= columns;
     const index side = std::min(rows, columns), n = rows * columns;
-    float *y = x + n, *const a = y + n, *const b = a + side * side;
+    C *y = x + n, *const a = y + n, *const b = a + side * side;
     for (int i = 0; i < 5; ++i) {
-      cpu_kit::gemm<float>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a,
+      cpu_kit::gemm<C>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a,
                            side);
-      cpu_kit::gemm<float>(ctx, false, false, side, side, side, a, side, a, side, false, b, side);
+      cpu_kit::gemm<C>(ctx, false, false, side, side, side, a, side, a, side, false, b, side);
       cpu_kit::parallel_elements(
           ctx, side, std::max<index>(1, cpu_kit::span_chunk / side), [&](index begin, index end) {
             for (index r = begin; r < end; ++r) {
-              cpu_kit::for_packs<float>(side, [&](index j, auto which) {
-                float* at = b + r * side + j;
-                const P first = cpu_kit::load<float>(a + r * side + j, which);
-                cpu_kit::store(P(-4.7750f) * first + P(2.0315f) * cpu_kit::load<float>(at, which), at, which);
+              cpu_kit::for_packs<C>(side, [&](index j, auto which) {
+                C* at = b + r * side + j;
+                const P first = cpu_kit::load<C>(a + r * side + j, which);
+                cpu_kit::store(P(-4.7750f) * first + P(2.0315f) * cpu_kit::load<C>(at, which), at, which);
               });
               b[r * side + r] += 3.4445f;
             }
           });
-      if (wide) cpu_kit::gemm<float>(ctx, false, false, rows, columns, rows, b, rows, x, columns, false, y, columns);
-      else cpu_kit::gemm<float>(ctx, false, false, rows, columns, columns, x, columns, b, columns, false, y, columns);
+      if (wide) cpu_kit::gemm<C>(ctx, false, false, rows, columns, rows, b, rows, x, columns, false, y, columns);
+      else cpu_kit::gemm<C>(ctx, false, false, rows, columns, columns, x, columns, b, columns, false, y, columns);
       std::swap(x, y);
     }
     return x;

@@ -1,0 +1,42 @@
+#pragma once
+// Flags read by CLI11, with the errors that program.hpp ends in. For sources that read flags alone: CLI11 takes seconds to compile.
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <string>
+#include <system_error>
+#include <type_traits>
+
+#include "program.hpp"
+
+namespace gpt {
+
+/// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag. CLI11 by
+/// itself would read 010 as 8, and make a number that is too large the largest there is.
+template <class Int>
+CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value, std::type_identity_t<Int> least,
+                              std::type_identity_t<Int> most, const std::string& description) {
+  const auto decimal = [=](const std::string& text) {
+    Int n{};
+    const char* end = text.data() + text.size();
+    const std::from_chars_result read = std::from_chars(text.data(), end, n);
+    check_flag(read.ec == std::errc{} && read.ptr == end && n >= least && n <= most, name,
+               "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+               text.empty() ? "''" : text);
+    return std::to_string(n);
+  };
+  return app.add_option(name, value, description)->transform(decimal);
+}
+
+/// Reads the command line. Throws bad_flag; returns false where --help was asked for and printed.
+inline bool read_flags(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::CallForHelp& help) {
+    app.exit(help);
+    return false;
+  } catch (const CLI::ParseError& e) { throw bad_flag(e.what()); }
+}
+
+}  // namespace gpt
