@@ -20,14 +20,17 @@
 #                     keep:OPERATION,... or drop:OPERATION,...
 #   --memory-budget S most memory, such as 600MiB; what is computed again is chosen for speed
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
+#   --resume DIR      go on with the run in this folder, from its last checkpoint, as if it had not been interrupted, with the flags it was
+#                     started with; others that are given count instead
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --out,
 # --eval-every, --sample, --save-every, --save-retry, --no-save.
 #
-# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg and model.safetensors, which is saved every few
-# minutes and when the run is told to end (Ctrl-C). The compiled trainer stays
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, flags, checkpoint.safetensors, which is saved every few
+# minutes and when the run is told to end (Ctrl-C), with the one before, best.safetensors, the model that did best on the validation
+# text, and at the end model.safetensors. The compiled trainer stays
 # in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,32 +39,51 @@ source "$root/scripts/setup.sh"
 fail() { echo "train.sh: $*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model=tiny precision=fp32 optimizer=adamw help=0 plan=0
+model=tiny precision=fp32 optimizer=adamw help=0 plan=0 resume=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
-while [[ $# -gt 0 ]]; do
-  # --flag=value reads like --flag value
-  if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
-  case $1 in
-    -h | --help) help=1; shift ;;
-    --data)
-      shift
-      [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
-      while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
-    --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
-      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
-      printf -v "${1#--}" %s "$2"
-      shift 2 ;;
-    --save | --no-save) passed+=("$1"); shift ;;
-    --plan) plan=1; passed+=("$1"); shift ;;
-    --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
-      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
-      passed+=("$1" "$2")
-      shift 2 ;;
-    *) fail "unknown argument '$1'; --help lists what there is" ;;
-  esac
-done
+# Reads flags; called twice where a run goes on, first with the flags it was started with.
+read_flags() {
+  local given=0  # --data counts anew in every call
+  while [[ $# -gt 0 ]]; do
+    # --flag=value reads like --flag value
+    if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+    case $1 in
+      -h | --help) help=1; shift ;;
+      --data)
+        shift
+        [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
+        if [[ $given -eq 0 ]]; then data=() given=1; fi
+        while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
+      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
+        [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+        printf -v "${1#--}" %s "$2"
+        shift 2 ;;
+      --resume)
+        [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
+        resume=$2
+        shift 2 ;;
+      --save | --no-save) passed+=("$1"); shift ;;
+      --plan) plan=1; passed+=("$1"); shift ;;
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
+        [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+        passed+=("$1" "$2")
+        shift 2 ;;
+      *) fail "unknown argument '$1'; --help lists what there is" ;;
+    esac
+  done
+}
+read_flags "$@"
+if [[ -n $resume ]]; then
+  [[ -d $resume ]] || fail "--resume: $resume: no such folder"
+  [[ -r $resume/flags ]] || fail "--resume: $resume: no run of train.sh: it has no file 'flags'"
+  mapfile -t started_with <"$resume/flags"
+  passed=() data=()
+  read_flags "${started_with[@]}"
+  read_flags "$@"
+  passed+=(--resume "$resume")
+fi
 if [[ $help -eq 1 ]]; then usage; exit 0; fi
 
 # A model: its sizes, and a learning rate and a length of sample that suit them.

@@ -2,7 +2,9 @@
 // The sizes and the precision that are part of the model's type, and the optimizer. They come from the build (scripts/train.sh passes them as definitions); what is
 // not given is that of the model called tiny.
 
+#include <array>
 #include <string>
+#include <utility>
 
 #include <gradus/data/text.hpp>
 
@@ -51,6 +53,15 @@ inline constexpr const char* optimizer_name = GPT_TEXT(GPT_OPTIMIZER);
 
 using X = gr::on<gr::cpu, precision>;
 using network = model<X, sizes>;
+
+/// The sizes of this program's model, as they are called on the command line.
+inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
+  return {{{"layers", sizes.layers},
+           {"heads", sizes.heads},
+           {"width", sizes.width},
+           {"context", sizes.context},
+           {"vocabulary", sizes.vocabulary}}};
+}
 
 /// "4 layers", "1 layer"
 inline std::string counted(gr::index n, const std::string& what) {

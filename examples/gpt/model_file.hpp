@@ -1,10 +1,8 @@
 #pragma once
 // A trained model as a safetensors file: its parameters under their names, and its sizes as metadata.
 
-#include <array>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gradus/io/safetensors.hpp>
@@ -12,15 +10,6 @@
 #include "config.hpp"
 
 namespace gpt {
-
-/// The sizes of this program's model, as they are called on the command line.
-inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
-  return {{{"layers", sizes.layers},
-           {"heads", sizes.heads},
-           {"width", sizes.width},
-           {"context", sizes.context},
-           {"vocabulary", sizes.vocabulary}}};
-}
 
 inline void save_model(const network& net, const std::filesystem::path& path) {
   gr::safetensors_writer file;

@@ -1,7 +1,9 @@
 #include "options.hpp"
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <string_view>
 
 #include <gradus/core/byte_size.hpp>
 
@@ -9,10 +11,44 @@
 
 namespace gpt {
 
+namespace {
+
+// The flags that repeat a run, sizes included, one word each: what scripts/train.sh --resume reads. The texts by absolute names.
+std::vector<std::string> repeating(int argc, char** argv, const std::vector<std::string>& data) {
+  std::vector<std::string> flags;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    flags.push_back(name);
+    flags.push_back(value);
+  };
+  for (const auto& [name, size] : named_sizes()) add(std::string("--") + name, std::to_string(size));
+  add("--batch", std::to_string(batch_size));
+  add("--precision", precision_name);
+  add("--optimizer", optimizer_name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], name = word.substr(0, word.find('='));
+    const bool alone = name.size() == word.size();  // --name value, and not --name=value
+    if (name == "--out" || name == "--resume") {
+      if (alone) ++i;
+    } else if (name == "--data") {
+      while (alone && i + 1 < argc && std::string_view(argv[i + 1]).substr(0, 2) != "--") ++i;
+    } else {
+      flags.push_back(word);
+    }
+  }
+  flags.push_back("--data");
+  for (const std::string& file : data) flags.push_back(std::filesystem::absolute(file).string());
+  return flags;
+}
+
+}  // namespace
+
 std::optional<options> read_options(int argc, char** argv, const std::string& what) {
   options o;
   CLI::App app{what};
-  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")->expected(1, -1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // a flag of a resumed run can be given anew
+  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1, -1);
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
@@ -32,12 +68,14 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
   add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
+  auto* resume = app.add_option("--resume", o.resume,
+                                "run folder to go on with, from its last checkpoint, as if it had not been interrupted");
   add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
       ->capture_default_str();
   add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
       ->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
-  app.add_option("--save-every", o.save_every, "minutes between saves while training; 0: save only at the end")
+  app.add_option("--save-every", o.save_every, "minutes between checkpoints while training; 0: save only at the end")
       ->capture_default_str();
   app.add_option("--save-retry", o.save_retry,
                  "seconds to go on trying where the model cannot be written at the end, as on a full disk")
@@ -67,6 +105,11 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   }
   check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
              "--memory-report", "a file named *.html or *.json", o.memory_report);
+  if (resume->count() > 0) {
+    check_flag(!o.resume.empty(), "--resume", "the folder of a run", "''");
+    if (out->count() > 0) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
+    if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
+  }
   if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
   if (minutes->count() > 0)
     check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
@@ -79,6 +122,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
   check_flag(o.save_every >= 0 && std::isfinite(o.save_every), "--save-every", "0 or more", o.save_every);
   check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
+  o.flags = repeating(argc, argv, o.data);
   return o;
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
@@ -49,14 +51,6 @@ std::filesystem::path make_run_folder(const std::string& asked) {
   return folder;
 }
 
-reporter::reporter(std::filesystem::path folder, double machine_flops)
-    : folder_(std::move(folder)), log_(folder_ / "log.jsonl"), machine_flops_(machine_flops) {}
-
-void reporter::warn(std::string_view text) {
-  progress_.clear();
-  std::fprintf(stderr, "gpt_train: warning: %.*s\n", static_cast<int>(text.size()), text.data());
-}
-
 // Pictures and logs are not worth a run: one warning when a file cannot be written, and another only after it could be again.
 template <class F>
 void reporter::attempt(bool& failed, const F& write) {
@@ -67,6 +61,48 @@ void reporter::attempt(bool& failed, const F& write) {
     if (!failed) warn(std::string(e.what()) + "; the run goes on");
     failed = true;
   }
+}
+
+void write_flags(const std::filesystem::path& folder, const std::vector<std::string>& flags) {
+  std::string lines;
+  for (const std::string& word : flags) lines += word + "\n";
+  gr::write_file_atomically(folder / "flags", lines);
+}
+
+reporter::reporter(std::filesystem::path folder, double machine_flops, long long steps)
+    : folder_(std::move(folder)),
+      log_((read_log(steps), folder_ / "log.jsonl")),  // rewritten before it is opened
+      machine_flops_(machine_flops) {}
+
+void reporter::read_log(long long steps) {
+  if (steps == 0) return;
+  std::ifstream log(folder_ / "log.jsonl");
+  std::string kept;
+  long long last = -1;
+  for (std::string line; std::getline(log, line);) {
+    const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!entry.is_object()) continue;  // a line that a kill cut short
+    if (entry.contains("step") && entry["step"].is_number()) {
+      const auto step = entry["step"].get<long long>();
+      if (step > steps || step == last) continue;  // a run that was told to end said once more how good it was
+      last = step;
+      for (const auto& [name, curve] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}})
+        if (entry.contains(name) && entry[name].is_number()) {
+          curve->x.push_back(static_cast<double>(step));
+          curve->y.push_back(entry[name].get<double>());
+        }
+    }
+    kept += line + "\n";
+  }
+  if (log.is_open()) {
+    log.close();
+    gr::write_file_atomically(folder_ / "log.jsonl", kept);
+  }
+}
+
+void reporter::warn(std::string_view text) {
+  progress_.clear();
+  std::fprintf(stderr, "gpt_train: warning: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
 void reporter::log(std::initializer_list<gr::log_field> fields) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gradus/train/curve_svg.hpp>
 #include <gradus/train/progress.hpp>
@@ -17,6 +18,9 @@ namespace gpt {
 
 /// The folder of a run, made if need be. One that holds something is refused, so that no run overwrites another.
 std::filesystem::path make_run_folder(const std::string& asked);
+
+/// Writes the flags that repeat a run into its folder, one word a line.
+void write_flags(const std::filesystem::path& folder, const std::vector<std::string>& flags);
 
 /// One step, as it is shown and logged.
 struct step_report {
@@ -34,7 +38,8 @@ struct step_report {
 /// Keeps the run folder up to date and tells the person in front of it.
 class reporter {
  public:
-  reporter(std::filesystem::path folder, double machine_flops);
+  /// Goes on with the log and the curves of a run that took `steps`; what they hold of later steps is dropped.
+  reporter(std::filesystem::path folder, double machine_flops, long long steps = 0);
 
   void line(std::string_view text) { progress_.line(text); }
   /// Something that went wrong and does not end the run.
@@ -44,18 +49,19 @@ class reporter {
   void step(const step_report& r);
 
  private:
+  void read_log(long long steps);
   template <class F>
   void attempt(bool& failed, const F& write);
   void draw() const;
   std::string figures(const step_report& r) const;
 
   std::filesystem::path folder_;
+  gr::curve train_{"train", "#1f77b4", {}, {}};
+  gr::curve validation_{"validation", "#d62728", {}, {}};
   gr::run_log log_;
   gr::progress progress_;
   double machine_flops_;
   bool log_failed_ = false, picture_failed_ = false;
-  gr::curve train_{"train", "#1f77b4", {}, {}};
-  gr::curve validation_{"validation", "#d62728", {}, {}};
 };
 
 }  // namespace gpt

@@ -13,10 +13,12 @@
 #include "generate.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
-#include "model_saver.hpp"
+#include "model_file.hpp"
 #include "options.hpp"
 #include "program.hpp"
 #include "report.hpp"
+#include "resume.hpp"
+#include "run_saver.hpp"
 #include "speed.hpp"
 
 namespace {
@@ -66,6 +68,9 @@ int train(const gpt::options& o) {
     throw gr::error(o.data.front() + (o.data.size() > 1 ? " and the others: " : ": ") + e.what());
   }
 
+  // Where the run goes on, if it does.
+  const gpt::found_checkpoint from = gpt::find_checkpoint(o, text.size());
+
   // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
   const double machine_flops = gpt::machine_flops(o.threads);
   const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
@@ -84,16 +89,37 @@ int train(const gpt::options& o) {
   chosen.regions = memory.regions;
   trainer t(persistent, transient, chosen);
   const auto schedule = o.learning_rate();
+  gpt::run_position at = from.at;
+  if (!from.path.empty()) {
+    gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
+    t.go_on_after(static_cast<std::uint32_t>(at.step * o.accumulate), at.loss_scale, at.clean_steps);
+  }
 
   // The run folder.
   const gpt::interrupts stop;  // from here on there is something to lose
   const std::size_t parameters = gr::parameter_count(t.net);
-  const auto folder = gpt::make_run_folder(o.out);
+  const auto folder = from.path.empty() ? gpt::make_run_folder(o.out) : std::filesystem::path(o.resume);
   // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
   gpt::write_report(o.memory_report, memory, nullptr);
-  gpt::reporter report(folder, machine_flops);
-  gpt::model_saver saver(folder / "model.safetensors", report, o.save_every, o.save_retry);
-  report.log({{"model", "gpt"},
+  gpt::write_flags(folder, o.flags);
+  gpt::reporter report(folder, machine_flops, at.step);
+  if (!from.warning.empty()) report.warn(from.warning);
+  const auto checkpoint = [&] {
+    at.loss_scale = t.loss_scale();
+    at.clean_steps = t.clean_steps();
+    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, facts_of(o, text.size(), at),
+                         gpt::previous_checkpoint_path(folder));
+  };
+  gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_every, o.save_retry);
+  gpt::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, folder / "model.safetensors"); }, report, 0,
+                             o.save_retry);
+  // The run and, for use, the model alone. Returns what was wrong.
+  const auto save_at_end = [&] {
+    const std::string problem = saver.save();
+    return problem.empty() ? model_saver.save() : problem;
+  };
+  if (from.path.empty())
+    report.log({{"model", "gpt"},
               {"layers", gpt::sizes.layers},
               {"heads", gpt::sizes.heads},
               {"width", gpt::sizes.width},
@@ -126,12 +152,12 @@ int train(const gpt::options& o) {
                 gpt::counted(static_cast<gr::index>(gr::thread_count(stream)), "thread").c_str(), machine_flops / 1e12,
                 folder.string().c_str());
   report.line(line);
+  if (!from.path.empty()) report.line("going on after step " + std::to_string(at.step));
 
   // Training.
   const double flops_per_token = gpt::training_flops_per_token(parameters);
   const gpt::stopwatch run;
-  double training_seconds = 0;
-  gpt::step_report now;
+  gpt::step_report now{.step = at.step, .tokens = at.tokens};
   now.loss = std::nan("");
   bool done = false, stopped = false;
   std::string unsaved;  // what kept the model from being written
@@ -141,16 +167,18 @@ int train(const gpt::options& o) {
     planned.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
-  for (std::uint32_t step = 0; !done; ++step) {
+  const auto at_start = static_cast<std::uint32_t>(at.step);
+  const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
+  for (std::uint32_t step = at_start; !done; ++step) {
     const gpt::stopwatch watch;
     // How much of the run is behind us, by steps or by the clock, whichever is further.
     if (o.steps > 0) now.fraction = static_cast<double>(step) / static_cast<double>(o.steps);
-    if (o.minutes > 0) now.fraction = std::max(now.fraction, run.seconds() / (60 * o.minutes));
+    if (o.minutes > 0) now.fraction = std::max(now.fraction, elapsed() / (60 * o.minutes));
     // The rate rises over --warmup steps, or over the first tenth of a run that is shorter than that.
     const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
     now.lr = std::min(1.0, risen) * schedule(now.fraction);
 
-    const bool look = !o.memory_report.empty() && step == 1;  // the first step is not yet as the others are
+    const bool look = !o.memory_report.empty() && step == at_start + 1;  // the first step is not yet as the others are
     if (look) {
       traced.start(measured);
       transient.observe(&traced);
@@ -186,28 +214,36 @@ int train(const gpt::options& o) {
       } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
     }
 
-    training_seconds += watch.seconds();
-    now.step = step + 1;
-    now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
-    now.tokens_per_second = now.tokens / training_seconds;
+    at.training_seconds += watch.seconds();
+    at.step = now.step = step + 1;
+    at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
+    at.elapsed = elapsed();
+    now.tokens_per_second = now.tokens / at.training_seconds;
     now.flops = flops_per_token * now.tokens_per_second;
-    done = (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && run.seconds() >= 60 * o.minutes);
+    done = (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && elapsed() >= 60 * o.minutes);
     now.validation = std::nan("");
     if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
     stopped = stop.noticed();
     if (stopped) break;
+    const bool best = now.validation < at.best_validation;
+    if (best) at.best_validation = now.validation;
     // Saved first and told then: what is printed may find nobody to read it.
-    if (o.save && done) unsaved = saver.save(t.net);
-    else if (o.save) saver.save_if_due(t.net);
-    now.elapsed = run.seconds();
+    if (o.save && done) unsaved = save_at_end();
+    else if (o.save) saver.save_if_due();
+    if (best && o.save && unsaved.empty()) {
+      try {
+        gpt::save_model(t.net, folder / "best.safetensors");
+      } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
+    }
+    now.elapsed = elapsed();
     report.step(now);
   }
 
   // Asked to end early: the model comes first, how good it is comes then.
   if (stopped) {
-    if (o.save) unsaved = saver.save(t.net);
+    if (o.save) unsaved = save_at_end();
     validate(8192, [] { return false; });
-    now.elapsed = run.seconds();
+    now.elapsed = elapsed();
     report.step(now);
   }
   if (!unsaved.empty()) throw gr::error(unsaved);

@@ -104,6 +104,20 @@ class training {
   }
   /// What the loss is multiplied by.
   constexpr double loss_scale() const { return scaler_.now(); }
+  /// Steps without overflow since that was changed.
+  int clean_steps() const {
+    if constexpr (scales_loss) return scaler_.clean_steps();
+    else return 0;
+  }
+  /// Goes on as after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer come from its
+  /// checkpoint.
+  void go_on_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
+    tape_.set_random(options_.seed, batches);
+    if constexpr (scales_loss) {
+      scaler_.set_value(static_cast<float>(scale));
+      scaler_.set_clean_steps(clean);
+    }
+  }
   /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
   constexpr void abandon() {
     tape_.clear();

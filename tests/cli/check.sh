@@ -4,12 +4,13 @@
 #   text    bad training texts: one line, and no run folder is made
 #   runs    good runs, a run folder that is taken, a run that diverges, too little memory
 #   signals runs that are told to end, and whose output is gone: the model is saved
-#   disk    models, logs and pictures that cannot be written
+#   disk    checkpoints, logs and pictures that cannot be written
+#   resume  runs that were cut short go on to the same weights
 #   memory  plans, budgets and their pictures
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|signals|disk|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
 rm -rf "$work"
 mkdir -p "$work"
@@ -193,7 +194,9 @@ ends() {
   local status=0
   wait "$pid" || status=$?
   [[ $status -eq $1 ]] || wrong "$2: status $status, not $1: $(tail -n 3 err)"
-  "$sample" "$2/model.safetensors" --count 1 >sampled 2>&1 || wrong "$2: $(tail -n 1 sampled)"
+  local model=$2/model.safetensors
+  [[ -e $model ]] || model=$2/checkpoint.safetensors
+  "$sample" "$model" --count 1 >sampled 2>&1 || wrong "$2: $(tail -n 1 sampled)"
 }
 
 signals() {
@@ -219,7 +222,7 @@ signals() {
   ends 0 twice
   # Somebody who presses Ctrl-C again while the program waits for room on the disk does not want to wait.
   begin impatient
-  mkdir impatient/model.safetensors.tmp
+  mkdir impatient/checkpoint.safetensors.tmp
   kill -INT "$pid"
   wait_for err 'trying again'
   sleep 3
@@ -270,14 +273,15 @@ signals() {
 disk() {
   local pid status=0
   # The log fits, the model does not.
-  refuses 1 'full/model.safetensors: cannot be written: File too large' full_disk 100 "${quick[@]}" --save-retry 0 --out full
-  [[ $(ls full) == $'log.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
+  refuses 1 'full/checkpoint.safetensors: cannot be written: File too large' \
+    full_disk 100 "$train" --data text --steps 2 --save-retry 0 --out full
+  [[ $(ls full) == $'flags\nlog.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
   # While training that is a warning, and one only; at the end the model is tried again before the run is given up.
   full_disk 100 "$train" --data text --steps 5 --save-every 0.0001 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
   [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] || wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
   [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
   has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
-  has err '^gpt_train: fuller/model.safetensors: cannot be written'
+  has err '^gpt_train: fuller/checkpoint.safetensors: cannot be written'
   # Neither the log nor the picture fits. The program's own output would not either: it goes through a pipe.
   full_disk 1 "$train" --data text --steps 20 --eval-every 10 --sample 0 --no-save --out little 2>&1 </dev/null | cat >out ||
     wrong "status $? with a log that cannot be written"
@@ -288,20 +292,78 @@ disk() {
   # Room is made while the run waits for it. A folder in the place of the unfinished file keeps it from being written.
   set -m
   begin waits
-  mkdir waits/model.safetensors.tmp
+  mkdir waits/checkpoint.safetensors.tmp
   kill -TERM "$pid"
   wait_for err 'cannot be written: Is a directory; trying again in 1 s'
-  rmdir waits/model.safetensors.tmp
+  rmdir waits/checkpoint.safetensors.tmp
   ends 0 waits
   # What was saved before stays when nothing more can be.
   begin kept --save-every 0.0001 --save-retry 0
-  for _ in $(seq 600); do mkdir kept/model.safetensors.tmp 2>/dev/null && break; done
-  wait_for err 'warning: kept/model.safetensors: cannot be written: Is a directory; the run goes on'
-  cp kept/model.safetensors before
+  for _ in $(seq 600); do mkdir kept/checkpoint.safetensors.tmp 2>/dev/null && break; done
+  wait_for err 'warning: kept/checkpoint.safetensors: cannot be written: Is a directory; the run goes on'
+  cp kept/checkpoint.safetensors before
   kill -TERM "$pid"
   ends 1 kept
-  cmp -s before kept/model.safetensors || wrong "the saved model changed"
+  cmp -s before kept/checkpoint.safetensors || wrong "the saved run changed"
   set +m
+}
+
+resume() {
+  local flags=(--data text --steps 10 --accumulate 2 --dropout 0.1 --seed 7 --eval-every 4 --sample 0) pid status=0
+  succeeds "$train" "${flags[@]}" --out straight
+  same_as_straight() {
+    [[ $(losses straight) == "$(losses "$1")" ]] || wrong "$1: the losses are not those of the straight run"
+    cmp -s straight/model.safetensors "$1/model.safetensors" || wrong "$1: the weights are not those of the straight run"
+    cmp -s straight/best.safetensors "$1/best.safetensors" || wrong "$1: another model was the best"
+  }
+  # Killed outright after some step, whichever it was, again and again, on other numbers of threads.
+  set -m
+  "$train" "${flags[@]}" --save-every 0.00001 --out cut >out 2>err &
+  pid=$!
+  wait_for cut/log.jsonl '"step": 3'
+  kill -KILL "$pid"
+  wait "$pid" || true
+  "$train" "${flags[@]}" --save-every 0.00001 --resume cut --threads 1 >out 2>err &
+  pid=$!
+  wait_for cut/log.jsonl '"step": 6'
+  kill -KILL "$pid"
+  wait "$pid" || true
+  set +m
+  echo '{"step": 7, "lo' >>cut/log.jsonl  # as if killed in the middle of a line
+  succeeds "$train" "${flags[@]}" --resume cut
+  has out '^going on after step [6-9]'
+  same_as_straight cut
+  # A polite end is resumed alike.
+  set -m
+  "$train" "${flags[@]}" --out asked >out 2>err &
+  pid=$!
+  wait_for asked/log.jsonl '"step": 2'
+  kill -TERM "$pid"
+  wait "$pid" || wrong "status $? after SIGTERM"
+  set +m
+  succeeds "$train" "${flags[@]}" --resume asked
+  same_as_straight asked
+
+  # A damaged checkpoint is passed over for the one before, and a run without a good one stays as it is.
+  succeeds "$train" "${flags[@]}" --save-every 0.00001 --out torn
+  head -c 1000000 torn/checkpoint.safetensors >cut_short
+  cp cut_short torn/checkpoint.safetensors
+  succeeds "$train" "${flags[@]}" --resume torn
+  has err 'warning: torn/checkpoint.safetensors: .*; going on from checkpoint-previous.safetensors, step [0-9]+'
+  same_as_straight torn
+  cp cut_short torn/checkpoint.safetensors
+  cp cut_short torn/checkpoint-previous.safetensors
+  refuses 1 'torn/checkpoint.*safetensors: ' "$train" "${flags[@]}" --steps 20 --resume torn
+
+  refuses 1 'nowhere: no such folder' "$train" "${flags[@]}" --resume nowhere
+  mkdir empty
+  refuses 1 'empty: holds no checkpoint' "$train" "${flags[@]}" --resume empty
+  refuses 1 'its seed is 7, and this run.s is 8; go on with what it was' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
+  cat text text >longer
+  refuses 1 'its text_bytes is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
+  refuses 2 'has taken 10 steps already; give more' "$train" "${flags[@]}" --resume cut
+  refuses 2 'give one of them' "$train" "${flags[@]}" --resume cut --out other
+  same_as_straight cut
 }
 
 memory() {
@@ -411,7 +473,7 @@ script() {
 }
 
 case $group in
-  flags | text | runs | signals | disk | memory | model | script) "$group" ;;
+  flags | text | runs | signals | disk | resume | memory | model | script) "$group" ;;
   *) echo "$0: no group '$group'" >&2; exit 2 ;;
 esac
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,12 +40,15 @@ inline std::size_t safetensors_element_bytes(std::string_view dtype) {
 }
 
 /// "f32" as safetensors spells it: "F32".
-template <class T>
-std::string safetensors_dtype() {
-  std::string name(dtype_name<T>());
+inline std::string safetensors_dtype(std::string_view ours) {
+  std::string name(ours);
   for (char& c : name)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return name;
+}
+template <class T>
+std::string safetensors_dtype() {
+  return safetensors_dtype(dtype_name<T>());
 }
 
 /// a * b, or false where it does not fit.
@@ -108,13 +112,17 @@ class safetensors_file {
     return found->second;
   }
 
+  /// Throws gradus::error unless there is such a tensor, stored as `dtype` ("F32") and of this shape.
+  void check(std::string_view name, std::string_view dtype, std::span<const std::size_t> shape) const {
+    const safetensors_entry& e = entry(name);
+    if (e.dtype != dtype)
+      fail(quoted(name) + " is stored as " + e.dtype + " where " + std::string(dtype) + " is needed");
+    check_shape(name, shape);
+  }
   /// Reads a tensor that must be stored as T and have this shape.
   template <class T>
   std::vector<T> read(std::string_view name, std::span<const std::size_t> shape) {
-    const safetensors_entry& e = entry(name);
-    if (!std::ranges::equal(e.shape, shape))
-      fail(quoted(name) + " has the shape " + detail::shape_text(e.shape) + " where " + detail::shape_text(shape) +
-           " is needed");
+    check_shape(name, shape);
     return read<T>(name);
   }
   /// Reads a tensor that must be stored as T, whatever its shape.
@@ -126,6 +134,17 @@ class safetensors_file {
     std::vector<T> values((e.end - e.begin) / sizeof(T));
     read_at(data_ + e.begin, values.data(), e.end - e.begin);
     return values;
+  }
+
+  /// Reads a tensor's bytes into `to`. It must be stored as `dtype` ("F32") and have as many bytes.
+  void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to) {
+    const safetensors_entry& e = entry(name);
+    if (e.dtype != dtype)
+      fail(quoted(name) + " is stored as " + e.dtype + " where " + std::string(dtype) + " is needed");
+    if (e.end - e.begin != to.size())
+      fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes where " + std::to_string(to.size()) +
+           " are needed");
+    read_at(data_ + e.begin, to.data(), to.size());
   }
 
   /// Reads a tensor of this shape that is stored in any floating-point type, and converts its values to T, rounding to nearest
@@ -149,6 +168,12 @@ class safetensors_file {
     std::vector<T> to(values.size());
     std::ranges::transform(values, to.begin(), [](From v) { return static_cast<T>(static_cast<compute_type<T>>(v)); });
     return to;
+  }
+  void check_shape(std::string_view name, std::span<const std::size_t> shape) const {
+    const safetensors_entry& e = entry(name);
+    if (!std::ranges::equal(e.shape, shape))
+      fail(quoted(name) + " has the shape " + detail::shape_text(e.shape) + " where " + detail::shape_text(shape) +
+           " is needed");
   }
   static std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
   [[noreturn]] void fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
@@ -247,22 +272,26 @@ class safetensors_writer {
   /// Throws gradus::error if the name was added before, or if the values are not as many as the shape says.
   template <class T, std::size_t N>
   void add(std::string_view name, std::span<const std::size_t> shape, std::span<T, N> values) {
-    using value = std::remove_const_t<T>;
-    std::uint64_t count = 1;
+    add_bytes(name, detail::safetensors_dtype<std::remove_const_t<T>>(), shape, values.size(), std::as_bytes(values));
+  }
+  /// The same for `count` values of a type that is known by name alone ("F32").
+  void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
+                 std::span<const std::byte> bytes) {
+    std::uint64_t needed = 1;
     for (const std::size_t extent : shape)
-      if (!detail::multiply_fits(count, extent, count))
+      if (!detail::multiply_fits(needed, extent, needed))
         throw error("safetensors: '" + std::string(name) + "': a tensor this large cannot exist");
-    if (count != values.size())
-      throw error("safetensors: '" + std::string(name) + "' has " + std::to_string(values.size()) +
-                  " values for the shape " + detail::shape_text(shape));
+    if (needed != count)
+      throw error("safetensors: '" + std::string(name) + "' has " + std::to_string(count) + " values for the shape " +
+                  detail::shape_text(shape));
     if (name == "__metadata__" || !names_.insert(std::string(name)).second)
       throw error("safetensors: the name '" + std::string(name) + "' is taken");
-    parts_.push_back(
-        {std::string(name), detail::safetensors_dtype<value>(), {shape.begin(), shape.end()}, std::as_bytes(values)});
+    parts_.push_back({std::string(name), dtype, {shape.begin(), shape.end()}, bytes});
   }
 
-  /// Writes the file in one step (see atomic_file).
-  void write(const std::filesystem::path& path) const {
+  /// Writes the file in one step (see atomic_file). `before_rename` is called when all bytes are on the disk and the file is about to take
+  /// its place.
+  void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const {
     nlohmann::ordered_json header = nlohmann::ordered_json::object();
     if (!metadata_.empty()) header["__metadata__"] = metadata_;
     std::size_t at = 0;
@@ -277,7 +306,7 @@ class safetensors_writer {
     file.write(&length, 8);
     file.write(text);
     for (const part& p : parts_) file.write(p.bytes.data(), p.bytes.size());
-    file.commit();
+    file.commit(before_rename);
   }
 
  private:

@@ -1,11 +1,11 @@
 #pragma once
-// Keeps the file of a model that is being trained up to date, so that little is lost whatever ends the run.
+// Saves a run as it goes, so that little is lost whatever ends it.
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,18 +17,23 @@
 
 namespace gpt {
 
-class model_saver {
+class run_saver {
  public:
-  /// Saves every `minutes` (0: only when told), and goes on trying for `patience` seconds when told to save at the end.
-  model_saver(std::filesystem::path path, reporter& report, double minutes, double patience)
-      : path_(std::move(path)), report_(report), seconds_(60 * minutes), patience_(patience) {}
+  /// `check` throws if there is nothing worth saving, `write` saves. Every `minutes` (0: only when told); told to save at the end, it
+  /// goes on trying for `patience` seconds.
+  run_saver(std::function<void()> check, std::function<void()> write, reporter& report, double minutes, double patience)
+      : check_(std::move(check)),
+        write_(std::move(write)),
+        report_(report),
+        seconds_(60 * minutes),
+        patience_(patience) {}
 
   /// Saves if it is time to. What cannot be written is a warning, and the next try comes within half a minute.
-  void save_if_due(const network& net) {
+  void save_if_due() {
     if (seconds_ == 0 || since_.seconds() < (failed_ ? std::min(seconds_, 30.0) : seconds_)) return;
-    check(net);
+    check_();
     try {
-      save_model(net, path_);
+      write_();
       failed_ = false;
     } catch (const gr::error& e) {
       if (!failed_) report_.warn(std::string(e.what()) + "; the run goes on, and saving is tried again");
@@ -38,15 +43,14 @@ class model_saver {
   }
 
   /// Saves now. What cannot be written is tried again, after 1, 2, 4, ... and then every 30 seconds, until the patience is at its
-  /// end. Returns what was wrong then, and nothing where the model is saved. The file of an earlier save stays until there is a
-  /// new one.
-  std::string save(const network& net) {
-    check(net);
+  /// end. Returns what was wrong then, and nothing where the run is saved. Files of an earlier save stay until there are new ones.
+  std::string save() {
+    check_();
     const stopwatch trying;
     for (double wait = 1;; wait = std::min(2 * wait, 30.0)) {
       std::string problem;
       try {
-        save_model(net, path_);
+        write_();
         return {};
       } catch (const gr::error& e) { problem = e.what(); }
       const double left = patience_ - trying.seconds();
@@ -60,21 +64,21 @@ class model_saver {
   }
 
  private:
-  // A model that the last update spoilt must not replace a good one.
-  void check(const network& net) const {
-    gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-      for (const auto value : p.value().values())
-        if (!std::isfinite(static_cast<float>(value)))
-          throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
-    });
-  }
-
-  std::filesystem::path path_;
+  std::function<void()> check_, write_;
   reporter& report_;
   double seconds_;
   double patience_;
   bool failed_ = false;
   stopwatch since_;
 };
+
+/// A model that the last update spoilt must not replace a good one: throws if a parameter is not finite.
+inline void check_worth_saving(const network& net) {
+  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
+    for (const auto value : p.value().values())
+      if (!std::isfinite(static_cast<float>(value)))
+        throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
+  });
+}
 
 }  // namespace gpt

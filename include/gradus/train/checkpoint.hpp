@@ -1,0 +1,138 @@
+#pragma once
+// What a run needs to go on as if it had never been interrupted: parameters, optimizer states and facts about the run, in one
+// safetensors file. Not part of gradus.hpp, for it needs nlohmann json.
+
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include "../core/error.hpp"
+#include "../io/safetensors.hpp"
+#include "../nn/module.hpp"
+#include "../optim/param_list.hpp"
+#include "../tensor/creation.hpp"
+
+namespace gradus {
+
+/// What stands in a checkpoint beside tensors: names with numbers or texts. Numbers read back as the same bits.
+class run_facts {
+ public:
+  run_facts() = default;
+  explicit run_facts(std::map<std::string, std::string, std::less<>> texts) : texts_(std::move(texts)) {}
+
+  void set(const std::string& name, std::string_view text) { texts_[name] = text; }
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  void set(const std::string& name, T number) {
+    char text[64];
+    texts_[name] = std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+  }
+  /// Throws gradus::error if there is no such fact.
+  const std::string& text(std::string_view name) const {
+    const auto found = texts_.find(name);
+    if (found == texts_.end()) throw error("it does not say '" + std::string(name) + "'");
+    return found->second;
+  }
+  /// Throws gradus::error if there is no such fact, or if it is no number of this type.
+  template <class T>
+  T number(std::string_view name) const {
+    const std::string& t = text(name);
+    T value{};
+    const auto [end, problem] = std::from_chars(t.data(), t.data() + t.size(), value);
+    if (problem != std::errc{} || end != t.data() + t.size())
+      throw error("its '" + std::string(name) + "' is '" + t + "', which is no number of its kind");
+    return value;
+  }
+  const std::map<std::string, std::string, std::less<>>& all() const { return texts_; }
+
+ private:
+  std::map<std::string, std::string, std::less<>> texts_;
+};
+
+namespace detail {
+
+inline constexpr std::string_view optimizer_prefix = "optimizer.";
+
+// f(name, dtype, shape, bytes) for each tensor of a checkpoint. States that the optimizer has not made yet are made.
+template <class Model, class Optimizer, class F>
+void for_each_checkpointed(context<cpu>& ctx, const Model& model, Optimizer& optimizer, const F& f) {
+  for_each_param(model, [&](std::string_view name, const auto& p) {
+    using P = std::remove_cvref_t<decltype(p)>;
+    using T = typename P::value_type;
+    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
+    auto* const bytes = static_cast<std::byte*>(static_cast<void*>(const_cast<T*>(p.value().data())));
+    f(std::string(name), safetensors_dtype<T>(), shape, P::shape::size,
+      std::span<std::byte>(bytes, P::shape::size * sizeof(T)));
+  });
+  optimizer.for_each_state(ctx, model, [&](const named_state<cpu>& s) {
+    const std::string dtype = safetensors_dtype(s.dtype);
+    f(std::string(optimizer_prefix) + std::string(s.state) + "." + std::string(s.parameter), dtype,
+      std::vector<std::size_t>{s.size}, s.size,
+      std::span<std::byte>(static_cast<std::byte*>(s.data), s.size * safetensors_element_bytes(dtype)));
+  });
+}
+
+}  // namespace detail
+
+/// Writes a checkpoint in one step (see atomic_file): the parameters under their names, the optimizer's states as
+/// `optimizer.<state>.<parameter>`, its count of steps, and the facts. Where `path` exists, it stays as `previous` (unless that is
+/// empty, or the file system has no hard links). Throws gradus::error; files that were there are then as before.
+template <class Model, class Optimizer>
+void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, const Model& model, Optimizer& optimizer,
+                      const run_facts& facts, const std::filesystem::path& previous = {}) {
+  safetensors_writer file;
+  for (const auto& [name, text] : facts.all()) file.set_metadata(name, text);
+  file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
+  detail::for_each_checkpointed(ctx, model, optimizer,
+                                [&](const std::string& name, const std::string& dtype, const auto& shape,
+                                    std::size_t count, std::span<std::byte> bytes) {
+                                  file.add_bytes(name, dtype, shape, count, bytes);
+                                });
+  file.write(path, [&] {
+    std::error_code problem;
+    if (previous.empty() || !std::filesystem::exists(path, problem)) return;
+    std::filesystem::remove(previous, problem);
+    std::filesystem::create_hard_link(path, previous, problem);
+  });
+}
+
+/// What is known of a checkpoint before anything is read from it.
+inline run_facts read_facts(const std::filesystem::path& path) { return run_facts(safetensors_file(path).metadata()); }
+
+/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the facts. Names,
+/// types and sizes are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
+template <class Model, class Optimizer>
+run_facts read_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, Model& model, Optimizer& optimizer) {
+  safetensors_file file(path);
+  const run_facts facts(file.metadata());
+  std::size_t steps = 0;
+  try {
+    steps = facts.number<std::size_t>("optimizer.steps");
+  } catch (const error& e) { throw error(path.string() + ": is no checkpoint: " + e.what()); }
+  std::size_t tensors = 0;
+  detail::for_each_checkpointed(
+      ctx, model, optimizer,
+      [&](const std::string& name, const std::string& dtype, const auto& shape, std::size_t, std::span<std::byte>) {
+        ++tensors;
+        file.check(name, dtype, shape);
+      });
+  if (tensors != file.entries().size())
+    throw error(path.string() + ": has " + std::to_string(file.entries().size()) + " tensors where this run has " +
+                std::to_string(tensors) + "; it is of another model or optimizer");
+  detail::for_each_checkpointed(ctx, model, optimizer,
+                                [&](const std::string& name, const std::string& dtype, const auto&, std::size_t,
+                                    std::span<std::byte> bytes) { file.read_bytes(name, dtype, bytes); });
+  for_each_param(model, [](std::string_view, auto& p) { p.edit(); });  // they have changed
+  optimizer.set_steps(steps);
+  return facts;
+}
+
+}  // namespace gradus
