@@ -43,19 +43,22 @@ class progress {
  public:
   using clock = std::chrono::steady_clock;
 
-  explicit progress(std::FILE* out = stdout, bool terminal = output_is_a_terminal()) : out_(out), terminal_(terminal) {}
+  /// `now` tells the time.
+  explicit progress(std::FILE* out = stdout, bool terminal = output_is_a_terminal(),
+                    clock::time_point (*now)() = clock::now)
+      : out_(out), terminal_(terminal), now_(now) {}
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
   ~progress() { clear_bar(); }
 
   /// True if update() would show something now: a caller need not format figures that nobody sees.
-  bool due() const { return !shown_ || clock::now() - last_ >= (terminal_ ? redraw : quiet); }
+  bool due() const { return !shown_ || now_() - last_ >= (terminal_ ? redraw : quiet); }
 
   /// The state of the run; `fraction` of it is done.
   void update(double fraction, std::string_view figures) {
     if (!due()) return;
     shown_ = true;
-    last_ = clock::now();
+    last_ = now_();
     if (terminal_) {
       // Cut to the terminal's width, because a line that wraps cannot be redrawn. "\033[K" clears what a longer text before
       // left to the right.
@@ -77,7 +80,7 @@ class progress {
     clear_bar();
     std::fprintf(out_, "%.*s\n", static_cast<int>(text.size()), text.data());
     std::fflush(out_);
-    if (!terminal_) last_ = clock::now();
+    if (!terminal_) last_ = now_();
   }
 
   /// Takes the bar away, for a text that somebody else writes.
@@ -97,6 +100,7 @@ class progress {
 
   std::FILE* out_;
   bool terminal_;
+  clock::time_point (*now_)();
   bool bar_ = false;
   bool shown_ = false;
   clock::time_point last_{};

@@ -1,6 +1,7 @@
 // Checkpoint regions: the same bits as without them, less memory, and clear words when they cannot work.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <gradus/gradus.hpp>
@@ -426,6 +427,46 @@ TEST_CASE("a region that draws again in backward leaves the tape's own draws whe
   const auto loss = gr::sum(gr::dropout(y, 0.5) * y);
   gr::backward(loss);
   CHECK(f.tape.next_key().ordinal == 3);
+}
+
+TEST_CASE("a schedule that does not cover the blocks of a chain in order is refused, and no other block is touched") {
+  fixture f;
+  const std::array<int, 3> blocks{};
+  std::vector<const int*> used;
+  const auto run = [&](std::vector<gr::chain_part> parts) {
+    gr::region_schedule s;
+    s.parts = std::move(parts);
+    used.clear();
+    gr::chain(blocks, f.tape.watch(f.x0), s, [&used](const int& block, auto v) {
+      used.push_back(&block);
+      return gr::tanh(std::move(v));
+    });
+  };
+  const std::vector<const int*> inside{&blocks[0], &blocks[1], &blocks[2]};
+  run({{0, 1}, {2, 2}});
+  CHECK(used == inside);
+  run({{0, 1, true, 0, {{0, 0}, {1, 1}}}, {2, 2, true}});
+  CHECK(used == inside);
+  const std::string wanted =
+      "chain(blocks, x, schedule, f): the schedule's parts do not cover the chain's 3 blocks in order; it was made for "
+      "another model";
+  using parts = std::vector<gr::chain_part>;
+  for (const parts& wrong : {parts{{0, 0}, {2, 2}}, parts{{0, 1}, {1, 2}}, parts{{0, 1}}, parts{{0, 2}, {3, 2}},
+                             parts{{0, 1}, {2, 3}}, parts{{0, 2}, {3, 3}}, parts{{1, 2}}})
+    for (const bool region : {false, true}) {
+      CAPTURE(region);
+      parts all = wrong;
+      if (region)
+        for (gr::chain_part& p : all) p = {p.first, p.last, true, 0, {{p.first, p.last}}};
+      CHECK_THROWS_WITH_AS(run(all), wanted.c_str(), gr::error);
+      for (const int* block : used) {
+        CHECK(std::count(used.begin(), used.end(), block) == 1);
+        CHECK(std::count(inside.begin(), inside.end(), block) == 1);
+      }
+    }
+  const auto of_the_region = [&](const parts& inner) { run({{0, 1, true, 0, inner}, {2, 2}}); };
+  CHECK_THROWS_AS(of_the_region({{0, 0}}), gr::error);
+  CHECK_THROWS_AS(of_the_region({{0, 2}}), gr::error);
 }
 
 TEST_CASE("a survey of a chain that runs several times has each block once") {

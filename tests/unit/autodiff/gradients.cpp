@@ -6,6 +6,7 @@
 #include <gradus/testing/failing_resource.hpp>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 #include "../../support/message_of.hpp"
 
@@ -100,6 +101,19 @@ TEST_CASE("a gradient that two values share is not overwritten through one of th
   gr::backward(tenfold + both);
   CHECK(gr::item(x.gradient()) == 11);
   CHECK(gr::item(y.gradient()) == 1);
+}
+
+TEST_CASE("a gradient that others hold is added to one that nobody else holds, without a copy") {
+  bench b;
+  const auto shared = b.scalar(3);
+  auto own = b.scalar(4);
+  const float* const at = std::as_const(own).data();
+  gr::gradient_slot<gr::tensor<float, gr::shape<>>> slot;
+  slot.give(shared);
+  slot.give(std::move(own));
+  CHECK(slot.value().data() == at);
+  CHECK(gr::item(slot.value()) == 7);
+  CHECK(gr::item(shared) == 3);
 }
 
 TEST_CASE("a diamond sums over both of its ways") {

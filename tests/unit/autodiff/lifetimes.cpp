@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <gradus/gradus.hpp>
+#include <gradus/testing/failing_resource.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -161,6 +162,18 @@ TEST_CASE("a gradient that a placed slot shares with another is copied, not writ
   CHECK(gr::to_host(b.v.gradient()) == vec{1, 1, 1, 1});
 }
 
+TEST_CASE("a placed slot stays where it is when it is given tensors that nobody else holds") {
+  bench b;
+  four storage = b.make();
+  gr::gradient_slot<four> slot;
+  slot.place(storage);
+  for (int times = 1; times <= 2; ++times) {
+    slot.give(b.make());
+    CHECK(slot.value().data() == storage.data());
+  }
+  CHECK(gr::to_host(storage) == vec{2, -4, 6, -8});
+}
+
 TEST_CASE("gradients() leaves what has gathered in a placed slot, and returns memory of its own") {
   placed b;
   gr::backward(gr::sum(b.tape.watch(b.make()) * b.w));
@@ -265,6 +278,27 @@ TEST_CASE("a recording that is cleared says nothing, and the next one begins ane
   }
   gr::backward(gr::sum(w.tape.watch(w.make()) * w.b));
   w.check({1});
+}
+
+TEST_CASE("an observer is told nothing of an operation that failed before it came") {
+  bench b;
+  gr::testing::failing_resource failing{b.heap};
+  gr::context ctx{b.s, failing};
+  gr::tape<gr::cpu> tape{ctx};
+  gr::param<X, 4> a, c;
+  for (auto* p : {&a, &c}) p->set(gr::ones<float, gr::shape<4>>(ctx));
+  const auto x = tape.watch(gr::ones<float, gr::shape<4>>(ctx));
+  struct : gr::gradient_observer {
+    std::vector<const void*> told;
+    void complete(const void* slot) override { told.push_back(slot); }
+  } first, second;
+  tape.observe(&first);
+  failing.fail_at(0);
+  CHECK_THROWS_AS(x * a, gr::out_of_memory);
+  tape.observe(&second);
+  gr::backward(gr::sum(x * c));
+  CHECK(first.told.empty());
+  CHECK(second.told == std::vector<const void*>{&c.slot()});
 }
 
 TEST_CASE("an observer is told nothing of a recording that had begun, and nothing more once there is none") {

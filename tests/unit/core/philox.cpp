@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <gradus/core/philox.hpp>
+#include <random>
 #include <set>
+
+#include "../../support/seed.hpp"
 
 using namespace gradus;
 using words = std::array<std::uint32_t, 4>;
@@ -25,6 +28,19 @@ TEST_CASE("seed, step, ordinal and group each change the words") {
     for (const std::uint64_t group : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
       seen.insert(key.words(group));
   CHECK(seen.size() == 15);
+}
+
+TEST_CASE("the counter is the group below the domain, the ordinal and the step, and the seed is the key") {
+  std::mt19937_64 draw(gradus_test::fresh_seed());
+  const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x % 0x100000000u); };
+  const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x / 0x100000000u); };
+  for (const random_domain domain : {random_domain::user, random_domain::tape, random_domain::rounding})
+    for (const std::uint64_t group : {std::uint64_t{0}, draw() % 0x100000000u, draw() % 0x100000000000000u}) {
+      const random_key key{draw(), low(draw()), low(draw()), domain};
+      const std::uint32_t upper = high(group) + 0x1000000u * static_cast<std::uint32_t>(domain);
+      CHECK(key.words(group) ==
+            philox4x32({low(group), upper, key.ordinal, key.step}, {low(key.seed), high(key.seed)}));
+    }
 }
 
 TEST_CASE("uniform_float covers [0, 1) and never gives 1") {

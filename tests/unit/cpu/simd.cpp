@@ -9,6 +9,9 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <random>
+
+#include "../../support/seed.hpp"
 
 namespace gr = gradus;
 
@@ -90,6 +93,23 @@ TEST_CASE("functions of packs of floats are within 4 units of the last place, ov
   for (const float x : {0.5f, 1.0001f, 7.0f, 1e-30f, 1e-40f, 3e38f, -2.0f})
     CHECK(worst_ulps([=](packs y) { return pow(packs(x), y); },
                      [=](exact y) { return std::pow(static_cast<exact>(x), y); }) < 1.5);
+}
+
+TEST_CASE("pow of packs of positive finite floats is rounded once: within 0.51 units of the last place") {
+  std::mt19937 engine(gradus_test::fresh_seed());
+  std::uniform_real_distribution<float> of_base(-1, 1), of_result(-125, 127);  // logarithms to base 2
+  double worst = 0;
+  for (int i = 0; i < 4000; ++i) {
+    float x[gr::lanes<float>], y[gr::lanes<float>], found[gr::lanes<float>];
+    for (std::size_t l = 0; l < gr::lanes<float>; ++l) {
+      x[l] = std::exp2(of_base(engine));
+      y[l] = x[l] == 1 ? 2 : of_result(engine) / std::log2(x[l]);
+    }
+    pow(packs::load(x), packs::load(y)).store(found);
+    for (std::size_t l = 0; l < gr::lanes<float>; ++l)
+      worst = std::max(worst, ulps(found[l], std::pow(static_cast<exact>(x[l]), static_cast<exact>(y[l]))));
+  }
+  CHECK(worst < 0.51);
 }
 
 TEST_CASE("pow of packs is std::pow at zeros, infinities, NaN and below zero, whatever stands beside it") {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -33,6 +34,22 @@ TEST_CASE("dropout's mask is a function of the key and the element alone") {
   }
 }
 
+TEST_CASE("eight draws at once are those of their groups, beyond the first 2^32 too") {
+  std::mt19937_64 draw(fresh_seed());
+  using at_once = gr::cpu_kit::philox_lanes;
+  const gr::random_key key{draw(), static_cast<std::uint32_t>(draw()), static_cast<std::uint32_t>(draw()),
+                           gr::random_domain::tape};
+  constexpr std::uint64_t edge = std::uint64_t{1} << 32;
+  for (const std::uint64_t first : {std::uint64_t{0}, edge - 3, edge, draw() % (edge << 16)}) {
+    std::uint16_t found[at_once::halves];
+    at_once::draw(key, first).store(found);
+    std::size_t wrong = 0;
+    for (std::uint64_t i = 0; i < at_once::halves; ++i) wrong += found[i] != key.half(8 * first + i);
+    CAPTURE(first);
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE(
     "dropout's gradient has the mask of its output, keeps no mask, and does not depend on the number of threads") {
   workplace at;
@@ -61,9 +78,9 @@ TEST_CASE("a tape's draws have nothing in common with those of keys that a progr
   using S = gr::shape<4000>;
   gr::tape tape{at.ctx};
   const auto kept = gr::dropout(tape.watch(gr::ones<float, S>(at.ctx)), 0.5).value();
-  const auto drawn = gr::uniform<float, S>(at.ctx, {});
+  const gr::random_key written{};  // seed, step and ordinal are those of the tape's draw
   int agree = 0;
-  for (gr::index i = 0; i < S::size; ++i) agree += (kept(i) != 0) == (drawn(i) >= 0.5f);
+  for (gr::index i = 0; i < S::size; ++i) agree += (kept(i) != 0) == (written.half(i) >= 0x8000u);
   CHECK(agree > 1800);
   CHECK(agree < 2200);
 }

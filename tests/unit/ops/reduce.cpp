@@ -1,9 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <tuple>
 #include <vector>
 
 #include "../../support/operands.hpp"
@@ -154,6 +155,27 @@ TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any len
   check(std::integral_constant<gr::index, 33>{});
   check(std::integral_constant<gr::index, 129>{});
   check(std::integral_constant<gr::index, 2507>{});
+}
+
+TEST_CASE("the first of equal extremes counts where work is cut into chunks, for the gradient too") {
+  const auto check = []<class S, class Axes>(S, Axes) {
+    workplace at;
+    const auto x = integers<float, S>(at.ctx, -2, 2);
+    std::vector<std::int32_t> largest;
+    std::vector<float> smallest(S::size);
+    for (const auto& g : groups<S, Axes>()) {
+      const auto less = [&](std::size_t a, std::size_t b) { return x.values()[a] < x.values()[b]; };
+      largest.push_back(static_cast<std::int32_t>(std::max_element(g.begin(), g.end(), less) - g.begin()));
+      smallest[*std::min_element(g.begin(), g.end(), less)] = 1;
+    }
+    CHECK(gr::to_host(gr::argmax<Axes>(x)) == largest);
+    const auto least = [](auto v) { return gr::min<Axes>(v); };
+    const auto dy = gr::ones<float, gr::reduced_shape<S, Axes>>(at.ctx);
+    CHECK(gr::to_host(std::get<0>(evaluate(at.ctx, least, dy, x).gradients)) == smallest);
+  };
+  check(gr::shape<200003>{}, gr::axes<>{});
+  check(gr::shape<30011, 5>{}, gr::axes<0>{});
+  check(gr::shape<1009, 3, 67>{}, gr::axes<0, 2>{});
 }
 
 TEST_CASE("integer tensors have sums and extremes, and halves are summed in float") {

@@ -35,6 +35,17 @@ TEST_CASE("element i depends on the key and on i, not on the shape around it") {
   CHECK(gr::to_host(gr::normal<float, gr::shape<7>>(b.ctx, {11, 2, 4})) != shorter);
 }
 
+TEST_CASE("element i of a large tensor is a word of group i / 4, wherever threads take over") {
+  bench b;
+  for (const int n : {1, 3}) {
+    gr::set_thread_count(b.s, n);
+    const auto x = gr::uniform<float, many>(b.ctx, key);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < many::size; ++i) wrong += x.values()[i] != gr::uniform_float(key.words(i / 4)[i % 4]);
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("uniform tensors stay in their range and have its mean and variance") {
   bench b;
   const auto x = gr::uniform<float, many>(b.ctx, key, -3, 5);

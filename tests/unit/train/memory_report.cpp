@@ -148,6 +148,14 @@ TEST_CASE("a name as long as its column is cut, so that a blank follows") {
   CHECK(table.find("a name of 24 characte.. ") != std::string::npos);
 }
 
+TEST_CASE("a number as wide as its column is not cut") {
+  gr::step_plan plan;
+  plan.op_count = 1;
+  plan.ops[0].name = "tanh";
+  plan.ops[0].phases[static_cast<std::size_t>(gr::phase::forward)].runs = 12345678;
+  CHECK(gr::memory_table(plan).find(" 12345678 ") != std::string::npos);
+}
+
 TEST_CASE("without times an event is a microsecond") {
   const gr::trace_times plain(small_trace());
   CHECK_FALSE(plain.measured);
@@ -229,6 +237,8 @@ TEST_CASE("a Perfetto trace counts kept bytes for the first operation of the nam
     t.events.push_back({i, true});
     t.events.push_back({i, false});
   }
+  t.blocks.push_back(
+      {1000, gr::category::activation, "tanh", gr::phase::recompute, 4, 5, 2, "tanh"});  // kept by nobody
   gr::write_perfetto(path, t, nullptr);
   const json trace = json::parse(contents(path));
   std::filesystem::remove(path);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -19,6 +20,9 @@
 #endif
 
 namespace {
+
+gradus::progress::clock::time_point time_of_test;
+gradus::progress::clock::time_point tell_time() { return time_of_test; }
 
 std::string contents(std::FILE* file) {
   std::string text;
@@ -138,5 +142,40 @@ TEST_CASE("progress writes plain lines to a file and redraws one on a terminal")
     bar.line("validation");
   }
   CHECK(contents(file) == "\r[##########----------]  50 % step 1\033[K\r\033[Kvalidation\n");
+  std::fclose(file);
+}
+
+TEST_CASE("progress waits ten seconds after the last line of a file, and a fifth of one after the last bar") {
+  const auto at = [](int milliseconds) {
+    time_of_test = {};
+    time_of_test += std::chrono::milliseconds(milliseconds);
+  };
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    gradus::progress plain(file, false, tell_time);
+    at(0), plain.update(0.1, "step 1");
+    at(9'000), plain.line("validation");
+    at(18'999), plain.update(0.2, "step 2");  // too soon after the line
+    CHECK_FALSE(plain.due());
+    at(19'000), plain.update(0.3, "step 3");
+  }
+  CHECK(contents(file) == "step 1\nvalidation\nstep 3\n");
+  std::fclose(file);
+
+  file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    gradus::progress bar(file, true, tell_time);
+    at(0), bar.update(0.1, "step 1");
+    at(150), bar.line("validation");
+    at(199), bar.update(0.2, "step 2");
+    CHECK_FALSE(bar.due());
+    at(200), bar.update(0.3, "step 3");  // a line does not put off the bar
+  }
+  const std::string text = contents(file);
+  CHECK(text.find("validation\n\r[") != std::string::npos);
+  CHECK(text.find("step 2") == std::string::npos);
+  CHECK(text.find("step 3") != std::string::npos);
   std::fclose(file);
 }
