@@ -45,7 +45,8 @@ std::vector<std::string> repeating(int argc, char** argv, const std::vector<std:
 std::optional<options> read_options(int argc, char** argv, const std::string& what) {
   options o;
   CLI::App app{what};
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // a flag of a resumed run can be given anew
+  app.option_defaults()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);  // a flag of a resumed run can be given anew
   app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1, -1);
@@ -68,8 +69,8 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
   add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
-  auto* resume = app.add_option("--resume", o.resume,
-                                "run folder to go on with, from its last checkpoint, as if it had not been interrupted");
+  auto* resume = app.add_option(
+      "--resume", o.resume, "run folder to go on with, from its last checkpoint, as if it had not been interrupted");
   add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
       ->capture_default_str();
   add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")

@@ -72,7 +72,8 @@ found_checkpoint find_checkpoint(const options& o, std::size_t text_bytes) {
       throw bad_flag("--steps: the run in " + o.resume + " has taken " + std::to_string(found.at.step) +
                      " steps already; give more than that to go on");
     if (!damage.empty())
-      found.warning = damage + "; going on from " + path.filename().string() + ", step " + std::to_string(found.at.step);
+      found.warning =
+          damage + "; going on from " + path.filename().string() + ", step " + std::to_string(found.at.step);
     return found;
   }
   throw gr::error(damage.empty() ? "--resume: " + o.resume + ": holds no checkpoint" : damage);

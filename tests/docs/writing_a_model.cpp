@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <gradus/gradus.hpp>
 #include <gradus/io/safetensors.hpp>
+#include <gradus/train/checkpoint.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -275,4 +276,35 @@ TEST_CASE_FIXTURE(fixture, "a model goes to a file and comes back") {
   std::filesystem::remove(path);
   const auto x = points(0);
   CHECK(gr::to_host(net(x)) == gr::to_host(loaded(x)));
+}
+
+TEST_CASE_FIXTURE(fixture, "a run goes to a file and goes on") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("gradus_docs_" + std::to_string(std::random_device{}()) + ".safetensors");
+  const auto x = points(0);
+  std::vector<float> saved;
+  {
+    classifier<X> net;
+    gr::init(net, ctx, gr::he_normal{.seed = 7});
+    gr::adamw optimizer(net);
+    const int step = 120;
+    // [checkpoint]
+    gr::run_facts facts;
+    facts.set("step", step);
+    gr::write_checkpoint(path, ctx, net, optimizer, facts);
+    // [/checkpoint]
+    saved = gr::to_host(net(x));
+  }
+  classifier<X> net;
+  gr::init(net, ctx, gr::he_normal{.seed = 8});
+  gr::adamw optimizer(net);
+  gr::tape tape{ctx};
+  // [resume]
+  const gr::run_facts facts = gr::read_checkpoint(path, ctx, net, optimizer);
+  const auto step = facts.number<std::uint32_t>("step");
+  tape.set_random(42, step);  // dropout draws as it would have
+  // [/resume]
+  std::filesystem::remove(path);
+  CHECK(step == 120);
+  CHECK(gr::to_host(net(x)) == saved);
 }

@@ -91,11 +91,10 @@ void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, cons
   safetensors_writer file;
   for (const auto& [name, text] : facts.all()) file.set_metadata(name, text);
   file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
-  detail::for_each_checkpointed(ctx, model, optimizer,
-                                [&](const std::string& name, const std::string& dtype, const auto& shape,
-                                    std::size_t count, std::span<std::byte> bytes) {
-                                  file.add_bytes(name, dtype, shape, count, bytes);
-                                });
+  detail::for_each_checkpointed(
+      ctx, model, optimizer,
+      [&](const std::string& name, const std::string& dtype, const auto& shape, std::size_t count,
+          std::span<std::byte> bytes) { file.add_bytes(name, dtype, shape, count, bytes); });
   file.write(path, [&] {
     std::error_code problem;
     if (previous.empty() || !std::filesystem::exists(path, problem)) return;

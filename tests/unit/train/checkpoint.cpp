@@ -1,0 +1,193 @@
+// A run that is written down and read again goes on as if nothing had happened, bit for bit.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gradus/gradus.hpp>
+#include <gradus/train/checkpoint.hpp>
+
+#include "../../support/message_of.hpp"
+#include "../../support/operands.hpp"
+
+namespace gr = gradus;
+using gradus_test::message_of;
+using gradus_test::workplace;
+
+namespace {
+
+template <class X, gr::index Width = 9>
+struct net {
+  gr::param<X, 5, Width> first;
+  gr::param<X, Width> bias;
+  gr::param<X, Width, 3> second;
+  GRADUS_MEMBERS(first, bias, second)
+
+  auto operator()(auto x) const { return gr::matmul(gr::dropout(gr::gelu(gr::linear(x, first, bias)), 0.2), second); }
+};
+
+struct scratch {
+  std::filesystem::path folder;
+  scratch()
+      : folder(std::filesystem::temp_directory_path() /
+               ("gradus_checkpoint_" + std::to_string(gradus_test::fresh_seed()))) {
+    std::filesystem::create_directories(folder);
+  }
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  ~scratch() { std::filesystem::remove_all(folder); }
+};
+
+template <class Policy, class Make>
+struct run {
+  using X = gr::on<gr::cpu, Policy>;
+  workplace at;
+  net<X> model;
+  decltype(Make{}(std::declval<net<X>&>())) optimizer = Make{}(model);
+  gr::tape<gr::cpu> tape{at.ctx, 3};
+
+  run() { gr::init(model, at.ctx, gr::he_normal{.seed = 5}); }
+  void steps(std::uint32_t from, std::uint32_t to) {
+    tape.set_random(3, from);
+    for (std::uint32_t s = from; s < to; ++s) {
+      const auto x = gr::normal<float, gr::shape<4, 5>>(at.ctx, {.seed = 11, .step = s});
+      const auto y = model(tape.watch(x));
+      gr::backward(gr::mean(gr::cast<float>(y * y)));
+      optimizer.step(at.ctx);
+    }
+  }
+  std::vector<float> weights() const {
+    std::vector<float> all;
+    gr::for_each_param(model, [&](auto, const auto& p) {
+      for (const auto v : p.value().values()) all.push_back(static_cast<float>(v));
+    });
+    return all;
+  }
+};
+
+template <class Policy, class Make>
+void check_goes_on() {
+  const scratch here;
+  const auto path = here.folder / "run.safetensors";
+  run<Policy, Make> straight;
+  straight.steps(0, 6);
+
+  run<Policy, Make> first;
+  first.steps(0, 3);
+  gr::run_facts facts;
+  facts.set("step", 3);
+  facts.set("loss", 0.1 + 0.2);
+  facts.set("name", std::string_view("a \"run\""));
+  gr::write_checkpoint(path, first.at.ctx, first.model, first.optimizer, facts);
+  first.steps(3, 6);  // that it was written down changes nothing
+  CHECK(first.weights() == straight.weights());
+
+  run<Policy, Make> second;
+  second.steps(0, 1);  // whatever was there before is gone
+  const gr::run_facts read = gr::read_checkpoint(path, second.at.ctx, second.model, second.optimizer);
+  CHECK(read.number<int>("step") == 3);
+  CHECK(read.number<double>("loss") == 0.1 + 0.2);
+  CHECK(read.text("name") == "a \"run\"");
+  second.steps(3, 6);
+  CHECK(second.weights() == straight.weights());
+}
+
+struct with_adamw {
+  auto operator()(auto& m) const { return gr::adamw(m, {.lr = 1e-2}); }
+};
+struct with_momentum {
+  auto operator()(auto& m) const { return gr::sgd(m, {.lr = 1e-2, .momentum = 0.9}); }
+};
+struct with_lion {
+  auto operator()(auto& m) const { return gr::lion(m, {.lr = 1e-3}); }
+};
+struct with_any_precision {
+  auto operator()(auto& m) const { return gr::any_precision_adamw(m); }
+};
+struct with_8bit {
+  auto operator()(auto& m) const { return gr::adamw_8bit(m, {.lr = 1e-2}); }
+};
+struct with_adafactor {
+  auto operator()(auto& m) const { return gr::adafactor(m); }
+};
+struct with_muon {
+  auto operator()(auto& m) const { return gr::muon(m); }
+};
+struct with_rounding {
+  auto operator()(auto& m) const {
+    gr::adamw optimizer(m, {.lr = 1e-2});
+    optimizer.set_rounding(gr::rounding::stochastic, 4);
+    return optimizer;
+  }
+};
+
+using plain = gr::on<gr::cpu>;
+
+}  // namespace
+
+TEST_CASE("a run goes on from its checkpoint bit for bit, whatever its optimizer and precision") {
+  check_goes_on<gr::fp32, with_adamw>();
+  check_goes_on<gr::fp32, with_momentum>();
+  check_goes_on<gr::fp32, with_lion>();
+  check_goes_on<gr::fp32, with_8bit>();
+  check_goes_on<gr::fp32, with_adafactor>();
+  check_goes_on<gr::fp32, with_muon>();
+  check_goes_on<gr::bf16_mixed, with_adamw>();
+  check_goes_on<gr::bf16_pure, with_any_precision>();
+  check_goes_on<gr::bf16_pure, with_rounding>();
+}
+
+TEST_CASE("the checkpoint before stays beside the new one") {
+  const scratch here;
+  const auto path = here.folder / "run.safetensors", before = here.folder / "before.safetensors";
+  run<gr::fp32, with_adamw> r;
+  for (int step = 1; step <= 3; ++step) {
+    gr::run_facts facts;
+    facts.set("step", step);
+    gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, facts, before);
+    CHECK(gr::read_facts(path).number<int>("step") == step);
+    if (step > 1) CHECK(gr::read_facts(before).number<int>("step") == step - 1);
+    CHECK(std::filesystem::exists(before) == (step > 1));
+  }
+}
+
+TEST_CASE("what is no checkpoint of this run is refused, and changes nothing") {
+  const scratch here;
+  const auto path = here.folder / "run.safetensors";
+  run<gr::fp32, with_adamw> r;
+  r.steps(0, 2);
+  const auto refused = [&](auto& model, auto& optimizer) {
+    return message_of([&] { gr::read_checkpoint(path, r.at.ctx, model, optimizer); });
+  };
+  CHECK(refused(r.model, r.optimizer).find("run.safetensors: no such file") != std::string::npos);
+
+  gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, {});
+  const auto weights = r.weights();
+  net<plain, 8> narrow;
+  gr::init(narrow, r.at.ctx, gr::he_normal{});
+  gr::adamw for_narrow(narrow);
+  CHECK(refused(narrow, for_narrow).find("'first' has the shape [5, 9] where [5, 8] is needed") != std::string::npos);
+  net<plain> other;
+  gr::init(other, r.at.ctx, gr::he_normal{});
+  gr::lion with_one_state(other);
+  CHECK(refused(other, with_one_state).find("of another model or optimizer") != std::string::npos);
+
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  CHECK(refused(r.model, r.optimizer).find("bytes of values, and its header accounts for") != std::string::npos);
+  gr::safetensors_writer file;
+  file.write(path);
+  CHECK(refused(r.model, r.optimizer).find("is no checkpoint: it does not say 'optimizer.steps'") != std::string::npos);
+  CHECK(r.weights() == weights);
+}
+
+TEST_CASE("facts are read as what they were written as") {
+  gr::run_facts facts;
+  facts.set("steps", 12);
+  facts.set("name", std::string_view("run"));
+  CHECK(facts.number<double>("steps") == 12);
+  CHECK(message_of([&] { facts.text("loss"); }) == "it does not say 'loss'");
+  CHECK(message_of([&] { facts.number<int>("name"); }) == "its 'name' is 'run', which is no number of its kind");
+}
