@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -40,6 +41,21 @@ std::vector<std::string> repeating(int argc, char** argv, const std::vector<std:
   return flags;
 }
 
+// "100": steps; "30s", "5m", "1h": time.
+void read_pace(const std::string& text, options& o) {
+  const char unit = text.empty() ? ' ' : text.back();
+  const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+  const char* const end = text.data() + text.size() - (seconds > 0 ? 1 : 0);
+  double number = -1;
+  const auto read = std::from_chars(text.data(), end, number);
+  const bool whole = number == std::floor(number) && number <= 4294967295.0;
+  check_flag(
+      read.ec == std::errc{} && read.ptr == end && number >= 0 && std::isfinite(number) && (seconds > 0 || whole),
+      "--save-every", "a number of steps, such as 100, or a time, such as 30s, 5m or 1h", text.empty() ? "''" : text);
+  o.save_seconds = number * seconds;
+  o.save_steps = seconds > 0 ? 0 : static_cast<long long>(number);
+}
+
 }  // namespace
 
 std::optional<options> read_options(int argc, char** argv, const std::string& what) {
@@ -76,7 +92,9 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
       ->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
-  app.add_option("--save-every", o.save_every, "minutes between checkpoints while training; 0: save only at the end")
+  std::string save_every = "5m";
+  app.add_option("--save-every", save_every,
+                 "steps (100) or time (30s, 5m, 1h) between checkpoints while training; 0: save only at the end")
       ->capture_default_str();
   app.add_option("--save-retry", o.save_retry,
                  "seconds to go on trying where the model cannot be written at the end, as on a full disk")
@@ -121,7 +139,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
   check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
-  check_flag(o.save_every >= 0 && std::isfinite(o.save_every), "--save-every", "0 or more", o.save_every);
+  read_pace(save_every, o);
   check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
   o.flags = repeating(argc, argv, o.data);
   return o;

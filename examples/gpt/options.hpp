@@ -31,8 +31,9 @@ struct options {
   long long eval_every = 100;
   int sample = 400;
   bool save = true;
-  double save_every = 5;    ///< minutes; 0: only at the end
-  double save_retry = 300;  ///< seconds
+  double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
+  long long save_steps = 0;   ///< between checkpoints; 0: not by steps
+  double save_retry = 300;    ///< seconds
   std::string checkpoint = "none";
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none

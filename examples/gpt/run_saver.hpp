@@ -19,18 +19,17 @@ namespace gpt {
 
 class run_saver {
  public:
-  /// `check` throws if there is nothing worth saving, `write` saves. Every `minutes` (0: only when told); told to save at the end, it
-  /// goes on trying for `patience` seconds.
-  run_saver(std::function<void()> check, std::function<void()> write, reporter& report, double minutes, double patience)
-      : check_(std::move(check)),
-        write_(std::move(write)),
-        report_(report),
-        seconds_(60 * minutes),
-        patience_(patience) {}
+  /// `check` throws if there is nothing worth saving, `write` saves. Told to save at the end, it goes on trying for `patience` seconds.
+  run_saver(std::function<void()> check, std::function<void()> write, reporter& report, double patience)
+      : check_(std::move(check)), write_(std::move(write)), report_(report), patience_(patience) {}
+  /// Saves every so many seconds and every so many steps; 0: not by that.
+  void set_pace(double seconds, long long steps) { seconds_ = seconds, steps_ = steps; }
 
-  /// Saves if it is time to. What cannot be written is a warning, and the next try comes within half a minute.
-  void save_if_due() {
-    if (seconds_ == 0 || since_.seconds() < (failed_ ? std::min(seconds_, 30.0) : seconds_)) return;
+  /// Saves if it is time to after this step. What cannot be written is a warning, and the next try comes within half a minute.
+  void save_if_due(long long step) {
+    const bool by_steps = steps_ > 0 && step % steps_ == 0;
+    const bool by_time = seconds_ > 0 && since_.seconds() >= seconds_;
+    if (!by_steps && !by_time && !(failed_ && since_.seconds() >= 30)) return;
     check_();
     try {
       write_();
@@ -66,7 +65,8 @@ class run_saver {
  private:
   std::function<void()> check_, write_;
   reporter& report_;
-  double seconds_;
+  double seconds_ = 0;
+  long long steps_ = 0;
   double patience_;
   bool failed_ = false;
   stopwatch since_;

@@ -110,8 +110,9 @@ int train(const gpt::options& o) {
     gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, facts_of(o, text.size(), at),
                          gpt::previous_checkpoint_path(folder));
   };
-  gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_every, o.save_retry);
-  gpt::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, folder / "model.safetensors"); }, report, 0,
+  gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_retry);
+  saver.set_pace(o.save_seconds, o.save_steps);
+  gpt::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, folder / "model.safetensors"); }, report,
                              o.save_retry);
   // The run and, for use, the model alone. Returns what was wrong.
   const auto save_at_end = [&] {
@@ -229,7 +230,7 @@ int train(const gpt::options& o) {
     if (best) at.best_validation = now.validation;
     // Saved first and told then: what is printed may find nobody to read it.
     if (o.save && done) unsaved = save_at_end();
-    else if (o.save) saver.save_if_due();
+    else if (o.save) saver.save_if_due(now.step);
     if (best && o.save && unsaved.empty()) {
       try {
         gpt::save_model(t.net, folder / "best.safetensors");

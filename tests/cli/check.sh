@@ -83,7 +83,10 @@ flags() {
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
   refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
-  refuses 2 '--save-every must be 0 or more, not -1' "${quick[@]}" --save-every=-1
+  refuses 2 '--save-every must be a number of steps, such as 100, or a time, such as 30s, 5m or 1h, not -1' "${quick[@]}" --save-every=-1
+  refuses 2 '--save-every must be .*, not 1.5' "${quick[@]}" --save-every 1.5
+  refuses 2 '--save-every must be .*, not 5d' "${quick[@]}" --save-every 5d
+  refuses 2 "--save-every must be .*, not ''" "${quick[@]}" --save-every ''
   refuses 2 '--save-retry must be 0 or more, not nan' "${quick[@]}" --save-retry nan
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
@@ -264,7 +267,7 @@ signals() {
   succeeds "$sample" closed/model.safetensors --count 1
   # Killed outright, a run has what it saved last.
   set -m
-  begin killed --save-every 0.0001
+  begin killed --save-every 1
   kill -KILL "$pid"
   ends 137 killed
   set +m
@@ -277,7 +280,7 @@ disk() {
     full_disk 100 "$train" --data text --steps 2 --save-retry 0 --out full
   [[ $(ls full) == $'flags\nlog.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
   # While training that is a warning, and one only; at the end the model is tried again before the run is given up.
-  full_disk 100 "$train" --data text --steps 5 --save-every 0.0001 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
+  full_disk 100 "$train" --data text --steps 5 --save-every 1 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
   [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] || wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
   [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
   has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
@@ -298,7 +301,7 @@ disk() {
   rmdir waits/checkpoint.safetensors.tmp
   ends 0 waits
   # What was saved before stays when nothing more can be.
-  begin kept --save-every 0.0001 --save-retry 0
+  begin kept --save-every 1 --save-retry 0
   for _ in $(seq 600); do mkdir kept/checkpoint.safetensors.tmp 2>/dev/null && break; done
   wait_for err 'warning: kept/checkpoint.safetensors: cannot be written: Is a directory; the run goes on'
   cp kept/checkpoint.safetensors before
@@ -318,12 +321,12 @@ resume() {
   }
   # Killed outright after some step, whichever it was, again and again, on other numbers of threads.
   set -m
-  "$train" "${flags[@]}" --save-every 0.00001 --out cut >out 2>err &
+  "$train" "${flags[@]}" --save-every 0.001s --out cut >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 3'
   kill -KILL "$pid"
   wait "$pid" || true
-  "$train" "${flags[@]}" --save-every 0.00001 --resume cut --threads 1 >out 2>err &
+  "$train" "${flags[@]}" --save-every 1 --resume cut --threads 1 >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 6'
   kill -KILL "$pid"
@@ -345,7 +348,7 @@ resume() {
   same_as_straight asked
 
   # A damaged checkpoint is passed over for the one before, and a run without a good one stays as it is.
-  succeeds "$train" "${flags[@]}" --save-every 0.00001 --out torn
+  succeeds "$train" "${flags[@]}" --save-every 1 --out torn
   head -c 1000000 torn/checkpoint.safetensors >cut_short
   cp cut_short torn/checkpoint.safetensors
   succeeds "$train" "${flags[@]}" --resume torn
