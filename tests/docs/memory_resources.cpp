@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <gradus/gradus.hpp>
+#include <gradus/memory/tracking_resource.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <gradus/testing/simulated_stream.hpp>
 #include <string>

@@ -151,6 +151,15 @@ GRADUS_INLINE pack<T> select(pack_mask<T> m, pack<T> a, pack<T> b) {
   return pack<T>(m.m ? a.v : b.v);
 }
 
+/// Whether the mask holds in every lane.
+template <class T>
+GRADUS_INLINE bool all(pack_mask<T> m) {
+  std::uint64_t words[sizeof(m.m) / 8], joint = ~std::uint64_t{0};
+  std::memcpy(words, &m.m, sizeof words);
+  for (const std::uint64_t w : words) joint &= w;
+  return joint == ~std::uint64_t{0};
+}
+
 /// Sum and largest of the lanes, in a fixed order.
 template <class T>
 GRADUS_INLINE T sum_lanes(pack<T> x) {

@@ -149,10 +149,8 @@ GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
 }
 // A call, for its code is long and derivatives take it twice.
 [[gnu::noinline]] inline void pow_floats(const float* x, const float* y, float* to) {
-  bool plain = true;
-  for (std::size_t i = 0; i < float_pack::size; ++i)
-    plain &= x[i] > 0 && x[i] < std::numeric_limits<float>::infinity() && y[i] - y[i] == 0;
-  if (plain) {
+  const float_pack a = float_pack::load(x), b = float_pack::load(y), zero(0.0f);
+  if (all(a > zero && a < float_pack(std::numeric_limits<float>::infinity()) && b - b == zero)) {
     pow_half<0>(x, y, to);
     pow_half<1>(x, y, to);
   } else {

@@ -54,12 +54,14 @@ struct kernel<op::permute<Order...>, cpu> {
                   const T* source = in + c0 * column_stride + r0;
                   T buffer[tile * tile];  // lines far apart share few places in the cache: touch each once
                   for (index c = 0; c < width; ++c) {
-                    if (c0 + tile + c < columns) __builtin_prefetch(source + (tile + c) * column_stride);
-                    std::memcpy(buffer + c * tile, source + c * column_stride, (r1 - r0) * sizeof(T));
+                    if (c0 + tile + c < columns) fetch_run<false>(source + (tile + c) * column_stride);
+                    copy_run(buffer + c * tile, source + c * column_stride, r1 - r0);
                   }
                   cpu_kit::transpose_tile<tile>(buffer);
-                  for (index r = r0; r < r1; ++r)
+                  for (index r = r0; r < r1; ++r) {
+                    if (c0 + tile < columns) fetch_run<true>(out + r * row_stride + c0 + tile);
                     put_run(out + r * row_stride + c0, buffer + (r - r0) * tile, width, accumulate);
+                  }
                 }
               }
             });
@@ -68,7 +70,7 @@ struct kernel<op::permute<Order...>, cpu> {
   }
 
  private:
-  static constexpr index tile = 32;
+  static constexpr index tile = 64;
   static constexpr index grain = 1 << 14;
 
   static constexpr index place_of(index axis) {
@@ -88,10 +90,21 @@ struct kernel<op::permute<Order...>, cpu> {
     }
     return source;
   }
+  // What the next tile reads and writes: rows so far apart that no processor foresees them.
+  template <bool ToWrite, class T>
+  static GRADUS_INLINE void fetch_run(const T* at) {
+    constexpr index line = 64 / sizeof(T);
+    for (index i = 0; i < tile; i += line) __builtin_prefetch(at + i, ToWrite ? 1 : 0);
+  }
+  template <class T>
+  static GRADUS_INLINE void copy_run(T* to, const T* from, index n) {
+    if (n == tile) std::memcpy(static_cast<void*>(to), from, tile * sizeof(T));  // no call
+    else std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
+  }
   template <class T>
   static void put_run(T* to, const T* from, index n, bool accumulate) {
     using C = compute_type<T>;
-    if (!accumulate) std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
+    if (!accumulate) copy_run(to, from, n);
     else
       cpu_kit::for_packs<C>(n, [&](index i, auto k) { cpu_kit::put(cpu_kit::load<C>(from + i, k), to + i, true, k); });
   }

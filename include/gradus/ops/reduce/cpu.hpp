@@ -40,7 +40,7 @@ GRADUS_INLINE void store_up_to(pack<C> x, S* to, index n) {
 template <class Plan>
 struct reduction_grid {
   static constexpr index piece = 1024;  // of a reduced row
-  static constexpr index block = 64;    // columns
+  static constexpr index block = 128;   // columns
   static constexpr index most = 96;     // chunks of all tasks
   static constexpr index pieces = (Plan::inner + piece - 1) / piece;
   static constexpr index blocks = (Plan::inner + block - 1) / block;
