@@ -155,7 +155,8 @@ class bpe_tokenizer {
       check(added_[i].id, "an added token");
       if (added_[i].text.empty()) throw error("bpe: an added token has no text");
       for (std::size_t j = 0; j < i; ++j)
-        if (added_[i].text == added_[j].text) throw error("bpe: the added token '" + added_[i].text + "' occurs twice");
+        if (added_[i].text == added_[j].text)
+          throw error("bpe: the text of added token " + std::to_string(i + 1) + " occurs twice");
     }
     finders_ = {detail::added_token_finder(added_, false), detail::added_token_finder(added_, true)};
   }

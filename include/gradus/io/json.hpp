@@ -38,7 +38,7 @@ class strict_json_builder {
   bool key(json::string_t& name) {
     const auto [place, added] = open_.back()->get_ref<json::object_t&>().emplace(std::move(name), nullptr);
     if (!added) {
-      problem = "the key '" + place->first + "' occurs twice in one object";
+      problem = "the key " + json(place->first).dump(-1, ' ', true) + " occurs twice in one object";
       return false;
     }
     value_ = &place->second;
