@@ -44,7 +44,8 @@ std::optional<options> read_options(int argc, char** argv) {
   options o;
   CLI::App app{"Makes token shards from text, for gpt_train, nanoGPT or llm.c."};
   app.add_option("--data", o.data, "text files; each is a document")->required()->expected(1, -1);
-  app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")->required();
+  app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")
+      ->required();
   app.add_option("--tokenizer", o.tokenizer,
                  "bytes; train (a BPE, learned from --data); or a tokenizer.json of GPT-2's kind")
       ->capture_default_str();
@@ -55,12 +56,15 @@ std::optional<options> read_options(int argc, char** argv) {
                     ->capture_default_str();
   auto* files = app.add_option("--validation-data", o.validation_data, "text files for validation, instead of a share")
                     ->expected(1, -1);
-  app.add_option("--layout", o.layout, "nanogpt (nothing but uint16 tokens) or llm.c (with its header)")->capture_default_str();
+  app.add_option("--layout", o.layout, "nanogpt (nothing but uint16 tokens) or llm.c (with its header)")
+      ->capture_default_str();
   gpt::add_whole_number(app, "--shard-tokens", o.shard_tokens, 1, std::numeric_limits<std::int32_t>::max(),
                         "most tokens of a shard (default: one shard)");
-  app.add_option("--broken-utf8", o.broken, "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does")
+  app.add_option("--broken-utf8", o.broken,
+                 "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does")
       ->capture_default_str();
-  app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")->capture_default_str();
+  app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -75,7 +79,8 @@ std::optional<options> read_options(int argc, char** argv) {
     throw gpt::bad_flag("--validation and --validation-data: give one of them");
   if (vocabulary->count() > 0 && o.tokenizer != "train")
     throw gpt::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
-  if (o.tokenizer == "bytes" && o.broken != "keep") throw gpt::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
+  if (o.tokenizer == "bytes" && o.broken != "keep")
+    throw gpt::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
   if (files->count() > 0) o.validation = 0;
   return o;
 }
@@ -95,7 +100,8 @@ std::vector<document> open(const std::vector<std::string>& paths) {
   return all;
 }
 
-/// Where the last `share` of the documents begins: a document, and a place in it behind the end of a line, or else of a character.
+/// Where the last `share` of the documents begins: a document, and a place in it behind the end of a line, or else of a
+/// character.
 std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, double share) {
   std::size_t total = 0, in = 0;
   for (const document& d : documents) total += d.text.size();
@@ -112,7 +118,8 @@ std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, 
 /// Writes tokens into shards of a given size: NAME.bin, or NAME_000000.bin and so on.
 class shards {
  public:
-  shards(fs::path folder, std::string name, const options& o) : folder_(std::move(folder)), name_(std::move(name)), options_(o) {}
+  shards(fs::path folder, std::string name, const options& o)
+      : folder_(std::move(folder)), name_(std::move(name)), options_(o) {}
 
   void write(std::span<const std::uint16_t> tokens) {
     while (!tokens.empty()) {
@@ -217,7 +224,8 @@ class unfinished_folder {
     if (fs::exists(out_, problem) && (!fs::is_directory(out_, problem) || !fs::is_empty(out_, problem)))
       throw gr::error(out_.string() + ": is there already; name a new folder");
     if (fs::exists(path_, problem))
-      throw gr::error(path_.string() + ": is left from a run that was cut short, or belongs to one that goes on; remove it");
+      throw gr::error(path_.string() +
+                      ": is left from a run that was cut short, or belongs to one that goes on; remove it");
     fs::create_directories(path_, problem);
     if (problem) throw gr::error(path_.string() + ": cannot be made: " + problem.message());
   }
@@ -243,8 +251,9 @@ class unfinished_folder {
 
 void print_part(const char* name, const shards& part, std::size_t bytes) {
   std::printf("%s: %llu tokens of %zu bytes (%.2f bytes a token) in %zu file%s\n", name,
-              static_cast<unsigned long long>(part.total()), bytes, static_cast<double>(bytes) / static_cast<double>(part.total()),
-              part.files(), part.files() == 1 ? "" : "s");
+              static_cast<unsigned long long>(part.total()), bytes,
+              static_cast<double>(bytes) / static_cast<double>(part.total()), part.files(),
+              part.files() == 1 ? "" : "s");
 }
 
 int make_tokens(const options& o) {
@@ -252,7 +261,8 @@ int make_tokens(const options& o) {
   std::optional<gr::bpe_tokenizer> bpe;
   if (o.tokenizer != "bytes" && o.tokenizer != "train") bpe = gr::read_tokenizer_json(o.tokenizer);
   if (bpe && bpe->vocabulary() > 65536)
-    throw gr::error(o.tokenizer + ": its " + std::to_string(bpe->vocabulary()) + " tokens do not fit into 16 bits; shards take 65536");
+    throw gr::error(o.tokenizer + ": its " + std::to_string(bpe->vocabulary()) +
+                    " tokens do not fit into 16 bits; shards take 65536");
   if (bpe) text_encoder(&*bpe, o);  // the separator
   if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
     throw gpt::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
@@ -275,7 +285,8 @@ int make_tokens(const options& o) {
     for (const std::string_view text : train) trainer.count(text);
     bpe = trainer.train();
     if (bpe->vocabulary() < o.vocabulary)
-      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", bpe->vocabulary(), o.vocabulary);
+      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", bpe->vocabulary(),
+                  o.vocabulary);
   }
   if (bpe) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *bpe);
   text_encoder encoder(bpe ? &*bpe : nullptr, o);
@@ -291,8 +302,8 @@ int make_tokens(const options& o) {
   print_part("train", train_shards, bytes_of(train));
   if (!validation.empty()) print_part("validation", validation_shards, bytes_of(validation));
   if (encoder.broken_words() > 0)
-    std::printf("%llu words had bytes that are no UTF-8, which were %s\n", static_cast<unsigned long long>(encoder.broken_words()),
-                o.broken == "keep" ? "kept" : "replaced");
+    std::printf("%llu words had bytes that are no UTF-8, which were %s\n",
+                static_cast<unsigned long long>(encoder.broken_words()), o.broken == "keep" ? "kept" : "replaced");
   std::printf("vocabulary %zu; wrote %s\n", bpe ? bpe->vocabulary() : std::size_t{256}, o.out.c_str());
   return 0;
 }

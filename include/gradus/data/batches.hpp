@@ -30,9 +30,9 @@ struct sequence_split {
   std::vector<token_sequence<Token>> validation;
 };
 
-/// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one that is cut in
-/// two. A piece that holds no window of `context` tokens and the one after it is left out. Both parts must hold one, or
-/// gradus::error says so.
+/// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one
+/// that is cut in two. A piece that holds no window of `context` tokens and the one after it is left out. Both parts
+/// must hold one, or gradus::error says so.
 template <token_type Token>
 sequence_split<Token> split_sequences(std::span<const token_sequence<Token>> sequences, std::size_t context,
                                       double validation_share = 0.1) {
@@ -57,9 +57,9 @@ sequence_split<Token> split_sequences(std::span<const token_sequence<Token>> seq
 
 namespace detail {
 
-/// Where element `i` of 0, …, count-1 goes when they are shuffled: a bijection that is computed for one element alone. A Feistel
-/// network over the next power of four, keyed by Philox; what lands outside is sent through again until it lands within
-/// (Black and Rogaway 2002, "Ciphers with arbitrary finite domains").
+/// Where element `i` of 0, …, count-1 goes when they are shuffled: a bijection that is computed for one element alone.
+/// A Feistel network over the next power of four, keyed by Philox; what lands outside is sent through again until it
+/// lands within (Black and Rogaway 2002, "Ciphers with arbitrary finite domains").
 inline std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random_key& key) {
   const auto half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
@@ -74,15 +74,16 @@ inline std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random
 
 }  // namespace detail
 
-/// Windows of `Context` tokens, and the token after each, from several sequences; none crosses from one into the next. Batches are pure
-/// functions of what they are asked with: any thread may make any batch, in any order, and a run goes on where it was by
-/// knowing its seed and a number. Holds no tokens: they must outlive it.
+/// Windows of `Context` tokens, and the token after each, from several sequences; none crosses from one into the next.
+/// Batches are pure functions of what they are asked with: any thread may make any batch, in any order, and a run goes
+/// on where it was by knowing its seed and a number. Holds no tokens: they must outlive it.
 ///
 /// Every token of a batch is held against the vocabulary.
 template <token_type Token, index Context>
 class token_windows {
  public:
-  /// Throws gradus::error for no sequences, and for one that holds no window. Without a vocabulary, any value of Token is a token.
+  /// Throws gradus::error for no sequences, and for one that holds no window. Without a vocabulary, any value of Token
+  /// is a token.
   explicit token_windows(std::vector<token_sequence<Token>> sequences,
                          std::size_t vocabulary = std::size_t{std::numeric_limits<Token>::max()} + 1)
       : sequences_(std::move(sequences)), vocabulary_(vocabulary) {
@@ -103,20 +104,21 @@ class token_windows {
   /// How many windows an epoch of shuffled_batch has.
   std::size_t windows() const { return windows_.back(); }
 
-  /// Batch `number`, counted from 0, when the sequences are cut into windows end to end and these are shuffled, anew for each epoch.
-  /// Every window comes once an epoch; a batch may hold the last windows of one and the first of the next. Where a sequence is
-  /// no whole number of windows, each epoch cuts it at other places. Throws gradus::error where an epoch is shorter than a batch, and
-  /// for a token outside the vocabulary.
+  /// Batch `number`, counted from 0, when the sequences are cut into windows end to end and these are shuffled, anew
+  /// for each epoch. Every window comes once an epoch; a batch may hold the last windows of one and the first of the
+  /// next. Where a sequence is no whole number of windows, each epoch cuts it at other places. Throws gradus::error
+  /// where an epoch is shorter than a batch, and for a token outside the vocabulary.
   template <index Batch>
   token_batch<Token, Batch, Context> shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
     if (windows() < Batch)
-      throw error(sequences_.front().name + (sequences_.size() > 1 ? " and the others" : "") + ": too short: " +
-                  std::to_string(windows()) + (windows() == 1 ? " window of " : " windows of ") + std::to_string(Context) +
-                  " tokens, and a batch takes " + std::to_string(Batch));
+      throw error(sequences_.front().name + (sequences_.size() > 1 ? " and the others" : "") +
+                  ": too short: " + std::to_string(windows()) + (windows() == 1 ? " window of " : " windows of ") +
+                  std::to_string(Context) + " tokens, and a batch takes " + std::to_string(Batch));
     token_batch<Token, Batch, Context> batch;
     for (std::size_t row = 0; row < Batch; ++row) {
       const std::uint64_t place = number * Batch + row, epoch = place / windows();
-      const random_key key{seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32), random_domain::data};
+      const random_key key{seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32),
+                           random_domain::data};
       const std::uint64_t window = detail::shuffled(place % windows(), windows(), key);
       const auto [in, at] = find(windows_, window);
       const std::size_t spare = (sequences_[in].tokens.size() - 1) % Context;
@@ -129,10 +131,12 @@ class token_windows {
 
   /// Batch `part` of a step, of windows at random places: random_windows over several sequences.
   template <index Batch>
-  token_batch<Token, Batch, Context> random_batch(std::uint64_t seed, std::uint32_t step, std::uint32_t part = 0) const {
+  token_batch<Token, Batch, Context> random_batch(std::uint64_t seed, std::uint32_t step,
+                                                  std::uint32_t part = 0) const {
     token_batch<Token, Batch, Context> batch;
     for (std::size_t row = 0; row < Batch; ++row) {
-      const auto [in, at] = find(starts_, detail::window_draw(seed, step, std::uint64_t{part} * Batch + row) % starts_.back());
+      const auto [in, at] =
+          find(starts_, detail::window_draw(seed, step, std::uint64_t{part} * Batch + row) % starts_.back());
       set(batch, row, in, at);
     }
     return batch;
@@ -162,8 +166,8 @@ class token_windows {
     const auto window = from.tokens.subspan(start, Context + 1);
     const auto outside = [this](Token t) { return std::cmp_less(t, 0) || std::cmp_greater_equal(t, vocabulary_); };
     if (const auto bad = std::ranges::find_if(window, outside); bad != window.end())
-      throw error(from.name + ": token " + std::to_string(start + static_cast<std::size_t>(bad - window.begin())) + " is " +
-                  std::to_string(*bad) + ", outside the vocabulary of " + std::to_string(vocabulary_));
+      throw error(from.name + ": token " + std::to_string(start + static_cast<std::size_t>(bad - window.begin())) +
+                  " is " + std::to_string(*bad) + ", outside the vocabulary of " + std::to_string(vocabulary_));
     batch.set(row, from.tokens, start);
   }
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,27 +15,12 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "bpe_tables.hpp"
 #include "gpt2_words.hpp"
 #include "tokens.hpp"
 #include "unicode.hpp"
 
 namespace gradus {
-
-/// Two tokens that become one. Of all pairs in a word, the one that stands first in the list of merges is merged first.
-struct bpe_merge {
-  std::int32_t left = 0;
-  std::int32_t right = 0;
-  std::int32_t merged = 0;
-};
-
-/// A token that is found in a text by its spelling, before the text is split into words: `<|endoftext|>`.
-struct added_token {
-  std::string text;
-  std::int32_t id = 0;
-  bool special = true;
-  /// Looked for after those that are not: what a tokenizer.json calls `normalized`.
-  bool second = false;
-};
 
 /// What becomes of bytes of a text that are no UTF-8.
 enum class broken_utf8 {
@@ -50,98 +34,21 @@ struct encode_options {
   bool added_tokens = true;  ///< false: `<|endoftext|>` in the text is thirteen characters like any others
 };
 
-namespace detail {
-
-/// The merges by their pair: an open-addressing table, half empty at most.
-class merge_table {
- public:
-  struct entry {
-    std::uint64_t pair = empty;
-    std::int32_t rank = 0;
-    std::int32_t merged = 0;
-  };
-
-  explicit merge_table(std::size_t merges = 0) : entries_(std::bit_ceil(2 * merges + 2)) {}
-
-  /// False if the pair is there already.
-  bool insert(const bpe_merge& m, std::int32_t rank) {
-    const std::uint64_t pair = key(m.left, m.right);
-    entry& e = entries_[place(pair)];
-    if (e.pair != empty) return false;
-    e = {pair, rank, m.merged};
-    return true;
-  }
-  /// Nothing where these two are never merged.
-  const entry* find(std::int32_t left, std::int32_t right) const {
-    const entry& e = entries_[place(key(left, right))];
-    return e.pair == empty ? nullptr : &e;
-  }
-
- private:
-  static constexpr std::uint64_t empty = std::numeric_limits<std::uint64_t>::max();
-  static std::uint64_t key(std::int32_t left, std::int32_t right) {
-    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-  }
-  std::size_t place(std::uint64_t pair) const {
-    const std::uint64_t mixed = (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u;
-    std::size_t at = static_cast<std::size_t>(mixed >> 32) & (entries_.size() - 1);
-    while (entries_[at].pair != pair && entries_[at].pair != empty) at = (at + 1) & (entries_.size() - 1);
-    return at;
-  }
-  std::vector<entry> entries_;
-};
-
-/// Finds the added tokens of a text: the first one, and of several that begin there the longest.
-class added_token_finder {
- public:
-  struct match {
-    std::size_t begin = std::string_view::npos;
-    const added_token* token = nullptr;
-  };
-
-  added_token_finder() = default;
-  added_token_finder(std::span<const added_token> tokens, bool second) {
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      if (tokens[i].second == second) order_.push_back(i);
-    std::ranges::stable_sort(order_, std::greater<>{}, [&](std::size_t i) { return tokens[i].text.size(); });
-    for (const std::size_t i : order_)
-      if (const char c = tokens[i].text.front(); starts_.find(c) == std::string::npos) starts_ += c;
-  }
-
-  bool any() const { return !order_.empty(); }
-  match find(std::span<const added_token> tokens, std::string_view text) const {
-    const std::string_view starts = starts_;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      // One first character is what nearly all tokenizers have, and what the C library finds fastest.
-      at = starts.size() == 1 ? text.find(starts.front(), at) : text.find_first_of(starts, at);
-      if (at == std::string_view::npos) break;
-      for (const std::size_t i : order_)
-        if (text.substr(at).starts_with(tokens[i].text)) return {at, &tokens[i]};
-    }
-    return {};
-  }
-
- private:
-  std::vector<std::size_t> order_;  // by length, the longest first
-  std::string starts_;              // their first characters
-};
-
-}  // namespace detail
-
-/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): a text is split into words by GPT-2's pattern, a
-/// word into bytes, and bytes are merged by a list of pairs. Any bytes can be encoded, and decoding gives them back.
+/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): a text is split into words by
+/// GPT-2's pattern, a word into bytes, and bytes are merged by a list of pairs. Any bytes can be encoded, and decoding
+/// gives them back.
 ///
-/// Does not change once it is made, so threads may share it. tokenizer_json.hpp reads one from a file, and bpe_trainer.hpp
-/// makes one from a text.
+/// Does not change once it is made, so threads may share it. tokenizer_json.hpp reads one from a file, and
+/// bpe_trainer.hpp makes one from a text.
 class bpe_tokenizer {
  public:
   using token = std::int32_t;
 
-  /// `tokens[id]` is what token `id` stands for; where ids are left out it is empty. `byte_tokens[b]` is the token of byte b.
-  /// Merges come in order of their rank. Throws gradus::error where an id is outside the vocabulary, where a merged token is not what
-  /// its two are together, and where a pair, or the text of an added token, occurs twice.
-  bpe_tokenizer(std::vector<std::string> tokens, const std::array<token, 256>& byte_tokens, std::vector<bpe_merge> merges,
-                std::vector<added_token> added = {})
+  /// `tokens[id]` is what token `id` stands for; where ids are left out it is empty. `byte_tokens[b]` is the token of
+  /// byte b. Merges come in order of their rank. Throws gradus::error where an id is outside the vocabulary, where a
+  /// merged token is not what its two are together, and where a pair, or the text of an added token, occurs twice.
+  bpe_tokenizer(std::vector<std::string> tokens, const std::array<token, 256>& byte_tokens,
+                std::vector<bpe_merge> merges, std::vector<added_token> added = {})
       : tokens_(std::move(tokens)),
         byte_tokens_(byte_tokens),
         merges_(std::move(merges)),
@@ -178,10 +85,12 @@ class bpe_tokenizer {
     return std::nullopt;
   }
 
-  /// The tokens of a text. To encode many texts, or one larger than its tokens should take in memory, use a bpe_encoder.
+  /// The tokens of a text. To encode many texts, or one larger than its tokens should take in memory, use a
+  /// bpe_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
 
-  /// The bytes that tokens stand for. They need not be whole characters. Throws gradus::error for a token outside the vocabulary.
+  /// The bytes that tokens stand for. They need not be whole characters. Throws gradus::error for a token outside the
+  /// vocabulary.
   template <token_type Token>
   std::string decode(std::span<const Token> tokens) const {
     std::string text;
@@ -203,7 +112,8 @@ class bpe_tokenizer {
       const bpe_merge& m = merges_[rank];
       const std::string which = "merge " + std::to_string(rank + 1);
       for (const token t : {m.left, m.right, m.merged}) check(t, which.c_str());
-      const std::string &left = tokens_[static_cast<std::size_t>(m.left)], &right = tokens_[static_cast<std::size_t>(m.right)];
+      const std::string &left = tokens_[static_cast<std::size_t>(m.left)],
+                        &right = tokens_[static_cast<std::size_t>(m.right)];
       const std::string& merged = tokens_[static_cast<std::size_t>(m.merged)];
       if (left.empty() || right.empty() || merged.size() != left.size() + right.size() || !merged.starts_with(left) ||
           !merged.ends_with(right))
@@ -221,8 +131,8 @@ class bpe_tokenizer {
   std::array<detail::added_token_finder, 2> finders_;
 };
 
-/// Encodes texts by a tokenizer, which must outlive it, and remembers the words it has seen: a word is merged once. One thread
-/// uses it at a time.
+/// Encodes texts by a tokenizer, which must outlive it, and remembers the words it has seen: a word is merged once. One
+/// thread uses it at a time.
 class bpe_encoder {
  public:
   using token = bpe_tokenizer::token;
@@ -290,7 +200,7 @@ class bpe_encoder {
         continue;
       }
       ++broken_words_;
-      sink(options_.broken == broken_utf8::keep ? tokens_of(w.bytes) : tokens_of(replace_broken_utf8(w.bytes)));
+      sink(options_.broken == broken_utf8::keep ? tokens_of(w.bytes) : tokens_of(unicode::replace_broken(w.bytes)));
     }
   }
 
@@ -315,7 +225,8 @@ class bpe_encoder {
     if (word.size() >= none) throw error("bpe: a word of " + std::to_string(word.size()) + " bytes is too long");
     symbols_.clear();
     for (std::size_t i = 0; i < word.size(); ++i)
-      symbols_.push_back({tokenizer_.byte_tokens_[static_cast<unsigned char>(word[i])], static_cast<std::uint32_t>(i) - 1,
+      symbols_.push_back({tokenizer_.byte_tokens_[static_cast<unsigned char>(word[i])],
+                          static_cast<std::uint32_t>(i) - 1,
                           i + 1 < word.size() ? static_cast<std::uint32_t>(i) + 1 : none});
     candidates_.clear();
     for (std::uint32_t i = 0; i + 1 < symbols_.size(); ++i) consider(i);

@@ -24,12 +24,13 @@ struct bpe_training {
   broken_utf8 broken = broken_utf8::keep;
 };
 
-/// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until there are enough
-/// tokens (Sennrich et al. 2016). Texts are given by `count()`, as many as there are; `train()` makes the tokenizer.
+/// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until
+/// there are enough tokens (Sennrich et al. 2016). Texts are given by `count()`, as many as there are; `train()` makes
+/// the tokenizer.
 ///
-/// Deterministic: of pairs that are equally frequent, the one with the smaller left id is merged, then the one with the smaller right
-/// id. The merges are those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet (tokenizers 0.23). Memory grows with
-/// the number of different words, not with the texts.
+/// Deterministic: of pairs that are equally frequent, the one with the smaller left id is merged, then the one with the
+/// smaller right id. The merges are those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet
+/// (tokenizers 0.23). Memory grows with the number of different words, not with the texts.
 class bpe_trainer {
  public:
   using token = bpe_tokenizer::token;
@@ -51,11 +52,12 @@ class bpe_trainer {
     gpt2_splitter words(text);
     for (gpt2_word w = words.next(); !w.bytes.empty(); w = words.next()) {
       if (w.valid || options_.broken == broken_utf8::keep) add(w.bytes);
-      else add(replace_broken_utf8(w.bytes));
+      else add(unicode::replace_broken(w.bytes));
     }
   }
 
-  /// The tokenizer that the texts so far give. It has fewer tokens than asked for where no pair is left that is frequent enough.
+  /// The tokenizer that the texts so far give. It has fewer tokens than asked for where no pair is left that is
+  /// frequent enough.
   bpe_tokenizer train() const {
     run r(*this);
     return r.train();
@@ -68,7 +70,8 @@ class bpe_trainer {
   using pair = std::pair<token, token>;
   struct pair_hash {
     std::size_t operator()(const pair& p) const {
-      const std::uint64_t both = std::uint64_t{static_cast<std::uint32_t>(p.first)} << 32 | static_cast<std::uint32_t>(p.second);
+      const std::uint64_t both =
+          std::uint64_t{static_cast<std::uint32_t>(p.first)} << 32 | static_cast<std::uint32_t>(p.second);
       const std::uint64_t mixed = both * 0x9E3779B97F4A7C15u;
       return static_cast<std::size_t>(mixed ^ mixed >> 32);
     }
@@ -123,7 +126,9 @@ class bpe_trainer {
       std::int64_t count;
       pair both;
       std::vector<std::size_t> words;
-      bool operator<(const entry& other) const { return count != other.count ? count < other.count : both > other.both; }
+      bool operator<(const entry& other) const {
+        return count != other.count ? count < other.count : both > other.both;
+      }
     };
 
     /// Bytes are numbered as in GPT-2: the visible ones of Latin-1 first.
@@ -133,7 +138,8 @@ class bpe_trainer {
         for (int b = 0; b < 256; ++b) {
           if (visible(b) != wanted) continue;
           bytes_[static_cast<std::size_t>(b)] = static_cast<token>(tokens_.size());
-          ids_.emplace(std::string(1, static_cast<char>(static_cast<unsigned char>(b))), static_cast<token>(tokens_.size()));
+          ids_.emplace(std::string(1, static_cast<char>(static_cast<unsigned char>(b))),
+                       static_cast<token>(tokens_.size()));
           tokens_.emplace_back(1, static_cast<char>(static_cast<unsigned char>(b)));
         }
     }

@@ -17,11 +17,11 @@ struct gpt2_word {
 ///
 ///     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///
-/// (Radford et al. 2019, encoder.py). Together the words are the text. What is no UTF-8 is neither letter, number nor space.
-/// The text must outlive the splitter; `next()` gives an empty word at its end.
+/// (Radford et al. 2019, encoder.py). Together the words are the text. What is no UTF-8 is neither letter, number nor
+/// space. The text must outlive the splitter; `next()` gives an empty word at its end.
 ///
-/// The pattern is followed by hand: this is several times as fast as a regular expression, needs no library, and classifies
-/// characters by one version of Unicode wherever it runs.
+/// The pattern is followed by hand: this is several times as fast as a regular expression, needs no library, and
+/// classifies characters by one version of Unicode wherever it runs.
 class gpt2_splitter {
  public:
   explicit gpt2_splitter(std::string_view text) : text_(text) {}
@@ -37,34 +37,34 @@ class gpt2_splitter {
     character c = look(at_);
     // A space belongs to the word behind it, if there is one.
     if (text_[at_] == ' ' && at_ + 1 < text_.size()) {
-      if (const character behind = look(at_ + 1); behind.kind != character_class::space) {
+      if (const character behind = look(at_ + 1); behind.kind != unicode::character_class::space) {
         ++at_;
         c = behind;
       }
     }
-    if (c.kind == character_class::space) take_spaces();
+    if (c.kind == unicode::character_class::space) take_spaces();
     else take_run(c);
     return word();
   }
 
  private:
   struct character {
-    character_class kind;
+    unicode::character_class kind;
     std::size_t bytes;
     bool valid;
   };
 
-  static constexpr std::array<character_class, 128> ascii = [] {
-    std::array<character_class, 128> kinds{};
-    for (char32_t c = 0; c < 128; ++c) kinds[c] = classify(c);
+  static constexpr std::array<unicode::character_class, 128> ascii = [] {
+    std::array<unicode::character_class, 128> kinds{};
+    for (char32_t c = 0; c < 128; ++c) kinds[c] = unicode::classify(c);
     return kinds;
   }();
 
   character look(std::size_t at) const {
     const auto byte = static_cast<unsigned char>(text_[at]);
     if (byte < 128) return {ascii[byte], 1, true};
-    const utf8_character c = read_utf8(text_, at);
-    return {c.valid ? classify(c.value) : character_class::other, c.bytes, c.valid};
+    const unicode::utf8_character c = unicode::read_utf8(text_, at);
+    return {c.valid ? unicode::classify(c.value) : unicode::character_class::other, c.bytes, c.valid};
   }
   gpt2_word word() const { return {text_.substr(begin_, at_ - begin_), valid_}; }
 
@@ -78,7 +78,7 @@ class gpt2_splitter {
   }
   /// As many characters of the class of `c` as there are; `c` is the first.
   void take_run(character c) {
-    const character_class kind = c.kind;
+    const unicode::character_class kind = c.kind;
     do {
       valid_ = valid_ && c.valid;
       at_ += c.bytes;
@@ -91,7 +91,7 @@ class gpt2_splitter {
     std::size_t last = at_;
     while (at_ < text_.size()) {
       const character c = look(at_);
-      if (c.kind != character_class::space) {
+      if (c.kind != unicode::character_class::space) {
         if (last != begin_) at_ = last;
         return;
       }

@@ -30,11 +30,11 @@ inline constexpr std::int32_t llm_c_magic_of_32_bits = 20240801;  // the one wit
 using llm_c_header = std::array<std::int32_t, 256>;
 }  // namespace detail
 
-/// A file of tokens, mapped into memory (see mapped_file). The layout is found by the first bytes: as tokens, those of llm.c's
-/// header would be 55432 and 308, and GPT-2 has no token 55432.
+/// A file of tokens, mapped into memory (see mapped_file). The layout is found by the first bytes: as tokens, those of
+/// llm.c's header would be 55432 and 308, and GPT-2 has no token 55432.
 ///
-/// Throws gradus::error, in one line that names the file, where it is no whole number of tokens, empty, or not as long as its header
-/// says, or where the header has another version or a kind that is not read.
+/// Throws gradus::error, in one line that names the file, where it is no whole number of tokens, empty, or not as long
+/// as its header says, or where the header has another version or a kind that is not read.
 class token_shard {
  public:
   using token = std::uint16_t;
@@ -59,8 +59,8 @@ class token_shard {
     return {reinterpret_cast<const token*>(file_.bytes().data() + begin_), (file_.size() - begin_) / sizeof(token)};
   }
 
-  /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches look at the tokens they hold,
-  /// so nobody needs to call this for safety.
+  /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches look at the
+  /// tokens they hold, so nobody needs to call this for safety.
   void check_vocabulary(std::size_t vocabulary) const {
     const auto all = tokens();
     const auto bad = std::ranges::find_if(all, [=](token t) { return t >= vocabulary; });
@@ -74,12 +74,14 @@ class token_shard {
 
   void check_header() {
     detail::llm_c_header header{};
-    if (file_.size() < sizeof header) fail("ends within its header: " + std::to_string(file_.size()) + " bytes of 1024");
+    if (file_.size() < sizeof header)
+      fail("ends within its header: " + std::to_string(file_.size()) + " bytes of 1024");
     std::memcpy(header.data(), file_.bytes().data(), sizeof header);
     if (header[1] != detail::llm_c_version)
       fail("has version " + std::to_string(header[1]) + " of llm.c's layout; only version 1 is read");
     if (header[2] < 0) fail("its header says " + std::to_string(header[2]) + " tokens");
-    const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token), there = file_.size() - sizeof header;
+    const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token),
+                        there = file_.size() - sizeof header;
     if (said != there)
       fail("its header says " + std::to_string(header[2]) + " tokens, which are " + std::to_string(said) +
            " bytes, and " + std::to_string(there) + " follow");
@@ -90,8 +92,8 @@ class token_shard {
   std::size_t begin_ = 0;
 };
 
-/// Writes a file of tokens, some at a time. It appears whole with commit(), or not at all (see atomic_file). Throws gradus::error
-/// where it cannot be written, or where it gets more tokens than its header can say.
+/// Writes a file of tokens, some at a time. It appears whole with commit(), or not at all (see atomic_file). Throws
+/// gradus::error where it cannot be written, or where it gets more tokens than its header can say.
 class token_shard_writer {
  public:
   using token = token_shard::token;

@@ -24,8 +24,8 @@ namespace gradus {
 
 namespace detail {
 
-/// The character that stands for a byte in the tokens of such a file: visible ones for themselves, and 256, 257, … for the others
-/// in their order (Radford et al. 2019, encoder.py).
+/// The character that stands for a byte in the tokens of such a file: visible ones for themselves, and 256, 257, … for
+/// the others in their order (Radford et al. 2019, encoder.py).
 constexpr std::array<char32_t, 256> byte_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 256;
@@ -77,8 +77,10 @@ class tokenizer_json_reader {
     const json& model = file["model"];
     if (model.contains("type") && model["type"] != "BPE")
       fail("its model is of type " + shown(model["type"]) + "; only BPE is read");
-    for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"})
-      if (!is_off(model, option)) fail("model." + std::string(option) + " is " + shown(model[option]) + ", and GPT-2 has none");
+    for (const char* option :
+         {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"})
+      if (!is_off(model, option))
+        fail("model." + std::string(option) + " is " + shown(model[option]) + ", and GPT-2 has none");
     if (file.contains("normalizer") && !file["normalizer"].is_null())
       fail("it changes the text by a normalizer (" + type_of(file["normalizer"]) + "), and GPT-2 has none");
     const json& before = file.contains("pre_tokenizer") ? file["pre_tokenizer"] : json();
@@ -117,11 +119,12 @@ class tokenizer_json_reader {
     if (!added) fail(quoted(symbol) + " and " + quoted(place->second) + " have the same id " + std::to_string(id));
     spelled_.emplace(id, std::move(bytes));
   }
-  /// What a token stands for: a byte for each of its characters, or, where one of them stands for no byte, its own bytes.
+  /// What a token stands for: a byte for each of its characters, or, where one of them stands for no byte, its own
+  /// bytes.
   std::string bytes_of(const std::string& symbol) const {
     std::string bytes;
     for (std::size_t at = 0; at < symbol.size();) {
-      const utf8_character c = read_utf8(symbol, at);
+      const unicode::utf8_character c = unicode::read_utf8(symbol, at);
       const auto byte = bytes_.find(c.value);
       if (byte == bytes_.end()) return symbol;
       bytes += static_cast<char>(static_cast<unsigned char>(byte->second));
@@ -169,7 +172,8 @@ class tokenizer_json_reader {
       a.id = read_id(from["id"], a.text);
       const auto flag = [&](const char* key) {
         if (!from.contains(key)) return false;
-        if (!from[key].is_boolean()) fail("the added token " + quoted(a.text) + ": '" + key + "' must be true or false");
+        if (!from[key].is_boolean())
+          fail("the added token " + quoted(a.text) + ": '" + key + "' must be true or false");
         return from[key].get<bool>();
       };
       for (const char* option : {"single_word", "lstrip", "rstrip"})
@@ -195,9 +199,10 @@ class tokenizer_json_reader {
            std::to_string(names_.size()));
     std::array<token, 256> byte_tokens{};
     for (const auto& [character, byte] : bytes_) {
-      const auto found = ids_.find(to_utf8(character));
+      const auto found = ids_.find(unicode::to_utf8(character));
       if (found == ids_.end())
-        fail("its vocabulary has no token " + quoted(to_utf8(character)) + " for the byte " + std::to_string(byte));
+        fail("its vocabulary has no token " + quoted(unicode::to_utf8(character)) + " for the byte " +
+             std::to_string(byte));
       byte_tokens[static_cast<std::size_t>(byte)] = found->second;
     }
     std::vector<std::string> tokens(static_cast<std::size_t>(last) + 1);
@@ -218,10 +223,10 @@ class tokenizer_json_reader {
 
 }  // namespace detail
 
-/// Reads a tokenizer from the text of a tokenizer.json of GPT-2's kind: a byte-level BPE whose words are those of GPT-2's pattern,
-/// with merges as "a b" or ["a", "b"]. `name` begins the message of an error. Throws gradus::error for anything malformed, and for
-/// what would give other tokens than Hugging Face's: another model or pattern, a normalizer, dropout, a token for a byte missing.
-/// The post-processor is not applied: nothing is added around a text.
+/// Reads a tokenizer from the text of a tokenizer.json of GPT-2's kind: a byte-level BPE whose words are those of
+/// GPT-2's pattern, with merges as "a b" or ["a", "b"]. `name` begins the message of an error. Throws gradus::error for
+/// anything malformed, and for what would give other tokens than Hugging Face's: another model or pattern, a
+/// normalizer, dropout, a token for a byte missing. The post-processor is not applied: nothing is added around a text.
 inline bpe_tokenizer parse_tokenizer_json(std::string_view text, const std::string& name = "tokenizer.json") {
   return detail::tokenizer_json_reader(name).read(text);
 }
@@ -236,7 +241,7 @@ inline std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   constexpr auto characters = detail::byte_characters();
   const auto symbol = [&](bpe_tokenizer::token id) {
     std::string text;
-    for (const char c : tokenizer.bytes_of(id)) text += to_utf8(characters[static_cast<unsigned char>(c)]);
+    for (const char c : tokenizer.bytes_of(id)) text += unicode::to_utf8(characters[static_cast<unsigned char>(c)]);
     return text;
   };
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
@@ -245,16 +250,17 @@ inline std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   std::string list;
   for (const added_token& a : tokenizer.added_tokens()) {
     added[static_cast<std::size_t>(a.id)] = &a;
-    list += (list.empty() ? "" : ",") + ("\n    {\"id\": " + std::to_string(a.id)) + ", \"content\": " + quoted(a.text) +
-            ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": " + (a.second ? "true" : "false") +
-            ", \"special\": " + (a.special ? "true" : "false") + "}";
+    list += (list.empty() ? "" : ",") + ("\n    {\"id\": " + std::to_string(a.id)) +
+            ", \"content\": " + quoted(a.text) +
+            ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": " +
+            (a.second ? "true" : "false") + ", \"special\": " + (a.special ? "true" : "false") + "}";
   }
   std::string vocabulary, merges;
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = static_cast<bpe_tokenizer::token>(i);
     if (tokenizer.bytes_of(id).empty()) continue;  // an id that no token has
-    vocabulary += (vocabulary.empty() ? "\n      " : ",\n      ") + quoted(added[i] != nullptr ? added[i]->text : symbol(id)) +
-                  ": " + std::to_string(i);
+    vocabulary += (vocabulary.empty() ? "\n      " : ",\n      ") +
+                  quoted(added[i] != nullptr ? added[i]->text : symbol(id)) + ": " + std::to_string(i);
   }
   for (const bpe_merge& m : tokenizer.merges())
     merges += (merges.empty() ? "\n      " : ",\n      ") + quoted(symbol(m.left) + " " + symbol(m.right));
@@ -262,7 +268,8 @@ inline std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   "version": "1.0",
   "truncation": null,
   "padding": null,
-  "added_tokens": [)" + list + R"(],
+  "added_tokens": [)" +
+         list + R"(],
   "normalizer": null,
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
   "post_processor": null,
@@ -276,8 +283,10 @@ inline std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
     "fuse_unk": false,
     "byte_fallback": false,
     "ignore_merges": false,
-    "vocab": {)" + vocabulary + R"(},
-    "merges": [)" + merges + R"(]
+    "vocab": {)" +
+         vocabulary + R"(},
+    "merges": [)" +
+         merges + R"(]
   }
 }
 )";

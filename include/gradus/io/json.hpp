@@ -14,8 +14,8 @@ namespace gradus {
 
 namespace detail {
 
-/// Builds a JSON value from what the parser reports, and stops at a key that an object has twice, of which the library's own
-/// parser would keep the last without a word.
+/// Builds a JSON value from what the parser reports, and stops at a key that an object has twice, of which the
+/// library's own parser would keep the last without a word.
 class strict_json_builder {
  public:
   using json = nlohmann::json;
@@ -78,8 +78,8 @@ class strict_json_builder {
 
 }  // namespace detail
 
-/// Parses a JSON text. Throws gradus::error that begins with `name` where it is no JSON, has a key twice in one object, or nests
-/// deeper than 64 levels.
+/// Parses a JSON text. Throws gradus::error that begins with `name` where it is no JSON, has a key twice in one object,
+/// or nests deeper than 64 levels.
 inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
   detail::strict_json_builder builder;
   if (!nlohmann::json::sax_parse(text, &builder)) throw error(name + ": " + builder.problem);

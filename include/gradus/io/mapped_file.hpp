@@ -20,12 +20,12 @@
 
 namespace gradus {
 
-/// The bytes of a file, mapped into memory: the system reads a page when it is first touched, and may drop it when memory is
-/// short, so that a file may be larger than memory. What is no regular file (a pipe), and any file on a system without mmap, is read
-/// whole.
+/// The bytes of a file, mapped into memory: the system reads a page when it is first touched, and may drop it when
+/// memory is short, so that a file may be larger than memory. What is no regular file (a pipe), and any file on a
+/// system without mmap, is read whole.
 ///
-/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. Nobody may shorten the file while
-/// it is mapped: touching what is gone ends the program.
+/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. Nobody may shorten the file
+/// while it is mapped: touching what is gone ends the program.
 class mapped_file {
  public:
   explicit mapped_file(std::filesystem::path path) : path_(std::move(path)) {

@@ -36,7 +36,8 @@ struct counting {
 }  // namespace
 
 TEST_CASE("an epoch has every window once, in an order of its own") {
-  const counting data({100, 33, 9, 41});  // of 8: 12, 4, 1 and 5 windows, and tokens to spare in all but the second and the third
+  const counting data(
+      {100, 33, 9, 41});  // of 8: 12, 4, 1 and 5 windows, and tokens to spare in all but the second and the third
   const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
   REQUIRE(windows.windows() == 22);
   CHECK(windows.tokens() == 183);
@@ -143,7 +144,8 @@ TEST_CASE("a shuffle is a bijection, whatever the count, and differs by its key"
   CHECK(same < 100);
   // Far more elements than fit into memory.
   const std::uint64_t huge = (std::uint64_t{1} << 40) + 12345;
-  for (std::uint64_t i = 0; i < 100; ++i) CHECK(gradus::detail::shuffled(huge - 1 - i, huge, {.seed = random()}) < huge);
+  for (std::uint64_t i = 0; i < 100; ++i)
+    CHECK(gradus::detail::shuffled(huge - 1 - i, huge, {.seed = random()}) < huge);
 }
 
 TEST_CASE("neighbours in a shuffle are no neighbours in the text more often than by chance") {
@@ -174,8 +176,8 @@ TEST_CASE("the end of all tokens is for validation, cut across sequences") {
   // A piece that holds no window is left out.
   CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.35).train.size() == 2);
   CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.331).train.size() == 2);
-  CHECK_THROWS_WITH_AS(gradus::split_sequences<std::int32_t>(data.sequences, 100, 0.5), doctest::Contains("too short: of 300 tokens"),
-                       gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::split_sequences<std::int32_t>(data.sequences, 100, 0.5),
+                       doctest::Contains("too short: of 300 tokens"), gradus::error);
   CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.0), gradus::error);
   CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>({}, 8, 0.5), gradus::error);
 }

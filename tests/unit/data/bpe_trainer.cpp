@@ -19,7 +19,8 @@ namespace {
 
 std::vector<std::string> merges_of(const bpe_tokenizer& t) {
   std::vector<std::string> all;
-  for (const auto& m : t.merges()) all.push_back(std::string(t.bytes_of(m.left)) + "+" + std::string(t.bytes_of(m.right)));
+  for (const auto& m : t.merges())
+    all.push_back(std::string(t.bytes_of(m.left)) + "+" + std::string(t.bytes_of(m.right)));
   return all;
 }
 
@@ -30,7 +31,7 @@ TEST_CASE("the merges are those that Hugging Face's BpeTrainer learned from the 
   const auto ours = gradus::train_bpe(gradus::read_text(GRADUS_TEST_DATA "/tokenizer/train.txt"), {.vocabulary = 700});
   CHECK(merges_of(ours) == merges_of(theirs));
   CHECK(ours.vocabulary() == theirs.vocabulary());
-  CHECK(ours.added_token_id("<|endoftext|>") == 699);   // last, as in GPT-2
+  CHECK(ours.added_token_id("<|endoftext|>") == 699);  // last, as in GPT-2
   CHECK(theirs.added_token_id("<|endoftext|>") == 0);
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("training is deterministic, whether the text comes whole or in parts")
 TEST_CASE("a trained tokenizer is read back from its file as it was") {
   const std::string text = gradus::read_text(GRADUS_TEST_DATA "/tokenizer/train.txt");
   const auto path = std::filesystem::temp_directory_path() / "gradus_trained_tokenizer.json";
-  const auto trained = gradus::train_bpe(text, {.vocabulary = 400, .special_tokens = {"<|endoftext|>", "<\"pad\">", "\xc3\xa9 x"}});
+  const auto trained =
+      gradus::train_bpe(text, {.vocabulary = 400, .special_tokens = {"<|endoftext|>", "<\"pad\">", "\xc3\xa9 x"}});
   gradus::write_tokenizer_json(path, trained);
   const auto back = gradus::read_tokenizer_json(path);
   CHECK(gradus::tokenizer_json(back) == gradus::tokenizer_json(trained));
@@ -88,7 +90,8 @@ TEST_CASE("a special token keeps its text to itself") {
 
 TEST_CASE("a vocabulary that has no room is refused") {
   CHECK_THROWS_WITH_AS(gradus::bpe_trainer({.vocabulary = 256}),
-                       "bpe: a vocabulary has from 257 to 16777216 tokens (256 bytes and 1 special ones), not 256", gradus::error);
+                       "bpe: a vocabulary has from 257 to 16777216 tokens (256 bytes and 1 special ones), not 256",
+                       gradus::error);
   CHECK_THROWS_AS(gradus::bpe_trainer({.vocabulary = 0}), gradus::error);
   CHECK_THROWS_AS(gradus::bpe_trainer({.vocabulary = std::size_t{1} << 40}), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::bpe_trainer({.special_tokens = {"a", "a"}}), doctest::Contains("twice"), gradus::error);

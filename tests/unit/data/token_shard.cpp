@@ -33,7 +33,8 @@ struct folder {
 std::string bytes_of(const void* data, std::size_t count) { return {static_cast<const char*>(data), count}; }
 
 // llm.c's layout, written by hand.
-std::string llm_c(std::int32_t magic, std::int32_t version, std::int32_t count, const std::vector<std::uint16_t>& tokens) {
+std::string llm_c(std::int32_t magic, std::int32_t version, std::int32_t count,
+                  const std::vector<std::uint16_t>& tokens) {
   std::array<std::int32_t, 256> header{magic, version, count};
   return bytes_of(header.data(), sizeof header) + bytes_of(tokens.data(), tokens.size() * 2);
 }
@@ -71,7 +72,8 @@ TEST_CASE("the layouts are those of nanoGPT and llm.c, byte for byte") {
     writer.commit();
     std::ifstream in(f.path / "a.bin", std::ios::binary);
     const std::string written{std::istreambuf_iterator<char>(in), {}};
-    CHECK(written == (layout == shard_layout::nanogpt ? std::string("\1\0\0\1\x50\xc4", 6) : llm_c(20240520, 1, 3, tokens)));
+    CHECK(written ==
+          (layout == shard_layout::nanogpt ? std::string("\1\0\0\1\x50\xc4", 6) : llm_c(20240520, 1, 3, tokens)));
   }
 }
 
@@ -79,7 +81,8 @@ TEST_CASE("a shard that is not whole, or lies about itself, is refused in one li
   const folder f;
   const std::vector<std::uint16_t> tokens(10, 3);
   const auto refused = [&](const std::string& bytes, const char* message) {
-    CHECK_THROWS_WITH_AS(token_shard(f.file(bytes)), ((f.path / "shard.bin").string() + ": " + message).c_str(), gradus::error);
+    CHECK_THROWS_WITH_AS(token_shard(f.file(bytes)), ((f.path / "shard.bin").string() + ": " + message).c_str(),
+                         gradus::error);
   };
   refused(std::string(1027, 'x'), "1027 bytes is not a whole number of uint16 tokens");
   refused("", "holds no tokens");
@@ -88,10 +91,12 @@ TEST_CASE("a shard that is not whole, or lies about itself, is refused in one li
   refused(llm_c(20240520, 1, -1, tokens), "its header says -1 tokens");
   refused(llm_c(20240520, 1, 11, tokens), "its header says 11 tokens, which are 22 bytes, and 20 follow");
   refused(llm_c(20240520, 1, 9, tokens), "its header says 9 tokens, which are 18 bytes, and 20 follow");
-  refused(llm_c(20240520, 1, 2147483647, tokens), "its header says 2147483647 tokens, which are 4294967294 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 2147483647, tokens),
+          "its header says 2147483647 tokens, which are 4294967294 bytes, and 20 follow");
   refused(llm_c(20240520, 1, 10, tokens) + "x", "its header says 10 tokens, which are 20 bytes, and 21 follow");
   refused(llm_c(20240520, 1, 10, tokens).substr(0, 1000), "ends within its header: 1000 bytes of 1024");
-  refused(llm_c(20240801, 7, 5, tokens), "holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
+  refused(llm_c(20240801, 7, 5, tokens),
+          "holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
   CHECK_THROWS_WITH_AS(token_shard("/nowhere/a.bin"), "/nowhere/a.bin: no such file", gradus::error);
   CHECK_THROWS_WITH_AS(token_shard(f.path), doctest::Contains("is a directory"), gradus::error);
 }
@@ -104,7 +109,8 @@ TEST_CASE("a token outside a vocabulary is named with its place") {
   const token_shard shard(f.path / "a.bin");
   CHECK_NOTHROW(shard.check_vocabulary(101));
   CHECK_THROWS_WITH_AS(shard.check_vocabulary(100),
-                       ((f.path / "a.bin").string() + ": token 2 is 100, outside a vocabulary of 100").c_str(), gradus::error);
+                       ((f.path / "a.bin").string() + ": token 2 is 100, outside a vocabulary of 100").c_str(),
+                       gradus::error);
 }
 
 TEST_CASE("a shard that is not committed leaves the old one") {

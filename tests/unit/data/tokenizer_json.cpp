@@ -38,18 +38,22 @@ TEST_CASE("merges are read as one text or as two") {
 
 TEST_CASE("what a file need not say is what GPT-2 does") {
   json file = small();
-  for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-                          "ignore_merges", "type"})
+  for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                          "byte_fallback", "ignore_merges", "type"})
     file["model"].erase(key);
-  for (const char* key : {"normalizer", "post_processor", "decoder", "added_tokens", "version", "truncation", "padding"}) file.erase(key);
+  for (const char* key :
+       {"normalizer", "post_processor", "decoder", "added_tokens", "version", "truncation", "padding"})
+    file.erase(key);
   file["pre_tokenizer"] = {{"type", "ByteLevel"}};
-  CHECK(gradus::parse_tokenizer_json(file.dump()).encode("ab") == gradus::parse_tokenizer_json(small().dump()).encode("ab"));
+  CHECK(gradus::parse_tokenizer_json(file.dump()).encode("ab") ==
+        gradus::parse_tokenizer_json(small().dump()).encode("ab"));
   file["model"]["continuing_subword_prefix"] = "";  // as in GPT-2's own file
   CHECK_NOTHROW(gradus::parse_tokenizer_json(file.dump()));
 }
 
 TEST_CASE("a tokenizer.json that would give other tokens is refused") {
-  refused([](json& f) { f["model"]["type"] = "WordPiece"; }, "t.json: its model is of type WordPiece; only BPE is read");
+  refused([](json& f) { f["model"]["type"] = "WordPiece"; },
+          "t.json: its model is of type WordPiece; only BPE is read");
   refused([](json& f) { f["model"]["type"] = 3; }, "its model is of type 3");
   refused([](json& f) { f["model"]["dropout"] = 0.1; }, "model.dropout is 0.1");
   refused([](json& f) { f["model"]["end_of_word_suffix"] = "</w>"; }, "model.end_of_word_suffix is </w>");
@@ -64,22 +68,32 @@ TEST_CASE("a tokenizer.json that would give other tokens is refused") {
 }
 
 TEST_CASE("a malformed tokenizer.json is refused in one line that says what is wrong") {
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is no JSON"), gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("[1]", "t.json"), doctest::Contains("holds no JSON object"), gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("{}", "t.json"), doctest::Contains("no object 'model'"), gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(R"({"a":1,"a":2})", "t.json"), doctest::Contains(R"("a" occurs twice)"), gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(std::string(100000, '['), "t.json"), doctest::Contains("nests deeper"),
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is no JSON"),
                        gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("[1]", "t.json"), doctest::Contains("holds no JSON object"),
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("{}", "t.json"), doctest::Contains("no object 'model'"),
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(R"({"a":1,"a":2})", "t.json"),
+                       doctest::Contains(R"("a" occurs twice)"), gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(std::string(100000, '['), "t.json"),
+                       doctest::Contains("nests deeper"), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::read_tokenizer_json("/nowhere/t.json"), "/nowhere/t.json: no such file", gradus::error);
   refused([](json& f) { f["model"].erase("vocab"); }, "has no object 'model.vocab'");
   refused([](json& f) { f["model"]["vocab"] = json::array(); }, "has no object 'model.vocab'");
-  refused([](json& f) { f["model"]["vocab"] = json::object(); f["model"]["merges"] = json::array(); f["added_tokens"] = json::array(); },
-          "its vocabulary is empty");
+  refused(
+      [](json& f) {
+        f["model"]["vocab"] = json::object();
+        f["model"]["merges"] = json::array();
+        f["added_tokens"] = json::array();
+      },
+      "its vocabulary is empty");
   refused([](json& f) { f["model"]["vocab"]["a"] = -1; }, R"(the id of "a" must be a whole number)");
   refused([](json& f) { f["model"]["vocab"]["a"] = 1.5; }, R"(the id of "a" must be a whole number)");
   refused([](json& f) { f["model"]["vocab"]["a"] = "1"; }, R"(the id of "a" must be a whole number)");
   refused([](json& f) { f["model"]["vocab"]["a"] = 1ull << 40; }, R"(the id of "a" must be a whole number)");
-  refused([](json& f) { f["model"]["vocab"]["a"] = 2000000000; }, R"("a" has the id 2000000000, far outside a vocabulary of)");
+  refused([](json& f) { f["model"]["vocab"]["a"] = 2000000000; },
+          R"("a" has the id 2000000000, far outside a vocabulary of)");
   refused([](json& f) { f["model"]["vocab"]["a"] = f["model"]["vocab"]["b"]; }, "have the same id");
   refused([](json& f) { f["model"]["vocab"][""] = 500; }, "a token without text");
   refused([](json& f) { f["model"]["vocab"].erase("z"); }, R"(no token "z" for the byte 122)");

@@ -63,7 +63,8 @@ TEST_CASE("a pipe is read to its end") {
 TEST_CASE("a file that cannot be mapped is named, and why") {
   const folder f;
   CHECK_THROWS_WITH_AS(gradus::mapped_file("/nowhere/a"), "/nowhere/a: no such file", gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::mapped_file(f.path), (f.path.string() + ": is a directory; name a file").c_str(), gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::mapped_file(f.path), (f.path.string() + ": is a directory; name a file").c_str(),
+                       gradus::error);
 }
 
 TEST_CASE("what was written to an atomic file may be overwritten before it is committed") {
