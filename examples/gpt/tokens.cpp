@@ -22,6 +22,7 @@
 #include <gradus/data/tokenizer_json.hpp>
 #include <gradus/io/mapped_file.hpp>
 
+#include "flags.hpp"
 #include "program.hpp"
 
 namespace gr = gradus;
@@ -39,7 +40,7 @@ struct options {
   gr::broken_utf8 broken_utf8() const { return broken == "keep" ? gr::broken_utf8::keep : gr::broken_utf8::replace; }
 };
 
-/// Reads the command line. Throws CLI::ParseError or bad_flag; returns nothing where --help was asked for and printed.
+/// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv) {
   options o;
   CLI::App app{"Makes token shards from text, for gpt_train, nanoGPT or llm.c."};
@@ -65,12 +66,7 @@ std::optional<options> read_options(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    app.exit(help);
-    return std::nullopt;
-  }
+  if (!gpt::read_flags(app, argc, argv)) return std::nullopt;
   gpt::check_flag(o.layout == "nanogpt" || o.layout == "llm.c", "--layout", "nanogpt or llm.c", o.layout);
   gpt::check_flag(o.broken == "keep" || o.broken == "replace", "--broken-utf8", "keep or replace", o.broken);
   gpt::check_flag(o.validation >= 0 && o.validation < 1, "--validation", "at least 0 and below 1", o.validation);

@@ -59,6 +59,9 @@ class token_shard {
     return {reinterpret_cast<const token*>(file_.bytes().data() + begin_), (file_.size() - begin_) / sizeof(token)};
   }
 
+  /// Takes the tokens that were looked at out of the process's memory; see mapped_file::release.
+  void release() const { file_.release(); }
+
   /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches look at the
   /// tokens they hold, so nobody needs to call this for safety.
   void check_vocabulary(std::size_t vocabulary) const {

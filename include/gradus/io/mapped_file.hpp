@@ -66,6 +66,14 @@ class mapped_file {
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes().data()), size_}; }
 
+  /// Takes what was looked at out of the memory that the system counts as the process's; it is mapped again when it is touched. The
+  /// system would do so itself when memory is short: this is for a program that is to stay within a budget.
+  void release() const {
+#if __has_include(<sys/mman.h>)
+    if (mapped_ != nullptr) ::madvise(mapped_, size_, MADV_DONTNEED);
+#endif
+  }
+
  private:
   [[noreturn]] void fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <gradus/io/atomic_file.hpp>
@@ -39,6 +41,24 @@ TEST_CASE("a mapped file has the bytes of the file, also after it was moved") {
   moved = gradus::mapped_file(f.path / "b");
   CHECK(moved.text() == "other");
   CHECK(moved.path() == f.path / "b");
+}
+
+TEST_CASE("memory of what was looked at is given back, and the bytes are there again when they are looked at") {
+  const folder f;
+  const std::size_t size = std::size_t{64} << 20;
+  gradus::write_file_atomically(f.path / "a", std::string(size, 'x'));
+  const gradus::mapped_file a(f.path / "a");
+  const auto resident = [] {  // pages of files in the process's memory, in bytes; 0 where nobody says
+    std::ifstream in("/proc/self/statm");
+    std::size_t all = 0, here = 0, of_files = 0;
+    in >> all >> here >> of_files;
+    return of_files * 4096;
+  };
+  CHECK(std::count(a.text().begin(), a.text().end(), 'x') == static_cast<std::ptrdiff_t>(size));
+  const std::size_t touched = resident();
+  a.release();
+  if (touched > size) CHECK(resident() < touched - size / 2);
+  CHECK(std::count(a.text().begin(), a.text().end(), 'x') == static_cast<std::ptrdiff_t>(size));
 }
 
 TEST_CASE("an empty file has no bytes, and files of /proc, which say they are empty, have theirs") {
