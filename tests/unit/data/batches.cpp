@@ -91,7 +91,7 @@ TEST_CASE("any number of workers makes the same batches, and a run may go on at 
   const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
   std::vector<std::vector<std::int32_t>> alone;
   for (std::uint64_t i = 0; i < 100; ++i) alone.push_back(windows.shuffled_batch<4>(11, i).inputs);
-  for (const std::size_t workers : {1, 2, 5}) {
+  for (const std::size_t workers : {1u, 2u, 5u}) {
     std::vector<std::vector<std::int32_t>> together(100);
     std::atomic<std::size_t> next = 0;
     std::vector<std::thread> threads;
