@@ -69,7 +69,8 @@ class tokenizer_json_reader {
   static bool is_off(const json& object, const char* key) {
     if (!object.contains(key)) return true;
     const json& value = object[key];
-    return value.is_null() || value == false || value == "" || value == 0.0;
+    if (value.is_string()) return value.get_ref<const std::string&>().empty();
+    return value.is_null() || value == false || value == 0.0;
   }
 
   /// Anything that would make other tokens than a byte-level BPE with GPT-2's pattern is refused.
