@@ -26,6 +26,7 @@ enum class random_domain : std::uint32_t {
   user,      ///< keys that a program writes down: `uniform(ctx, {.seed = 1})`
   tape,      ///< keys that a tape hands out: dropout
   rounding,  ///< keys of an optimizer that rounds stochastically
+  data,      ///< keys that choose what goes into a batch
 };
 
 /// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal). The draw

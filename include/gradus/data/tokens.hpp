@@ -72,6 +72,18 @@ inline std::size_t window_starts(std::size_t tokens, std::size_t context) {
                 " and the token after it");
   return tokens - context;
 }
+
+/// What chooses the place of a window of a step.
+inline std::uint64_t window_draw(std::uint64_t seed, std::uint32_t step, std::uint64_t row) {
+  const auto words = random_key{seed, step, window_ordinal}.words(row);
+  return (std::uint64_t{words[1]} << 32) | words[0];
+}
+
+/// Where window `row` of `rows` begins that lie evenly over `starts` places.
+inline std::size_t spread_start(std::size_t starts, std::size_t row, std::size_t rows) {
+  const double place = rows > 1 ? static_cast<double>(row) / static_cast<double>(rows - 1) : 0.0;
+  return static_cast<std::size_t>(place * static_cast<double>(starts - 1));
+}
 }  // namespace detail
 
 /// Batch number `part` of a step, of windows at random places. A pure function of (tokens, seed, step, part): the same on any
@@ -80,13 +92,9 @@ template <index Batch, index Context, token_type Token>
 token_batch<Token, Batch, Context> random_windows(std::span<const Token> tokens, std::uint64_t seed, std::uint32_t step,
                                                   std::uint32_t part = 0) {
   const std::size_t starts = detail::window_starts(tokens.size(), Context);
-  const random_key key{seed, step, detail::window_ordinal};
   token_batch<Token, Batch, Context> batch;
-  for (std::size_t row = 0; row < Batch; ++row) {
-    const auto words = key.words(std::uint64_t{part} * Batch + row);
-    const std::uint64_t draw = (std::uint64_t{words[1]} << 32) | words[0];
-    batch.set(row, tokens, draw % starts);
-  }
+  for (std::size_t row = 0; row < Batch; ++row)
+    batch.set(row, tokens, detail::window_draw(seed, step, std::uint64_t{part} * Batch + row) % starts);
   return batch;
 }
 
@@ -94,13 +102,10 @@ token_batch<Token, Batch, Context> random_windows(std::span<const Token> tokens,
 /// that it is the same windows every time.
 template <index Batch, index Context, token_type Token>
 token_batch<Token, Batch, Context> spread_windows(std::span<const Token> tokens, std::size_t part, std::size_t parts) {
-  const std::size_t last = detail::window_starts(tokens.size(), Context) - 1;
-  const std::size_t count = parts * Batch;
+  const std::size_t starts = detail::window_starts(tokens.size(), Context);
   token_batch<Token, Batch, Context> batch;
-  for (std::size_t row = 0; row < Batch; ++row) {
-    const double place = count > 1 ? static_cast<double>(part * Batch + row) / static_cast<double>(count - 1) : 0.0;
-    batch.set(row, tokens, static_cast<std::size_t>(place * static_cast<double>(last)));
-  }
+  for (std::size_t row = 0; row < Batch; ++row)
+    batch.set(row, tokens, detail::spread_start(starts, part * Batch + row, parts * Batch));
   return batch;
 }
 

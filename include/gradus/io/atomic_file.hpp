@@ -38,6 +38,13 @@ class atomic_file {
     if (count != 0 && std::fwrite(bytes, 1, count, file_) != count) fail();
   }
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Replaces bytes that were written before, the first of them at `position`; what is written next goes to the end again.
+  void overwrite(long position, const void* bytes, std::size_t count) {
+    errno = 0;
+    if (std::fseek(file_, position, SEEK_SET) != 0) fail();
+    write(bytes, count);
+    if (std::fseek(file_, 0, SEEK_END) != 0) fail();
+  }
 
   /// Puts the file in its place, after a call of `before_rename`, unless that is null. Nothing may be written after it.
   void commit(const std::function<void()>& before_rename = nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors format: a 64-bit little-endian header length, a JSON header, and the tensors' bytes end to end. This is the
-// only header that includes nlohmann/json, and gradus.hpp does not include it.
+// The safetensors format: a 64-bit little-endian header length, a JSON header, and the tensors' bytes end to end. It
+// includes nlohmann/json, and gradus.hpp does not include it.
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 #include "../core/dtype.hpp"
 #include "../core/error.hpp"
 #include "atomic_file.hpp"
+#include "json.hpp"
 
 namespace gradus {
 

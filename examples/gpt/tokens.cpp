@@ -1,0 +1,314 @@
+// Makes token shards from text: of bytes, of a tokenizer.json, or of a BPE that is learned from the text.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <gradus/data/bpe.hpp>
+#include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/token_shard.hpp>
+#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/io/mapped_file.hpp>
+
+#include "flags.hpp"
+#include "program.hpp"
+
+namespace gr = gradus;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct options {
+  std::vector<std::string> data, validation_data;
+  std::string out, tokenizer = "bytes", layout = "nanogpt", broken = "keep", separator = "<|endoftext|>";
+  std::size_t vocabulary = 4096;
+  double validation = 0.1;
+  std::uint64_t shard_tokens = 0;
+
+  gr::broken_utf8 broken_utf8() const { return broken == "keep" ? gr::broken_utf8::keep : gr::broken_utf8::replace; }
+};
+
+/// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
+std::optional<options> read_options(int argc, char** argv) {
+  options o;
+  CLI::App app{"Makes token shards from text, for gpt_train, nanoGPT or llm.c."};
+  app.add_option("--data", o.data, "text files; each is a document")->required()->expected(1, -1);
+  app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")
+      ->required();
+  app.add_option("--tokenizer", o.tokenizer,
+                 "bytes; train (a BPE, learned from --data); or a tokenizer.json of GPT-2's kind")
+      ->capture_default_str();
+  auto* vocabulary = gpt::add_whole_number(app, "--vocabulary", o.vocabulary, 257, 65536,
+                                           "tokens of a BPE that is trained: 256 bytes, merged ones, and <|endoftext|>")
+                         ->capture_default_str();
+  auto* share = app.add_option("--validation", o.validation, "share of the text, from its end, for validation; 0: none")
+                    ->capture_default_str();
+  auto* files = app.add_option("--validation-data", o.validation_data, "text files for validation, instead of a share")
+                    ->expected(1, -1);
+  app.add_option("--layout", o.layout, "nanogpt (nothing but uint16 tokens) or llm.c (with its header)")
+      ->capture_default_str();
+  gpt::add_whole_number(app, "--shard-tokens", o.shard_tokens, 1, std::numeric_limits<std::int32_t>::max(),
+                        "most tokens of a shard (default: one shard)");
+  app.add_option("--broken-utf8", o.broken,
+                 "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does")
+      ->capture_default_str();
+  app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
+      ->capture_default_str();
+  if (!gpt::read_flags(app, argc, argv)) return std::nullopt;
+  gpt::check_flag(o.layout == "nanogpt" || o.layout == "llm.c", "--layout", "nanogpt or llm.c", o.layout);
+  gpt::check_flag(o.broken == "keep" || o.broken == "replace", "--broken-utf8", "keep or replace", o.broken);
+  gpt::check_flag(o.validation >= 0 && o.validation < 1, "--validation", "at least 0 and below 1", o.validation);
+  gpt::check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
+  if (share->count() > 0 && files->count() > 0)
+    throw gpt::bad_flag("--validation and --validation-data: give one of them");
+  if (vocabulary->count() > 0 && o.tokenizer != "train")
+    throw gpt::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
+  if (o.tokenizer == "bytes" && o.broken != "keep")
+    throw gpt::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
+  if (files->count() > 0) o.validation = 0;
+  return o;
+}
+
+/// A text of which nothing is in memory but what is looked at.
+struct document {
+  explicit document(const std::string& path) : file(path), text(file.text()) {
+    if (text.empty()) throw gr::error(path + ": is empty");
+  }
+  gr::mapped_file file;
+  std::string_view text;
+};
+
+std::vector<document> open(const std::vector<std::string>& paths) {
+  std::vector<document> all;
+  for (const std::string& path : paths) all.emplace_back(path);
+  return all;
+}
+
+/// Where the last `share` of the documents begins: a document, and a place in it behind the end of a line, or else of a
+/// character.
+std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, double share) {
+  std::size_t total = 0, in = 0;
+  for (const document& d : documents) total += d.text.size();
+  auto left = static_cast<std::size_t>(static_cast<double>(total) * (1 - share));
+  while (in + 1 < documents.size() && left >= documents[in].text.size()) left -= documents[in++].text.size();
+  const std::string_view text = documents[in].text;
+  std::size_t at = std::min(left, text.size());
+  if (at > 0 && text[at - 1] == '\n') return {in, at};
+  if (const std::size_t line = text.substr(at).find('\n'); line < 10000) return {in, at + line + 1};
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  return {in, at};
+}
+
+/// Writes tokens into shards of a given size: NAME.bin, or NAME_000000.bin and so on.
+class shards {
+ public:
+  shards(fs::path folder, std::string name, const options& o)
+      : folder_(std::move(folder)), name_(std::move(name)), options_(o) {}
+
+  void write(std::span<const std::uint16_t> tokens) {
+    while (!tokens.empty()) {
+      if (now_ == nullptr) next();
+      const std::uint64_t room = options_.shard_tokens == 0 ? tokens.size() : options_.shard_tokens - now_->count();
+      const auto some = tokens.first(static_cast<std::size_t>(std::min<std::uint64_t>(room, tokens.size())));
+      now_->write(some);
+      total_ += some.size();
+      tokens = tokens.subspan(some.size());
+      if (now_->count() == options_.shard_tokens) finish();
+    }
+  }
+  void finish() {
+    if (now_ != nullptr) now_->commit();
+    now_ = nullptr;
+  }
+  std::uint64_t total() const { return total_; }
+  std::size_t files() const { return files_; }
+
+ private:
+  void next() {
+    char number[16] = "";
+    if (options_.shard_tokens != 0) std::snprintf(number, sizeof number, "_%06zu", files_);
+    ++files_;
+    const auto layout = options_.layout == "llm.c" ? gr::shard_layout::llm_c : gr::shard_layout::nanogpt;
+    now_ = std::make_unique<gr::token_shard_writer>(folder_ / (name_ + number + ".bin"), layout);
+  }
+
+  fs::path folder_;
+  std::string name_;
+  const options& options_;
+  std::unique_ptr<gr::token_shard_writer> now_;
+  std::uint64_t total_ = 0;
+  std::size_t files_ = 0;
+};
+
+/// Tokens of 16 bits, gathered before they are written.
+class token_sink {
+ public:
+  explicit token_sink(shards& to) : to_(to) { tokens_.reserve(most); }
+  template <class Token>
+  void operator()(std::span<const Token> some) {
+    for (const Token t : some) {
+      tokens_.push_back(static_cast<std::uint16_t>(t));
+      if (tokens_.size() == most) flush();
+    }
+  }
+  void flush() {
+    to_.write(tokens_);
+    tokens_.clear();
+  }
+
+ private:
+  static constexpr std::size_t most = 1 << 16;
+  shards& to_;
+  std::vector<std::uint16_t> tokens_;
+};
+
+/// What makes tokens of texts: bytes as they are, or a BPE with a separator between documents.
+class text_encoder {
+ public:
+  text_encoder(const gr::bpe_tokenizer* bpe, const options& o) {
+    if (bpe == nullptr) return;
+    if (!o.separator.empty()) separator_ = bpe->added_token_id(o.separator);
+    if (!o.separator.empty() && !separator_)
+      throw gpt::bad_flag("--separator: the tokenizer has no token '" + o.separator + "'; '' is for none");
+    encoder_.emplace(*bpe, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
+  }
+  void write(std::string_view text, token_sink& to) {
+    if (!encoder_) to(std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
+    else encoder_->encode(text, to);
+  }
+  /// What comes after a document that another one follows.
+  void end_document(std::string_view text, token_sink& to) {
+    if (separator_) to(std::span<const std::int32_t>(&*separator_, 1));
+    else if (!encoder_ && !text.ends_with('\n')) write("\n", to);
+  }
+  std::uint64_t broken_words() const { return encoder_ ? encoder_->broken_words() : 0; }
+
+ private:
+  std::optional<gr::bpe_encoder> encoder_;
+  std::optional<std::int32_t> separator_;
+};
+
+void encode(text_encoder& encoder, std::span<const std::string_view> texts, shards& to) {
+  token_sink sink(to);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    encoder.write(texts[i], sink);
+    if (i + 1 < texts.size()) encoder.end_document(texts[i], sink);
+  }
+  sink.flush();
+  to.finish();
+}
+
+/// The folder that is being filled: it becomes `out` when all is there, and is removed when something goes wrong.
+class unfinished_folder {
+ public:
+  explicit unfinished_folder(const fs::path& out) : out_(out) {
+    if (!out_.has_filename()) out_ = out_.parent_path();  // "shards/"
+    path_ = out_.string() + ".unfinished";
+    std::error_code problem;
+    if (fs::exists(out_, problem) && (!fs::is_directory(out_, problem) || !fs::is_empty(out_, problem)))
+      throw gr::error(out_.string() + ": is there already; name a new folder");
+    if (fs::exists(path_, problem))
+      throw gr::error(path_.string() +
+                      ": is left from a run that was cut short, or belongs to one that goes on; remove it");
+    fs::create_directories(path_, problem);
+    if (problem) throw gr::error(path_.string() + ": cannot be made: " + problem.message());
+  }
+  unfinished_folder(const unfinished_folder&) = delete;
+  unfinished_folder& operator=(const unfinished_folder&) = delete;
+  ~unfinished_folder() {
+    std::error_code ignored;
+    if (!finished_) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void finish() {
+    std::error_code problem;
+    fs::remove(out_, problem);  // if it was there, it was empty
+    fs::rename(path_, out_, problem);
+    if (problem) throw gr::error(out_.string() + ": cannot be made: " + problem.message());
+    finished_ = true;
+  }
+
+ private:
+  fs::path out_, path_;
+  bool finished_ = false;
+};
+
+void print_part(const char* name, const shards& part, std::size_t bytes) {
+  std::printf("%s: %llu tokens of %zu bytes (%.2f bytes a token) in %zu file%s\n", name,
+              static_cast<unsigned long long>(part.total()), bytes,
+              static_cast<double>(bytes) / static_cast<double>(part.total()), part.files(),
+              part.files() == 1 ? "" : "s");
+}
+
+int make_tokens(const options& o) {
+  // Everything that can be wrong is found before anything is written.
+  std::optional<gr::bpe_tokenizer> bpe;
+  if (o.tokenizer != "bytes" && o.tokenizer != "train") bpe = gr::read_tokenizer_json(o.tokenizer);
+  if (bpe && bpe->vocabulary() > 65536)
+    throw gr::error(o.tokenizer + ": its " + std::to_string(bpe->vocabulary()) +
+                    " tokens do not fit into 16 bits; shards take 65536");
+  if (bpe) text_encoder(&*bpe, o);  // the separator
+  if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
+    throw gpt::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
+  const std::vector<document> documents = open(o.data), judged = open(o.validation_data);
+  std::vector<std::string_view> train, validation;
+  for (const document& d : judged) validation.push_back(d.text);
+  const auto [in, at] = o.validation > 0 ? cut(documents, o.validation) : std::pair(documents.size(), std::size_t{0});
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const std::string_view text = documents[i].text;
+    const std::size_t end = i < in ? text.size() : i > in ? 0 : at;
+    if (end > 0) train.push_back(text.substr(0, end));
+    if (end < text.size()) validation.push_back(text.substr(end));
+  }
+  if (train.empty() || (o.validation > 0 && validation.empty()))
+    throw gr::error("the text is too short for a share of " + std::to_string(o.validation) + " for validation");
+
+  unfinished_folder folder(o.out);
+  if (o.tokenizer == "train") {
+    gr::bpe_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
+    for (const std::string_view text : train) trainer.count(text);
+    bpe = trainer.train();
+    if (bpe->vocabulary() < o.vocabulary)
+      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", bpe->vocabulary(),
+                  o.vocabulary);
+  }
+  if (bpe) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *bpe);
+  text_encoder encoder(bpe ? &*bpe : nullptr, o);
+  const auto bytes_of = [](const std::vector<std::string_view>& texts) {
+    std::size_t bytes = 0;
+    for (const std::string_view text : texts) bytes += text.size();
+    return bytes;
+  };
+  shards train_shards(folder.path(), "train", o), validation_shards(folder.path(), "val", o);
+  encode(encoder, train, train_shards);
+  if (!validation.empty()) encode(encoder, validation, validation_shards);
+  folder.finish();
+  print_part("train", train_shards, bytes_of(train));
+  if (!validation.empty()) print_part("validation", validation_shards, bytes_of(validation));
+  if (encoder.broken_words() > 0)
+    std::printf("%llu words had bytes that are no UTF-8, which were %s\n",
+                static_cast<unsigned long long>(encoder.broken_words()), o.broken == "keep" ? "kept" : "replaced");
+  std::printf("vocabulary %zu; wrote %s\n", bpe ? bpe->vocabulary() : std::size_t{256}, o.out.c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return gpt::run_program("gpt_tokens", [&] {
+    const auto o = read_options(argc, argv);
+    return o ? make_tokens(*o) : 0;
+  });
+}

@@ -1,0 +1,89 @@
+#pragma once
+// The only header that includes nlohmann/json, and gradus.hpp does not include it.
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../core/error.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// Builds a JSON value from what the parser reports, and stops at a key that an object has twice, of which the
+/// library's own parser would keep the last without a word.
+class strict_json_builder {
+ public:
+  using json = nlohmann::json;
+  static constexpr std::size_t deepest = 64;
+
+  json result;
+  std::string problem;
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(json::number_integer_t value) { return add(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return add(value); }
+  bool number_float(json::number_float_t value, const json::string_t&) { return add(value); }
+  bool string(json::string_t& value) { return add(std::move(value)); }
+  bool binary(json::binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(json::object()); }
+  bool start_array(std::size_t) { return open(json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(json::string_t& name) {
+    const auto [place, added] = open_.back()->get_ref<json::object_t&>().emplace(std::move(name), nullptr);
+    if (!added) {
+      problem = "the key " + json(place->first).dump(-1, ' ', true) + " occurs twice in one object";
+      return false;
+    }
+    value_ = &place->second;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const json::exception&) {
+    problem = "is no JSON: it breaks off or goes wrong at byte " + std::to_string(position);
+    return false;
+  }
+
+ private:
+  json* put(json value) {
+    if (open_.empty()) return &(result = std::move(value));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &(*value_ = std::move(value));
+  }
+  bool add(json value) {
+    put(std::move(value));
+    return true;
+  }
+  bool open(json value) {
+    if (open_.size() == deepest) {
+      problem = "nests deeper than " + std::to_string(deepest) + " levels";
+      return false;
+    }
+    open_.push_back(put(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<json*> open_;  // an element of an open array is its last until it is closed, so none of these moves
+  json* value_ = nullptr;
+};
+
+}  // namespace detail
+
+/// Parses a JSON text. Throws gradus::error that begins with `name` where it is no JSON, has a key twice in one object,
+/// or nests deeper than 64 levels.
+inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
+  detail::strict_json_builder builder;
+  if (!nlohmann::json::sax_parse(text, &builder)) throw error(name + ": " + builder.problem);
+  return std::move(builder.result);
+}
+
+}  // namespace gradus

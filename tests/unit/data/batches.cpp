@@ -1,0 +1,209 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <gradus/data/batches.hpp>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/seed.hpp"
+
+namespace {
+
+using sequence = gradus::token_sequence<std::int32_t>;
+
+// Sequences of the sizes given, whose tokens count on from one to the next.
+struct counting {
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<sequence> sequences;
+  explicit counting(const std::vector<std::size_t>& sizes) {
+    std::int32_t next = 0;
+    for (const std::size_t n : sizes) {
+      tokens.emplace_back(n);
+      std::iota(tokens.back().begin(), tokens.back().end(), next);
+      next += static_cast<std::int32_t>(n);
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) sequences.push_back({tokens[i], "shard " + std::to_string(i)});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an epoch has every window once, in an order of its own") {
+  const counting data(
+      {100, 33, 9, 41});  // of 8: 12, 4, 1 and 5 windows, and tokens to spare in all but the second and the third
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  REQUIRE(windows.windows() == 22);
+  CHECK(windows.tokens() == 183);
+  std::mt19937 random(gradus_test::fresh_seed());
+  const std::uint64_t seed = random();
+  std::set<std::vector<std::int32_t>> orders;
+  std::set<std::int32_t> seen;
+  for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
+    std::vector<std::int32_t> starts;
+    for (std::uint64_t i = 0; i < 11; ++i) {
+      const auto batch = windows.shuffled_batch<2>(seed, epoch * 11 + i);
+      for (std::size_t row = 0; row < 2; ++row) starts.push_back(batch.inputs[row * 8]);
+      seen.insert(batch.inputs.begin(), batch.inputs.end());
+      seen.insert(batch.targets.begin(), batch.targets.end());
+    }
+    // Within a sequence, windows lie end to end from one place on.
+    std::map<std::int32_t, std::vector<std::int32_t>> by_sequence;
+    for (const std::int32_t s : starts) by_sequence[s < 100 ? 0 : s < 133 ? 1 : s < 142 ? 2 : 3].push_back(s);
+    const std::array<std::size_t, 4> counts{12, 4, 1, 5};
+    for (auto& [in, list] : by_sequence) {
+      std::ranges::sort(list);
+      CHECK(list.size() == counts[static_cast<std::size_t>(in)]);
+      for (std::size_t i = 1; i < list.size(); ++i) CHECK(list[i] == list[i - 1] + 8);
+    }
+    orders.insert(starts);
+  }
+  CHECK(orders.size() == 40);
+  CHECK(seen.size() == 183);  // no token is left out for good
+}
+
+TEST_CASE("targets are one token on, and no window crosses from one sequence into the next") {
+  const counting data({20, 9, 50});
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  const auto check = [&](const auto& batch) {
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) CHECK(batch.targets[i] == batch.inputs[i] + 1);
+    for (std::size_t row = 0; row < 4; ++row) {
+      const std::int32_t first = batch.inputs[row * 8], last = batch.targets[row * 8 + 7];
+      CHECK(last == first + 8);
+      CHECK((last < 20 || (first >= 20 && last < 29) || (first >= 29 && last < 79)));
+    }
+  };
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    check(windows.shuffled_batch<4>(3, i));
+    check(windows.random_batch<4>(3, i));
+    check(windows.spread_batch<4>(i, 50));
+  }
+}
+
+TEST_CASE("any number of workers makes the same batches, and a run may go on at any of them") {
+  const counting data({500, 300});
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  std::vector<std::vector<std::int32_t>> alone;
+  for (std::uint64_t i = 0; i < 100; ++i) alone.push_back(windows.shuffled_batch<4>(11, i).inputs);
+  for (const std::size_t workers : {1u, 2u, 5u}) {
+    std::vector<std::vector<std::int32_t>> together(100);
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> threads;
+    for (std::size_t w = 0; w < workers; ++w)
+      threads.emplace_back([&] {
+        for (std::size_t i; (i = next++) < 100;) together[i] = windows.shuffled_batch<4>(11, i).inputs;
+      });
+    for (auto& t : threads) t.join();
+    CHECK(together == alone);
+  }
+  const gradus::token_windows<std::int32_t, 8> again(data.sequences);
+  CHECK(again.shuffled_batch<4>(11, 57).inputs == alone[57]);
+  CHECK(again.shuffled_batch<4>(12, 57).inputs != alone[57]);
+}
+
+TEST_CASE("one sequence gives the windows that a span of tokens gives") {
+  const counting data({200});
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  const std::span<const std::int32_t> tokens = data.tokens[0];
+  for (std::uint32_t step = 0; step < 20; ++step) {
+    CHECK(windows.random_batch<4>(5, step, 2).inputs == gradus::random_windows<4, 8>(tokens, 5, step, 2).inputs);
+    CHECK(windows.spread_batch<4>(step, 20).targets == gradus::spread_windows<4, 8>(tokens, step, 20).targets);
+  }
+}
+
+TEST_CASE("random windows reach every place of every sequence") {
+  const counting data({12, 10});
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  std::set<std::int32_t> starts;
+  for (std::uint32_t step = 0; step < 300; ++step) starts.insert(windows.random_batch<1>(1, step).inputs[0]);
+  CHECK(starts == std::set<std::int32_t>{0, 1, 2, 3, 12, 13});
+}
+
+TEST_CASE("a shuffle is a bijection, whatever the count, and differs by its key") {
+  std::mt19937 random(gradus_test::fresh_seed());
+  for (const std::uint64_t count : {1u, 2u, 3u, 4u, 5u, 16u, 17u, 1000u, 1u + static_cast<unsigned>(random() % 5000)}) {
+    const gradus::random_key key{random(), 0, 0, gradus::random_domain::data};
+    std::set<std::uint64_t> images;
+    for (std::uint64_t i = 0; i < count; ++i) images.insert(gradus::detail::shuffled(i, count, key));
+    CHECK(images.size() == count);
+    CHECK(*images.rbegin() == count - 1);
+  }
+  std::size_t moved = 0, same = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const auto a = gradus::detail::shuffled(i, 1000, {.seed = 1}), b = gradus::detail::shuffled(i, 1000, {.seed = 2});
+    moved += a != i;
+    same += a == b;
+  }
+  CHECK(moved > 900);
+  CHECK(same < 100);
+  // Far more elements than fit into memory.
+  const std::uint64_t huge = (std::uint64_t{1} << 40) + 12345;
+  for (std::uint64_t i = 0; i < 100; ++i)
+    CHECK(gradus::detail::shuffled(huge - 1 - i, huge, {.seed = random()}) < huge);
+}
+
+TEST_CASE("neighbours in a shuffle are no neighbours in the text more often than by chance") {
+  std::mt19937 random(gradus_test::fresh_seed());
+  const std::uint64_t count = 4096;
+  const gradus::random_key key{random(), 0, 0, gradus::random_domain::data};
+  std::size_t near = 0, low = 0;
+  for (std::uint64_t i = 0; i + 1 < count; ++i) {
+    const auto a = gradus::detail::shuffled(i, count, key), b = gradus::detail::shuffled(i + 1, count, key);
+    near += (a > b ? a - b : b - a) < 41;  // by chance 2 %
+    low += i < count / 2 && a < count / 2;
+  }
+  CHECK(near > 20);
+  CHECK(near < 200);
+  CHECK(low > 850);  // by chance 1024
+  CHECK(low < 1200);
+}
+
+TEST_CASE("the end of all tokens is for validation, cut across sequences") {
+  const counting data({100, 100, 100});
+  const auto parts = gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.5);
+  REQUIRE(parts.train.size() == 2);
+  REQUIRE(parts.validation.size() == 2);
+  CHECK(parts.train[1].tokens.back() == 149);
+  CHECK(parts.validation[0].tokens.front() == 150);
+  CHECK(parts.validation[0].name == "shard 1");
+  CHECK(parts.validation[1].tokens.size() == 100);
+  // A piece that holds no window is left out.
+  CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.35).train.size() == 2);
+  CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.331).train.size() == 2);
+  CHECK_THROWS_WITH_AS(gradus::split_sequences<std::int32_t>(data.sequences, 100, 0.5),
+                       doctest::Contains("too short: of 300 tokens"), gradus::error);
+  CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.0), gradus::error);
+  CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>({}, 8, 0.5), gradus::error);
+}
+
+TEST_CASE("what gives no batch is refused in a line that names it") {
+  using windows = gradus::token_windows<std::int32_t, 8>;
+  CHECK_THROWS_WITH_AS(windows({}), "token_windows: there is nothing to take batches from", gradus::error);
+  const counting data({50, 8});
+  CHECK_THROWS_WITH_AS(windows(data.sequences), "shard 1: too short: 8 tokens, and a window takes 9", gradus::error);
+  const counting few({17, 9});
+  CHECK_NOTHROW(windows(few.sequences).shuffled_batch<3>(0, 0));
+  CHECK_THROWS_WITH_AS(windows(few.sequences).shuffled_batch<4>(0, 0),
+                       "shard 0 and the others: too short: 3 windows of 8 tokens, and a batch takes 4", gradus::error);
+}
+
+TEST_CASE("a token outside the vocabulary is found when a batch would hold it") {
+  std::vector<std::uint16_t> tokens(40, 5);
+  tokens[21] = 300;
+  const gradus::token_windows<std::uint16_t, 8> windows({{tokens, "a.bin"}}, 300);
+  CHECK_NOTHROW(windows.spread_batch<1>(0, 2));
+  const auto all = [&] {
+    for (std::uint64_t i = 0; i < 4; ++i) windows.shuffled_batch<1>(0, i);
+  };
+  CHECK_THROWS_WITH_AS(all(), "a.bin: token 21 is 300, outside the vocabulary of 300", gradus::error);
+  const std::vector<std::int32_t> negative(9, -1);
+  CHECK_THROWS_WITH_AS((gradus::token_windows<std::int32_t, 8>({{negative, "b"}}).random_batch<1>(0, 0)),
+                       doctest::Contains("b: token 0 is -1, outside"), gradus::error);
+  CHECK_NOTHROW((gradus::token_windows<std::uint16_t, 8>({{tokens, "a.bin"}}).random_batch<4>(0, 0)));
+}

@@ -1,0 +1,139 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gradus/data/token_shard.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../support/seed.hpp"
+
+namespace fs = std::filesystem;
+using gradus::shard_layout;
+using gradus::token_shard;
+
+namespace {
+
+struct folder {
+  fs::path path = fs::temp_directory_path() / "gradus_token_shard";
+  folder() {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~folder() { fs::remove_all(path); }
+  fs::path file(const std::string& bytes) const {
+    std::ofstream(path / "shard.bin", std::ios::binary) << bytes;
+    return path / "shard.bin";
+  }
+};
+
+std::string bytes_of(const void* data, std::size_t count) { return {static_cast<const char*>(data), count}; }
+
+// llm.c's layout, written by hand.
+std::string llm_c(std::int32_t magic, std::int32_t version, std::int32_t count,
+                  const std::vector<std::uint16_t>& tokens) {
+  std::array<std::int32_t, 256> header{magic, version, count};
+  return bytes_of(header.data(), sizeof header) + bytes_of(tokens.data(), tokens.size() * 2);
+}
+
+}  // namespace
+
+TEST_CASE("tokens come back from a shard, whatever the layout and in whatever parts they were written") {
+  const folder f;
+  std::mt19937 random(gradus_test::fresh_seed());
+  for (const auto layout : {shard_layout::nanogpt, shard_layout::llm_c})
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::uint16_t> tokens(1 + random() % 5000);
+      for (auto& t : tokens) t = static_cast<std::uint16_t>(random());
+      tokens[0] = 7;  // not the start of a header
+      gradus::token_shard_writer writer(f.path / "a.bin", layout);
+      for (std::size_t at = 0; at < tokens.size();) {
+        const std::size_t some = std::min<std::size_t>(random() % 1000, tokens.size() - at);
+        writer.write(std::span(tokens).subspan(at, some));
+        at += some;
+      }
+      CHECK(writer.count() == tokens.size());
+      writer.commit();
+      const token_shard shard(f.path / "a.bin");
+      CHECK(shard.layout() == layout);
+      CHECK(std::ranges::equal(shard.tokens(), tokens));
+    }
+}
+
+TEST_CASE("the layouts are those of nanoGPT and llm.c, byte for byte") {
+  const folder f;
+  const std::vector<std::uint16_t> tokens{1, 256, 50256};
+  for (const auto layout : {shard_layout::nanogpt, shard_layout::llm_c}) {
+    gradus::token_shard_writer writer(f.path / "a.bin", layout);
+    writer.write(tokens);
+    writer.commit();
+    std::ifstream in(f.path / "a.bin", std::ios::binary);
+    const std::string written{std::istreambuf_iterator<char>(in), {}};
+    CHECK(written ==
+          (layout == shard_layout::nanogpt ? std::string("\1\0\0\1\x50\xc4", 6) : llm_c(20240520, 1, 3, tokens)));
+  }
+}
+
+TEST_CASE("a shard that is not whole, or lies about itself, is refused in one line") {
+  const folder f;
+  const std::vector<std::uint16_t> tokens(10, 3);
+  const auto refused = [&](const std::string& bytes, const char* message) {
+    CHECK_THROWS_WITH_AS(token_shard(f.file(bytes)), ((f.path / "shard.bin").string() + ": " + message).c_str(),
+                         gradus::error);
+  };
+  refused(std::string(1027, 'x'), "1027 bytes is not a whole number of uint16 tokens");
+  refused("", "holds no tokens");
+  refused(llm_c(20240520, 1, 0, {}), "holds no tokens");
+  refused(llm_c(20240520, 2, 10, tokens), "has version 2 of llm.c's layout; only version 1 is read");
+  refused(llm_c(20240520, 1, -1, tokens), "its header says -1 tokens");
+  refused(llm_c(20240520, 1, 11, tokens), "its header says 11 tokens, which are 22 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 9, tokens), "its header says 9 tokens, which are 18 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 2147483647, tokens),
+          "its header says 2147483647 tokens, which are 4294967294 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 10, tokens) + "x", "its header says 10 tokens, which are 20 bytes, and 21 follow");
+  refused(llm_c(20240520, 1, 10, tokens).substr(0, 1000), "ends within its header: 1000 bytes of 1024");
+  refused(llm_c(20240801, 7, 5, tokens),
+          "holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
+  CHECK_THROWS_WITH_AS(token_shard("/nowhere/a.bin"), "/nowhere/a.bin: no such file", gradus::error);
+  CHECK_THROWS_WITH_AS(token_shard(f.path), doctest::Contains("is a directory"), gradus::error);
+}
+
+TEST_CASE("a token outside a vocabulary is named with its place") {
+  const folder f;
+  gradus::token_shard_writer writer(f.path / "a.bin");
+  writer.write(std::vector<std::uint16_t>{5, 99, 100, 7});
+  writer.commit();
+  const token_shard shard(f.path / "a.bin");
+  CHECK_NOTHROW(shard.check_vocabulary(101));
+  CHECK_THROWS_WITH_AS(shard.check_vocabulary(100),
+                       ((f.path / "a.bin").string() + ": token 2 is 100, outside a vocabulary of 100").c_str(),
+                       gradus::error);
+}
+
+TEST_CASE("a shard that is not committed leaves the old one") {
+  const folder f;
+  for (const bool commit : {true, false}) {
+    gradus::token_shard_writer writer(f.path / "a.bin", shard_layout::llm_c);
+    writer.write(std::vector<std::uint16_t>(commit ? 5 : 9, 1));
+    if (commit) writer.commit();
+  }
+  CHECK(token_shard(f.path / "a.bin").tokens().size() == 5);
+  CHECK_THROWS_AS(gradus::token_shard_writer("/nowhere/a.bin"), gradus::error);
+}
+
+TEST_CASE("bytes cut off or changed make an error or another shard, and nothing else") {
+  const folder f;
+  std::mt19937 random(gradus_test::fresh_seed());
+  const std::string whole = llm_c(20240520, 1, 10, std::vector<std::uint16_t>(10, 3));
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes = whole.substr(0, round % 2 == 0 ? random() % (whole.size() + 1) : whole.size());
+    if (!bytes.empty()) bytes[random() % std::min<std::size_t>(bytes.size(), 16)] = static_cast<char>(random());
+    try {
+      const token_shard shard(f.file(bytes));
+      CHECK(shard.tokens().size_bytes() <= bytes.size());
+    } catch (const gradus::error&) {}
+  }
+}
