@@ -456,6 +456,14 @@ script() {
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
 
+  # It goes on with the flags that it was started with; those that are given again count instead.
+  succeeds alone "$script" --resume run --steps 4
+  has out '^machine: 1 thread, .* run folder run$'
+  has out '^going on after step 2$'
+  has out '^step +4  loss .* validation '
+  refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere
+  refuses 2 "--resume: .*: no run of train.sh: it has no file 'flags'" "$script" --resume .
+
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m
   alone "$script" --data text "${tiny[@]}" --minutes 10 --out interrupted 2>err | tee log >/dev/null &
