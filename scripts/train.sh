@@ -36,10 +36,10 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 
-fail() { echo "train.sh: $*" >&2; exit 2; }
+fail() { echo "train.sh: ${origin:-}$*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model=tiny precision=fp32 optimizer=adamw help=0 plan=0 resume=""
+model="" precision="" optimizer="" help=0 plan=0 resume="" origin=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
@@ -75,15 +75,38 @@ read_flags() {
   done
 }
 read_flags "$@"
-if [[ -n $resume ]]; then
+if [[ -n $resume && $help -eq 0 ]]; then
   [[ -d $resume ]] || fail "--resume: $resume: no such folder"
-  [[ -r $resume/flags ]] || fail "--resume: $resume: no run of train.sh: it has no file 'flags'"
+  [[ -f $resume/flags && -r $resume/flags ]] || fail "--resume: $resume: no run of train.sh: it has no file 'flags'"
+  fixed=(model layers heads width context vocabulary batch precision optimizer)
+  for name in "${fixed[@]}"; do
+    [[ -z ${!name} ]] || fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
+  done
+  [[ " ${passed[*]-} " != *" --out "* ]] || fail "--out and --resume: give one of them; a resumed run stays in its folder"
+  given=("$@")
+  limits=$steps$minutes  # how long the run is: either takes the place of both
+  memory=" ${passed[*]-} "
+  passed=() data=() steps="" minutes=""
   mapfile -t started_with <"$resume/flags"
-  passed=() data=()
+  origin="$resume/flags: "
   read_flags "${started_with[@]}"
-  read_flags "$@"
+  for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say --$name; is it the file of a run?"; done
+  [[ $help -eq 0 && ${#data[@]} -gt 0 && $resume/flags == "${origin%: }" ]] || fail "it is not the file of a run"
+  origin=""
+  if [[ -n $limits ]]; then steps="" minutes=""; fi
+  if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then  # one takes the place of the other
+    kept=()
+    while [[ ${#passed[@]} -gt 0 ]]; do
+      if [[ ${passed[0]} == --checkpoint || ${passed[0]} == --memory-budget ]]; then passed=("${passed[@]:2}"); continue; fi
+      kept+=("${passed[0]}")
+      passed=("${passed[@]:1}")
+    done
+    passed=("${kept[@]+"${kept[@]}"}")
+  fi
+  read_flags "${given[@]}"
   passed+=(--resume "$resume")
 fi
+model=${model:-tiny} precision=${precision:-fp32} optimizer=${optimizer:-adamw}
 if [[ $help -eq 1 ]]; then usage; exit 0; fi
 
 # A model: its sizes, and a learning rate and a length of sample that suit them.

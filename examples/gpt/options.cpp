@@ -47,7 +47,7 @@ void read_pace(const std::string& text, options& o) {
   const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
   const char* const end = text.data() + text.size() - (seconds > 0 ? 1 : 0);
   double number = -1;
-  const auto read = std::from_chars(text.data(), end, number);
+  const auto read = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   const bool whole = number == std::floor(number) && number <= 4294967295.0;
   check_flag(
       read.ec == std::errc{} && read.ptr == end && number >= 0 && std::isfinite(number) && (seconds > 0 || whole),
@@ -85,8 +85,10 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
   add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
-  auto* resume = app.add_option(
-      "--resume", o.resume, "run folder to go on with, from its last checkpoint, as if it had not been interrupted");
+  auto* resume =
+      app.add_option("--resume", o.resume,
+                     "run folder to go on with from its last checkpoint; the other flags are to be those of the run "
+                     "(scripts/train.sh --resume reads them from its folder)");
   add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
       ->capture_default_str();
   add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")

@@ -82,7 +82,7 @@ void reporter::read_log(long long steps) {
   for (std::string line; std::getline(log, line);) {
     const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!entry.is_object()) continue;  // a line that a kill cut short
-    if (entry.contains("step") && entry["step"].is_number()) {
+    if (entry.contains("step") && entry["step"].is_number_integer()) {
       const auto step = entry["step"].get<long long>();
       if (step > steps || step == last) continue;  // a run that was told to end said once more how good it was
       last = step;

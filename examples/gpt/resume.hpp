@@ -1,15 +1,39 @@
 #pragma once
 // The checkpoint of a run in its folder: what is in it besides the model and the optimizer, and where a run goes on from.
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <span>
 #include <string>
 
+#include <gradus/data/text.hpp>
 #include <gradus/train/checkpoint.hpp>
 
 #include "options.hpp"
 #include "report.hpp"
 
 namespace gpt {
+
+/// What tells one text from another.
+struct text_identity {
+  std::size_t bytes;
+  std::uint64_t hash;  ///< FNV-1a
+  explicit text_identity(std::span<const gr::byte_tokenizer::token> text);
+};
+
+/// Keeps a run to one process: while it lives, no other can be made for the same folder. An empty name locks nothing. Throws gradus::error
+/// where the run is going on elsewhere. Where the system has no such locks, nothing is checked.
+class run_lock {
+ public:
+  explicit run_lock(const std::filesystem::path& folder);
+  run_lock(const run_lock&) = delete;
+  run_lock& operator=(const run_lock&) = delete;
+  ~run_lock();
+
+ private:
+  int file_ = -1;
+};
 
 /// How far a run is.
 struct run_position {
@@ -26,7 +50,7 @@ struct run_position {
 struct found_checkpoint {
   std::filesystem::path path;  ///< empty: none is asked for
   run_position at;
-  std::string warning;  ///< of one that is damaged; empty: none
+  std::string warning;  ///< of a newer one that is damaged; empty: none
 };
 
 inline std::filesystem::path checkpoint_path(const std::filesystem::path& folder) {
@@ -36,11 +60,15 @@ inline std::filesystem::path previous_checkpoint_path(const std::filesystem::pat
   return folder / "checkpoint-previous.safetensors";
 }
 
-/// What a checkpoint of this run at this position says besides its tensors. `text_bytes`: of the text that it is trained on.
-gr::run_facts facts_of(const options& o, std::size_t text_bytes, const run_position& at);
+/// What a checkpoint of this run at this position says besides its tensors.
+gr::run_facts facts_of(const options& o, const text_identity& text, const run_position& at);
 
-/// The checkpoint that --resume goes on from. Throws gradus::error where there is none, and where it is of another model, optimizer,
-/// text or seed.
-found_checkpoint find_checkpoint(const options& o, std::size_t text_bytes);
+/// The checkpoint that --resume goes on from: the last one, or the one before where that is damaged; `damage` says so of the last one's
+/// tensors. Throws gradus::error where there is none, and where it is of another model, optimizer, text or seed.
+found_checkpoint find_checkpoint(const options& o, const text_identity& text, const std::string& damage = "");
+
+/// Where a newer checkpoint is damaged, moves it to checkpoint-damaged.safetensors and the good one into its place, so that the next save
+/// keeps the good one.
+void set_damaged_aside(const found_checkpoint& found);
 
 }  // namespace gpt

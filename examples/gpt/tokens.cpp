@@ -43,7 +43,7 @@ struct options {
 /// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv) {
   options o;
-  CLI::App app{"Makes token shards from text, for gpt_train, nanoGPT or llm.c."};
+  CLI::App app{"Makes token shards from text, in the layouts of nanoGPT and llm.c. gpt_train does not read them yet."};
   app.add_option("--data", o.data, "text files; each is a document")->required()->expected(1, -1);
   app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")
       ->required();
@@ -217,6 +217,8 @@ class unfinished_folder {
     if (!out_.has_filename()) out_ = out_.parent_path();  // "shards/"
     path_ = out_.string() + ".unfinished";
     std::error_code problem;
+    if (fs::is_symlink(out_, problem))
+      throw gr::error(out_.string() + ": is a link; name the folder itself, or a new one");
     if (fs::exists(out_, problem) && (!fs::is_directory(out_, problem) || !fs::is_empty(out_, problem)))
       throw gr::error(out_.string() + ": is there already; name a new folder");
     if (fs::exists(path_, problem))

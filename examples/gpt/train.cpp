@@ -69,7 +69,9 @@ int train(const gpt::options& o) {
   }
 
   // Where the run goes on, if it does.
-  const gpt::found_checkpoint from = gpt::find_checkpoint(o, text.size());
+  const gpt::run_lock alone(o.resume);
+  const gpt::text_identity identity(text);
+  gpt::found_checkpoint from = gpt::find_checkpoint(o, identity);
 
   // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
   const double machine_flops = gpt::machine_flops(o.threads);
@@ -89,9 +91,17 @@ int train(const gpt::options& o) {
   chosen.regions = memory.regions;
   trainer t(persistent, transient, chosen);
   const auto schedule = o.learning_rate();
+  if (!from.path.empty()) {
+    try {
+      gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
+    } catch (const gr::error& e) {  // its tensors are not those of this run: the one before may be good
+      from = gpt::find_checkpoint(o, identity, e.what());
+      gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
+    }
+  }
   gpt::run_position at = from.at;
   if (!from.path.empty()) {
-    gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
+    gpt::set_damaged_aside(from);
     t.go_on_after(static_cast<std::uint32_t>(at.step * o.accumulate), at.loss_scale, at.clean_steps);
   }
 
@@ -101,13 +111,14 @@ int train(const gpt::options& o) {
   const auto folder = from.path.empty() ? gpt::make_run_folder(o.out) : std::filesystem::path(o.resume);
   // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
   gpt::write_report(o.memory_report, memory, nullptr);
-  gpt::write_flags(folder, o.flags);
   gpt::reporter report(folder, machine_flops, at.step);
+  const gpt::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
+  gpt::write_flags(folder, o.flags);
   if (!from.warning.empty()) report.warn(from.warning);
   const auto checkpoint = [&] {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, facts_of(o, text.size(), at),
+    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, facts_of(o, identity, at),
                          gpt::previous_checkpoint_path(folder));
   };
   gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_retry);
@@ -153,7 +164,10 @@ int train(const gpt::options& o) {
                 gpt::counted(static_cast<gr::index>(gr::thread_count(stream)), "thread").c_str(), machine_flops / 1e12,
                 folder.string().c_str());
   report.line(line);
-  if (!from.path.empty()) report.line("going on after step " + std::to_string(at.step));
+  if (!from.path.empty()) {
+    std::snprintf(line, sizeof line, "going on after step %lld", at.step);
+    report.line(line);
+  }
 
   // Training.
   const double flops_per_token = gpt::training_flops_per_token(parameters);
@@ -226,7 +240,7 @@ int train(const gpt::options& o) {
     if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
     stopped = stop.noticed();
     if (stopped) break;
-    const bool best = now.validation < at.best_validation;
+    const bool best = !done && now.validation < at.best_validation;  // the last one is measured on more text
     if (best) at.best_validation = now.validation;
     // Saved first and told then: what is printed may find nobody to read it.
     if (o.save && done) unsaved = save_at_end();

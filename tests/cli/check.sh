@@ -353,6 +353,7 @@ resume() {
   cp cut_short torn/checkpoint.safetensors
   succeeds "$train" "${flags[@]}" --resume torn
   has err 'warning: torn/checkpoint.safetensors: .*; going on from checkpoint-previous.safetensors, step [0-9]+'
+  [[ $(wc -c <torn/checkpoint-damaged.safetensors) -eq 1000000 ]] || wrong "the damaged checkpoint is not set aside"
   same_as_straight torn
   cp cut_short torn/checkpoint.safetensors
   cp cut_short torn/checkpoint-previous.safetensors
@@ -362,10 +363,29 @@ resume() {
   mkdir empty
   refuses 1 'empty: holds no checkpoint' "$train" "${flags[@]}" --resume empty
   refuses 1 'its seed is 7, and this run.s is 8; go on with what it was' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
+  tr a-z b-za <text >other_text
+  refuses 1 'its text is ' "$train" "${flags[@]}" --steps 20 --data other_text --resume cut
   cat text text >longer
-  refuses 1 'its text_bytes is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
+  refuses 1 'its text is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
   refuses 2 'has taken 10 steps already; give more' "$train" "${flags[@]}" --resume cut
   refuses 2 'give one of them' "$train" "${flags[@]}" --resume cut --out other
+  # Facts that cannot be, and tensors of another model, are damage like any other.
+  cp -r cut changed
+  sed 's/"step":"10"/"step":"-3"/' cut/checkpoint.safetensors >changed/checkpoint.safetensors
+  cp changed/checkpoint.safetensors changed/checkpoint-previous.safetensors
+  refuses 1 "changed/checkpoint.safetensors: is no checkpoint of a run: its 'step' is '-3', which is no number of its kind; changed/checkpoint-previous" \
+    "$train" "${flags[@]}" --steps 20 --resume changed
+  sed 's/"blocks.0.norm1.weight"/"blocks.0.norm7.weight"/' cut/checkpoint.safetensors >changed/checkpoint.safetensors
+  cp cut/checkpoint-previous.safetensors changed/
+  succeeds "$train" "${flags[@]}" --steps 11 --resume changed
+  has err "warning: changed/checkpoint.safetensors: has no tensor 'blocks.0.norm1.weight'; going on from checkpoint-previous"
+  # One process at a time.
+  set -m
+  begin twice --seed 7
+  refuses 1 'twice: this run is going on in another process' "$train" "${flags[@]}" --minutes 10 --resume twice
+  kill -TERM "$pid"
+  wait "$pid" || true
+  set +m
   same_as_straight cut
 }
 
@@ -463,6 +483,10 @@ script() {
   has out '^step +4  loss .* validation '
   refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere
   refuses 2 "--resume: .*: no run of train.sh: it has no file 'flags'" "$script" --resume .
+  refuses 2 '--model: a resumed run keeps the model' "$script" --resume run --model nano
+  mkdir bad
+  echo --bogus >bad/flags
+  refuses 2 "train.sh: bad/flags: unknown argument '--bogus'" "$script" --resume bad
 
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m

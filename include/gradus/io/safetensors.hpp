@@ -175,7 +175,7 @@ class safetensors_file {
       fail(quoted(name) + " has the shape " + detail::shape_text(e.shape) + " where " + detail::shape_text(shape) +
            " is needed");
   }
-  static std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+  static std::string quoted(std::string_view name) { return std::string("'").append(name).append("'"); }
   [[noreturn]] void fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 
   void read_at(std::uint64_t position, void* to, std::size_t bytes) {

@@ -38,7 +38,7 @@ class run_facts {
   /// Throws gradus::error if there is no such fact.
   const std::string& text(std::string_view name) const {
     const auto found = texts_.find(name);
-    if (found == texts_.end()) throw error("it does not say '" + std::string(name) + "'");
+    if (found == texts_.end()) throw error(std::string("it does not say '").append(name).append("'"));
     return found->second;
   }
   /// Throws gradus::error if there is no such fact, or if it is no number of this type.
@@ -48,7 +48,8 @@ class run_facts {
     T value{};
     const auto [end, problem] = std::from_chars(t.data(), t.data() + t.size(), value);
     if (problem != std::errc{} || end != t.data() + t.size())
-      throw error("its '" + std::string(name) + "' is '" + t + "', which is no number of its kind");
+      throw error(
+          std::string("its '").append(name).append("' is '").append(t).append("', which is no number of its kind"));
     return value;
   }
   const std::map<std::string, std::string, std::less<>>& all() const { return texts_; }
