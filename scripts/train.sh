@@ -20,8 +20,8 @@
 #                     keep:OPERATION,... or drop:OPERATION,...
 #   --memory-budget S most memory, such as 600MiB; what is computed again is chosen for speed
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
-#   --resume DIR      go on with the run in this folder, from its last checkpoint, as if it had not been interrupted, with the flags it was
-#                     started with; others that are given count instead
+#   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with the flags it was
+#                     started with; flags that are given override them
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
@@ -43,7 +43,7 @@ model="" precision="" optimizer="" help=0 plan=0 resume="" origin=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
 data=() passed=()
-# Reads flags; called twice where a run goes on, first with the flags it was started with.
+# Reads flags; where a run is resumed, first those it was started with, and then those that are given.
 read_flags() {
   local given=0  # --data counts anew in every call
   while [[ $# -gt 0 ]]; do

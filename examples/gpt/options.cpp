@@ -87,7 +87,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
   auto* resume =
       app.add_option("--resume", o.resume,
-                     "run folder to go on with from its last checkpoint; the other flags are to be those of the run "
+                     "run folder to resume from its last checkpoint; the other flags are to be those of the run "
                      "(scripts/train.sh --resume reads them from its folder)");
   add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
       ->capture_default_str();

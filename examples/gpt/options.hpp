@@ -26,7 +26,7 @@ struct options {
   int threads = 0;  ///< 0: all cores
   int accumulate = 1;
   std::string out;
-  std::string resume;              ///< run folder to go on with; empty: a new run
+  std::string resume;              ///< run folder to resume; empty: a new run
   std::vector<std::string> flags;  ///< that repeat this run, but --out and --resume
   long long eval_every = 100;
   int sample = 400;

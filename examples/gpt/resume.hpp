@@ -1,5 +1,5 @@
 #pragma once
-// The checkpoint of a run in its folder: what is in it besides the model and the optimizer, and where a run goes on from.
+// Resuming a run: the checkpoints in its folder, and the metadata in them.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@ struct text_identity {
 };
 
 /// Keeps a run to one process: while it lives, no other can be made for the same folder. An empty name locks nothing. Throws gradus::error
-/// where the run is going on elsewhere. Where the system has no such locks, nothing is checked.
+/// where the run is in progress elsewhere. Where the system has no such locks, nothing is checked.
 class run_lock {
  public:
   explicit run_lock(const std::filesystem::path& folder);
@@ -61,14 +61,14 @@ inline std::filesystem::path previous_checkpoint_path(const std::filesystem::pat
 }
 
 /// What a checkpoint of this run at this position says besides its tensors.
-gr::run_facts facts_of(const options& o, const text_identity& text, const run_position& at);
+gr::run_metadata metadata_of(const options& o, const text_identity& text, const run_position& at);
 
-/// The checkpoint that --resume goes on from: the last one, or the one before where that is damaged; `damage` says so of the last one's
+/// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged; `damage` says so of the last one's
 /// tensors. Throws gradus::error where there is none, and where it is of another model, optimizer, text or seed.
 found_checkpoint find_checkpoint(const options& o, const text_identity& text, const std::string& damage = "");
 
 /// Where a newer checkpoint is damaged, moves it to checkpoint-damaged.safetensors and the good one into its place, so that the next save
 /// keeps the good one.
-void set_damaged_aside(const found_checkpoint& found);
+void move_damaged_checkpoint(const found_checkpoint& found);
 
 }  // namespace gpt

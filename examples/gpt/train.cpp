@@ -68,7 +68,7 @@ int train(const gpt::options& o) {
     throw gr::error(o.data.front() + (o.data.size() > 1 ? " and the others: " : ": ") + e.what());
   }
 
-  // Where the run goes on, if it does.
+  // Where the run is resumed, if it is.
   const gpt::run_lock alone(o.resume);
   const gpt::text_identity identity(text);
   gpt::found_checkpoint from = gpt::find_checkpoint(o, identity);
@@ -101,8 +101,8 @@ int train(const gpt::options& o) {
   }
   gpt::run_position at = from.at;
   if (!from.path.empty()) {
-    gpt::set_damaged_aside(from);
-    t.go_on_after(static_cast<std::uint32_t>(at.step * o.accumulate), at.loss_scale, at.clean_steps);
+    gpt::move_damaged_checkpoint(from);
+    t.resume_after(static_cast<std::uint32_t>(at.step * o.accumulate), at.loss_scale, at.clean_steps);
   }
 
   // The run folder.
@@ -118,7 +118,7 @@ int train(const gpt::options& o) {
   const auto checkpoint = [&] {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, facts_of(o, identity, at),
+    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, metadata_of(o, identity, at),
                          gpt::previous_checkpoint_path(folder));
   };
   gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_retry);
@@ -165,7 +165,7 @@ int train(const gpt::options& o) {
                 folder.string().c_str());
   report.line(line);
   if (!from.path.empty()) {
-    std::snprintf(line, sizeof line, "going on after step %lld", at.step);
+    std::snprintf(line, sizeof line, "resumed after step %lld", at.step);
     report.line(line);
   }
 

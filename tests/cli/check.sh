@@ -5,30 +5,19 @@
 #   runs    good runs, a run folder that is taken, a run that diverges, too little memory
 #   signals runs that are told to end, and whose output is gone: the model is saved
 #   disk    checkpoints, logs and pictures that cannot be written
-#   resume  runs that were cut short go on to the same weights
+#   resume  interrupted runs, resumed to the same weights
 #   memory  plans, budgets and their pictures
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
 [[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
+here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
-failures=0
-wrong() { echo "FAILED: $*"; failures=$((failures + 1)); }
+source "$here/support.sh"
 
-# refuses STATUS REGEX COMMAND...: it ends with STATUS and one line on stderr, which matches.
-refuses() {
-  local expected=$1 regex=$2 status=0
-  shift 2
-  "$@" >out 2>err </dev/null || status=$?
-  [[ $status -eq $expected ]] || wrong "status $status, not $expected: $*"
-  [[ $(wc -l <err) -eq 1 ]] || wrong "$(wc -l <err) lines on stderr, not one: $*: $(head -c 300 err)"
-  grep -qE -- "$regex" err || wrong "'$(cat err)' does not match '$regex': $*"
-}
-# succeeds COMMAND...
-succeeds() { "$@" >out 2>err </dev/null || wrong "status $?: $*: $(tail -n 3 err)"; }
 # wait_for FILE REGEX: until the file has such a line, for three minutes at most
 wait_for() {
   for _ in $(seq 1800); do
@@ -42,7 +31,6 @@ wait_for() {
 full_disk() {
   (trap '' XFSZ; ulimit -f "$1"; shift; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
 }
-has() { grep -qE -- "$2" "$1" || wrong "$1 has no line that matches '$2': $(head -c 300 "$1")"; }
 
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
 quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
@@ -334,7 +322,7 @@ resume() {
   set +m
   echo '{"step": 7, "lo' >>cut/log.jsonl  # as if killed in the middle of a line
   succeeds "$train" "${flags[@]}" --resume cut
-  has out '^going on after step [6-9]'
+  has out '^resumed after step [6-9]'
   same_as_straight cut
   # A polite end is resumed alike.
   set -m
@@ -352,7 +340,7 @@ resume() {
   head -c 1000000 torn/checkpoint.safetensors >cut_short
   cp cut_short torn/checkpoint.safetensors
   succeeds "$train" "${flags[@]}" --resume torn
-  has err 'warning: torn/checkpoint.safetensors: .*; going on from checkpoint-previous.safetensors, step [0-9]+'
+  has err 'warning: torn/checkpoint.safetensors: .*; resuming from checkpoint-previous.safetensors, step [0-9]+'
   [[ $(wc -c <torn/checkpoint-damaged.safetensors) -eq 1000000 ]] || wrong "the damaged checkpoint is not set aside"
   same_as_straight torn
   cp cut_short torn/checkpoint.safetensors
@@ -361,8 +349,8 @@ resume() {
 
   refuses 1 'nowhere: no such folder' "$train" "${flags[@]}" --resume nowhere
   mkdir empty
-  refuses 1 'empty: holds no checkpoint' "$train" "${flags[@]}" --resume empty
-  refuses 1 'its seed is 7, and this run.s is 8; go on with what it was' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
+  refuses 1 'empty: has no checkpoint' "$train" "${flags[@]}" --resume empty
+  refuses 1 'its seed is 7, and this run.s is 8; resume it with the same value' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
   tr a-z b-za <text >other_text
   refuses 1 'its text is ' "$train" "${flags[@]}" --steps 20 --data other_text --resume cut
   cat text text >longer
@@ -373,16 +361,16 @@ resume() {
   cp -r cut changed
   sed 's/"step":"10"/"step":"-3"/' cut/checkpoint.safetensors >changed/checkpoint.safetensors
   cp changed/checkpoint.safetensors changed/checkpoint-previous.safetensors
-  refuses 1 "changed/checkpoint.safetensors: is no checkpoint of a run: its 'step' is '-3', which is no number of its kind; changed/checkpoint-previous" \
+  refuses 1 "changed/checkpoint.safetensors: is not a checkpoint of a run: its 'step' is '-3', which is not a number of its kind; changed/checkpoint-previous" \
     "$train" "${flags[@]}" --steps 20 --resume changed
   sed 's/"blocks.0.norm1.weight"/"blocks.0.norm7.weight"/' cut/checkpoint.safetensors >changed/checkpoint.safetensors
   cp cut/checkpoint-previous.safetensors changed/
   succeeds "$train" "${flags[@]}" --steps 11 --resume changed
-  has err "warning: changed/checkpoint.safetensors: has no tensor 'blocks.0.norm1.weight'; going on from checkpoint-previous"
+  has err "warning: changed/checkpoint.safetensors: has no tensor 'blocks.0.norm1.weight'; resuming from checkpoint-previous"
   # One process at a time.
   set -m
   begin twice --seed 7
-  refuses 1 'twice: this run is going on in another process' "$train" "${flags[@]}" --minutes 10 --resume twice
+  refuses 1 'twice: this run is in progress in another process' "$train" "${flags[@]}" --minutes 10 --resume twice
   kill -TERM "$pid"
   wait "$pid" || true
   set +m
@@ -441,11 +429,11 @@ model() {
   cannot_print() { "$@" >/dev/full; }
   refuses 1 'the output could not be written' cannot_print "$sample" run/model.safetensors --count 5
   refuses 1 'nowhere: no such file' "$sample" nowhere
-  refuses 1 'no safetensors file' "$sample" text
+  refuses 1 'not a safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
   refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
   sed 's/"dtype":"F32"/"dtype":"I32"/g' run/model.safetensors >whole
-  refuses 1 "whole: '.*' is stored as I32, which is no floating-point type to convert to F32" "$sample" whole
+  refuses 1 "whole: '.*' is stored as I32, which is not a floating-point type to convert to F32" "$sample" whole
   sed 's/"width":"128"/"width":"129"/' run/model.safetensors >other
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
@@ -476,10 +464,10 @@ script() {
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
 
-  # It goes on with the flags that it was started with; those that are given again count instead.
+  # It is resumed with the flags that it was started with; those that are given again override them.
   succeeds alone "$script" --resume run --steps 4
   has out '^machine: 1 thread, .* run folder run$'
-  has out '^going on after step 2$'
+  has out '^resumed after step 2$'
   has out '^step +4  loss .* validation '
   refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere
   refuses 2 "--resume: .*: no run of train.sh: it has no file 'flags'" "$script" --resume .

@@ -44,11 +44,11 @@ for round in $(seq "$rounds"); do
   "$train" "${flags[@]}" --resume run >out 2>err &
   pid=$!
   for _ in $(seq 500); do
-    grep -qs '^going on after step' out && break
+    grep -qs '^resumed after step' out && break
     kill -0 "$pid" 2>/dev/null || break
     sleep 0.02
   done
-  at=$(sed -n 's/^going on after step \([0-9]*\).*/\1/p' out)
+  at=$(sed -n 's/^resumed after step \([0-9]*\).*/\1/p' out)
   if [[ -z $at ]]; then
     if grep -qs 'steps already' err; then break; fi
     wrong "not resumed after SIG$signal: $(tail -n 1 err)"

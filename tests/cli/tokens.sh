@@ -3,25 +3,19 @@
 set -euo pipefail
 [[ $# -eq 2 ]] || { echo "usage: $0 TOKENS WORK" >&2; exit 2; }
 tokens=$1 work=$2
+here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
-failures=0
-wrong() { echo "FAILED: $*"; failures=$((failures + 1)); }
+source "$here/support.sh"
 
-# refuses STATUS REGEX COMMAND...: it ends with STATUS and one line on stderr, which matches, and leaves no folder.
-refuses() {
-  local expected=$1 regex=$2 status=0
-  shift 2
-  "$@" >out 2>err </dev/null || status=$?
-  [[ $status -eq $expected ]] || wrong "status $status, not $expected: $*"
-  [[ $(wc -l <err) -eq 1 ]] || wrong "$(wc -l <err) lines on stderr, not one: $*: $(head -c 300 err)"
-  grep -qE -- "$regex" err || wrong "'$(cat err)' does not match '$regex': $*"
+# make_new COMMAND...: it succeeds, beginning without the folder `new`
+make_new() { rm -rf new; succeeds "$@"; }
+# writes_nothing STATUS REGEX COMMAND...: it is refused, and leaves no folder
+writes_nothing() {
+  refuses "$@"
   [[ ! -e new && ! -e new.unfinished ]] || { wrong "something was written: $*"; rm -rf new new.unfinished; }
 }
-# succeeds COMMAND...
-succeeds() { rm -rf new; "$@" >out 2>err </dev/null || wrong "status $?: $*: $(tail -n 3 err)"; }
-has() { grep -qE -- "$2" "$1" || wrong "$1 has no line that matches '$2': $(head -c 300 "$1")"; }
 # size FILE BYTES
 size() { [[ $(stat -c %s "$1") -eq $2 ]] || wrong "$1 has $(stat -c %s "$1") bytes, not $2"; }
 # shows FILE BYTES: the file's numbers of 16 bits
@@ -32,33 +26,33 @@ printf 'ab' >first
 printf 'cd\n' >second
 
 # Bytes: joined by line ends, the last share for validation, cut behind a line.
-succeeds "$tokens" --data text --out new
+make_new "$tokens" --data text --out new
 has out 'train: 7920 tokens of 7920 bytes \(1.00 bytes a token\) in 1 file'
 has out 'vocabulary 256; wrote new'
 size new/train.bin 15840
 size new/val.bin 1760
-succeeds "$tokens" --data first second --validation 0 --out new/
+make_new "$tokens" --data first second --validation 0 --out new/
 shows new/train.bin "97 98 10 99 100 10"
 [[ ! -e new/val.bin && ! -e new/tokenizer.json ]] || wrong "more than train.bin was written"
-succeeds "$tokens" --data text --validation-data first second --out new
+make_new "$tokens" --data text --validation-data first second --out new
 has out 'train: 8800 tokens'
 shows new/val.bin "97 98 10 99 100 10"
 
 # A BPE that is learned, and read again: the same shards.
-succeeds "$tokens" --data text --out new --tokenizer train --vocabulary 280
+make_new "$tokens" --data text --out new --tokenizer train --vocabulary 280
 has out 'vocabulary 280'
 mv new learned
-succeeds "$tokens" --data text --out new --tokenizer learned/tokenizer.json
+make_new "$tokens" --data text --out new --tokenizer learned/tokenizer.json
 for file in train.bin val.bin tokenizer.json; do cmp "new/$file" "learned/$file" || wrong "$file differs"; done
-succeeds "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json
+make_new "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json
 shows new/train.bin "64 65 279 66 67 198"
-succeeds "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json --separator ''
+make_new "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json --separator ''
 shows new/train.bin "64 65 66 67 198"
-succeeds "$tokens" --data text --out new --tokenizer train --vocabulary 60000
+make_new "$tokens" --data text --out new --tokenizer train --vocabulary 60000
 has out 'the text gave [0-9]+ tokens, not 60000'
 
 # Shards, with llm.c's header: 1024 bytes each.
-succeeds "$tokens" --data text --out new --layout llm.c --shard-tokens 5000
+make_new "$tokens" --data text --out new --layout llm.c --shard-tokens 5000
 size new/train_000000.bin 11024
 size new/train_000001.bin 6864
 size new/val_000000.bin 2784
@@ -66,9 +60,9 @@ size new/val_000000.bin 2784
 
 # Bytes that are no UTF-8.
 printf 'caf\351 caf\351\n' >latin
-succeeds "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json
+make_new "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json
 has out '2 words had bytes that are no UTF-8, which were kept'
-succeeds "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json --broken-utf8 replace
+make_new "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json --broken-utf8 replace
 has out 'which were replaced'
 
 # An empty folder may be there; a pipe is a text.
@@ -79,34 +73,34 @@ size new/train.bin 15840
 rm -rf new
 : >empty
 echo '{"model": 1}' >bad.json
-refuses 2 '--data is required' "$tokens" --out new
-refuses 2 '--out is required' "$tokens" --data text
-refuses 2 "--out must be the name of a folder" "$tokens" --data text --out ''
-refuses 2 '--layout must be nanogpt or llm.c, not numpy' "$tokens" --data text --out new --layout numpy
-refuses 2 '--validation must be at least 0 and below 1, not 1' "$tokens" --data text --out new --validation 1
-refuses 2 '--validation must be at least 0 and below 1, not nan' "$tokens" --data text --out new --validation nan
-refuses 2 'give one of them' "$tokens" --data text --out new --validation 0.1 --validation-data text
-refuses 2 '--vocabulary must be a whole number from 257 to 65536, not 256' "$tokens" --data text --out new --tokenizer train --vocabulary 256
-refuses 2 '--vocabulary is for --tokenizer train' "$tokens" --data text --out new --vocabulary 300
-refuses 2 '--broken-utf8 must be keep or replace, not drop' "$tokens" --data text --out new --broken-utf8 drop
-refuses 2 'with --tokenizer bytes, all bytes are kept' "$tokens" --data text --out new --broken-utf8 replace
-refuses 2 '--shard-tokens must be a whole number from 1' "$tokens" --data text --out new --shard-tokens 0
-refuses 2 "the tokenizer has no token '<pad>'" "$tokens" --data text --out new --tokenizer learned/tokenizer.json --separator '<pad>'
-refuses 2 'has only <.endoftext.>' "$tokens" --data text --out new --tokenizer train --separator '<pad>'
-refuses 1 'nowhere: no such file' "$tokens" --data nowhere --out new
-refuses 1 'empty: is empty' "$tokens" --data text empty --out new
-refuses 1 'is a directory' "$tokens" --data . --out new
-refuses 1 'nowhere.json: no such file' "$tokens" --data text --out new --tokenizer nowhere.json
-refuses 1 "bad.json: is no tokenizer.json: it has no object 'model'" "$tokens" --data text --out new --tokenizer bad.json
-refuses 1 'text: is no JSON' "$tokens" --data text --out new --tokenizer text
-refuses 1 'too short for a share' "$tokens" --data second --out new
-refuses 1 'learned: is there already; name a new folder' "$tokens" --data text --out learned
-refuses 1 'text: is there already' "$tokens" --data text --out text
-refuses 1 'cannot be made' "$tokens" --data text --out text/new
+writes_nothing 2 '--data is required' "$tokens" --out new
+writes_nothing 2 '--out is required' "$tokens" --data text
+writes_nothing 2 "--out must be the name of a folder" "$tokens" --data text --out ''
+writes_nothing 2 '--layout must be nanogpt or llm.c, not numpy' "$tokens" --data text --out new --layout numpy
+writes_nothing 2 '--validation must be at least 0 and below 1, not 1' "$tokens" --data text --out new --validation 1
+writes_nothing 2 '--validation must be at least 0 and below 1, not nan' "$tokens" --data text --out new --validation nan
+writes_nothing 2 'give one of them' "$tokens" --data text --out new --validation 0.1 --validation-data text
+writes_nothing 2 '--vocabulary must be a whole number from 257 to 65536, not 256' "$tokens" --data text --out new --tokenizer train --vocabulary 256
+writes_nothing 2 '--vocabulary is for --tokenizer train' "$tokens" --data text --out new --vocabulary 300
+writes_nothing 2 '--broken-utf8 must be keep or replace, not drop' "$tokens" --data text --out new --broken-utf8 drop
+writes_nothing 2 'with --tokenizer bytes, all bytes are kept' "$tokens" --data text --out new --broken-utf8 replace
+writes_nothing 2 '--shard-tokens must be a whole number from 1' "$tokens" --data text --out new --shard-tokens 0
+writes_nothing 2 "the tokenizer has no token '<pad>'" "$tokens" --data text --out new --tokenizer learned/tokenizer.json --separator '<pad>'
+writes_nothing 2 'has only <.endoftext.>' "$tokens" --data text --out new --tokenizer train --separator '<pad>'
+writes_nothing 1 'nowhere: no such file' "$tokens" --data nowhere --out new
+writes_nothing 1 'empty: is empty' "$tokens" --data text empty --out new
+writes_nothing 1 'is a directory' "$tokens" --data . --out new
+writes_nothing 1 'nowhere.json: no such file' "$tokens" --data text --out new --tokenizer nowhere.json
+writes_nothing 1 "bad.json: is not a tokenizer.json: it has no object 'model'" "$tokens" --data text --out new --tokenizer bad.json
+writes_nothing 1 'text: is no JSON' "$tokens" --data text --out new --tokenizer text
+writes_nothing 1 'too short for a share' "$tokens" --data second --out new
+writes_nothing 1 'learned: is there already; name a new folder' "$tokens" --data text --out learned
+writes_nothing 1 'text: is there already' "$tokens" --data text --out text
+writes_nothing 1 'cannot be made' "$tokens" --data text --out text/new
 # A full disk, played by a limit on the size of a file: nothing is left.
-refuses 1 'train.bin: cannot be written' bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - "$tokens" --data text --out new
+writes_nothing 1 'train.bin: cannot be written' bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - "$tokens" --data text --out new
 mkdir other.unfinished
-refuses 1 'other.unfinished: is left from a run that was cut short' "$tokens" --data text --out other
+writes_nothing 1 'other.unfinished: is left from a run that was cut short' "$tokens" --data text --out other
 [[ -d other.unfinished ]] || wrong "what another run left was removed"
 
 [[ $failures -eq 0 ]] || { echo "$failures failures"; exit 1; }

@@ -289,9 +289,9 @@ TEST_CASE_FIXTURE(fixture, "a run goes to a file and goes on") {
     gr::adamw optimizer(net);
     const int step = 120;
     // [checkpoint]
-    gr::run_facts facts;
-    facts.set("step", step);
-    gr::write_checkpoint(path, ctx, net, optimizer, facts);
+    gr::run_metadata metadata;
+    metadata.set("step", step);
+    gr::write_checkpoint(path, ctx, net, optimizer, metadata);
     // [/checkpoint]
     saved = gr::to_host(net(x));
   }
@@ -300,8 +300,8 @@ TEST_CASE_FIXTURE(fixture, "a run goes to a file and goes on") {
   gr::adamw optimizer(net);
   gr::tape tape{ctx};
   // [resume]
-  const gr::run_facts facts = gr::read_checkpoint(path, ctx, net, optimizer);
-  const auto step = facts.number<std::uint32_t>("step");
+  const gr::run_metadata metadata = gr::read_checkpoint(path, ctx, net, optimizer);
+  const auto step = metadata.number<std::uint32_t>("step");
   tape.set_random(42, step);  // dropout draws as it would have
   // [/resume]
   std::filesystem::remove(path);

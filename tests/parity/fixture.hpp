@@ -39,8 +39,8 @@ class fixture {
     const auto data = file.begin() + 8 + static_cast<std::ptrdiff_t>(header_bytes);
     try {
       header_ = nlohmann::json::parse(file.begin() + 8, data);
-    } catch (const nlohmann::json::exception& e) { fail(std::string("has a header that is no JSON: ") + e.what()); }
-    if (!header_.is_object()) fail("has a header that is no JSON object");
+    } catch (const nlohmann::json::exception& e) { fail(std::string("has a header that is not JSON: ") + e.what()); }
+    if (!header_.is_object()) fail("has a header that is not a JSON object");
     data_.assign(data, file.end());
   }
 

@@ -33,6 +33,14 @@ GRADUS_INLINE To bits_as(const From& from) {
   return to;
 }
 
+/// A polynomial in x by Horner's rule, the coefficient of the highest power first.
+template <class T, class... Coefficients>
+GRADUS_INLINE pack<T> horner(pack<T> x, T highest, Coefficients... lower) {
+  pack<T> p(highest);
+  ((p = p * x + pack<T>(lower)), ...);
+  return p;
+}
+
 using float_pack = pack<float>;
 using float_bits = float_pack::mask_native;
 GRADUS_INLINE float_pack to_floats(float_bits x) { return float_pack(__builtin_convertvector(x, float_pack::native)); }
@@ -49,12 +57,7 @@ inline constexpr float rounding_shift = 12582912.0f;
 
 // e^r 2^n with n in the low bits of `shifted`: a degree-7 polynomial, |r| <= ln(2)/2, and 2^n in two halves.
 GRADUS_INLINE exp_factors exp_of_reduced(float_pack shifted, float_pack r) {
-  float_pack p(1.0f / 5040);
-  p = p * r + float_pack(1.0f / 720);
-  p = p * r + float_pack(1.0f / 120);
-  p = p * r + float_pack(1.0f / 24);
-  p = p * r + float_pack(1.0f / 6);
-  p = p * r + float_pack(0.5f);
+  float_pack p = horner(r, 1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f);
   p = p * r * r + r + float_pack(1.0f);
   const float_bits n = bits_as<float_bits>(shifted.v) - 0x4B400000;
   const float_bits half = n >> 1;
@@ -91,15 +94,9 @@ GRADUS_INLINE pack<T> log(pack<T> x) {
     const bits exponent = (raw - root_of_half) >> 23;
     const P f = P(cpu_math::bits_as<P::native>(raw - (exponent << 23))) - P(1.0f);
     const P e = select(subnormal, cpu_math::to_floats(exponent) - P(23.0f), cpu_math::to_floats(exponent));
-    P p(7.0376836292e-2f);
-    p = p * f + P(-1.1514610310e-1f);
-    p = p * f + P(1.1676998740e-1f);
-    p = p * f + P(-1.2420140846e-1f);
-    p = p * f + P(1.4249322787e-1f);
-    p = p * f + P(-1.6668057665e-1f);
-    p = p * f + P(2.0000714765e-1f);
-    p = p * f + P(-2.4999993993e-1f);
-    p = p * f + P(3.3333331174e-1f);
+    const P p =
+        cpu_math::horner(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
+                         -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f);
     const P z = f * f;
     const P small = f * z * p + e * P(-2.12194440e-4f) - P(0.5f) * z;
     const P infinite(std::numeric_limits<float>::infinity());
@@ -123,27 +120,15 @@ GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
   const doubles e = doubles(bits_as<doubles::native>(exponent + shift_bits)) - shift;
   // log2 m = 2/ln(2) artanh(s), |s| < 0.172: seven terms are within 2^-39.
   const doubles s = (m - one) / (m + one), z = s * s;
-  doubles p(2.885390081777926815 / 13);
-  p = p * z + doubles(2.885390081777926815 / 11);
-  p = p * z + doubles(2.885390081777926815 / 9);
-  p = p * z + doubles(2.885390081777926815 / 7);
-  p = p * z + doubles(2.885390081777926815 / 5);
-  p = p * z + doubles(2.885390081777926815 / 3);
-  p = p * z + doubles(2.885390081777926815);
+  const doubles p =
+      horner(z, 2.885390081777926815 / 13, 2.885390081777926815 / 11, 2.885390081777926815 / 9,
+             2.885390081777926815 / 7, 2.885390081777926815 / 5, 2.885390081777926815 / 3, 2.885390081777926815);
   const doubles least(-200.0), most(200.0);  // 2^these are 0 and infinity in float
   doubles t = doubles::load(y) * (s * p + e);
   t = select(t < least, least, select(t > most, most, t));
   const doubles shifted = t + shift;
   const doubles r = (t - (shifted - shift)) * doubles(0.693147180559945309417);
-  doubles q(1.0 / 40320);
-  q = q * r + doubles(1.0 / 5040);
-  q = q * r + doubles(1.0 / 720);
-  q = q * r + doubles(1.0 / 120);
-  q = q * r + doubles(1.0 / 24);
-  q = q * r + doubles(1.0 / 6);
-  q = q * r + doubles(0.5);
-  q = q * r + one;
-  q = q * r + one;
+  const doubles q = horner(r, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0);
   const bits n = bits_as<bits>(shifted.v) - shift_bits;
   doubles(bits_as<doubles::native>(bits_as<bits>(q.v) + (n << 52))).store(to);
 }
@@ -238,11 +223,8 @@ GRADUS_INLINE pack<T> tanh(pack<T> x) {
     const pack<float> a = abs(x);
     const pack<float> large = one - pack<float>(2.0f) / (exp(a + a) + one);
     const pack<float> z = x * x;
-    pack<float> p(-5.70498872745e-3f);
-    p = p * z + pack<float>(2.06390887954e-2f);
-    p = p * z + pack<float>(-5.37397155531e-2f);
-    p = p * z + pack<float>(1.33314422036e-1f);
-    p = p * z + pack<float>(-3.33332819422e-1f);
+    const pack<float> p = cpu_math::horner(z, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                                           1.33314422036e-1f, -3.33332819422e-1f);
     const pack<float> small = x * (z * p) + x;
     return select(x == pack<float>(0), x,
                   select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
@@ -317,18 +299,9 @@ namespace cpu_math {
 // in w - 1, interpolated at Chebyshev nodes; 1e-9 off.
 GRADUS_INLINE float_pack tail_polynomial(float_pack w) {
   const float_pack u = w - float_pack(1.0f);
-  float_pack p(5.53559663e-5f);
-  p = p * u + float_pack(1.331259088e-4f);
-  p = p * u + float_pack(-2.445826664e-4f);
-  p = p * u + float_pack(-1.034222059e-3f);
-  p = p * u + float_pack(1.024135711e-3f);
-  p = p * u + float_pack(6.969813131e-3f);
-  p = p * u + float_pack(-1.046229376e-2f);
-  p = p * u + float_pack(-4.726274528e-2f);
-  p = p * u + float_pack(2.300176777e-1f);
-  p = p * u + float_pack(-5.093319895e-1f);
-  p = p * u + float_pack(7.290836907e-1f);
-  return p;
+  return horner(u, 5.53559663e-5f, 1.331259088e-4f, -2.445826664e-4f, -1.034222059e-3f, 1.024135711e-3f,
+                6.969813131e-3f, -1.046229376e-2f, -4.726274528e-2f, 2.300176777e-1f, -5.093319895e-1f,
+                7.290836907e-1f);
 }
 // e^(-a^2/2), 0 <= a <= 14.5: the square in two parts, for an error of the exponent is one of the result's digits.
 GRADUS_INLINE exp_factors normal_density_factors(float_pack a) {
@@ -338,11 +311,7 @@ GRADUS_INLINE exp_factors normal_density_factors(float_pack a) {
 // The probability that a standard normal draw is below x, |x| < 0.7, where the other way would cancel.
 GRADUS_INLINE float_pack normal_cdf_near_zero(float_pack x) {
   const float_pack z = x * x;
-  float_pack p(1.042779776e-4f);
-  p = p * z + float_pack(-1.182535892e-3f);
-  p = p * z + float_pack(9.972708268e-3f);
-  p = p * z + float_pack(-6.649032722e-2f);
-  p = p * z + float_pack(3.989422799e-1f);
+  const float_pack p = horner(z, 1.042779776e-4f, -1.182535892e-3f, 9.972708268e-3f, -6.649032722e-2f, 3.989422799e-1f);
   return float_pack(0.5f) + x * p;
 }
 }  // namespace cpu_math
@@ -360,12 +329,8 @@ GRADUS_INLINE pack<T> erf(pack<T> x) {
     const P d = P(2.0f) / (b + P(3.0f));
     const P large = P(1.0f) - exp(-(a * a)) * cpu_math::tail_polynomial(b * d) * d;
     const P z = x * x;
-    P p(-6.384235407e-4f);
-    p = p * z + P(5.062407092e-3f);
-    p = p * z + P(-2.68089851e-2f);
-    p = p * z + P(1.128286577e-1f);
-    p = p * z + P(-3.76125837e-1f);
-    p = p * z + P(0.128379162f);
+    const P p = cpu_math::horner(z, -6.384235407e-4f, 5.062407092e-3f, -2.68089851e-2f, 1.128286577e-1f,
+                                 -3.76125837e-1f, 0.128379162f);
     return select(size < P(0.8f), x + x * p, select(x < P(0), -large, large));
   }
 }

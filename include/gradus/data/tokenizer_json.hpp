@@ -49,8 +49,9 @@ class tokenizer_json_reader {
 
   bpe_tokenizer read(std::string_view text) {
     const json file = parse_json(text, name_);
-    if (!file.is_object()) fail("is no tokenizer.json: it holds no JSON object");
-    if (!file.contains("model") || !file["model"].is_object()) fail("is no tokenizer.json: it has no object 'model'");
+    if (!file.is_object()) fail("is not a tokenizer.json: it holds no JSON object");
+    if (!file.contains("model") || !file["model"].is_object())
+      fail("is not a tokenizer.json: it has no object 'model'");
     check_kind(file);
     read_vocabulary(file["model"]);
     read_merges(file["model"]);
@@ -162,7 +163,7 @@ class tokenizer_json_reader {
   }
 
   void read_added_tokens(const json& list) {
-    if (!list.is_array()) fail("'added_tokens' is no list");
+    if (!list.is_array()) fail("'added_tokens' is not a list");
     for (const json& from : list) {
       const std::string which = "added token " + std::to_string(added_.size() + 1);
       if (!from.is_object() || !from.contains("content") || !from["content"].is_string() || !from.contains("id"))

@@ -45,7 +45,7 @@ class strict_json_builder {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const json::exception&) {
-    problem = "is no JSON: it breaks off or goes wrong at byte " + std::to_string(position);
+    problem = "is not JSON: it breaks off or goes wrong at byte " + std::to_string(position);
     return false;
   }
 

@@ -92,7 +92,7 @@ class safetensors_file {
     std::uint64_t header_bytes = 0;
     read_at(0, &header_bytes, 8);
     if (header_bytes > detail::longest_safetensors_header)
-      fail("is no safetensors file: the header length is over 100 MB");
+      fail("is not a safetensors file: the header length is over 100 MB");
     if (header_bytes > file_bytes - 8) fail("ends within its header");
     std::string header(header_bytes, '\0');
     read_at(8, header.data(), header.size());
@@ -158,7 +158,7 @@ class safetensors_file {
     if (stored == "F32") return converted<T>(read<float>(name, shape));
     if (stored == "BF16") return converted<T>(read<bf16>(name, shape));
     if (stored == "F16") return converted<T>(read<f16>(name, shape));
-    fail(quoted(name) + " is stored as " + stored + ", which is no floating-point type to convert to " +
+    fail(quoted(name) + " is stored as " + stored + ", which is not a floating-point type to convert to " +
          detail::safetensors_dtype<T>());
   }
 
@@ -196,7 +196,7 @@ class safetensors_file {
     const json parsed = json::parse(header, watch, /*allow_exceptions=*/false);
     // A writer pads with spaces at the end, never in front.
     if (parsed.is_discarded() || !parsed.is_object() || header.front() != '{')
-      fail("is no safetensors file: its header is no JSON object");
+      fail("is not a safetensors file: its header is not a JSON object");
     if (!twice.empty()) fail(quoted(twice) + " occurs twice");
     for (const auto& item : parsed.items()) {
       if (item.key() == "__metadata__") parse_metadata(item.value());
@@ -204,9 +204,9 @@ class safetensors_file {
     }
   }
   void parse_metadata(const nlohmann::json& texts) {
-    if (!texts.is_object()) fail("'__metadata__' is no JSON object");
+    if (!texts.is_object()) fail("'__metadata__' is not a JSON object");
     for (const auto& item : texts.items()) {
-      if (!item.value().is_string()) fail("'__metadata__': " + quoted(item.key()) + " is no text");
+      if (!item.value().is_string()) fail("'__metadata__': " + quoted(item.key()) + " is not a string");
       metadata_.emplace(item.key(), item.value().get<std::string>());
     }
   }
@@ -221,7 +221,7 @@ class safetensors_file {
       }
       return numbers;
     };
-    if (!from.is_object()) fail(quoted(name) + " is no JSON object");
+    if (!from.is_object()) fail(quoted(name) + " is not a JSON object");
     if (!from.contains("dtype") || !from["dtype"].is_string()) fail(quoted(name) + " has no 'dtype'");
     safetensors_entry e;
     e.dtype = from["dtype"].get<std::string>();

@@ -7,7 +7,7 @@
 
 namespace gradus {
 
-/// Counts what passes through to another resource: live and peak bytes, in all and by category.
+/// Forwards requests to another resource and counts them: live and peak bytes, in total and by category.
 template <class Stream>
 class basic_stats_resource final : public resource_adaptor<Stream> {
  public:

@@ -5,7 +5,7 @@
 
 namespace gradus {
 
-/// Makes a resource, and those below it, usable from several threads: one request at a time passes through.
+/// Makes another resource, with its upstream resources, thread-safe: it forwards one request at a time.
 template <class Stream>
 class basic_synchronized_resource final : public resource_adaptor<Stream> {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// What a run needs to go on as if it had never been interrupted: parameters, optimizer states and facts about the run, in one
-// safetensors file. Not part of gradus.hpp, for it needs nlohmann json.
+// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for bit. Not part of
+// gradus.hpp, for it needs nlohmann json.
 
 #include <charconv>
 #include <concepts>
@@ -22,11 +22,11 @@
 
 namespace gradus {
 
-/// What stands in a checkpoint beside tensors: names with numbers or texts. Numbers read back as the same bits.
-class run_facts {
+/// The metadata of a checkpoint: named numbers and strings beside its tensors. Numbers read back as the same bits.
+class run_metadata {
  public:
-  run_facts() = default;
-  explicit run_facts(std::map<std::string, std::string, std::less<>> texts) : texts_(std::move(texts)) {}
+  run_metadata() = default;
+  explicit run_metadata(std::map<std::string, std::string, std::less<>> texts) : texts_(std::move(texts)) {}
 
   void set(const std::string& name, std::string_view text) { texts_[name] = text; }
   template <class T>
@@ -35,13 +35,13 @@ class run_facts {
     char text[64];
     texts_[name] = std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
   }
-  /// Throws gradus::error if there is no such fact.
+  /// Throws gradus::error if there is nothing of that name.
   const std::string& text(std::string_view name) const {
     const auto found = texts_.find(name);
     if (found == texts_.end()) throw error(std::string("it does not say '").append(name).append("'"));
     return found->second;
   }
-  /// Throws gradus::error if there is no such fact, or if it is no number of this type.
+  /// Throws gradus::error if there is nothing of that name, or if it is not a number of this type.
   template <class T>
   T number(std::string_view name) const {
     const std::string& t = text(name);
@@ -49,7 +49,7 @@ class run_facts {
     const auto [end, problem] = std::from_chars(t.data(), t.data() + t.size(), value);
     if (problem != std::errc{} || end != t.data() + t.size())
       throw error(
-          std::string("its '").append(name).append("' is '").append(t).append("', which is no number of its kind"));
+          std::string("its '").append(name).append("' is '").append(t).append("', which is not a number of its kind"));
     return value;
   }
   const std::map<std::string, std::string, std::less<>>& all() const { return texts_; }
@@ -84,13 +84,13 @@ void for_each_checkpointed(context<cpu>& ctx, const Model& model, Optimizer& opt
 }  // namespace detail
 
 /// Writes a checkpoint in one step (see atomic_file): the parameters under their names, the optimizer's states as
-/// `optimizer.<state>.<parameter>`, its count of steps, and the facts. Where `path` exists, it stays as `previous` (unless that is
+/// `optimizer.<state>.<parameter>`, its count of steps, and the metadata. Where `path` exists, it stays as `previous` (unless that is
 /// empty, or the file system has no hard links). Throws gradus::error; files that were there are then as before.
 template <class Model, class Optimizer>
 void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, const Model& model, Optimizer& optimizer,
-                      const run_facts& facts, const std::filesystem::path& previous = {}) {
+                      const run_metadata& metadata, const std::filesystem::path& previous = {}) {
   safetensors_writer file;
-  for (const auto& [name, text] : facts.all()) file.set_metadata(name, text);
+  for (const auto& [name, text] : metadata.all()) file.set_metadata(name, text);
   file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
   detail::for_each_checkpointed(
       ctx, model, optimizer,
@@ -105,18 +105,20 @@ void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, cons
 }
 
 /// What is known of a checkpoint before anything is read from it.
-inline run_facts read_facts(const std::filesystem::path& path) { return run_facts(safetensors_file(path).metadata()); }
+inline run_metadata read_metadata(const std::filesystem::path& path) {
+  return run_metadata(safetensors_file(path).metadata());
+}
 
-/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the facts. Names,
+/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the metadata. Names,
 /// types and sizes are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
 template <class Model, class Optimizer>
-run_facts read_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, Model& model, Optimizer& optimizer) {
+run_metadata read_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
-  const run_facts facts(file.metadata());
+  const run_metadata metadata(file.metadata());
   std::size_t steps = 0;
   try {
-    steps = facts.number<std::size_t>("optimizer.steps");
-  } catch (const error& e) { throw error(path.string() + ": is no checkpoint: " + e.what()); }
+    steps = metadata.number<std::size_t>("optimizer.steps");
+  } catch (const error& e) { throw error(path.string() + ": is not a checkpoint: " + e.what()); }
   std::size_t tensors = 0;
   detail::for_each_checkpointed(
       ctx, model, optimizer,
@@ -132,7 +134,7 @@ run_facts read_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, 
                                     std::span<std::byte> bytes) { file.read_bytes(name, dtype, bytes); });
   for_each_param(model, [](std::string_view, auto& p) { p.edit(); });  // they have changed
   optimizer.set_steps(steps);
-  return facts;
+  return metadata;
 }
 
 }  // namespace gradus

@@ -11,18 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "../../support/scratch_folder.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
 
-struct temporary_folder {
-  fs::path path = fs::temp_directory_path() / "gradus_data";
-  temporary_folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~temporary_folder() { fs::remove_all(path); }
-};
+using temporary_folder = gradus_test::scratch_folder;
 
 std::vector<std::int32_t> counting(std::size_t n) {
   std::vector<std::int32_t> tokens(n);

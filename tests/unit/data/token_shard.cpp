@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/scratch_folder.hpp"
 #include "../../support/seed.hpp"
 
 namespace fs = std::filesystem;
@@ -17,13 +18,7 @@ using gradus::token_shard;
 
 namespace {
 
-struct folder {
-  fs::path path = fs::temp_directory_path() / "gradus_token_shard";
-  folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~folder() { fs::remove_all(path); }
+struct folder : gradus_test::scratch_folder {
   fs::path file(const std::string& bytes) const {
     std::ofstream(path / "shard.bin", std::ios::binary) << bytes;
     return path / "shard.bin";

@@ -105,7 +105,7 @@ TEST_CASE("a malformed tokenizer.json is refused in one line that says what is w
   refused([](json& f) { f["model"]["merges"][0] = 7; }, "merge 1 must be two tokens");
   refused([](json& f) { f["model"]["merges"][0] = {"a", "b", "c"}; }, "merge 1 must be two tokens");
   refused([](json& f) { f["model"]["merges"][1] = f["model"]["merges"][0]; }, "merge 2 occurs twice");
-  refused([](json& f) { f["added_tokens"] = 1; }, "'added_tokens' is no list");
+  refused([](json& f) { f["added_tokens"] = 1; }, "'added_tokens' is not a list");
   refused([](json& f) { f["added_tokens"][0] = "x"; }, "added token 1 must be an object");
   refused([](json& f) { f["added_tokens"][0]["id"] = 5; }, R"("<|endoftext|>" has the id 5, and in the vocabulary)");
   refused([](json& f) { f["added_tokens"][0]["content"] = ""; }, "added token 1 has no text");

@@ -15,18 +15,11 @@
 #include <thread>
 #endif
 
+#include "../../support/scratch_folder.hpp"
+
 namespace fs = std::filesystem;
 
-namespace {
-struct folder {
-  fs::path path = fs::temp_directory_path() / "gradus_mapped_file";
-  folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~folder() { fs::remove_all(path); }
-};
-}  // namespace
+using folder = gradus_test::scratch_folder;
 
 TEST_CASE("a mapped file has the bytes of the file, also after it was moved") {
   const folder f;

@@ -9,18 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "../../support/scratch_folder.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
 
-struct temporary_folder {
-  fs::path path;
-  explicit temporary_folder(const char* name) : path(fs::temp_directory_path() / name) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~temporary_folder() { fs::remove_all(path); }
-};
+using gradus_test::scratch_folder;
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -52,7 +47,7 @@ bool complains(const std::string& text, std::string_view about) {
 }  // namespace
 
 TEST_CASE("what is written to a safetensors file is read back") {
-  const temporary_folder folder("gradus_io_round_trip");
+  const scratch_folder folder;
   const std::vector<float> weights{1, 2, 3, 4, 5, -6.5f};
   const std::vector<std::int64_t> ids{-1, 1LL << 40};
   const std::vector<gradus::bf16> half{gradus::bf16(1.5f)};
@@ -87,7 +82,7 @@ TEST_CASE("what is written to a safetensors file is read back") {
 
 TEST_CASE("values stored in one floating-point type are read as another, rounded to nearest") {
   using gradus::bf16, gradus::f16;
-  const temporary_folder folder("gradus_io_conversions");
+  const scratch_folder folder;
   const std::vector<double> doubles{1.0000001, -2, 1e300};
   const std::vector<float> floats{1.00390625f, -3.5f, 70000.0f};
   const std::vector<bf16> bf16s{bf16(1.5f)};
@@ -112,9 +107,9 @@ TEST_CASE("values stored in one floating-point type are read as another, rounded
   CHECK(std::isinf(static_cast<float>(file.read_as<f16>("floats", three)[2])));
   CHECK(file.read_as<float>("bf16s", one) == std::vector<float>{1.5f});
   CHECK(file.read_as<double>("f16s", one) == std::vector<double>{-0.25});
-  CHECK_THROWS_WITH_AS(file.read_as<float>("ids", one),
-                       doctest::Contains("'ids' is stored as I32, which is no floating-point type to convert to F32"),
-                       gradus::error);
+  CHECK_THROWS_WITH_AS(
+      file.read_as<float>("ids", one),
+      doctest::Contains("'ids' is stored as I32, which is not a floating-point type to convert to F32"), gradus::error);
   CHECK_THROWS_WITH_AS(file.read_as<float>("floats", one), doctest::Contains("has the shape [3] where [1] is needed"),
                        gradus::error);
   CHECK_THROWS_WITH_AS(file.read_as<double>("floats", one), doctest::Contains("has the shape [3] where [1] is needed"),
@@ -122,7 +117,7 @@ TEST_CASE("values stored in one floating-point type are read as another, rounded
 }
 
 TEST_CASE("a safetensors file without tensors is sixteen bytes") {
-  const temporary_folder folder("gradus_io_empty");
+  const scratch_folder folder;
   gradus::safetensors_writer().write(folder.path / "e.safetensors");
   CHECK(bytes_of(folder.path / "e.safetensors") == std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
   CHECK(gradus::safetensors_file(folder.path / "e.safetensors").entries().empty());
@@ -139,7 +134,7 @@ TEST_CASE("the writer refuses a name twice and values that do not fit the shape"
 }
 
 TEST_CASE("a malformed safetensors file is refused in one line that says why") {
-  const temporary_folder folder("gradus_io_malformed");
+  const scratch_folder folder;
   const auto problem = [&](const std::string& header, std::size_t data) {
     return complaint(make_file(folder.path, header, data));
   };
@@ -176,11 +171,11 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4), "no list 'shape'"));
   CHECK(complains(problem(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4), "no 'dtype'"));
   CHECK(complains(problem(R"({"a":7})", 0), "no JSON object"));
-  CHECK(complains(problem(R"({"__metadata__":{"k":1}})", 0), "'k' is no text"));
+  CHECK(complains(problem(R"({"__metadata__":{"k":1}})", 0), "'k' is not a string"));
 }
 
 TEST_CASE("an atomic file that is not committed leaves the old one as it was") {
-  const temporary_folder folder("gradus_io_atomic");
+  const scratch_folder folder;
   const fs::path path = folder.path / "f";
   gradus::write_file_atomically(path, "old");
   {
@@ -196,7 +191,7 @@ TEST_CASE("an atomic file that is not committed leaves the old one as it was") {
 }
 
 TEST_CASE("an atomic file that cannot be opened leaves what is in its way") {
-  const temporary_folder folder("gradus_io_in_the_way");
+  const scratch_folder folder;
   fs::create_directory(folder.path / "f.tmp");
   CHECK_THROWS_AS(gradus::write_file_atomically(folder.path / "f", "x"), gradus::error);
   CHECK(fs::is_directory(folder.path / "f.tmp"));

@@ -1,4 +1,4 @@
-// A run that is written down and read again goes on as if nothing had happened, bit for bit.
+// A run that is resumed from a checkpoint continues as if it had not been interrupted, bit for bit.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -12,9 +12,11 @@
 
 #include "../../support/message_of.hpp"
 #include "../../support/operands.hpp"
+#include "../../support/scratch_folder.hpp"
 
 namespace gr = gradus;
 using gradus_test::message_of;
+using gradus_test::scratch_folder;
 using gradus_test::workplace;
 
 namespace {
@@ -27,18 +29,6 @@ struct net {
   GRADUS_MEMBERS(first, bias, second)
 
   auto operator()(auto x) const { return gr::matmul(gr::dropout(gr::gelu(gr::linear(x, first, bias)), 0.2), second); }
-};
-
-struct scratch {
-  std::filesystem::path folder;
-  scratch()
-      : folder(std::filesystem::temp_directory_path() /
-               ("gradus_checkpoint_" + std::to_string(gradus_test::fresh_seed()))) {
-    std::filesystem::create_directories(folder);
-  }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
-  ~scratch() { std::filesystem::remove_all(folder); }
 };
 
 template <class Policy, class Make>
@@ -69,25 +59,25 @@ struct run {
 };
 
 template <class Policy, class Make>
-void check_goes_on() {
-  const scratch here;
-  const auto path = here.folder / "run.safetensors";
+void check_resumes() {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
   run<Policy, Make> straight;
   straight.steps(0, 6);
 
   run<Policy, Make> first;
   first.steps(0, 3);
-  gr::run_facts facts;
-  facts.set("step", 3);
-  facts.set("loss", 0.1 + 0.2);
-  facts.set("name", std::string_view("a \"run\""));
-  gr::write_checkpoint(path, first.at.ctx, first.model, first.optimizer, facts);
+  gr::run_metadata metadata;
+  metadata.set("step", 3);
+  metadata.set("loss", 0.1 + 0.2);
+  metadata.set("name", std::string_view("a \"run\""));
+  gr::write_checkpoint(path, first.at.ctx, first.model, first.optimizer, metadata);
   first.steps(3, 6);  // that it was written down changes nothing
   CHECK(first.weights() == straight.weights());
 
   run<Policy, Make> second;
   second.steps(0, 1);  // whatever was there before is gone
-  const gr::run_facts read = gr::read_checkpoint(path, second.at.ctx, second.model, second.optimizer);
+  const gr::run_metadata read = gr::read_checkpoint(path, second.at.ctx, second.model, second.optimizer);
   CHECK(read.number<int>("step") == 3);
   CHECK(read.number<double>("loss") == 0.1 + 0.2);
   CHECK(read.text("name") == "a \"run\"");
@@ -128,35 +118,35 @@ using plain = gr::on<gr::cpu>;
 
 }  // namespace
 
-TEST_CASE("a run goes on from its checkpoint bit for bit, whatever its optimizer and precision") {
-  check_goes_on<gr::fp32, with_adamw>();
-  check_goes_on<gr::fp32, with_momentum>();
-  check_goes_on<gr::fp32, with_lion>();
-  check_goes_on<gr::fp32, with_8bit>();
-  check_goes_on<gr::fp32, with_adafactor>();
-  check_goes_on<gr::fp32, with_muon>();
-  check_goes_on<gr::bf16_mixed, with_adamw>();
-  check_goes_on<gr::bf16_pure, with_any_precision>();
-  check_goes_on<gr::bf16_pure, with_rounding>();
+TEST_CASE("a run is resumed from its checkpoint bit for bit, whatever its optimizer and precision") {
+  check_resumes<gr::fp32, with_adamw>();
+  check_resumes<gr::fp32, with_momentum>();
+  check_resumes<gr::fp32, with_lion>();
+  check_resumes<gr::fp32, with_8bit>();
+  check_resumes<gr::fp32, with_adafactor>();
+  check_resumes<gr::fp32, with_muon>();
+  check_resumes<gr::bf16_mixed, with_adamw>();
+  check_resumes<gr::bf16_pure, with_any_precision>();
+  check_resumes<gr::bf16_pure, with_rounding>();
 }
 
 TEST_CASE("the checkpoint before stays beside the new one") {
-  const scratch here;
-  const auto path = here.folder / "run.safetensors", before = here.folder / "before.safetensors";
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors", before = here.path / "before.safetensors";
   run<gr::fp32, with_adamw> r;
   for (int step = 1; step <= 3; ++step) {
-    gr::run_facts facts;
-    facts.set("step", step);
-    gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, facts, before);
-    CHECK(gr::read_facts(path).number<int>("step") == step);
-    if (step > 1) CHECK(gr::read_facts(before).number<int>("step") == step - 1);
+    gr::run_metadata metadata;
+    metadata.set("step", step);
+    gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, metadata, before);
+    CHECK(gr::read_metadata(path).number<int>("step") == step);
+    if (step > 1) CHECK(gr::read_metadata(before).number<int>("step") == step - 1);
     CHECK(std::filesystem::exists(before) == (step > 1));
   }
 }
 
 TEST_CASE("what is no checkpoint of this run is refused, and changes nothing") {
-  const scratch here;
-  const auto path = here.folder / "run.safetensors";
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
   run<gr::fp32, with_adamw> r;
   r.steps(0, 2);
   const auto refused = [&](auto& model, auto& optimizer) {
@@ -179,15 +169,16 @@ TEST_CASE("what is no checkpoint of this run is refused, and changes nothing") {
   CHECK(refused(r.model, r.optimizer).find("bytes of values, and its header accounts for") != std::string::npos);
   gr::safetensors_writer file;
   file.write(path);
-  CHECK(refused(r.model, r.optimizer).find("is no checkpoint: it does not say 'optimizer.steps'") != std::string::npos);
+  CHECK(refused(r.model, r.optimizer).find("is not a checkpoint: it does not say 'optimizer.steps'") !=
+        std::string::npos);
   CHECK(r.weights() == weights);
 }
 
-TEST_CASE("facts are read as what they were written as") {
-  gr::run_facts facts;
-  facts.set("steps", 12);
-  facts.set("name", std::string_view("run"));
-  CHECK(facts.number<double>("steps") == 12);
-  CHECK(message_of([&] { facts.text("loss"); }) == "it does not say 'loss'");
-  CHECK(message_of([&] { facts.number<int>("name"); }) == "its 'name' is 'run', which is no number of its kind");
+TEST_CASE("metadata is read as what it was written as") {
+  gr::run_metadata metadata;
+  metadata.set("steps", 12);
+  metadata.set("name", std::string_view("run"));
+  CHECK(metadata.number<double>("steps") == 12);
+  CHECK(message_of([&] { metadata.text("loss"); }) == "it does not say 'loss'");
+  CHECK(message_of([&] { metadata.number<int>("name"); }) == "its 'name' is 'run', which is not a number of its kind");
 }

@@ -209,7 +209,7 @@ struct extremes {
     else return a < b || (a != a && b == b);
   }
   void offer(index i, C v, std::int32_t where) {
-    if (!better(v, value[i]) && !(where < at[i] && !better(value[i], v))) return;  // of equal ones the first counts
+    if (!better(v, value[i])) return;  // of equal ones the first counts: they are offered in order
     value[i] = v;
     at[i] = where;
   }
