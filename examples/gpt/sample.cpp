@@ -43,9 +43,9 @@ int main(int argc, char** argv) {
     gpt::network net;
     gpt::load_model(net, ctx, path);
     std::fputs(prompt.c_str(), stdout);
-    const auto logits_of = [&](const gr::byte_tokenizer::token* window) {
+    const auto logits_of = [&](const gpt::token* window) {
       using ids = gr::shape<1, gpt::sizes.context>;
-      return net(gr::from_host<gr::byte_tokenizer::token, ids>(ctx, window, gr::category::input));
+      return net(gr::from_host<gpt::token, ids>(ctx, window, gr::category::input));
     };
     gpt::generate(logits_of, prompt, count, how, [](char c) {
       std::putchar(c);

@@ -79,9 +79,9 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
   }
   // [batches]
   const gr::token_shard first("train_000000.bin"), second("train_000001.bin");
-  const std::vector<gr::token_sequence<std::uint16_t>> shards{{first.tokens(), "train_000000.bin"},
-                                                              {second.tokens(), "train_000001.bin"}};
-  const auto parts = gr::split_sequences<std::uint16_t>(shards, /*context=*/64, /*validation_share=*/0.1);
+  const std::vector<gr::token_sequence> shards{{first.tokens(), "train_000000.bin"},
+                                               {second.tokens(), "train_000001.bin"}};
+  const auto parts = gr::split_sequences(shards, /*context=*/64, /*validation_share=*/0.1);
   const gr::token_windows<std::uint16_t, 64> train(parts.train, /*vocabulary=*/50257);
 
   const auto batch = train.shuffled_batch<4>(seed, /*number=*/17);  // 4 windows of 64 tokens
