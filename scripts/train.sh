@@ -27,7 +27,7 @@
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
-# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --order,
+# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
 # --out, --eval-every, --sample, --save-every, --save-retry, --no-save.
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, flags, checkpoint.safetensors, which is saved every few
@@ -73,7 +73,7 @@ read_flags() {
         shift 2 ;;
       --save | --no-save) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
-      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         passed+=("$1" "$2")
         shift 2 ;;

@@ -84,6 +84,8 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   app.add_option("--order", o.order,
                  "random: windows at random places; shuffled: each window of the data once an epoch")
       ->capture_default_str();
+  add_whole_number(app, "--workers", o.workers, 0, 64, "threads that make batches ahead; 0: they are made when needed")
+      ->capture_default_str();
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");

@@ -17,6 +17,7 @@ namespace gpt {
 struct options {
   gr::dataset_files files;  ///< --data and what belongs to it
   std::string order = "random";
+  int workers = 1;  ///< threads that make batches ahead; 0: none
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
   double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();

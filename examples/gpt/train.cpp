@@ -8,6 +8,7 @@
 #include <string>
 
 #include <gradus/data/dataset.hpp>
+#include <gradus/data/prefetch.hpp>
 #include <gradus/meta/measured_trace.hpp>
 
 #include "generate.hpp"
@@ -189,10 +190,17 @@ int train(const gpt::options& o) {
   }
 
   // Training.
-  const auto next_batch = [&, part = static_cast<std::uint64_t>(o.accumulate)](std::uint32_t step, std::uint32_t n) {
-    return o.order == "shuffled" ? training_data.shuffled_batch<gpt::batch_size>(o.seed, step * part + n)
-                                 : training_data.random_batch<gpt::batch_size>(o.seed, step, n);
-  };
+  const auto parts = static_cast<std::uint64_t>(o.accumulate);
+  gr::prefetcher batches_ahead(
+      [&](std::uint64_t number) {
+        return o.order == "shuffled"
+                   ? training_data.shuffled_batch<gpt::batch_size>(o.seed, number)
+                   : training_data.random_batch<gpt::batch_size>(o.seed, static_cast<std::uint32_t>(number / parts),
+                                                                 static_cast<std::uint32_t>(number % parts));
+      },
+      {.first = static_cast<std::uint64_t>(at.step) * parts,
+       .workers = static_cast<std::size_t>(o.workers),
+       .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
   const double flops_per_token = gpt::training_flops_per_token(parameters);
   const gpt::stopwatch run;
   gpt::step_report now{.step = at.step, .tokens = at.tokens};
@@ -225,7 +233,7 @@ int train(const gpt::options& o) {
     double loss = 0;
     int batches = 0;
     do {
-      const auto batch = next_batch(step, static_cast<std::uint32_t>(batches));
+      const auto batch = batches_ahead.next();
       loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
     } while (++batches < o.accumulate && !stop.noticed());
     check_finite("loss", loss, step + 1LL);

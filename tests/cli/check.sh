@@ -352,14 +352,14 @@ resume() {
     cmp -s straight/model.safetensors "$1/model.safetensors" || wrong "$1: the weights are not those of the straight run"
     cmp -s straight/best.safetensors "$1/best.safetensors" || wrong "$1: another model was the best"
   }
-  # Killed outright after some step, whichever it was, again and again, on other numbers of threads.
+  # Killed outright after some step, whichever it was, again and again, on other numbers of threads and workers.
   set -m
-  "$train" "${flags[@]}" --save-every 0.001s --out cut >out 2>err &
+  "$train" "${flags[@]}" --save-every 0.001s --workers 0 --out cut >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 3'
   kill -KILL "$pid"
   wait "$pid" || true
-  "$train" "${flags[@]}" --save-every 1 --resume cut --threads 1 >out 2>err &
+  "$train" "${flags[@]}" --save-every 1 --resume cut --threads 1 --workers 4 >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 6'
   kill -KILL "$pid"
