@@ -24,6 +24,7 @@
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
 #   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
+#   --profile         say at the end where the time of the steps went, by operation; also in profile.txt of the run folder
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
@@ -71,7 +72,7 @@ read_flags() {
         [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
         resume=$2
         shift 2 ;;
-      --save | --no-save) passed+=("$1"); shift ;;
+      --save | --no-save | --profile) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"

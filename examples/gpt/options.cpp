@@ -133,6 +133,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
       "process come on top; what is computed again is chosen for speed");
   app.add_option("--memory-report", o.memory_report,
                  "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
+  app.add_flag("--profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
   if (!read_flags(app, argc, argv)) return std::nullopt;
 

@@ -17,7 +17,7 @@ namespace gpt {
 struct options {
   gr::dataset_files files;  ///< --data and what belongs to it
   std::string order = "random";
-  int workers = 1;  ///< threads that make batches ahead; 0: none
+  int workers = 1;      ///< threads that make batches ahead; 0: none
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
   double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();
@@ -41,6 +41,7 @@ struct options {
   std::string checkpoint = "none";
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none
+  bool profile = false;       ///< tell where the time of the steps went
   bool plan = false;          ///< say what memory the run takes, and end
 
   /// The part that shapes a step.

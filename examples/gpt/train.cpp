@@ -10,6 +10,7 @@
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/meta/measured_trace.hpp>
+#include <gradus/train/profile.hpp>
 
 #include "generate.hpp"
 #include "interrupt.hpp"
@@ -39,13 +40,15 @@ std::size_t batches_of(std::size_t tokens) { return std::max<std::size_t>(tokens
 
 /// Mean loss over about `tokens` tokens, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
 /// `stop` says before the end that it is not to go on.
-double validation_loss(trainer& t, const windows& data, std::size_t tokens, const std::function<bool()>& stop) {
+double validation_loss(trainer& t, const gr::dataset& data, const windows& judged, std::size_t tokens,
+                       const std::function<bool()>& stop) {
   const std::size_t batches = batches_of(tokens);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
     if (stop()) return std::nan("");
-    const auto batch = data.spread_batch<gpt::batch_size>(part, batches);
+    const auto batch = judged.spread_batch<gpt::batch_size>(part, batches);
     sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
+    data.release();
   }
   return sum / static_cast<double>(batches);
 }
@@ -209,9 +212,14 @@ int train(const gpt::options& o) {
   std::string unsaved;  // what kept the model from being written
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     planned.use(gpt::evaluation_plan);
-    now.validation = validation_loss(t, validation_data, tokens, enough);
+    now.validation = validation_loss(t, data, validation_data, tokens, enough);
     planned.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
+  };
+  gr::profiler profile;
+  const auto observe = [&](gr::observer* who) {
+    transient.observe(who);
+    persistent.observe(who);
   };
   const auto at_start = static_cast<std::uint32_t>(at.step);
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
@@ -224,11 +232,11 @@ int train(const gpt::options& o) {
     const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
     now.lr = std::min(1.0, risen) * schedule(now.fraction);
 
+    observe(o.profile ? &profile : nullptr);
     const bool look = !o.memory_report.empty() && step == at_start + 1;  // the first step is not yet as the others are
     if (look) {
       traced.start(measured);
-      transient.observe(&traced);
-      persistent.observe(&traced);
+      observe(&traced);
     }
     double loss = 0;
     int batches = 0;
@@ -243,13 +251,11 @@ int train(const gpt::options& o) {
       break;
     }
     now.loss = loss;
-    data.release();
+    if (step % 4 == 0) data.release();
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
     if (look) {
       traced.finish();
-      transient.observe(nullptr);
-      persistent.observe(nullptr);
       for (std::size_t c = 0; c < gr::category_count; ++c) {
         const std::size_t bytes = kept.of(static_cast<gr::category>(c)).live;
         measured.live_before_by[c] += bytes;
@@ -260,6 +266,8 @@ int train(const gpt::options& o) {
       } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
     }
 
+    observe(nullptr);
+    if (!look) profile.add_step(watch.seconds());
     at.training_seconds += watch.seconds();
     at.step = now.step = step + 1;
     at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
@@ -303,6 +311,13 @@ int train(const gpt::options& o) {
     std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",
                   t.loss_scale(), t.optimizer.skipped());
     report.line(line);
+  }
+  if (o.profile) {
+    const std::string table = gr::profile_table(profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
+    report.line(table);
+    try {
+      gr::write_file_atomically(folder / "profile.txt", table);
+    } catch (const gr::error& e) { report.warn(e.what()); }
   }
   if (o.sample > 0 && data.bytes() && !stopped && !stop.noticed()) {
     report.line("a sample:");

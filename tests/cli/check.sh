@@ -448,6 +448,11 @@ memory() {
   has step.html 'The measured peak is the planned one, to the byte'
   has step.html "<td>peak</td><td>$planned</td><td>[^<]*</td><td>$planned</td>"
   # A run without a step to measure has the plan.
+  # Where the time goes.
+  succeeds "$train" --data text --steps 3 --sample 0 --no-save --out profiled --profile
+  has out '^3 steps of [0-9.]* ms, [0-9]* % of it within operations$'
+  has profiled/profile.txt '^linear +backward +16 '
+  has profiled/profile.txt '^at its best, this machine would take '
   succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
   has single.html "<td>peak</td><td>$planned</td>"
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"

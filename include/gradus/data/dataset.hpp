@@ -88,14 +88,17 @@ class dataset {
           add(all);
           continue;
         }
-        for (std::size_t p = 0; p < pieces; ++p) add(all.subspan((all.size() - piece) / (pieces - 1) * p, piece));
-        release();
+        for (std::size_t p = 0; p < pieces; ++p) {
+          add(all.subspan((all.size() - piece) / (pieces - 1) * p, piece));
+          if (p % 16 == 0) release();
+        }
       }
     return hash;
   }
 
-  /// Takes what was looked at out of the process's memory; see mapped_file::release.
+  /// Takes what was looked at out of the process's memory; see mapped_file::release. A dataset of less than 16 MiB stays.
   void release() const {
+    if (mapped_bytes_ < std::size_t{1} << 24) return;
     for (const mapped_file& f : texts_) f.release();
     for (const token_shard& s : shards_) s.release();
   }
@@ -122,6 +125,7 @@ class dataset {
 
   token_sequence open_shard(const std::filesystem::path& path) {
     shards_.emplace_back(path);
+    mapped_bytes_ += shards_.back().tokens().size_bytes();
     return {shards_.back().tokens(), path.string()};
   }
 
@@ -150,6 +154,7 @@ class dataset {
     };
     if (texts.size() == 1) {
       texts_.push_back(std::move(texts.front()));
+      mapped_bytes_ += texts_.back().size();
       sequences.emplace_back(tokens_of(texts_.back()), name);
       return sequences;
     }
@@ -198,6 +203,7 @@ class dataset {
   bool bytes_ = false;
   std::vector<mapped_file> texts_;
   std::vector<token_shard> shards_;
+  std::size_t mapped_bytes_ = 0;
   std::vector<std::shared_ptr<const void>> in_memory_;
   std::vector<token_sequence> train_, validation_;
 };
