@@ -1,6 +1,7 @@
 #pragma once
 // A trained model as a safetensors file: its parameters under their names, and its sizes as metadata.
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ inline void save_model(const network& net, const std::filesystem::path& path) {
     file.add(name, shape, p.value().values());
   });
   file.write(path);
+}
+
+/// A model that the last update spoilt must not replace a good one: throws if a parameter is not finite.
+inline void check_worth_saving(const network& net) {
+  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
+    for (const auto value : p.value().values())
+      if (!std::isfinite(static_cast<float>(value)))
+        throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
+  });
 }
 
 /// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the first size that differs from this program's.

@@ -1,6 +1,7 @@
 #pragma once
 // The trainer's flags.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -51,6 +52,17 @@ struct options {
             .accumulate = accumulate,
             .seed = seed,
             .adamw = {.lr = lr, .weight_decay = weight_decay}};
+  }
+  /// How much of the run is behind it after so many steps and seconds: by steps or by the clock, whichever is further.
+  double fraction(long long step, double elapsed) const {
+    const double by_steps = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
+    return minutes > 0 ? std::max(by_steps, elapsed / (60 * minutes)) : by_steps;
+  }
+  /// The learning rate of a step, `fraction` of the run being behind it: it rises over --warmup steps, or over the first tenth of a run that
+  /// is shorter than that.
+  double rate(long long step, double fraction) const {
+    const double steps_risen = static_cast<double>(step + 1) / static_cast<double>(std::max(warmup, 1LL));
+    return std::min(1.0, std::max(steps_risen, 10 * fraction)) * learning_rate()(fraction);
   }
   /// The learning rate over a run, from 0 to 1; the warm-up comes on top.
   std::function<double(double)> learning_rate() const {

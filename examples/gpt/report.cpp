@@ -1,67 +1,24 @@
 #include "report.hpp"
 
-#include <cmath>
 #include <cstdio>
-#include <ctime>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <system_error>
-#include <utility>
 
-#include <gradus/io/atomic_file.hpp>
+#include "speed.hpp"
 
 namespace gpt {
 namespace {
 
-// A long run has more steps than the chart has pixels, and single steps are noisy: means of runs of steps.
-gr::curve thinned(const gr::curve& c, std::size_t most) {
-  const std::size_t group = (c.x.size() + most - 1) / most;
-  if (group <= 1) return c;
-  gr::curve out{c.name, c.color, {}, {}};
-  for (std::size_t begin = 0; begin < c.x.size(); begin += group) {
-    const std::size_t end = std::min(begin + group, c.x.size());
-    double x = 0, y = 0;
-    for (std::size_t i = begin; i < end; ++i) x += c.x[i], y += c.y[i];
-    out.x.push_back(x / static_cast<double>(end - begin));
-    out.y.push_back(y / static_cast<double>(end - begin));
-  }
-  return out;
+double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// "1.2345 nats a byte", "4.3210 nats a token, 1.2345 a byte"
+std::string nats(double loss, double bytes_a_token) {
+  char text[96];
+  if (bytes_a_token == 1) std::snprintf(text, sizeof text, "%.4f nats a byte", loss);
+  else if (bytes_a_token == 0) std::snprintf(text, sizeof text, "%.4f nats a token", loss);
+  else std::snprintf(text, sizeof text, "%.4f nats a token, %.4f a byte", loss, loss / bytes_a_token);
+  return text;
 }
 
 }  // namespace
-
-std::filesystem::path make_run_folder(const std::string& asked) {
-  namespace fs = std::filesystem;
-  fs::path folder = asked;
-  if (asked.empty()) {
-    const std::time_t now = std::time(nullptr);
-    char text[32];
-    std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", std::localtime(&now));
-    folder = fs::path("runs") / text;
-    for (int again = 2; fs::exists(folder); ++again)
-      folder = fs::path("runs") / (std::string(text) + "-" + std::to_string(again));
-  }
-  std::error_code problem;
-  if (fs::exists(folder, problem) && !fs::is_directory(folder, problem))
-    throw gr::error(folder.string() + ": is not a folder; name another with --out");
-  if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
-    throw gr::error(folder.string() + ": is not empty; name another folder with --out");
-  fs::create_directories(folder, problem);
-  if (problem) throw gr::error(folder.string() + ": cannot be made: " + problem.message());
-  return folder;
-}
-
-// Pictures and logs are not worth a run: one warning when a file cannot be written, and another only after it could be again.
-template <class F>
-void reporter::attempt(bool& failed, const F& write) {
-  try {
-    write();
-    failed = false;
-  } catch (const gr::error& e) {
-    if (!failed) warn(std::string(e.what()) + "; the run goes on");
-    failed = true;
-  }
-}
 
 void write_flags(const std::filesystem::path& folder, const std::vector<std::string>& flags) {
   std::string lines;
@@ -69,87 +26,54 @@ void write_flags(const std::filesystem::path& folder, const std::vector<std::str
   gr::write_file_atomically(folder / "flags", lines);
 }
 
-reporter::reporter(std::filesystem::path folder, double machine_flops, long long steps)
-    : folder_(std::move(folder)),
-      log_((read_log(steps), folder_ / "log.jsonl")),  // rewritten before it is opened
-      machine_flops_(machine_flops) {}
-
-void reporter::read_log(long long steps) {
-  if (steps == 0) return;
-  std::ifstream log(folder_ / "log.jsonl");
-  std::string kept;
-  long long last = -1;
-  for (std::string line; std::getline(log, line);) {
-    const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!entry.is_object()) continue;  // a line that a kill cut short
-    if (entry.contains("step") && entry["step"].is_number_integer()) {
-      const auto step = entry["step"].get<long long>();
-      if (step > steps || step == last) continue;  // a run that was told to end said once more how good it was
-      last = step;
-      for (const auto& [name, curve] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}})
-        if (entry.contains(name) && entry[name].is_number()) {
-          curve->x.push_back(static_cast<double>(step));
-          curve->y.push_back(entry[name].get<double>());
-        }
-    }
-    kept += line + "\n";
-  }
-  if (log.is_open()) {
-    log.close();
-    gr::write_file_atomically(folder_ / "log.jsonl", kept);
-  }
+void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
+                  const chosen_memory& memory, const run_start& start) {
+  if (start.resumed_after < 0)
+    report.log({{"model", "gpt"},
+                {"layers", sizes.layers},
+                {"heads", sizes.heads},
+                {"width", sizes.width},
+                {"context", sizes.context},
+                {"vocabulary", sizes.vocabulary},
+                {"precision", precision_name},
+                {"optimizer", optimizer_name},
+                {"schedule", o.schedule},
+                {"batch", batch_size},
+                {"parameters", start.parameters},
+                {"accumulate", o.accumulate},
+                {"lr", o.lr},
+                {"seed", o.seed},
+                {"threads", start.threads},
+                {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
+                {"planned_mib", mib(memory.total_bytes())},
+                {"gemm_tflops", start.machine_flops / 1e12}});
+  char line[256];
+  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f%s", describe_model().c_str(),
+                static_cast<double>(start.parameters) / 1e6, batch_size * static_cast<std::size_t>(o.accumulate),
+                static_cast<double>(start.tokens) / 1e6, start.bytes ? " MB of text" : "M tokens");
+  report.line(line);
+  std::snprintf(line, sizeof line,
+                "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+                mib(memory.plan.persistent_bytes), mib(memory.workspace_bytes), mib(memory.plan.saved_bytes));
+  report.line(line);
+  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
+                counted(static_cast<gr::index>(start.threads), "thread").c_str(), start.machine_flops / 1e12,
+                folder.string().c_str());
+  report.line(line);
+  if (start.resumed_after >= 0) report.line("resumed after step " + std::to_string(start.resumed_after));
 }
 
-void reporter::warn(std::string_view text) {
-  progress_.clear();
-  std::fprintf(stderr, "gpt_train: warning: %.*s\n", static_cast<int>(text.size()), text.data());
-}
-
-void reporter::log(std::initializer_list<gr::log_field> fields) {
-  attempt(log_failed_, [&] { log_.write(fields); });
-}
-
-void reporter::step(const step_report& r) {
-  train_.x.push_back(static_cast<double>(r.step));
-  train_.y.push_back(r.loss);
-  if (std::isnan(r.validation)) {
-    log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
-    if (progress_.due()) progress_.update(r.fraction, figures(r));
-    return;
-  }
-  validation_.x.push_back(static_cast<double>(r.step));
-  validation_.y.push_back(r.validation);
-  log({{"step", r.step},
-       {"loss", r.loss},
-       {"validation", r.validation},
-       {"lr", r.lr},
-       {"tokens", r.tokens},
-       {"seconds", r.elapsed},
-       {"tokens_per_second", r.tokens_per_second},
-       {"tflops", r.flops / 1e12},
-       {"share_of_gemm", r.flops / machine_flops_}});
-  progress_.line(figures(r));
-  attempt(picture_failed_, [&] { draw(); });
-}
-
-void reporter::draw() const {
-  const std::vector<gr::curve> curves{thinned(train_, 300), validation_};
-  gr::write_file_atomically(
-      folder_ / "loss.svg",
-      gr::curve_svg({"Training a GPT: " + folder_.filename().string(), "step", "loss (nats a token)"}, curves));
-}
-
-std::string reporter::figures(const step_report& r) const {
-  char text[256];
-  const int n = std::snprintf(text, sizeof text, "step %5lld  loss %.4f", r.step, r.loss);
-  std::string all(text, static_cast<std::size_t>(n));
-  if (!std::isnan(r.validation)) {
-    std::snprintf(text, sizeof text, "  validation %.4f", r.validation);
-    all += text;
-  }
-  std::snprintf(text, sizeof text, "  lr %.2e  %.2fM tokens  %.0f s  %.0f tokens/s  %.3f TFLOP/s (%.0f %% of GEMM)",
-                r.lr, r.tokens / 1e6, r.elapsed, r.tokens_per_second, r.flops / 1e12, 100 * r.flops / machine_flops_);
-  return all + text;
+void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_end& end) {
+  if (!end.saved.empty()) report.line("saved " + end.saved);
+  char line[256];
+  std::snprintf(line, sizeof line, "validation loss %s after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
+                nats(end.validation, end.bytes_a_token).c_str(), end.steps, mib(memory.total_bytes()),
+                process_peak_mib());
+  report.line(line);
+  if (!end.scales_loss) return;
+  std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",
+                end.loss_scale, end.skipped);
+  report.line(line);
 }
 
 }  // namespace gpt

@@ -1,14 +1,7 @@
 #include "resume.hpp"
 
-#include <cerrno>
 #include <cmath>
 #include <system_error>
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-#endif
 
 #include "program.hpp"
 
@@ -56,22 +49,6 @@ run_position position_in(const gr::run_metadata& metadata) {
 
 }  // namespace
 
-#if defined(__unix__) || defined(__APPLE__)
-run_lock::run_lock(const std::filesystem::path& folder) {
-  if (folder.empty()) return;
-  file_ = open(folder.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0 || flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  close(file_);
-  throw gr::error(folder.string() + ": this run is in progress in another process; stop that one first");
-}
-run_lock::~run_lock() {
-  if (file_ >= 0) close(file_);
-}
-#else
-run_lock::run_lock(const std::filesystem::path&) {}
-run_lock::~run_lock() = default;
-#endif
-
 gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at) {
   gr::run_metadata metadata = identity_of(o, data);
   metadata.set("model", std::string_view("gradus gpt"));
@@ -91,9 +68,9 @@ found_checkpoint find_checkpoint(const options& o, const data_identity& data, co
   std::error_code problem;
   if (!std::filesystem::is_directory(folder, problem)) throw gr::error("--resume: " + o.resume + ": no such folder");
   std::string damage = damage_of_last;
-  for (const auto& path : {checkpoint_path(folder), previous_checkpoint_path(folder)}) {
+  for (const auto& path : {gr::checkpoint_path(folder), gr::previous_checkpoint_path(folder)}) {
     if (!std::filesystem::exists(path, problem)) continue;
-    if (!damage_of_last.empty() && path == checkpoint_path(folder)) continue;
+    if (!damage_of_last.empty() && path == gr::checkpoint_path(folder)) continue;
     gr::run_metadata metadata;
     found_checkpoint found{.path = path, .at = {}, .warning = ""};
     const gr::run_metadata expected = identity_of(o, data);
@@ -124,14 +101,6 @@ found_checkpoint find_checkpoint(const options& o, const data_identity& data, co
     return found;
   }
   throw gr::error(damage.empty() ? "--resume: " + o.resume + ": has no checkpoint" : damage);
-}
-
-void move_damaged_checkpoint(const found_checkpoint& found) {
-  if (found.warning.empty() || found.path.filename() != "checkpoint-previous.safetensors") return;
-  const auto folder = found.path.parent_path();
-  std::error_code problem;  // that it cannot be moved is no reason not to resume
-  std::filesystem::rename(checkpoint_path(folder), folder / "checkpoint-damaged.safetensors", problem);
-  if (!problem) std::filesystem::rename(found.path, checkpoint_path(folder), problem);
 }
 
 }  // namespace gpt

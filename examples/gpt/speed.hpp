@@ -1,7 +1,6 @@
 #pragma once
 // How fast training is, against what the machine could do.
 
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -12,6 +11,7 @@
 #endif
 
 #include <gradus/cpu/gemm.hpp>
+#include <gradus/train/stopwatch.hpp>
 
 #include "config.hpp"
 
@@ -36,14 +36,6 @@ inline double process_peak_mib() {
 #endif
 }
 
-class stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 /// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width], in the type in
 /// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
 inline double machine_flops(int threads) {
@@ -56,8 +48,8 @@ inline double machine_flops(int threads) {
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   double best = 0;
-  for (const stopwatch all; best == 0 || all.seconds() < 0.3;) {
-    const stopwatch one;
+  for (const gr::stopwatch all; best == 0 || all.seconds() < 0.3;) {
+    const gr::stopwatch one;
     gr::cpu_kit::gemm<gr::compute_type<factor>>(ctx, false, false, rows, out, in, a.data(), in, b.data(), out, false,
                                                 c.data(), out);
     best = std::max(best, 2.0 * static_cast<double>(rows * in * out) / one.seconds());
@@ -74,8 +66,8 @@ inline double machine_bandwidth(int threads) {
   gr::context ctx{stream, pool};
   const auto x = gr::full<float, gr::shape<(1 << 23)>>(ctx, 1.0f);
   double best = 0;
-  for (const stopwatch all; best == 0 || all.seconds() < 0.2;) {
-    const stopwatch one;
+  for (const gr::stopwatch all; best == 0 || all.seconds() < 0.2;) {
+    const gr::stopwatch one;
     const auto y = gr::relu(x);
     best = std::max(best, 2.0 * static_cast<double>(x.bytes) / one.seconds());
   }

@@ -1,4 +1,4 @@
-// Trains a GPT on text, as bytes or as tokens. Read main from top to bottom; the model is in model.hpp, its sizes in config.hpp.
+// Trains a GPT on text, as bytes or as tokens. Read train() from top to bottom; the model is in model.hpp, its sizes in config.hpp.
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/prefetch.hpp>
-#include <gradus/meta/measured_trace.hpp>
 #include <gradus/train/profile.hpp>
+#include <gradus/train/run_folder.hpp>
+#include <gradus/train/run_saver.hpp>
 
 #include "generate.hpp"
 #include "interrupt.hpp"
@@ -20,7 +21,7 @@
 #include "program.hpp"
 #include "report.hpp"
 #include "resume.hpp"
-#include "run_saver.hpp"
+#include "run_memory.hpp"
 #include "speed.hpp"
 
 namespace {
@@ -65,13 +66,18 @@ double bytes_a_token(const gr::dataset& data, const windows& judged, std::size_t
   return static_cast<double>(bytes) / static_cast<double>(batches * trainer::ids::size);
 }
 
-/// "1.2345 nats a byte", "4.3210 nats a token, 1.2345 a byte"
-std::string nats_of(double loss, double bytes_a_token) {
-  char text[96];
-  if (bytes_a_token == 1) std::snprintf(text, sizeof text, "%.4f nats a byte", loss);
-  else if (bytes_a_token == 0) std::snprintf(text, sizeof text, "%.4f nats a token", loss);
-  else std::snprintf(text, sizeof text, "%.4f nats a token, %.4f a byte", loss, loss / bytes_a_token);
-  return text;
+/// Reads the checkpoint that was found, or the one before where its tensors are damaged.
+void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::data_identity& data,
+                     gr::context<gr::cpu>& ctx, trainer& t) {
+  try {
+    gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+  } catch (const gr::error& e) {
+    from = gpt::find_checkpoint(o, data, e.what());
+    gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+  }
+  if (!from.warning.empty() && from.path == gr::previous_checkpoint_path(o.resume))
+    gr::move_damaged_checkpoint(o.resume);
+  t.resume_after(static_cast<std::uint32_t>(from.at.step * o.accumulate), from.at.loss_scale, from.at.clean_steps);
 }
 
 int plan(const gpt::options& o) {
@@ -84,197 +90,118 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  // The data: texts as bytes, texts that a tokenizer encodes, or tokens.
+  // The data, and where the run is resumed, if it is.
   const gr::dataset data(o.files, gpt::sizes.context);
   gpt::check_vocabulary(data.vocabulary());
-  const windows training_data(data.train(), gpt::sizes.vocabulary),
-      validation_data(data.validation(), gpt::sizes.vocabulary);
-
-  // Where the run is resumed, if it is.
-  const gpt::run_lock alone(o.resume);
-  const gpt::data_identity identity{training_data.tokens(), validation_data.tokens(), data.fingerprint()};
+  const windows learned(data.train(), gpt::sizes.vocabulary), judged(data.validation(), gpt::sizes.vocabulary);
+  const gr::run_lock alone(o.resume);
+  const gpt::data_identity identity{learned.tokens(), judged.tokens(), data.fingerprint()};
   gpt::found_checkpoint from = gpt::find_checkpoint(o, identity);
 
-  // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
+  // The memory, the model, and what trains it.
   const double machine_flops = gpt::machine_flops(o.threads);
-  const gpt::chosen_memory memory = gpt::choose_memory(o, machine_flops);
-  gr::step_trace measured;  // ends last: if the traced step throws, the model still gives its memory back through it
-  gr::stream stream;
-  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
-  gr::host_resource heap;
-  gr::stats_resource kept(heap);
-  gr::planned_resource planned(memory.plans, heap, stream);
-  gr::trace_resource traced(planned);
-  gr::context persistent{stream, kept};
-  gr::context transient{stream, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned) : traced};
-
-  // The model and what trains it.
-  gpt::step_options chosen = o.step();
-  chosen.regions = memory.regions;
-  trainer t(persistent, transient, chosen);
-  const auto schedule = o.learning_rate();
-  if (!from.path.empty()) {
-    try {
-      gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
-    } catch (const gr::error& e) {  // its tensors are not those of this run: the one before may be good
-      from = gpt::find_checkpoint(o, identity, e.what());
-      gr::read_checkpoint(from.path, persistent, t.net, t.optimizer);
-    }
-  }
+  const gpt::chosen_memory chosen = gpt::choose_memory(o, machine_flops);
+  gpt::run_memory memory(o, chosen);
+  gpt::step_options step_options = o.step();
+  step_options.regions = chosen.regions;
+  trainer t(memory.persistent, memory.transient, step_options);
+  if (!from.path.empty()) read_checkpoint(from, o, identity, memory.persistent, t);
   gpt::run_position at = from.at;
-  if (!from.path.empty()) {
-    gpt::move_damaged_checkpoint(from);
-    t.resume_after(static_cast<std::uint32_t>(at.step * o.accumulate), at.loss_scale, at.clean_steps);
-  }
 
-  // The run folder.
+  // The run folder. The plan's picture comes first, while the folder is empty and a run that fails here can be tried again.
   const gpt::interrupts stop;  // from here on there is something to lose
-  const std::size_t parameters = gr::parameter_count(t.net);
-  const auto folder = from.path.empty() ? gpt::make_run_folder(o.out) : std::filesystem::path(o.resume);
-  // The plan now, while the folder is empty and a run that fails here can be tried again; what was measured later.
-  gpt::write_report(o.memory_report, memory, nullptr);
-  gpt::reporter report(folder, machine_flops, at.step);
-  const gpt::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
+  const auto folder = from.path.empty() ? gr::make_run_folder(o.out) : std::filesystem::path(o.resume);
+  gpt::write_report(o.memory_report, chosen, nullptr);
+  gr::run_reporter report(folder, {.program = "gpt_train", .title = "Training a GPT", .machine_flops = machine_flops},
+                          at.step);
+  const gr::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
   gpt::write_flags(folder, o.flags);
   if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
   if (!from.warning.empty()) report.warn(from.warning);
-  const auto checkpoint = [&] {
+  const std::size_t parameters = gr::parameter_count(t.net);
+  gpt::report_start(report, folder, o, chosen,
+                    {.parameters = parameters,
+                     .tokens = data.tokens(),
+                     .bytes = data.bytes(),
+                     .threads = memory.threads(),
+                     .machine_flops = machine_flops,
+                     .resumed_after = from.path.empty() ? -1 : at.step});
+
+  // What saves it: the run as it goes, and at the end the model alone, for use.
+  const auto write_checkpoint = [&] {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    gr::write_checkpoint(gpt::checkpoint_path(folder), persistent, t.net, t.optimizer, metadata_of(o, identity, at),
-                         gpt::previous_checkpoint_path(folder));
+    gr::write_checkpoint(gr::checkpoint_path(folder), memory.persistent, t.net, t.optimizer,
+                         metadata_of(o, identity, at), gr::previous_checkpoint_path(folder));
   };
-  gpt::run_saver saver([&] { gpt::check_worth_saving(t.net); }, checkpoint, report, o.save_retry);
+  const auto warn = [&](const std::string& text) { report.warn(text); };
+  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, write_checkpoint, warn, o.save_retry);
   saver.set_pace(o.save_seconds, o.save_steps);
-  gpt::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, folder / "model.safetensors"); }, report,
-                             o.save_retry);
-  // The run and, for use, the model alone. Returns what was wrong.
+  const auto model_file = folder / "model.safetensors";
+  gr::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, model_file); }, warn, o.save_retry);
+  std::string unsaved;  // what kept the run from being written
   const auto save_at_end = [&] {
-    const std::string problem = saver.save();
-    return problem.empty() ? model_saver.save() : problem;
+    if (o.save) unsaved = saver.save();
+    if (o.save && unsaved.empty()) unsaved = model_saver.save();
   };
-  if (from.path.empty())
-    report.log({{"model", "gpt"},
-                {"layers", gpt::sizes.layers},
-                {"heads", gpt::sizes.heads},
-                {"width", gpt::sizes.width},
-                {"context", gpt::sizes.context},
-                {"vocabulary", gpt::sizes.vocabulary},
-                {"precision", gpt::precision_name},
-                {"optimizer", gpt::optimizer_name},
-                {"schedule", o.schedule},
-                {"batch", gpt::batch_size},
-                {"parameters", parameters},
-                {"accumulate", o.accumulate},
-                {"lr", o.lr},
-                {"seed", o.seed},
-                {"threads", gr::thread_count(stream)},
-                {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
-                {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
-                {"gemm_tflops", machine_flops / 1e12}});
-  char line[256];
-  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f%s", gpt::describe_model().c_str(),
-                static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
-                static_cast<double>(data.tokens()) / 1e6, data.bytes() ? " MB of text" : "M tokens");
-  report.line(line);
-  std::snprintf(line, sizeof line,
-                "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
-                static_cast<double>(memory.plan.persistent_bytes) / (1 << 20),
-                static_cast<double>(memory.workspace_bytes) / (1 << 20),
-                static_cast<double>(memory.plan.saved_bytes) / (1 << 20));
-  report.line(line);
-  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
-                gpt::counted(static_cast<gr::index>(gr::thread_count(stream)), "thread").c_str(), machine_flops / 1e12,
-                folder.string().c_str());
-  report.line(line);
-  if (!from.path.empty()) {
-    std::snprintf(line, sizeof line, "resumed after step %lld", at.step);
-    report.line(line);
-  }
 
   // Training.
-  const auto parts = static_cast<std::uint64_t>(o.accumulate);
-  gr::prefetcher batches_ahead(
-      [&](std::uint64_t number) {
-        return o.order == "shuffled"
-                   ? training_data.shuffled_batch<gpt::batch_size>(o.seed, number)
-                   : training_data.random_batch<gpt::batch_size>(o.seed, static_cast<std::uint32_t>(number / parts),
-                                                                 static_cast<std::uint32_t>(number % parts));
-      },
-      {.first = static_cast<std::uint64_t>(at.step) * parts,
-       .workers = static_cast<std::size_t>(o.workers),
-       .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
-  const double flops_per_token = gpt::training_flops_per_token(parameters);
-  const gpt::stopwatch run;
-  gpt::step_report now{.step = at.step, .tokens = at.tokens};
-  now.loss = std::nan("");
-  bool done = false, stopped = false;
-  std::string unsaved;  // what kept the model from being written
+  const auto batches_a_step = static_cast<std::uint64_t>(o.accumulate);
+  const auto make_batch = [&](std::uint64_t number) {
+    if (o.order == "shuffled") return learned.shuffled_batch<gpt::batch_size>(o.seed, number);
+    return learned.random_batch<gpt::batch_size>(o.seed, static_cast<std::uint32_t>(number / batches_a_step),
+                                                 static_cast<std::uint32_t>(number % batches_a_step));
+  };
+  gr::prefetcher batches(make_batch, {.first = static_cast<std::uint64_t>(at.step) * batches_a_step,
+                                      .workers = static_cast<std::size_t>(o.workers),
+                                      .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
+  gr::profiler profile;
+  gr::step_report now{.step = at.step, .loss = std::nan(""), .tokens = at.tokens};
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
-    planned.use(gpt::evaluation_plan);
-    now.validation = validation_loss(t, data, validation_data, tokens, enough);
-    planned.use(gpt::training_plan);
+    memory.use(gpt::evaluation_plan);
+    now.validation = validation_loss(t, data, judged, tokens, enough);
+    memory.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
-  gr::profiler profile;
-  const auto observe = [&](gr::observer* who) {
-    transient.observe(who);
-    persistent.observe(who);
-  };
-  const auto at_start = static_cast<std::uint32_t>(at.step);
+  const gr::stopwatch run;
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
-  for (std::uint32_t step = at_start; !done; ++step) {
-    const gpt::stopwatch watch;
-    // How much of the run is behind us, by steps or by the clock, whichever is further.
-    if (o.steps > 0) now.fraction = static_cast<double>(step) / static_cast<double>(o.steps);
-    if (o.minutes > 0) now.fraction = std::max(now.fraction, elapsed() / (60 * o.minutes));
-    // The rate rises over --warmup steps, or over the first tenth of a run that is shorter than that.
-    const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
-    now.lr = std::min(1.0, risen) * schedule(now.fraction);
+  const long long first = at.step;
+  bool done = false, stopped = false;
+  while (!done && !stopped) {
+    const gr::stopwatch watch;
+    now.fraction = o.fraction(now.step, elapsed());
+    now.lr = o.rate(now.step, now.fraction);
+    const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
+    if (look) memory.start_trace();
+    else memory.observe(o.profile ? &profile : nullptr);
 
-    observe(o.profile ? &profile : nullptr);
-    const bool look = !o.memory_report.empty() && step == at_start + 1;  // the first step is not yet as the others are
-    if (look) {
-      traced.start(measured);
-      observe(&traced);
-    }
     double loss = 0;
-    int batches = 0;
+    int taken = 0;
     do {
-      const auto batch = batches_ahead.next();
+      const auto batch = batches.next();
       loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
-    } while (++batches < o.accumulate && !stop.noticed());
-    check_finite("loss", loss, step + 1LL);
-    if (batches < o.accumulate) {  // a step that is cut short is not taken
+    } while (++taken < o.accumulate && !stop.noticed());
+    check_finite("loss", loss, now.step + 1);
+    if (taken < o.accumulate) {  // a step that is cut short is not taken
       t.abandon();
       stopped = true;
       break;
     }
-    now.loss = loss;
-    if (step % 4 == 0) data.release();
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
-    if (look) {
-      traced.finish();
-      for (std::size_t c = 0; c < gr::category_count; ++c) {
-        const std::size_t bytes = kept.of(static_cast<gr::category>(c)).live;
-        measured.live_before_by[c] += bytes;
-        measured.live_before += bytes;
-      }
-      try {
-        gpt::write_report(o.memory_report, memory, &measured);
-      } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
-    }
 
-    observe(nullptr);
+    if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
+    memory.observe(nullptr);
     if (!look) profile.add_step(watch.seconds());
-    at.training_seconds += watch.seconds();
-    at.step = now.step = step + 1;
+    if (now.step % 4 == 0) data.release();
+    now.loss = loss;
+    at.step = ++now.step;
     at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
+    at.training_seconds += watch.seconds();
     at.elapsed = elapsed();
     now.tokens_per_second = now.tokens / at.training_seconds;
-    now.flops = flops_per_token * now.tokens_per_second;
-    done = (o.steps > 0 && now.step >= o.steps) || (o.minutes > 0 && elapsed() >= 60 * o.minutes);
+    now.flops = gpt::training_flops_per_token(parameters) * now.tokens_per_second;
+    done = o.fraction(now.step, at.elapsed) >= 1;
     now.validation = std::nan("");
     if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
     stopped = stop.noticed();
@@ -282,46 +209,37 @@ int train(const gpt::options& o) {
     const bool best = !done && now.validation < at.best_validation;  // the last one is measured on more text
     if (best) at.best_validation = now.validation;
     // Saved first and told then: what is printed may find nobody to read it.
-    if (o.save && done) unsaved = save_at_end();
+    if (done) save_at_end();
     else if (o.save) saver.save_if_due(now.step);
-    if (best && o.save && unsaved.empty()) {
-      try {
-        gpt::save_model(t.net, folder / "best.safetensors");
-      } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
-    }
+    if (best && o.save) report.attempt([&] { gpt::save_model(t.net, folder / "best.safetensors"); });
     now.elapsed = elapsed();
     report.step(now);
   }
 
   // Asked to end early: the model comes first, how good it is comes then.
   if (stopped) {
-    if (o.save) unsaved = save_at_end();
+    save_at_end();
     validate(8192, [] { return false; });
     now.elapsed = elapsed();
     report.step(now);
   }
   if (!unsaved.empty()) throw gr::error(unsaved);
-  const std::string nats =
-      nats_of(now.validation, data.bytes() ? 1 : bytes_a_token(data, validation_data, stopped ? 8192 : 32768));
-  if (o.save) report.line("saved " + (folder / "model.safetensors").string());
-  std::snprintf(line, sizeof line, "validation loss %s after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
-                nats.c_str(), now.step, static_cast<double>(memory.total_bytes()) / (1 << 20), gpt::process_peak_mib());
-  report.line(line);
-  if (t.scales_loss) {
-    std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",
-                  t.loss_scale(), t.optimizer.skipped());
-    report.line(line);
-  }
+  gpt::report_end(report, chosen,
+                  {.validation = now.validation,
+                   .bytes_a_token = bytes_a_token(data, judged, stopped ? 8192 : 32768),
+                   .steps = now.step,
+                   .saved = o.save ? model_file.string() : "",
+                   .scales_loss = trainer::scales_loss,
+                   .loss_scale = t.loss_scale(),
+                   .skipped = t.optimizer.skipped()});
   if (o.profile) {
     const std::string table = gr::profile_table(profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
     report.line(table);
-    try {
-      gr::write_file_atomically(folder / "profile.txt", table);
-    } catch (const gr::error& e) { report.warn(e.what()); }
+    report.attempt([&] { gr::write_file_atomically(folder / "profile.txt", table); });
   }
   if (o.sample > 0 && data.bytes() && !stopped && !stop.noticed()) {
     report.line("a sample:");
-    planned.use(gpt::sampling_plan);
+    memory.use(gpt::sampling_plan);
     const auto logits_of = [&t](const gpt::token* window) { return t.logits(window); };
     gpt::generate(logits_of, "\n", o.sample, {.seed = o.seed}, [&](char c) {
       std::putchar(c);
@@ -337,7 +255,7 @@ int train(const gpt::options& o) {
 
 int main(int argc, char** argv) {
   const auto work = [&] {
-    const auto o = gpt::read_options(argc, argv, "Trains a GPT on text, byte by byte.");
+    const auto o = gpt::read_options(argc, argv, "Trains a GPT on text, as bytes or as tokens.");
     if (!o) return 0;
     return o->plan ? plan(*o) : train(*o);
   };

@@ -1,27 +1,25 @@
 #pragma once
-// Saves a run as it goes, so that little is lost whatever ends it.
-
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 
-#include "model_file.hpp"
-#include "report.hpp"
-#include "speed.hpp"
+#include "../core/error.hpp"
+#include "stopwatch.hpp"
 
-namespace gpt {
+namespace gradus {
 
+/// Saves a run as it goes, so that little is lost whatever ends it.
 class run_saver {
  public:
-  /// `check` throws if there is nothing worth saving, `write` saves. Told to save at the end, it goes on trying for `patience` seconds.
-  run_saver(std::function<void()> check, std::function<void()> write, reporter& report, double patience)
-      : check_(std::move(check)), write_(std::move(write)), report_(report), patience_(patience) {}
+  /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error where it cannot, `warn` is told of that. Told
+  /// to save at the end, it goes on trying for `patience` seconds.
+  run_saver(std::function<void()> check, std::function<void()> write, std::function<void(const std::string&)> warn,
+            double patience)
+      : check_(std::move(check)), write_(std::move(write)), warn_(std::move(warn)), patience_(patience) {}
   /// Saves every so many seconds and every so many steps; 0: not by that.
   void set_pace(double seconds, long long steps) { seconds_ = seconds, steps_ = steps; }
 
@@ -34,8 +32,8 @@ class run_saver {
     try {
       write_();
       failed_ = false;
-    } catch (const gr::error& e) {
-      if (!failed_) report_.warn(std::string(e.what()) + "; the run goes on, and saving is tried again");
+    } catch (const error& e) {
+      if (!failed_) warn_(std::string(e.what()) + "; the run goes on, and saving is tried again");
       failed_ = true;
     }
     since_ = {};
@@ -51,20 +49,20 @@ class run_saver {
       try {
         write_();
         return {};
-      } catch (const gr::error& e) { problem = e.what(); }
+      } catch (const error& e) { problem = e.what(); }
       const double left = patience_ - trying.seconds();
       if (left <= 0) return problem;
       wait = std::min(wait, left);
       char text[96];
       std::snprintf(text, sizeof text, "; trying again in %.0f s, and for %.0f s in all", wait, left);
-      report_.warn(problem + text);
+      warn_(problem + text);
       std::this_thread::sleep_for(std::chrono::duration<double>(wait));
     }
   }
 
  private:
   std::function<void()> check_, write_;
-  reporter& report_;
+  std::function<void(const std::string&)> warn_;
   double seconds_ = 0;
   long long steps_ = 0;
   double patience_;
@@ -72,13 +70,4 @@ class run_saver {
   stopwatch since_;
 };
 
-/// A model that the last update spoilt must not replace a good one: throws if a parameter is not finite.
-inline void check_worth_saving(const network& net) {
-  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-    for (const auto value : p.value().values())
-      if (!std::isfinite(static_cast<float>(value)))
-        throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
-  });
-}
-
-}  // namespace gpt
+}  // namespace gradus

@@ -1,0 +1,56 @@
+#pragma once
+// The memory of a run: what stays from step to step comes from the heap, what a step needs lies where the plan says.
+
+#include <gradus/meta/measured_trace.hpp>
+
+#include "memory.hpp"
+
+namespace gpt {
+
+class run_memory {
+  gr::step_trace measured_;  // ends last: if the traced step throws, the model still gives its memory back through it
+  gr::stream stream_;
+  gr::host_resource heap_;
+  gr::stats_resource kept_;
+  gr::planned_resource planned_;
+  gr::trace_resource traced_;
+
+ public:
+  gr::context<gr::cpu> persistent;  ///< of parameters and optimizer state
+  gr::context<gr::cpu> transient;   ///< of what a step asks for and gives back
+
+  run_memory(const options& o, const chosen_memory& chosen)
+      : kept_(heap_),
+        planned_(chosen.plans, heap_, stream_),
+        traced_(planned_),
+        persistent(stream_, kept_),
+        transient(stream_, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned_) : traced_) {
+    if (o.threads > 0) gr::set_thread_count(stream_, o.threads);
+  }
+
+  int threads() { return gr::thread_count(stream_); }
+  /// Says which plan comes next.
+  void use(planned_work work) { planned_.use(work); }
+  /// Tells `who` of every operation from now on; null ends that.
+  void observe(gr::observer* who) {
+    transient.observe(who);
+    persistent.observe(who);
+  }
+  /// Writes down what happens until finish_trace().
+  void start_trace() {
+    traced_.start(measured_);
+    observe(&traced_);
+  }
+  const gr::step_trace& finish_trace() {
+    traced_.finish();
+    observe(nullptr);
+    for (std::size_t c = 0; c < gr::category_count; ++c) {
+      const std::size_t bytes = kept_.of(static_cast<gr::category>(c)).live;
+      measured_.live_before_by[c] += bytes;
+      measured_.live_before += bytes;
+    }
+    return measured_;
+  }
+};
+
+}  // namespace gpt

@@ -1,0 +1,15 @@
+#pragma once
+#include <chrono>
+
+namespace gradus {
+
+/// Seconds since it was made.
+class stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace gradus
