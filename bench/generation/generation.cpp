@@ -11,7 +11,7 @@
 
 #include <gradus/gradus.hpp>
 
-#include "gpt/model.hpp"
+#include "gpt/cached.hpp"
 
 namespace gr = gradus;
 namespace {
@@ -33,7 +33,7 @@ struct writer {
   gr::pool_resource pool{heap};
   gr::context<gr::cpu> ctx{stream, pool};
   network net;
-  typename network::template cache<1> past{ctx};
+  gpt::cache<X, gpt2, 1> past{ctx};
 };
 
 template <class Precision>
@@ -48,7 +48,7 @@ void take_in(writer<Precision>& w, gr::index position) {
   std::iota(ids.begin(), ids.end(), 0);
   w.past.rewind(0);
   while (w.past.position() < position) w.past.advance(1);
-  const auto logits = w.net.next(gr::from_host<std::int32_t, gr::shape<1, Times>>(w.ctx, ids.data()), w.past, Times);
+  const auto logits = gpt::next(w.net, gr::from_host<std::int32_t, gr::shape<1, Times>>(w.ctx, ids.data()), w.past, Times);
   benchmark::DoNotOptimize(logits.data());
 }
 

@@ -12,6 +12,7 @@
 
 #include <gradus/generate/sampling.hpp>
 
+#include "cached.hpp"
 #include "config.hpp"
 
 namespace gpt {
@@ -102,13 +103,13 @@ class token_window {
   void take_as(std::span<const std::int32_t> some) {
     std::array<std::int32_t, Times> ids{};
     std::ranges::copy(some, ids.begin());
-    logits_ = net_.next(gr::from_host<std::int32_t, gr::shape<1, Times>>(ctx_, ids.data(), gr::category::input), past_,
+    logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<1, Times>>(ctx_, ids.data(), gr::category::input), past_,
                         some.size());
   }
 
   const network& net_;
   gr::context<gr::cpu>& ctx_;
-  typename network::template cache<1> past_;
+  cache<X, C, 1> past_;
   gr::tensor<typename X::compute, gr::shape<1, C.padded_vocabulary()>> logits_;
   std::vector<std::int32_t> tokens_, again_;
 };
