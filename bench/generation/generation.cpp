@@ -97,12 +97,12 @@ void memory(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(sums.size() * part * sizeof(float)));
 }
 
-BENCHMARK(memory)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(token<gr::fp32>)->Name("token/fp32/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(token<gr::bf16_mixed>)->Name("token/bf16_mixed/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(prompt<gr::fp32>)->Name("chunk_of_64/fp32/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(prompt<gr::bf16_mixed>)->Name("chunk_of_64/bf16_mixed/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(whole_context<gr::fp32>)->Name("whole_context/fp32")->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(whole_context<gr::bf16_mixed>)->Name("whole_context/bf16_mixed")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(memory)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(token<gr::fp32>)->Name("token/fp32/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(token<gr::bf16_mixed>)->Name("token/bf16_mixed/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(prompt<gr::fp32>)->Name("chunk_of_64/fp32/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(prompt<gr::bf16_mixed>)->Name("chunk_of_64/bf16_mixed/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(whole_context<gr::fp32>)->Name("whole_context/fp32")->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(whole_context<gr::bf16_mixed>)->Name("whole_context/bf16_mixed")->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
 
 }  // namespace
