@@ -24,7 +24,8 @@ struct writer {
   using X = gr::on<gr::cpu, Precision>;
   using network = gpt::model<X, gpt2>;
   static constexpr std::size_t bytes_read =
-      (12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) * sizeof(typename X::compute);
+      (12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) *
+      sizeof(typename X::compute);
 
   writer() { gr::init(net, ctx, gr::normal_init{.seed = 1}); }
 
@@ -48,7 +49,8 @@ void take_in(writer<Precision>& w, gr::index position) {
   std::iota(ids.begin(), ids.end(), 0);
   w.past.rewind(0);
   while (w.past.position() < position) w.past.advance(1);
-  const auto logits = gpt::next(w.net, gr::from_host<std::int32_t, gr::shape<1, Times>>(w.ctx, ids.data()), w.past, Times);
+  const auto logits =
+      gpt::next(w.net, gr::from_host<std::int32_t, gr::shape<1, Times>>(w.ctx, ids.data()), w.past, Times);
   benchmark::DoNotOptimize(logits.data());
 }
 
@@ -98,11 +100,45 @@ void memory(benchmark::State& state) {
 }
 
 BENCHMARK(memory)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(token<gr::fp32>)->Name("token/fp32/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(token<gr::bf16_mixed>)->Name("token/bf16_mixed/at")->Arg(0)->Arg(512)->Arg(1023)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(prompt<gr::fp32>)->Name("chunk_of_64/fp32/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(prompt<gr::bf16_mixed>)->Name("chunk_of_64/bf16_mixed/at")->Arg(0)->Arg(960)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(whole_context<gr::fp32>)->Name("whole_context/fp32")->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(whole_context<gr::bf16_mixed>)->Name("whole_context/bf16_mixed")->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+BENCHMARK(token<gr::fp32>)
+    ->Name("token/fp32/at")
+    ->Arg(0)
+    ->Arg(512)
+    ->Arg(1023)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK(token<gr::bf16_mixed>)
+    ->Name("token/bf16_mixed/at")
+    ->Arg(0)
+    ->Arg(512)
+    ->Arg(1023)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK(prompt<gr::fp32>)
+    ->Name("chunk_of_64/fp32/at")
+    ->Arg(0)
+    ->Arg(960)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK(prompt<gr::bf16_mixed>)
+    ->Name("chunk_of_64/bf16_mixed/at")
+    ->Arg(0)
+    ->Arg(960)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK(whole_context<gr::fp32>)
+    ->Name("whole_context/fp32")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK(whole_context<gr::bf16_mixed>)
+    ->Name("whole_context/bf16_mixed")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
 
 }  // namespace

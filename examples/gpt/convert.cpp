@@ -18,7 +18,9 @@ int main(int argc, char** argv) {
     CLI::App app{"Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers."};
     auto* from_option = app.add_option("--from-huggingface", from, "a folder with config.json and model.safetensors");
     auto* to_option = app.add_option("--to-huggingface", to, "a model.safetensors of gpt_train");
-    app.add_option("--out", out, "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")->required();
+    app.add_option("--out", out,
+                   "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
+        ->required();
     if (!gpt::read_flags(app, argc, argv)) return 0;
     if (from_option->count() + to_option->count() != 1)
       throw gpt::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");

@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
     const gpt::evaluation found = gpt::evaluate<gpt::batch_size>(net, ctx, tokens);
     std::printf("%zu tokens, %zu of them predicted: loss %.4f nats a token, perplexity %.4f", tokens.size(),
                 found.predicted, found.loss(), found.perplexity());
-    if (!tokenizer.empty()) std::printf("; %zu bytes: %.4f nats a byte", text.size(), found.nats / static_cast<double>(text.size()));
+    if (!tokenizer.empty())
+      std::printf("; %zu bytes: %.4f nats a byte", text.size(), found.nats / static_cast<double>(text.size()));
     std::printf("\n");
     return 0;
   });

@@ -28,7 +28,8 @@ struct evaluation {
 template <gr::index Batch, class X, config C>
 evaluation evaluate(const model<X, C>& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {
   using window = gr::shape<Batch, C.context>;
-  if (text.size() < 2) throw gr::error("evaluate: a text must have two tokens at least, not " + std::to_string(text.size()));
+  if (text.size() < 2)
+    throw gr::error("evaluate: a text must have two tokens at least, not " + std::to_string(text.size()));
   evaluation found;
   std::array<std::int32_t, window::size> ids{}, targets{};
   for (std::size_t at = 0; at + 1 < text.size();) {

@@ -104,7 +104,7 @@ class token_window {
     std::array<std::int32_t, Times> ids{};
     std::ranges::copy(some, ids.begin());
     logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<1, Times>>(ctx_, ids.data(), gr::category::input), past_,
-                        some.size());
+                   some.size());
   }
 
   const network& net_;

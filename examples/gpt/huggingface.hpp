@@ -52,7 +52,8 @@ class huggingface_config {
     if (!values_.is_object()) fail("is not a JSON object");
   }
   void check(const config& sizes) const {
-    if (value("model_type") != "gpt2") fail("'model_type' is " + value("model_type").dump() + " where \"gpt2\" is needed");
+    if (value("model_type") != "gpt2")
+      fail("'model_type' is " + value("model_type").dump() + " where \"gpt2\" is needed");
     check_number("n_layer", sizes.layers);
     check_number("n_head", sizes.heads);
     check_number("n_embd", sizes.width);
@@ -93,8 +94,8 @@ class huggingface_config {
 };
 
 /// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed over.
-inline void check_huggingface_names(const gr::safetensors_file& file, const std::filesystem::path& path, std::string_view prefix,
-                                    std::vector<std::string> known) {
+inline void check_huggingface_names(const gr::safetensors_file& file, const std::filesystem::path& path,
+                                    std::string_view prefix, std::vector<std::string> known) {
   std::ranges::sort(known);
   for (const auto& [name, entry] : file.entries()) {
     const bool mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
@@ -116,7 +117,8 @@ void load_huggingface(model<X, C>& net, gr::context<gr::cpu>& ctx, const std::fi
   gr::safetensors_file file(path);
   const std::string prefix = file.has("transformer.wte.weight") ? "transformer." : "";
   std::vector<std::string> names;
-  gr::for_each_param(net, [&](std::string_view name, const auto&) { names.push_back(huggingface_name(std::string(name))); });
+  gr::for_each_param(net,
+                     [&](std::string_view name, const auto&) { names.push_back(huggingface_name(std::string(name))); });
   detail::check_huggingface_names(file, path, prefix, names);
 
   model<X, C> read;

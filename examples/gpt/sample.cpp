@@ -35,7 +35,8 @@ bool read_options(options& o, int argc, char** argv) {
   CLI::App app{"Writes text with a trained GPT."};
   app.add_option("model", o.model, "model.safetensors of a run")->required();
   app.add_option("--prompt", o.prompt, "what the text begins with; -: what standard input holds");
-  gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes, "tokens to write, which are bytes without --tokenizer")
+  gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes,
+                        "tokens to write, which are bytes without --tokenizer")
       ->capture_default_str();
   gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, one after another")
       ->capture_default_str();
@@ -45,7 +46,8 @@ bool read_options(options& o, int argc, char** argv) {
   gpt::add_whole_number(app, "--top-k", rule.top_k, 0, static_cast<std::size_t>(std::numeric_limits<int>::max()),
                         "choose among this many tokens; 0: among all")
       ->capture_default_str();
-  app.add_option("--top-p", rule.top_p, "choose among the fewest tokens whose probabilities add up to this; 1: among all")
+  app.add_option("--top-p", rule.top_p,
+                 "choose among the fewest tokens whose probabilities add up to this; 1: among all")
       ->capture_default_str();
   app.add_option("--repetition-penalty", rule.repetition_penalty,
                  "above 1, tokens that the model sees already become less likely")
@@ -58,10 +60,11 @@ bool read_options(options& o, int argc, char** argv) {
   gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
       ->capture_default_str();
   if (!gpt::read_flags(app, argc, argv)) return false;
-  gpt::check_flag(rule.temperature >= 0 && std::isfinite(rule.temperature), "--temperature", "0 or more", rule.temperature);
+  gpt::check_flag(rule.temperature >= 0 && std::isfinite(rule.temperature), "--temperature", "0 or more",
+                  rule.temperature);
   gpt::check_flag(rule.top_p > 0 && rule.top_p <= 1, "--top-p", "above 0 and at most 1", rule.top_p);
-  gpt::check_flag(rule.repetition_penalty > 0 && std::isfinite(rule.repetition_penalty), "--repetition-penalty", "above 0",
-                  rule.repetition_penalty);
+  gpt::check_flag(rule.repetition_penalty > 0 && std::isfinite(rule.repetition_penalty), "--repetition-penalty",
+                  "above 0", rule.repetition_penalty);
   for (const std::string& text : o.stop) gpt::check_flag(!text.empty(), "--stop", "a text", "''");
   return true;
 }

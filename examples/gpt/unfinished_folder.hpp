@@ -16,11 +16,12 @@ class unfinished_folder {
     std::error_code problem;
     if (std::filesystem::is_symlink(out_, problem))
       throw gradus::error(out_.string() + ": is a link; name the folder itself, or a new one");
-    if (std::filesystem::exists(out_, problem) && (!std::filesystem::is_directory(out_, problem) || !std::filesystem::is_empty(out_, problem)))
+    if (std::filesystem::exists(out_, problem) &&
+        (!std::filesystem::is_directory(out_, problem) || !std::filesystem::is_empty(out_, problem)))
       throw gradus::error(out_.string() + ": is there already; name a new folder");
     if (std::filesystem::exists(path_, problem))
       throw gradus::error(path_.string() +
-                      ": is left from a run that was cut short, or belongs to one that goes on; remove it");
+                          ": is left from a run that was cut short, or belongs to one that goes on; remove it");
     std::filesystem::create_directories(path_, problem);
     if (problem) throw gradus::error(path_.string() + ": cannot be made: " + problem.message());
   }

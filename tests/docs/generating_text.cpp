@@ -61,7 +61,8 @@ TEST_CASE("a cache in a model of one's own") {
     const auto logits = net(ids, past);  // [2, 1, vocabulary]: the work of one token each
     for (gr::index b = 0; b < batch; ++b) {
       const auto of_text = logits.values().subspan(b * vocabulary, vocabulary);
-      const double draw = gr::uniform_float(gr::random_key{.seed = 7, .step = static_cast<std::uint32_t>(t)}.words(b)[0]);
+      const double draw =
+          gr::uniform_float(gr::random_key{.seed = 7, .step = static_cast<std::uint32_t>(t)}.words(b)[0]);
       ids(b, 0u) = static_cast<std::int32_t>(sampler.choose(of_text, std::span<const std::int32_t>(), draw));
     }
   }

@@ -66,9 +66,11 @@ TEST_CASE("a text that nothing can be predicted of is refused") {
   judged j;
   CHECK(message_of([&] { gpt::evaluate<1>(j.net, j.ctx, std::vector<std::int32_t>{1}); }) ==
         "evaluate: a text must have two tokens at least, not 1");
-  CHECK(message_of([&] { gpt::evaluate<1>(j.net, j.ctx, std::vector<std::int32_t>{1, 64}); }).find("outside 0 .. 60") !=
-        std::string::npos);
+  CHECK(message_of([&] {
+          gpt::evaluate<1>(j.net, j.ctx, std::vector<std::int32_t>{1, 64});
+        }).find("outside 0 .. 60") != std::string::npos);
   j.net.norm.bias.edit().data()[0] = std::nanf("");
-  CHECK(message_of([&] { gpt::evaluate<1>(j.net, j.ctx, std::vector<std::int32_t>{1, 2}); }) ==
-        "the loss is not finite: the model's parameters are damaged, or its training diverged");
+  CHECK(message_of([&] {
+          gpt::evaluate<1>(j.net, j.ctx, std::vector<std::int32_t>{1, 2});
+        }) == "the loss is not finite: the model's parameters are damaged, or its training diverged");
 }

@@ -126,8 +126,8 @@ TEST_CASE("a folder that is written holds the tensors that were read, byte for b
   }
   const auto theirs = gr::parse_json(text_of(recorded / "config.json"), "theirs");
   const auto ours = gr::parse_json(text_of(place.path / "config.json"), "ours");
-  for (const char* key : {"architectures", "model_type", "activation_function", "n_layer", "n_head", "n_embd", "n_positions", "n_ctx",
-                          "n_inner", "vocab_size", "layer_norm_epsilon", "scale_attn_weights",
+  for (const char* key : {"architectures", "model_type", "activation_function", "n_layer", "n_head", "n_embd",
+                          "n_positions", "n_ctx", "n_inner", "vocab_size", "layer_norm_epsilon", "scale_attn_weights",
                           "scale_attn_by_inverse_layer_idx", "tie_word_embeddings"})
     CHECK(ours.at(key) == theirs.at(key));
   loaded<> again;
@@ -167,10 +167,12 @@ TEST_CASE("a folder of another model is refused, with what differs, and nothing 
         "'n_inner' is 80, and a block of this program is 84 wide inside");
   CHECK(refusal([](folder& f) { f.config = "[]"; }) == "is not a JSON object");
   CHECK(refusal([&](folder& f) { f.tensors.erase(name); }) == "has no tensor '" + name + "'");
-  CHECK(refusal([&](folder& f) { f.tensors.at(name).first = {84, 21}; }) ==
-        "'" + name + "' has the shape [84, 21] where [21, 84] is needed");
-  CHECK(refusal([&](folder& f) { f.tensors["transformer.h.2.ln_1.bias"] = f.tensors.at("transformer.h.1.ln_1.bias"); }) ==
-        "'transformer.h.2.ln_1.bias' is no tensor of this GPT-2");
+  CHECK(refusal([&](folder& f) {
+          f.tensors.at(name).first = {84, 21};
+        }) == "'" + name + "' has the shape [84, 21] where [21, 84] is needed");
+  CHECK(refusal([&](folder& f) {
+          f.tensors["transformer.h.2.ln_1.bias"] = f.tensors.at("transformer.h.1.ln_1.bias");
+        }) == "'transformer.h.2.ln_1.bias' is no tensor of this GPT-2");
   CHECK(refusal([](folder& f) {
           f.tensors["lm_head.weight"] = f.tensors.at("transformer.wte.weight");
           f.tensors.at("lm_head.weight").second[5] += 1;

@@ -38,7 +38,8 @@ struct written {
   explicit written(int threads) {
     gr::set_thread_count(place.stream, threads);
     gr::init(net, place.ctx, gr::normal_init{.seed = fresh_seed(), .stddev = 0.3});
-    ids = gradus_test::integers<std::int32_t, gr::shape<Batch, C.context>>(place.ctx, 0, static_cast<int>(C.vocabulary) - 1);
+    ids = gradus_test::integers<std::int32_t, gr::shape<Batch, C.context>>(place.ctx, 0,
+                                                                           static_cast<int>(C.vocabulary) - 1);
     logits = net(ids);
   }
 
@@ -124,7 +125,8 @@ TEST_CASE("a cache takes no more than it was made for, and says so") {
   gpt::cache<gr::on<gr::cpu>, small, 1> past(w.place.ctx);
   REQUIRE(w.next_is_right<7>(past, 7));
   CHECK(message_of([&] { (void)gpt::next(w.net, w.chunk<7>(6, 7), past, 7); }) ==
-        "key_value_cache: 7 more times do not fit behind 7; it was made for 13: rewind it and compute the last of them again");
+        "key_value_cache: 7 more times do not fit behind 7; it was made for 13: rewind it and compute the last of them "
+        "again");
   CHECK(past.position() == 7);
   CHECK(w.next_is_right<7>(past, 6));
   const auto qkv = gradus_test::normal<float, gr::shape<1, 2, 3 * 39>>(w.place.ctx);

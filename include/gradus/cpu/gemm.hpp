@@ -70,8 +70,8 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
     g.columns = std::min(g.panels(), threads * std::clamp<index>(n / (512 * threads), 1, 4));  // long runs of B's rows
     parallel_tasks(ctx, g.columns, Kernel::few_rows_bytes(), [&](index t, void* memory) {
       const index j = g.left(t);
-      Kernel::few_rows(Kernel::deep_of(n, k), left, gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, m, g.left(t + 1) - j, k,
-                       bias != nullptr ? bias + j : bias, c + j, ldc, memory);
+      Kernel::few_rows(Kernel::deep_of(n, k), left, gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, m,
+                       g.left(t + 1) - j, k, bias != nullptr ? bias + j : bias, c + j, ldc, memory);
     });
     return;
   }

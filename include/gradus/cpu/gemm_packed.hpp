@@ -94,14 +94,15 @@ class packed_gemm {
 
   /// Whether few_rows() computes this product: such as that of one token, which takes as long as B takes to be read once.
   static constexpr bool takes_few_rows(bool transpose_a, bool transpose_b, index m, index n, index k, bool accumulate) {
-    return m <= few && !transpose_a && !accumulate && k > 0 && n % width == 0 && k % (transpose_b ? width * each : each) == 0;
+    return m <= few && !transpose_a && !accumulate && k > 0 && n % width == 0 &&
+           k % (transpose_b ? width * each : each) == 0;
   }
   /// Bytes of its scratch.
   static constexpr std::size_t few_rows_bytes() { return few_all * sizeof(T); }
   /// The same bits as tile(), without packing B. `n` columns are multiplied, of a product that has `deep` = deep_of().
   template <class SA, class SB, class SC, class SBias>
-  static void few_rows(index deep, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, const SBias* bias, SC* c,
-                       index ldc, void* scratch) {
+  static void few_rows(index deep, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, const SBias* bias,
+                       SC* c, index ldc, void* scratch) {
     constexpr bool in_place = std::is_same_v<SC, T>;
     word* const left = static_cast<word*>(scratch);
     T* const sums = static_cast<T*>(scratch) + few * depth;
@@ -116,7 +117,8 @@ class packed_gemm {
       for (index p = 0; p < k; p += deep) {
         const index inner = std::min(deep, k - p);
         for (index r = 0; r < m; ++r)
-          for (index s = 0; s * each < inner; ++s) left[r * depth + s] = one(a.at(r, p + s * each), 1, inner - s * each);
+          for (index s = 0; s * each < inner; ++s)
+            left[r * depth + s] = one(a.at(r, p + s * each), 1, inner - s * each);
         if (b.transposed) add_columns(b.at(p, j), b.stride, inner, across, left, m, sums);
         else add_rows(b.at(p, j), b.stride, inner, across, left, m, sums);
         for (index r = 0; r < m; ++r)
@@ -145,7 +147,7 @@ class packed_gemm {
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
   static constexpr index few = low;                                   // rows that do not pay for packing B
-  static constexpr index few_columns = 64 * width;                    // of them, whose sums stay in the first-level cache
+  static constexpr index few_columns = 64 * width;  // of them, whose sums stay in the first-level cache
   static constexpr index few_all = few * depth + (2 * few + 1) * few_columns;
 
   // sums [m, few_columns] = left B, for `inner` rows of B where they stand: four at a time are streams that the processor foresees.
@@ -161,7 +163,8 @@ class packed_gemm {
         for (index i = 0; i < rows; ++i) x[i] = load_across(from + i * each * stride + j, stride);
         for (index r = 0; r < m; ++r) {
           vector sum = load(sums + r * few_columns + j);
-          for (index i = 0; i < rows; ++i) multiply_row(&sum, left[r * depth + first + i], &x[i], std::index_sequence<0>{});
+          for (index i = 0; i < rows; ++i)
+            multiply_row(&sum, left[r * depth + first + i], &x[i], std::index_sequence<0>{});
           store(sum, sums + r * few_columns + j);
         }
       }
@@ -187,7 +190,8 @@ class packed_gemm {
     }
   }
   template <class S, std::size_t... I>
-  static GRADUS_INLINE void load_transposed(const S* from, index stride, words (&x)[sizeof...(I)], std::index_sequence<I...> all) {
+  static GRADUS_INLINE void load_transposed(const S* from, index stride, words (&x)[sizeof...(I)],
+                                            std::index_sequence<I...> all) {
     (__builtin_prefetch(from + (width + I) * stride, 0, 2), ...);
     ((x[I] = load_along(from + I * stride)), ...);
     transpose_registers(x, all);

@@ -17,10 +17,12 @@ namespace gradus {
 
 /// How a token is drawn. What is not set changes nothing.
 struct sampling_rule {
-  double temperature = 1;         ///< logits are divided by it: below 1, likely tokens become likelier; 0: always the likeliest
-  std::size_t top_k = 0;          ///< choose among the likeliest so many, and those as likely as the last of them; 0: among all
-  double top_p = 1;               ///< choose among the fewest likeliest tokens whose probabilities add up to this much
-  double repetition_penalty = 1;  ///< a positive logit of a token that was there is divided by it, a negative one multiplied
+  double temperature =
+      1;                  ///< logits are divided by it: below 1, likely tokens become likelier; 0: always the likeliest
+  std::size_t top_k = 0;  ///< choose among the likeliest so many, and those as likely as the last of them; 0: among all
+  double top_p = 1;       ///< choose among the fewest likeliest tokens whose probabilities add up to this much
+  double repetition_penalty =
+      1;  ///< a positive logit of a token that was there is divided by it, a negative one multiplied
 };
 
 /// A token, and how likely it is to be drawn.

@@ -38,7 +38,8 @@ class key_value_cache {
     check(count);
     value_type* const keys = device::computes ? kept_.data() + 2 * i * layer_shape::size : nullptr;
     value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
-    return {view<value_type, layer_shape, device>(keys), view<value_type, layer_shape, device>(values), position_, count};
+    return {view<value_type, layer_shape, device>(keys), view<value_type, layer_shape, device>(values), position_,
+            count};
   }
   /// Counts the times that all layers have computed. Throws gradus::error where there is no room for them.
   constexpr void advance(index count) {
@@ -56,8 +57,9 @@ class key_value_cache {
     if (count > room()) fail_full(count);
   }
   [[noreturn]] void fail_full(index count) const {
-    throw error("key_value_cache: " + std::to_string(count) + " more times do not fit behind " + std::to_string(position_) +
-                "; it was made for " + std::to_string(Context) + ": rewind it and compute the last of them again");
+    throw error("key_value_cache: " + std::to_string(count) + " more times do not fit behind " +
+                std::to_string(position_) + "; it was made for " + std::to_string(Context) +
+                ": rewind it and compute the last of them again");
   }
   [[noreturn]] void fail_rewind(index position) const {
     throw error("key_value_cache: rewind(" + std::to_string(position) + "): it keeps no more than " +

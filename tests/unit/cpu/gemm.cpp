@@ -338,7 +338,8 @@ void check_results() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("that holds for operands and results of every type, and for either layout", T, float, double, gr::bf16, gr::f16) {
+TEST_CASE_TEMPLATE("that holds for operands and results of every type, and for either layout", T, float, double,
+                   gr::bf16, gr::f16) {
   world w;
   using sums = gr::compute_type<T>;
   const std::size_t many = 40;
@@ -356,9 +357,10 @@ TEST_CASE_TEMPLATE("that holds for operands and results of every type, and for e
             CAPTURE(k);
             CAPTURE(m);
             CAPTURE(transposed);
-            gr::cpu_kit::gemm<sums>(w.ctx, false, transposed, m, n, k, a.data() + 7 * k, k, b.data(), ldb, false, few.data(), n,
-                                    with_bias ? bias.data() : nullptr);
-            CHECK(std::memcmp(static_cast<const void*>(few.data()), static_cast<const void*>(c.data() + 7 * n), m * n * sizeof(T)) == 0);
+            gr::cpu_kit::gemm<sums>(w.ctx, false, transposed, m, n, k, a.data() + 7 * k, k, b.data(), ldb, false,
+                                    few.data(), n, with_bias ? bias.data() : nullptr);
+            CHECK(std::memcmp(static_cast<const void*>(few.data()), static_cast<const void*>(c.data() + 7 * n),
+                              m * n * sizeof(T)) == 0);
           }
         }
 }

@@ -24,7 +24,8 @@ using gradus_test::message_of;
 namespace {
 
 // Every token's probability, by sorting all of them.
-std::vector<double> wanted(const std::vector<float>& logits, const std::vector<std::int32_t>& before, const gr::sampling_rule& rule) {
+std::vector<double> wanted(const std::vector<float>& logits, const std::vector<std::int32_t>& before,
+                           const gr::sampling_rule& rule) {
   std::vector<double> x(logits.begin(), logits.end());
   for (const std::int32_t token : std::set<std::int32_t>(before.begin(), before.end())) {
     double& l = x[static_cast<std::size_t>(token)];
@@ -59,7 +60,8 @@ std::vector<double> wanted(const std::vector<float>& logits, const std::vector<s
   return p;
 }
 
-std::vector<double> found(gr::token_sampler& sampler, const std::vector<float>& logits, const std::vector<std::int32_t>& before) {
+std::vector<double> found(gr::token_sampler& sampler, const std::vector<float>& logits,
+                          const std::vector<std::int32_t>& before) {
   std::vector<double> p(logits.size());
   for (const auto& t : sampler.probabilities(std::span<const float>(logits), std::span<const std::int32_t>(before))) {
     CHECK(p[t.token] == 0);

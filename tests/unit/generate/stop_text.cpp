@@ -12,7 +12,8 @@
 
 namespace gr = gradus;
 
-TEST_CASE("what comes before a stop text is let through whole, however the bytes are cut, and nothing of what comes after") {
+TEST_CASE(
+    "what comes before a stop text is let through whole, however the bytes are cut, and nothing of what comes after") {
   std::mt19937 engine(gradus_test::fresh_seed());
   const auto any_text = [&](std::size_t shortest, std::size_t longest) {
     std::string text(shortest + engine() % (longest - shortest + 1), 'a');
@@ -60,6 +61,7 @@ TEST_CASE("bytes that no stop text can begin with are not held back") {
   CHECK(finder.found());
   CHECK(finder.add("x") == "");
   CHECK(finder.finish() == "");
-  CHECK(gradus_test::message_of([] { gr::stop_text_finder({"a", ""}); }) ==
-        "stop_text_finder: a text to stop at is empty; it must have a byte at least");
+  CHECK(gradus_test::message_of([] {
+          gr::stop_text_finder({"a", ""});
+        }) == "stop_text_finder: a text to stop at is empty; it must have a byte at least");
 }

@@ -37,9 +37,10 @@ struct cached_attention {
 
 namespace detail {
 
-template <class X, class T, class S>
-inline constexpr bool fits_the_past = std::is_same_v<shape<X::shape::extent(0), X::shape::extent(2)>,
-                                                     shape<S::extent(0), 3 * S::extent(1) * S::extent(3)>>;
+template <class QkvShape, class PastShape, index Heads>
+inline constexpr bool fits_the_past =
+    std::is_same_v<shape<QkvShape::extent(0), QkvShape::extent(2), Heads>,
+                   shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 template <class D>
@@ -67,15 +68,19 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T,
                 "causal_attention<Heads>(qkv, past): a past is kept for inference alone; qkv must not be recorded");
   static_assert(detail::has_cached_attention<typename Q::device>,
                 "causal_attention<Heads>(qkv, past): there is no GPU kernel for this yet; use the device cpu");
-  static_assert(S::rank == 4 && Q::rank == 3,
-                "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");
+  static_assert(
+      S::rank == 4 && Q::rank == 3,
+      "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");
   static_assert(detail::same_element_type<T, typename Q::value_type>,
                 "causal_attention<Heads>(qkv, past): the past must hold the element type of qkv");
   if constexpr (!is_traced<raw> && S::rank == 4 && Q::rank == 3) {
-    constexpr bool fits = detail::fits_the_past<Q, T, S> && S::extent(1) == Heads;
-    static_assert(fits, "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
-                        "numbers of a head");
-    if constexpr (fits && detail::has_cached_attention<typename Q::device>) {
+    constexpr bool fits = detail::fits_the_past<typename Q::shape, S, Heads>;
+    static_assert(
+        detail::fits_the_past<typename Q::shape, S, Heads>,
+        "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
+        "numbers of a head");
+    if constexpr (fits && std::is_same_v<T, typename Q::value_type> &&
+                  detail::has_cached_attention<typename Q::device>) {
       constexpr index batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
       if (past.count > time || past.position > S::extent(2) || past.count > S::extent(2) - past.position)
         detail::fail_past(past.position, past.count, time, S::extent(2));
@@ -84,7 +89,8 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T,
       const std::size_t kept = 2 * batch * width * (past.position + past.count) * sizeof(T);
       const std::size_t seen = past.count * past.position + past.count * (past.count + 1) / 2;
       const typename context<D>::running now(
-          ctx, activity{op::cached_attention<Heads>::name, ctx.current().phase,
+          ctx, activity{op::cached_attention<Heads>::name,
+                        ctx.current().phase,
                         {(4 * S::extent(3) + 5) * batch * Heads * seen, Q::bytes + kept, Q::bytes}});
       with_shape<Q, shape<batch, time, width>> y(ctx);
       kernel<op::cached_attention<Heads>, D>::forward(ctx, y.view(), x.view(), past);
