@@ -6,7 +6,7 @@
 #   scripts/sample.sh RUN --help                              # all flags of gpt_sample
 #
 # RUN is a run folder. Its file 'flags' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
-# model is RUN/model.safetensors; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
+# model is RUN/model.safetensors, and its tokenizer RUN/tokenizer.json, if there is one; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
@@ -41,6 +41,8 @@ for name in model best checkpoint; do
 done
 [[ -n $model ]] || fail "$run: no model was saved yet"
 if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has not ended; reading $model" >&2; fi
+
+if [[ -f $run/tokenizer.json && " $* " != *" --tokenizer"[\ =]* ]]; then set -- --tokenizer "$run/tokenizer.json" "$@"; fi
 
 # The folder in which train.sh compiles for these sizes.
 build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")

@@ -5,10 +5,12 @@
 #   scripts/train.sh --data book.txt --minutes 10     # your own text
 #   scripts/train.sh --model nano --steps 2000 --out runs/nano
 #
-#   --data FILE...    text files (default: the King James Bible, from Debian's bible-kjv)
+#   --data FILE...    text files, or token shards (*.bin) or a folder of them (default: the King James Bible, from Debian's bible-kjv)
+#   --tokenizer FILE  tokenizer.json that makes tokens of the texts (default: bytes), or made the shards (default: their folder's)
+#   --validation-data FILE...  texts or shards for validation (default: val*.bin of a folder, or the last --validation SHARE, 0.1)
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
-#                     change one size of the model; --batch is sequences a step
+#                     change one size of the model; --batch is sequences a step; the vocabulary is that of a tokenizer.json, if there is one
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
 #                     in fp32, products in 16 bits), bf16_pure (parameters too) or fp64
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
@@ -22,11 +24,12 @@
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
 #   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
+#   --profile         say at the end where the time of the steps went, by operation; also in profile.txt of the run folder
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
-# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --accumulate, --out,
-# --eval-every, --sample, --save-every, --save-retry, --no-save.
+# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
+# --out, --eval-every, --sample, --save-every, --save-retry, --no-save.
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, flags, checkpoint.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C), with the one before, best.safetensors, the model that did best on the validation
@@ -39,13 +42,13 @@ source "$root/scripts/setup.sh"
 fail() { echo "train.sh: ${origin:-}$*" >&2; exit 2; }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-model="" precision="" optimizer="" help=0 plan=0 resume="" origin=""
+model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup=""
-data=() passed=()
+data=() judged=() passed=()
 # Reads flags; where a run is resumed, first those it was started with, and then those that are given.
 read_flags() {
-  local given=0  # --data counts anew in every call
+  local given=0 given_judged=0  # files of flags given count anew in every call
   while [[ $# -gt 0 ]]; do
     # --flag=value reads like --flag value
     if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
@@ -56,7 +59,12 @@ read_flags() {
         [[ -n ${1:-} && $1 != --* ]] || fail "--data needs the name of a text file"
         if [[ $given -eq 0 ]]; then data=() given=1; fi
         while [[ $# -gt 0 && $1 != --* ]]; do data+=("$1"); shift; done ;;
-      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --steps | --minutes | --lr | --sample | --warmup)
+      --validation-data)
+        shift
+        [[ -n ${1:-} && $1 != --* ]] || fail "--validation-data needs the name of a file"
+        if [[ $given_judged -eq 0 ]]; then judged=() given_judged=1; fi
+        while [[ $# -gt 0 && $1 != --* ]]; do judged+=("$1"); shift; done ;;
+      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         printf -v "${1#--}" %s "$2"
         shift 2 ;;
@@ -64,9 +72,9 @@ read_flags() {
         [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
         resume=$2
         shift 2 ;;
-      --save | --no-save) passed+=("$1"); shift ;;
+      --save | --no-save | --profile) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
-      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --accumulate | --out | --eval-every | --save-every | --save-retry)
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         passed+=("$1" "$2")
         shift 2 ;;
@@ -86,7 +94,7 @@ if [[ -n $resume && $help -eq 0 ]]; then
   given=("$@")
   limits=$steps$minutes  # how long the run is: either takes the place of both
   memory=" ${passed[*]-} "
-  passed=() data=() steps="" minutes=""
+  passed=() data=() judged=() tokenizer="" steps="" minutes=""
   mapfile -t started_with <"$resume/flags"
   origin="$resume/flags: "
   read_flags "${started_with[@]}"
@@ -131,6 +139,13 @@ case $optimizer in
 esac
 if [[ -z $lr && $optimizer != adamw ]]; then lr=usual; fi  # the presets' rates are AdamW's; the trainer knows others
 names=(layers heads width context vocabulary batch lr sample)
+# A tokenizer's vocabulary: its largest id, and one more.
+ids_of=$tokenizer
+if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
+if [[ -z $vocabulary && -r $ids_of && -f $ids_of ]]; then
+  largest=$(tr -d '\n' <"$ids_of" | grep -oE '": *[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
+  if [[ -n $largest && $largest -ge 256 ]]; then vocabulary=$((largest + 1)); fi
+fi
 for i in "${!names[@]}"; do
   if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
 done
@@ -145,12 +160,23 @@ number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
 [[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, in digits such as 2.5, not '$minutes'"
 [[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"
 # The trainer says the same, but only after it was compiled.
-for file in ${data[@]+"${data[@]}"}; do
-  [[ -e $file ]] || fail "--data: $file: no such file"
-  [[ ! -d $file ]] || fail "--data: $file: is a directory; name a text file"
-  [[ -r $file ]] || fail "--data: $file: cannot be read: Permission denied"
-  [[ ! -f $file || -s $file ]] || fail "--data: $file: is empty"
-done
+check_files() {  # FLAG FILE...
+  local flag=$1 file
+  shift
+  for file in "$@"; do
+    [[ -e $file ]] || fail "$flag: $file: no such file"
+    if [[ $flag == --data && $# -eq 1 && -d $file ]]; then
+      compgen -G "$file/*.bin" >/dev/null || fail "$flag: $file: a folder without shards (*.bin); name text files, or a folder that gpt_tokens made"
+      continue
+    fi
+    [[ ! -d $file ]] || fail "$flag: $file: is a directory; name a file"
+    [[ -r $file ]] || fail "$flag: $file: cannot be read: Permission denied"
+    [[ ! -f $file || -s $file ]] || fail "$flag: $file: is empty"
+  done
+}
+check_files --data ${data[@]+"${data[@]}"}
+check_files --validation-data ${judged[@]+"${judged[@]}"}
+if [[ -n $tokenizer ]]; then check_files --tokenizer "$tokenizer"; fi
 if [[ -z $steps && -z $minutes && $model == tiny ]]; then minutes=4; fi
 
 if [[ ${#data[@]} -gt 0 || $plan -eq 1 ]]; then gradus_setup build; else gradus_setup train; fi
@@ -190,6 +216,8 @@ echo "compiled for these sizes in $((SECONDS - started)) s"
 flags=(--sample "$sample")
 if [[ $lr != usual ]]; then flags+=(--lr "$lr"); fi
 if [[ ${#data[@]} -gt 0 ]]; then flags+=(--data "${data[@]}"); fi
+if [[ ${#judged[@]} -gt 0 ]]; then flags+=(--validation-data "${judged[@]}"); fi
+if [[ -n $tokenizer ]]; then flags+=(--tokenizer "$tokenizer"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi

@@ -3,7 +3,9 @@
 // not given is that of the model called tiny.
 
 #include <array>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <gradus/data/text.hpp>
@@ -40,6 +42,10 @@ namespace gpt {
 inline constexpr config sizes{
     .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
 inline constexpr gr::index batch_size = GPT_BATCH;
+
+/// What token ids are stored in: as little as holds the vocabulary.
+using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
+                                 std::conditional_t<(sizes.vocabulary <= 65536), std::uint16_t, std::int32_t>>;
 
 using precision = gr::GPT_PRECISION;
 #define GPT_TEXT_OF(name) #name

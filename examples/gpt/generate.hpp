@@ -39,8 +39,9 @@ void generate(const Logits& logits_of, std::string_view prompt, int count, const
   for (int i = 0; i < count; ++i) {
     // The last `context` bytes; a shorter text is padded behind, where causal attention does not look.
     const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
-    auto window = gr::byte_tokenizer::encode(std::string_view(text).substr(text.size() - known));
-    window.resize(sizes.context);
+    std::vector<token> window(sizes.context);
+    std::transform(text.end() - static_cast<std::ptrdiff_t>(known), text.end(), window.begin(),
+                   [](char c) { return static_cast<token>(static_cast<unsigned char>(c)); });
     const auto logits = logits_of(window.data());
     const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), gr::byte_tokenizer::vocabulary);
     const std::span before(window.data(), known);

@@ -1,8 +1,6 @@
 #include "memory.hpp"
 
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 
 #include <gradus/plan.hpp>
 #include <gradus/train/memory_report.hpp>
@@ -15,7 +13,7 @@ namespace gpt {
 
 namespace {
 
-using planned = training<gr::meta, sizes, batch_size, std::uint8_t, precision, optimizer>;
+using planned = training<gr::meta, sizes, batch_size, token, precision, optimizer>;
 
 // "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.
 gr::save_listed read_policy(const std::string& text) {
@@ -48,17 +46,6 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
-// Bytes of the text in files; what is not a regular file, such as a pipe, has none until it is read.
-std::size_t size_of(const std::vector<std::string>& files) {
-  std::size_t bytes = 0;
-  for (const std::string& file : files) {
-    std::error_code problem;
-    const auto size = std::filesystem::file_size(file, problem);
-    if (!problem) bytes += static_cast<std::size_t>(size);
-  }
-  return bytes;
-}
-
 // The plans of what keeps nothing for backward and so does not depend on the schedule: evaluating and sampling.
 std::vector<gr::memory_plan> other_plans(const step_options& step) {
   return {gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
@@ -86,13 +73,11 @@ double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
   const step_options step = o.step();
-  const std::size_t text_bytes = size_of(o.data);
   const gr::time_table times{machine_flops, 10e9};
   if (o.memory_budget.empty()) {
     chosen_memory m = plan_memory(step, regions_for(o.checkpoint, step));
     m.step_seconds = times.seconds(m.step);
     m.description = "checkpoint: " + o.checkpoint;
-    m.text_bytes = text_bytes;
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
@@ -110,7 +95,6 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   chosen_memory m = plan_memory(step, chosen->regions);
   m.step_seconds = chosen->seconds;
   m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + chosen->description;
-  m.text_bytes = text_bytes;
   return m;
 }
 
@@ -119,10 +103,10 @@ void print_memory(const chosen_memory& m) {
   std::printf("%s\n", m.description.c_str());
   std::printf("parameters and optimizer state %.1f MiB, planned workspace %.1f MiB: %.1f MiB in all\n",
               mib(m.plan.persistent_bytes), mib(m.workspace_bytes), mib(m.total_bytes()));
-  const std::string text =
-      m.text_bytes == 0 ? "the text (a byte a character)" : gr::format_bytes(m.text_bytes) + " of text";
-  std::printf("outside of the plan and of --memory-budget: %s, and about %.0f MiB of the process itself\n",
-              text.c_str(), mib(process_bytes));
+  std::printf(
+      "outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are encoded or "
+      "joined\n",
+      mib(process_bytes));
   std::printf("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again\n", m.step_seconds * 1e3,
               static_cast<double>(m.plan.recomputed_flops()) / 1e9);
 }

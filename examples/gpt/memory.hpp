@@ -23,7 +23,6 @@ struct chosen_memory {
   std::size_t workspace_bytes = 0;     ///< that they share
   double step_seconds = 0;             ///< predicted
   std::string description;             ///< of what is kept and what is computed again
-  std::size_t text_bytes = 0;          ///< of the files of --data; no part of the plan
 
   std::size_t total_bytes() const { return plan.persistent_bytes + workspace_bytes; }
 };

@@ -14,8 +14,8 @@ namespace gpt {
 
 namespace {
 
-// The flags that repeat a run, sizes included, one word each: what scripts/train.sh --resume reads. The texts by absolute names.
-std::vector<std::string> repeating(int argc, char** argv, const std::vector<std::string>& data) {
+// The flags that repeat a run, sizes included, one word each: what scripts/train.sh --resume reads. Files by absolute names.
+std::vector<std::string> repeating(int argc, char** argv, const gr::dataset_files& files) {
   std::vector<std::string> flags;
   const auto add = [&](const std::string& name, const std::string& value) {
     flags.push_back(name);
@@ -30,14 +30,19 @@ std::vector<std::string> repeating(int argc, char** argv, const std::vector<std:
     const bool alone = name.size() == word.size();  // --name value, and not --name=value
     if (name == "--out" || name == "--resume") {
       if (alone) ++i;
-    } else if (name == "--data") {
+    } else if (name == "--data" || name == "--validation-data" || name == "--tokenizer") {
       while (alone && i + 1 < argc && std::string_view(argv[i + 1]).substr(0, 2) != "--") ++i;
     } else {
       flags.push_back(word);
     }
   }
-  flags.push_back("--data");
-  for (const std::string& file : data) flags.push_back(std::filesystem::absolute(file).string());
+  const auto add_files = [&](const char* name, const std::vector<std::string>& names) {
+    if (!names.empty()) flags.push_back(name);
+    for (const std::string& file : names) flags.push_back(std::filesystem::absolute(file).string());
+  };
+  add_files("--validation-data", files.validation_data);
+  if (!files.tokenizer.empty()) add_files("--tokenizer", {files.tokenizer});
+  add_files("--data", files.data);
   return flags;
 }
 
@@ -63,9 +68,24 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   CLI::App app{what};
   app.option_defaults()->multi_option_policy(
       CLI::MultiOptionPolicy::TakeLast);  // a flag of a resumed run can be given anew
-  app.add_option("--data", o.data, "text files to train on (their last tenth is for validation)")
+  app.add_option("--data", o.files.data, "text files to train on; or token shards (*.bin), or a folder of them")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->expected(1, -1);
+  auto* judged = app.add_option("--validation-data", o.files.validation_data,
+                                "texts or shards for validation (default: val*.bin of the folder, or a share)")
+                     ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+                     ->expected(1, -1);
+  auto* share =
+      app.add_option("--validation", o.files.validation_share, "share of the data, from its end, for validation")
+          ->capture_default_str();
+  app.add_option(
+      "--tokenizer", o.files.tokenizer,
+      "tokenizer.json that encodes the texts (default: bytes), or encoded the shards (default: their folder's)");
+  app.add_option("--order", o.order,
+                 "random: windows at random places; shuffled: each window of the data once an epoch")
+      ->capture_default_str();
+  add_whole_number(app, "--workers", o.workers, 0, 64, "threads that make batches ahead; 0: they are made when needed")
+      ->capture_default_str();
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
@@ -113,10 +133,15 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
       "process come on top; what is computed again is chosen for speed");
   app.add_option("--memory-report", o.memory_report,
                  "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
+  app.add_flag("--profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
   if (!read_flags(app, argc, argv)) return std::nullopt;
 
-  if (o.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (share->count() > 0 && judged->count() > 0) throw bad_flag("--validation and --validation-data: give one of them");
+  check_flag(o.files.validation_share > 0 && o.files.validation_share < 1, "--validation", "between 0 and 1",
+             o.files.validation_share);
+  check_flag(o.order == "random" || o.order == "shuffled", "--order", "random or shuffled", o.order);
   if (budget->count() > 0) {
     if (checkpoint->count() > 0)
       throw bad_flag("--checkpoint and --memory-budget: give one of them; the budget chooses what to checkpoint");
@@ -143,8 +168,15 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
   read_pace(save_every, o);
   check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
-  o.flags = repeating(argc, argv, o.data);
+  o.flags = repeating(argc, argv, o.files);
   return o;
+}
+
+void check_vocabulary(std::size_t tokens) {
+  if (tokens > sizes.vocabulary)
+    throw gr::error("the tokenizer has " + std::to_string(tokens) + " tokens, and this program was compiled for " +
+                    std::to_string(sizes.vocabulary) + "; give scripts/train.sh --vocabulary " +
+                    std::to_string(tokens));
 }
 
 }  // namespace gpt

@@ -7,13 +7,17 @@
 #include <string>
 #include <vector>
 
+#include <gradus/data/dataset_files.hpp>
+
 #include "config.hpp"
 #include "training.hpp"
 
 namespace gpt {
 
 struct options {
-  std::vector<std::string> data;
+  gr::dataset_files files;  ///< --data and what belongs to it
+  std::string order = "random";
+  int workers = 1;      ///< threads that make batches ahead; 0: none
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
   double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();
@@ -37,6 +41,7 @@ struct options {
   std::string checkpoint = "none";
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none
+  bool profile = false;       ///< tell where the time of the steps went
   bool plan = false;          ///< say what memory the run takes, and end
 
   /// The part that shapes a step.
@@ -56,6 +61,9 @@ struct options {
     return gr::warmup_cosine{.peak = lr, .low = low, .warmup = 0, .total = 1};
   }
 };
+
+/// Throws gradus::error where the data's tokens, of which there may be `tokens` (0: unknown), are too many for the model.
+void check_vocabulary(std::size_t tokens);
 
 /// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
 inline constexpr int most_batches = 1000;

@@ -16,7 +16,7 @@ namespace gpt {
 namespace {
 
 // What must be the same for a run to be resumed; with another value it would be another run.
-gr::run_metadata identity_of(const options& o, const text_identity& text) {
+gr::run_metadata identity_of(const options& o, const data_identity& data) {
   gr::run_metadata metadata;
   for (const auto& [name, size] : named_sizes()) metadata.set(name, size);
   metadata.set("batch", batch_size);
@@ -24,7 +24,12 @@ gr::run_metadata identity_of(const options& o, const text_identity& text) {
   metadata.set("optimizer", std::string_view(optimizer_name));
   metadata.set("accumulate", o.accumulate);
   metadata.set("seed", o.seed);
-  metadata.set("text", std::to_string(text.bytes).append(" bytes, FNV-1a ").append(std::to_string(text.hash)));
+  metadata.set("order", std::string_view(o.order));
+  metadata.set("data", std::to_string(data.training_tokens)
+                           .append(" + ")
+                           .append(std::to_string(data.validation_tokens))
+                           .append(" tokens, FNV-1a ")
+                           .append(std::to_string(data.fingerprint)));
   return metadata;
 }
 
@@ -51,11 +56,6 @@ run_position position_in(const gr::run_metadata& metadata) {
 
 }  // namespace
 
-text_identity::text_identity(std::span<const gr::byte_tokenizer::token> text)
-    : bytes(text.size()), hash(14695981039346656037u) {
-  for (const auto byte : text) hash = (hash ^ byte) * 1099511628211u;
-}
-
 #if defined(__unix__) || defined(__APPLE__)
 run_lock::run_lock(const std::filesystem::path& folder) {
   if (folder.empty()) return;
@@ -72,8 +72,8 @@ run_lock::run_lock(const std::filesystem::path&) {}
 run_lock::~run_lock() = default;
 #endif
 
-gr::run_metadata metadata_of(const options& o, const text_identity& text, const run_position& at) {
-  gr::run_metadata metadata = identity_of(o, text);
+gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at) {
+  gr::run_metadata metadata = identity_of(o, data);
   metadata.set("model", std::string_view("gradus gpt"));
   metadata.set("step", at.step);
   metadata.set("tokens", at.tokens);
@@ -85,7 +85,7 @@ gr::run_metadata metadata_of(const options& o, const text_identity& text, const 
   return metadata;
 }
 
-found_checkpoint find_checkpoint(const options& o, const text_identity& text, const std::string& damage_of_last) {
+found_checkpoint find_checkpoint(const options& o, const data_identity& data, const std::string& damage_of_last) {
   if (o.resume.empty()) return {};
   const std::filesystem::path folder = o.resume;
   std::error_code problem;
@@ -96,7 +96,7 @@ found_checkpoint find_checkpoint(const options& o, const text_identity& text, co
     if (!damage_of_last.empty() && path == checkpoint_path(folder)) continue;
     gr::run_metadata metadata;
     found_checkpoint found{.path = path, .at = {}, .warning = ""};
-    const gr::run_metadata expected = identity_of(o, text);
+    const gr::run_metadata expected = identity_of(o, data);
     try {
       metadata = gr::read_metadata(path);
       for (const auto& [name, value] : expected.all()) metadata.text(name);

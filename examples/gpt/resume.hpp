@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <span>
 #include <string>
 
-#include <gradus/data/text.hpp>
 #include <gradus/train/checkpoint.hpp>
 
 #include "options.hpp"
@@ -15,11 +13,10 @@
 
 namespace gpt {
 
-/// What tells one text from another.
-struct text_identity {
-  std::size_t bytes;
-  std::uint64_t hash;  ///< FNV-1a
-  explicit text_identity(std::span<const gr::byte_tokenizer::token> text);
+/// What tells the data of one run from those of another.
+struct data_identity {
+  std::size_t training_tokens, validation_tokens;
+  std::uint64_t fingerprint;  ///< of gradus::dataset
 };
 
 /// Keeps a run to one process: while it lives, no other can be made for the same folder. An empty name locks nothing. Throws gradus::error
@@ -61,11 +58,11 @@ inline std::filesystem::path previous_checkpoint_path(const std::filesystem::pat
 }
 
 /// What a checkpoint of this run at this position says besides its tensors.
-gr::run_metadata metadata_of(const options& o, const text_identity& text, const run_position& at);
+gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at);
 
 /// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged; `damage` says so of the last one's
-/// tensors. Throws gradus::error where there is none, and where it is of another model, optimizer, text or seed.
-found_checkpoint find_checkpoint(const options& o, const text_identity& text, const std::string& damage = "");
+/// tensors. Throws gradus::error where there is none, and where it is of another model, optimizer, data or seed.
+found_checkpoint find_checkpoint(const options& o, const data_identity& data, const std::string& damage = "");
 
 /// Where a newer checkpoint is damaged, moves it to checkpoint-damaged.safetensors and the good one into its place, so that the next save
 /// keeps the good one.

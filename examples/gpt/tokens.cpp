@@ -43,7 +43,7 @@ struct options {
 /// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv) {
   options o;
-  CLI::App app{"Makes token shards from text, in the layouts of nanoGPT and llm.c. gpt_train does not read them yet."};
+  CLI::App app{"Makes token shards from text, in the layouts of nanoGPT and llm.c."};
   app.add_option("--data", o.data, "text files; each is a document")->required()->expected(1, -1);
   app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")
       ->required();

@@ -1,4 +1,4 @@
-// Trains a GPT on text, byte by byte. Read main from top to bottom; the model is in model.hpp, its sizes in config.hpp.
+// Trains a GPT on text, as bytes or as tokens. Read main from top to bottom; the model is in model.hpp, its sizes in config.hpp.
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,10 @@
 #include <functional>
 #include <string>
 
-#include <gradus/data/tokens.hpp>
+#include <gradus/data/dataset.hpp>
+#include <gradus/data/prefetch.hpp>
 #include <gradus/meta/measured_trace.hpp>
+#include <gradus/train/profile.hpp>
 
 #include "generate.hpp"
 #include "interrupt.hpp"
@@ -24,9 +26,8 @@
 namespace {
 
 namespace gr = gradus;
-using gr::byte_tokenizer;
-using trainer =
-    gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, byte_tokenizer::token, gpt::precision, gpt::optimizer>;
+using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer>;
+using windows = gr::token_windows<gpt::token, gpt::sizes.context>;
 
 /// Throws if a loss says that the parameters are no longer worth saving.
 void check_finite(const char* what, double loss, long long step) {
@@ -35,18 +36,42 @@ void check_finite(const char* what, double loss, long long step) {
                     "; try a lower --lr");
 }
 
-/// Mean loss over about `tokens` tokens, in windows spread evenly over the text, with nothing recorded and no dropout. NaN if
+std::size_t batches_of(std::size_t tokens) { return std::max<std::size_t>(tokens / trainer::ids::size, 1); }
+
+/// Mean loss over about `tokens` tokens, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
 /// `stop` says before the end that it is not to go on.
-double validation_loss(trainer& t, std::span<const byte_tokenizer::token> text, std::size_t tokens,
+double validation_loss(trainer& t, const gr::dataset& data, const windows& judged, std::size_t tokens,
                        const std::function<bool()>& stop) {
-  const std::size_t batches = std::max<std::size_t>(tokens / trainer::ids::size, 1);
+  const std::size_t batches = batches_of(tokens);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
     if (stop()) return std::nan("");
-    const auto batch = gr::spread_windows<gpt::batch_size, gpt::sizes.context>(text, part, batches);
+    const auto batch = judged.spread_batch<gpt::batch_size>(part, batches);
     sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
+    data.release();
   }
   return sum / static_cast<double>(batches);
+}
+
+/// How many bytes of text a token of those that validation_loss looks at stands for; 0 where nobody knows.
+double bytes_a_token(const gr::dataset& data, const windows& judged, std::size_t tokens) {
+  if (data.bytes()) return 1;
+  if (data.tokenizer() == nullptr) return 0;
+  const std::size_t batches = batches_of(tokens);
+  std::size_t bytes = 0;
+  for (std::size_t part = 0; part < batches; ++part)
+    for (const gpt::token t : judged.spread_batch<gpt::batch_size>(part, batches).targets)
+      bytes += data.tokenizer()->bytes_of(static_cast<gr::bpe_tokenizer::token>(t)).size();
+  return static_cast<double>(bytes) / static_cast<double>(batches * trainer::ids::size);
+}
+
+/// "1.2345 nats a byte", "4.3210 nats a token, 1.2345 a byte"
+std::string nats_of(double loss, double bytes_a_token) {
+  char text[96];
+  if (bytes_a_token == 1) std::snprintf(text, sizeof text, "%.4f nats a byte", loss);
+  else if (bytes_a_token == 0) std::snprintf(text, sizeof text, "%.4f nats a token", loss);
+  else std::snprintf(text, sizeof text, "%.4f nats a token, %.4f a byte", loss, loss / bytes_a_token);
+  return text;
 }
 
 int plan(const gpt::options& o) {
@@ -59,18 +84,15 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  // The text, as bytes.
-  const auto text = byte_tokenizer::encode(gr::read_texts(o.data));
-  gr::token_split<byte_tokenizer::token> part;
-  try {
-    part = gr::split_tokens(std::span(text), gpt::sizes.context);
-  } catch (const gr::error& e) {
-    throw gr::error(o.data.front() + (o.data.size() > 1 ? " and the others: " : ": ") + e.what());
-  }
+  // The data: texts as bytes, texts that a tokenizer encodes, or tokens.
+  const gr::dataset data(o.files, gpt::sizes.context);
+  gpt::check_vocabulary(data.vocabulary());
+  const windows training_data(data.train(), gpt::sizes.vocabulary),
+      validation_data(data.validation(), gpt::sizes.vocabulary);
 
   // Where the run is resumed, if it is.
   const gpt::run_lock alone(o.resume);
-  const gpt::text_identity identity(text);
+  const gpt::data_identity identity{training_data.tokens(), validation_data.tokens(), data.fingerprint()};
   gpt::found_checkpoint from = gpt::find_checkpoint(o, identity);
 
   // The memory: what stays from step to step comes from the heap, what a step needs lies where the plan says.
@@ -114,6 +136,7 @@ int train(const gpt::options& o) {
   gpt::reporter report(folder, machine_flops, at.step);
   const gpt::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
   gpt::write_flags(folder, o.flags);
+  if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
   if (!from.warning.empty()) report.warn(from.warning);
   const auto checkpoint = [&] {
     at.loss_scale = t.loss_scale();
@@ -150,9 +173,9 @@ int train(const gpt::options& o) {
                 {"planned_mib", static_cast<double>(memory.total_bytes()) / (1 << 20)},
                 {"gemm_tflops", machine_flops / 1e12}});
   char line[256];
-  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f MB of text", gpt::describe_model().c_str(),
+  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f%s", gpt::describe_model().c_str(),
                 static_cast<double>(parameters) / 1e6, gpt::batch_size * static_cast<std::size_t>(o.accumulate),
-                static_cast<double>(text.size()) / 1e6);
+                static_cast<double>(data.tokens()) / 1e6, data.bytes() ? " MB of text" : "M tokens");
   report.line(line);
   std::snprintf(line, sizeof line,
                 "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
@@ -170,6 +193,17 @@ int train(const gpt::options& o) {
   }
 
   // Training.
+  const auto parts = static_cast<std::uint64_t>(o.accumulate);
+  gr::prefetcher batches_ahead(
+      [&](std::uint64_t number) {
+        return o.order == "shuffled"
+                   ? training_data.shuffled_batch<gpt::batch_size>(o.seed, number)
+                   : training_data.random_batch<gpt::batch_size>(o.seed, static_cast<std::uint32_t>(number / parts),
+                                                                 static_cast<std::uint32_t>(number % parts));
+      },
+      {.first = static_cast<std::uint64_t>(at.step) * parts,
+       .workers = static_cast<std::size_t>(o.workers),
+       .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
   const double flops_per_token = gpt::training_flops_per_token(parameters);
   const gpt::stopwatch run;
   gpt::step_report now{.step = at.step, .tokens = at.tokens};
@@ -178,9 +212,14 @@ int train(const gpt::options& o) {
   std::string unsaved;  // what kept the model from being written
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     planned.use(gpt::evaluation_plan);
-    now.validation = validation_loss(t, part.validation, tokens, enough);
+    now.validation = validation_loss(t, data, validation_data, tokens, enough);
     planned.use(gpt::training_plan);
     if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
+  };
+  gr::profiler profile;
+  const auto observe = [&](gr::observer* who) {
+    transient.observe(who);
+    persistent.observe(who);
   };
   const auto at_start = static_cast<std::uint32_t>(at.step);
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
@@ -193,17 +232,16 @@ int train(const gpt::options& o) {
     const double risen = std::max((step + 1.0) / static_cast<double>(std::max(o.warmup, 1LL)), 10 * now.fraction);
     now.lr = std::min(1.0, risen) * schedule(now.fraction);
 
+    observe(o.profile ? &profile : nullptr);
     const bool look = !o.memory_report.empty() && step == at_start + 1;  // the first step is not yet as the others are
     if (look) {
       traced.start(measured);
-      transient.observe(&traced);
-      persistent.observe(&traced);
+      observe(&traced);
     }
     double loss = 0;
     int batches = 0;
     do {
-      const auto batch = gr::random_windows<gpt::batch_size, gpt::sizes.context>(part.train, o.seed, step,
-                                                                                 static_cast<std::uint32_t>(batches));
+      const auto batch = batches_ahead.next();
       loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
     } while (++batches < o.accumulate && !stop.noticed());
     check_finite("loss", loss, step + 1LL);
@@ -213,12 +251,11 @@ int train(const gpt::options& o) {
       break;
     }
     now.loss = loss;
+    if (step % 4 == 0) data.release();
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
     if (look) {
       traced.finish();
-      transient.observe(nullptr);
-      persistent.observe(nullptr);
       for (std::size_t c = 0; c < gr::category_count; ++c) {
         const std::size_t bytes = kept.of(static_cast<gr::category>(c)).live;
         measured.live_before_by[c] += bytes;
@@ -229,6 +266,8 @@ int train(const gpt::options& o) {
       } catch (const gr::error& e) { report.warn(e.what() + std::string("; the run goes on")); }
     }
 
+    observe(nullptr);
+    if (!look) profile.add_step(watch.seconds());
     at.training_seconds += watch.seconds();
     at.step = now.step = step + 1;
     at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
@@ -262,21 +301,28 @@ int train(const gpt::options& o) {
     report.step(now);
   }
   if (!unsaved.empty()) throw gr::error(unsaved);
+  const std::string nats =
+      nats_of(now.validation, data.bytes() ? 1 : bytes_a_token(data, validation_data, stopped ? 8192 : 32768));
   if (o.save) report.line("saved " + (folder / "model.safetensors").string());
-  std::snprintf(line, sizeof line,
-                "validation loss %.4f nats a byte after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
-                now.validation, now.step, static_cast<double>(memory.total_bytes()) / (1 << 20),
-                gpt::process_peak_mib());
+  std::snprintf(line, sizeof line, "validation loss %s after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
+                nats.c_str(), now.step, static_cast<double>(memory.total_bytes()) / (1 << 20), gpt::process_peak_mib());
   report.line(line);
   if (t.scales_loss) {
     std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",
                   t.loss_scale(), t.optimizer.skipped());
     report.line(line);
   }
-  if (o.sample > 0 && !stopped && !stop.noticed()) {
+  if (o.profile) {
+    const std::string table = gr::profile_table(profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
+    report.line(table);
+    try {
+      gr::write_file_atomically(folder / "profile.txt", table);
+    } catch (const gr::error& e) { report.warn(e.what()); }
+  }
+  if (o.sample > 0 && data.bytes() && !stopped && !stop.noticed()) {
     report.line("a sample:");
     planned.use(gpt::sampling_plan);
-    const auto logits_of = [&t](const byte_tokenizer::token* window) { return t.logits(window); };
+    const auto logits_of = [&t](const gpt::token* window) { return t.logits(window); };
     gpt::generate(logits_of, "\n", o.sample, {.seed = o.seed}, [&](char c) {
       std::putchar(c);
       std::fflush(stdout);

@@ -109,9 +109,9 @@ class training {
     if constexpr (scales_loss) return scaler_.clean_steps();
     else return 0;
   }
-  /// Goes on as after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer come from its
+  /// Resumes after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer come from its
   /// checkpoint.
-  void go_on_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
+  void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
     tape_.set_random(options_.seed, batches);
     if constexpr (scales_loss) {
       scaler_.set_value(static_cast<float>(scale));

@@ -2,6 +2,7 @@
 # check.sh GROUP TRAIN SAMPLE SCRIPT WORK: one group of checks, in the folder WORK, which is emptied.
 #   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
 #   text    bad training texts: one line, and no run folder is made
+#   data    token shards, texts of their own for validation, shuffled windows
 #   runs    good runs, a run folder that is taken, a run that diverges, too little memory
 #   signals runs that are told to end, and whose output is gone: the model is saved
 #   disk    checkpoints, logs and pictures that cannot be written
@@ -10,7 +11,7 @@
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|data|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
 group=$1 train=$2 sample=$3 script=$4 work=$5
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -60,7 +61,7 @@ flags() {
   refuses 2 'train.sh: --lr needs a value' "$script" --lr ''
   refuses 2 'train.sh: --memory-report needs a value' "$script" --memory-report ''
   refuses 2 '--data: nowhere.txt: no such file' "$script" --data nowhere.txt
-  refuses 2 '--data: .: is a directory' "$script" --data .
+  refuses 2 '--data: .: a folder without shards' "$script" --data .
   succeeds "$script" --help
   has out '--minutes M'
 
@@ -116,7 +117,8 @@ text() {
   head -c 500 text >short
   refuses 1 'nowhere.txt: no such file' "$train" --data nowhere.txt --out run
   refuses 1 'empty: is empty' "$train" --data text empty --out run
-  refuses 1 '\.: is a directory' "$train" --data . --out run
+  refuses 1 '\.: is a directory' "$train" --data text . --out run
+  refuses 1 '\.: has no shards to train on' "$train" --data . --out run
   # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
   refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281' "$train" --data short --out run
   if [[ $(id -u) -ne 0 ]]; then  # root may read anything
@@ -125,6 +127,49 @@ text() {
     refuses 1 'locked: cannot be read: Permission denied' "$train" --data locked --out run
   fi
   [[ ! -e run ]] || wrong "a refused text left a run folder"
+}
+
+# sixteen FILE: its bytes as tokens of 16 bits
+sixteen() { iconv -f ISO-8859-1 -t UTF-16LE "$1"; }
+data() {
+  head -n 150 text >learned
+  tail -n 50 text >judged
+  mkdir shards none
+  sixteen learned >shards/train_000000.bin
+  sixteen judged >shards/val_000000.bin
+  # The same tokens, from texts and from shards: the same run.
+  succeeds "$train" --data learned --validation-data judged --steps 3 --eval-every 1 --sample 0 --out of_texts
+  has out 'validation loss [0-9.]* nats a byte'
+  succeeds "$train" --data shards --steps 3 --eval-every 1 --sample 0 --out of_shards
+  has out 'validation loss [0-9.]* nats a token after'
+  [[ $(losses of_texts) == "$(losses of_shards)" ]] || wrong "shards give other losses than the text they were made of"
+  # Each window once an epoch: another run, resumed like any other, and not as one of the other kind.
+  local shuffled=(--data shards --accumulate 2 --sample 0 --order shuffled)
+  succeeds "$train" "${shuffled[@]}" --steps 4 --out shuffled
+  [[ $(losses shuffled | head -n 3) != "$(losses of_shards)" ]] || wrong "--order shuffled changes nothing"
+  succeeds "$train" "${shuffled[@]}" --steps 2 --schedule constant --out cut
+  succeeds "$train" "${shuffled[@]}" --steps 4 --schedule constant --out straight
+  succeeds "$train" "${shuffled[@]}" --steps 4 --schedule constant --resume cut
+  cmp -s straight/model.safetensors cut/model.safetensors || wrong "a resumed run of shuffled windows has other weights"
+  refuses 1 'its order is shuffled, and this run.s is random' "$train" --data shards --accumulate 2 --steps 9 --resume cut
+  refuses 1 'its data is ' "$train" --data shards/train_000000.bin --accumulate 2 --order shuffled --steps 9 --resume cut
+  # What cannot be used.
+  refuses 1 'none: has no shards to train on' "$train" --data none --out run
+  refuses 1 'name texts or shards .*, not both' "$train" --data text shards/val_000000.bin --out run
+  printf '\1\2\3' >odd.bin
+  refuses 1 'odd.bin: 3 bytes is not a whole number of uint16 tokens' "$train" --data odd.bin --out run
+  for _ in $(seq 2000); do printf '\0\1'; done >foreign.bin
+  refuses 1 'foreign.bin: token [0-9]+ is 256, outside the vocabulary of 256' "$train" --data foreign.bin --out foreign
+  refuses 1 'the tokenizer has 700 tokens, and this program was compiled for 256; .*--vocabulary' \
+    "$train" --data text --tokenizer "$here/../data/tokenizer/tokenizer.json" --out run
+  refuses 1 'text: ' "$train" --data text --tokenizer text --out run
+  refuses 2 '--validation must be between 0 and 1, not 1' "$train" --data text --validation 1
+  refuses 2 '--validation and --validation-data: give one' "$train" --data text --validation 0.2 --validation-data judged
+  refuses 2 '--order must be random or shuffled, not odd' "$train" --data text --order odd
+  refuses 2 '--data: none: a folder without shards' "$script" --data none
+  refuses 2 '--validation-data: gone: no such file' "$script" --data text --validation-data gone
+  refuses 2 '--tokenizer: gone: no such file' "$script" --data text --tokenizer gone
+  [[ ! -e run ]] || wrong "refused data left a run folder"
 }
 
 # The losses of a run, one a line.
@@ -307,14 +352,14 @@ resume() {
     cmp -s straight/model.safetensors "$1/model.safetensors" || wrong "$1: the weights are not those of the straight run"
     cmp -s straight/best.safetensors "$1/best.safetensors" || wrong "$1: another model was the best"
   }
-  # Killed outright after some step, whichever it was, again and again, on other numbers of threads.
+  # Killed outright after some step, whichever it was, again and again, on other numbers of threads and workers.
   set -m
-  "$train" "${flags[@]}" --save-every 0.001s --out cut >out 2>err &
+  "$train" "${flags[@]}" --save-every 0.001s --workers 0 --out cut >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 3'
   kill -KILL "$pid"
   wait "$pid" || true
-  "$train" "${flags[@]}" --save-every 1 --resume cut --threads 1 >out 2>err &
+  "$train" "${flags[@]}" --save-every 1 --resume cut --threads 1 --workers 4 >out 2>err &
   pid=$!
   wait_for cut/log.jsonl '"step": 6'
   kill -KILL "$pid"
@@ -352,9 +397,9 @@ resume() {
   refuses 1 'empty: has no checkpoint' "$train" "${flags[@]}" --resume empty
   refuses 1 'its seed is 7, and this run.s is 8; resume it with the same value' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
   tr a-z b-za <text >other_text
-  refuses 1 'its text is ' "$train" "${flags[@]}" --steps 20 --data other_text --resume cut
+  refuses 1 'its data is ' "$train" "${flags[@]}" --steps 20 --data other_text --resume cut
   cat text text >longer
-  refuses 1 'its text is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
+  refuses 1 'its data is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
   refuses 2 'has taken 10 steps already; give more' "$train" "${flags[@]}" --resume cut
   refuses 2 'give one of them' "$train" "${flags[@]}" --resume cut --out other
   # Facts that cannot be, and tensors of another model, are damage like any other.
@@ -382,7 +427,7 @@ memory() {
   succeeds "$train" --plan --memory-report plan.html
   has out '^peak +[0-9.]+ MiB'
   has out '^parameters and optimizer state [0-9.]+ MiB, planned workspace [0-9.]+ MiB: [0-9.]+ MiB in all'
-  has out '^outside of the plan and of --memory-budget: the text .*, and about [0-9]+ MiB of the process itself'
+  has out '^outside of the plan and of --memory-budget: about [0-9]+ MiB of the process itself'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a plan made a run folder"
   cannot_print() { "$@" >/dev/full; }
@@ -403,6 +448,11 @@ memory() {
   has step.html 'The measured peak is the planned one, to the byte'
   has step.html "<td>peak</td><td>$planned</td><td>[^<]*</td><td>$planned</td>"
   # A run without a step to measure has the plan.
+  # Where the time goes.
+  succeeds "$train" --data text --steps 3 --sample 0 --no-save --out profiled --profile
+  has out '^3 steps of [0-9.]* ms, [0-9]* % of it within operations$'
+  has profiled/profile.txt '^linear +backward +16 '
+  has profiled/profile.txt '^at its best, this machine would take '
   succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
   has single.html "<td>peak</td><td>$planned</td>"
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
@@ -496,7 +546,7 @@ script() {
 }
 
 case $group in
-  flags | text | runs | signals | disk | resume | memory | model | script) "$group" ;;
+  flags | text | data | runs | signals | disk | resume | memory | model | script) "$group" ;;
   *) echo "$0: no group '$group'" >&2; exit 2 ;;
 esac
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -16,7 +16,7 @@ outcome() {
   local wanted=$1 description=$2 got=passes output
   shift 2
   printf '%s\n' "$@" >"$work/case.cpp"
-  output=$(bash "$here/check.sh" "$family" "$compiler" "$work/case.cpp" "@$work/flags.rsp" "" 2>&1) || got=fails
+  output=$(bash "$here/check.sh" "$family" "$compiler" "$work/case.cpp" "@$work/flags.rsp" "" "${twin:-twin}" 2>&1) || got=fails
   if [[ $got != "$wanted" ]]; then
     printf '%s: the case %s and should not:\n%s\n' "$description" "$got" "$output"
     failures=1
@@ -30,6 +30,7 @@ outcome passes 'two expectations, both found' '// expect: rows must' '// expect:
 outcome fails 'one of two expectations missing' '// expect: rows must be 3' '// expect: columns' "$mistake" "${use[@]}"
 outcome fails 'a mistake that compiles' '// expect: rows' 'int g();'
 outcome fails 'a twin that does not compile' '// expect: rows must be 3' "$mistake" 'void g() { f<4>(); }'
+twin=no-twin outcome passes 'a twin that is not asked for' '// expect: rows must be 3' "$mistake" 'void g() { f<4>(); }'
 outcome fails 'a case without expectations' "$mistake" "${use[@]}"
 if [[ $family == g++ ]]; then
   many=('#ifdef GRADUS_FAIL' 'void g() { f<4>(), f<5>(), f<6>(), f<7>(); }' '#endif')

@@ -6,6 +6,7 @@
 #include <gradus/data/batches.hpp>
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/prefetch.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
@@ -79,13 +80,20 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
   }
   // [batches]
   const gr::token_shard first("train_000000.bin"), second("train_000001.bin");
-  const std::vector<gr::token_sequence<std::uint16_t>> shards{{first.tokens(), "train_000000.bin"},
-                                                              {second.tokens(), "train_000001.bin"}};
-  const auto parts = gr::split_sequences<std::uint16_t>(shards, /*context=*/64, /*validation_share=*/0.1);
+  const std::vector<gr::token_sequence> shards{{first.tokens(), "train_000000.bin"},
+                                               {second.tokens(), "train_000001.bin"}};
+  const auto parts = gr::split_sequences(shards, /*context=*/64, /*validation_share=*/0.1);
   const gr::token_windows<std::uint16_t, 64> train(parts.train, /*vocabulary=*/50257);
 
   const auto batch = train.shuffled_batch<4>(seed, /*number=*/17);  // 4 windows of 64 tokens
   // [/batches]
   CHECK(batch.inputs.size() == 4 * 64);
   CHECK(batch.targets[5] == batch.inputs[6]);
+  std::uint64_t done = 17;
+  const auto train_on = [&](const auto& made) { CHECK(made.inputs == train.shuffled_batch<4>(seed, done++).inputs); };
+  // [prefetch]
+  gr::prefetcher batches([&](std::uint64_t number) { return train.shuffled_batch<4>(seed, number); },
+                         {.first = done, .workers = 1, .ahead = 2});
+  for (int step = 0; step < 10; ++step) train_on(batches.next());  // made while the step before ran
+  // [/prefetch]
 }

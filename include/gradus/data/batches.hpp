@@ -16,46 +16,28 @@
 
 namespace gradus {
 
-/// Tokens that belong together (a shard, a text), and what errors call them.
-template <token_type Token>
-struct token_sequence {
-  std::span<const Token> tokens;
-  std::string name;
-};
-
 /// Sequences to learn from, and sequences to be judged on.
-template <token_type Token>
 struct sequence_split {
-  std::vector<token_sequence<Token>> train;
-  std::vector<token_sequence<Token>> validation;
+  std::vector<token_sequence> train;
+  std::vector<token_sequence> validation;
 };
-
-/// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one
-/// that is cut in two. A piece that holds no window of `context` tokens and the one after it is left out. Both parts
-/// must hold one, or gradus::error says so.
-template <token_type Token>
-sequence_split<Token> split_sequences(std::span<const token_sequence<Token>> sequences, std::size_t context,
-                                      double validation_share = 0.1) {
-  if (!(validation_share > 0 && validation_share < 1))
-    throw error("split_sequences: the validation share must be between 0 and 1");
-  std::size_t total = 0;
-  for (const auto& s : sequences) total += s.tokens.size();
-  auto left = static_cast<std::size_t>(static_cast<double>(total) * (1 - validation_share));
-  sequence_split<Token> parts;
-  for (const auto& s : sequences) {
-    const std::size_t cut = std::min(left, s.tokens.size());
-    left -= cut;
-    if (cut > context) parts.train.push_back({s.tokens.first(cut), s.name});
-    if (s.tokens.size() - cut > context) parts.validation.push_back({s.tokens.subspan(cut), s.name});
-  }
-  if (parts.train.empty() || parts.validation.empty())
-    throw error("too short: of " + std::to_string(total) + " tokens in " + std::to_string(sequences.size()) +
-                " sequences, a share for " + (parts.train.empty() ? "training" : "validation") +
-                " holds no window of " + std::to_string(context) + " and the token after it");
-  return parts;
-}
 
 namespace detail {
+
+// Operations number their draws 0, 1, 2, … within a step, so the last ordinal is free for the choice of windows.
+inline constexpr std::uint32_t window_ordinal = 0xFFFFFFFFu;
+
+/// What chooses the place of a window of a step.
+inline std::uint64_t window_draw(std::uint64_t seed, std::uint32_t step, std::uint64_t row) {
+  const auto words = random_key{seed, step, window_ordinal}.words(row);
+  return (std::uint64_t{words[1]} << 32) | words[0];
+}
+
+/// Where window `row` of `rows` begins that lie evenly over `starts` places.
+inline std::size_t spread_start(std::size_t starts, std::size_t row, std::size_t rows) {
+  const double place = rows > 1 ? static_cast<double>(row) / static_cast<double>(rows - 1) : 0.0;
+  return static_cast<std::size_t>(place * static_cast<double>(starts - 1));
+}
 
 /// Where element `i` of 0, …, count-1 goes when they are shuffled: a bijection that is computed for one element alone.
 /// A Feistel network over the next power of four, keyed by Philox; what lands outside is sent through again until it
@@ -74,6 +56,42 @@ inline std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random
 
 }  // namespace detail
 
+/// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one
+/// that is cut in two. Cut, not shuffled: a window of one part must never overlap a window of the other. A piece that holds no window of
+/// `context` tokens and the one after it is left out. Both parts must hold one, or gradus::error says so, and of a single sequence how
+/// many tokens it would need.
+inline sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
+                                      double validation_share = 0.1) {
+  if (!(validation_share > 0 && validation_share < 1))
+    throw error("split_sequences: the validation share must be between 0 and 1");
+  const auto for_training = [=](std::size_t n) {
+    return static_cast<std::size_t>(static_cast<double>(n) * (1 - validation_share));
+  };
+  std::size_t total = 0;
+  for (const auto& s : sequences) total += s.size();
+  std::size_t left = for_training(total);
+  sequence_split parts;
+  for (const auto& s : sequences) {
+    const std::size_t cut = std::min(left, s.size());
+    left -= cut;
+    if (cut > context) parts.train.push_back(s.part(0, cut));
+    if (s.size() - cut > context) parts.validation.push_back(s.part(cut, s.size() - cut));
+  }
+  if (!parts.train.empty() && !parts.validation.empty()) return parts;
+  if (sequences.size() != 1)
+    throw error("too short: of " + std::to_string(total) + " tokens in " + std::to_string(sequences.size()) +
+                " sequences, a share for " + (parts.train.empty() ? "training" : "validation") +
+                " holds no window of " + std::to_string(context) + " and the token after it");
+  std::size_t fewer = total, needed = std::size_t{1} << 53;  // between them by halves
+  while (needed - fewer > 1) {
+    const std::size_t middle = fewer + (needed - fewer) / 2;
+    const bool suffices = for_training(middle) > context && middle - for_training(middle) > context;
+    (suffices ? needed : fewer) = middle;
+  }
+  throw error(sequences.front().name() + ": too short: " + std::to_string(total) + " tokens, and a context of " +
+              std::to_string(context) + " needs at least " + std::to_string(needed));
+}
+
 /// Windows of `Context` tokens, and the token after each, from several sequences; none crosses from one into the next.
 /// Batches are pure functions of what they are asked with: any thread may make any batch, in any order, and a run goes
 /// on where it was by knowing its seed and a number. Holds no tokens: they must outlive it.
@@ -83,24 +101,24 @@ template <token_type Token, index Context>
 class token_windows {
  public:
   /// Throws gradus::error for no sequences, and for one that holds no window. Without a vocabulary, any value of Token
-  /// is a token.
-  explicit token_windows(std::vector<token_sequence<Token>> sequences,
+  /// is a token. The sequences may store their tokens in another type than Token.
+  explicit token_windows(std::vector<token_sequence> sequences,
                          std::size_t vocabulary = std::size_t{std::numeric_limits<Token>::max()} + 1)
       : sequences_(std::move(sequences)), vocabulary_(vocabulary) {
     if (sequences_.empty()) throw error("token_windows: there is nothing to take batches from");
     for (const auto& s : sequences_) {
-      if (s.tokens.size() <= Context)
-        throw error(s.name + ": too short: " + std::to_string(s.tokens.size()) + " tokens, and a window takes " +
+      if (s.size() <= Context)
+        throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens, and a window takes " +
                     std::to_string(Context + 1));
-      tokens_ += s.tokens.size();
-      starts_.push_back(count(starts_) + s.tokens.size() - Context);
-      windows_.push_back(count(windows_) + (s.tokens.size() - 1) / Context);
+      tokens_ += s.size();
+      starts_.push_back(count(starts_) + s.size() - Context);
+      windows_.push_back(count(windows_) + (s.size() - 1) / Context);
     }
   }
 
   std::size_t tokens() const { return tokens_; }
   std::size_t vocabulary() const { return vocabulary_; }
-  std::span<const token_sequence<Token>> sequences() const { return sequences_; }
+  std::span<const token_sequence> sequences() const { return sequences_; }
   /// How many windows an epoch of shuffled_batch has.
   std::size_t windows() const { return windows_.back(); }
 
@@ -111,7 +129,7 @@ class token_windows {
   template <index Batch>
   token_batch<Token, Batch, Context> shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
     if (windows() < Batch)
-      throw error(sequences_.front().name + (sequences_.size() > 1 ? " and the others" : "") +
+      throw error(sequences_.front().name() + (sequences_.size() > 1 ? " and the others" : "") +
                   ": too short: " + std::to_string(windows()) + (windows() == 1 ? " window of " : " windows of ") +
                   std::to_string(Context) + " tokens, and a batch takes " + std::to_string(Batch));
     token_batch<Token, Batch, Context> batch;
@@ -121,7 +139,7 @@ class token_windows {
                            random_domain::data};
       const std::uint64_t window = detail::shuffled(place % windows(), windows(), key);
       const auto [in, at] = find(windows_, window);
-      const std::size_t spare = (sequences_[in].tokens.size() - 1) % Context;
+      const std::size_t spare = (sequences_[in].size() - 1) % Context;
       // Rounds of the shuffle number their draws below 2^35.
       const std::size_t shift = key.words((std::uint64_t{1} << 40) + in)[0] % (spare + 1);
       set(batch, row, in, at * Context + shift);
@@ -129,7 +147,7 @@ class token_windows {
     return batch;
   }
 
-  /// Batch `part` of a step, of windows at random places: random_windows over several sequences.
+  /// Batch `part` of a step, of windows at random places.
   template <index Batch>
   token_batch<Token, Batch, Context> random_batch(std::uint64_t seed, std::uint32_t step,
                                                   std::uint32_t part = 0) const {
@@ -142,7 +160,8 @@ class token_windows {
     return batch;
   }
 
-  /// Batch `part` of `parts` whose windows lie evenly over all sequences: spread_windows over several.
+  /// Batch `part` of `parts` whose windows lie evenly over all sequences: what a validation
+  /// loss is taken over, so that it is the same windows every time.
   template <index Batch>
   token_batch<Token, Batch, Context> spread_batch(std::size_t part, std::size_t parts) const {
     token_batch<Token, Batch, Context> batch;
@@ -162,16 +181,22 @@ class token_windows {
   }
   template <class Batch>
   void set(Batch& batch, std::size_t row, std::size_t in, std::size_t start) const {
-    const auto& from = sequences_[in];
-    const auto window = from.tokens.subspan(start, Context + 1);
-    const auto outside = [this](Token t) { return std::cmp_less(t, 0) || std::cmp_greater_equal(t, vocabulary_); };
-    if (const auto bad = std::ranges::find_if(window, outside); bad != window.end())
-      throw error(from.name + ": token " + std::to_string(start + static_cast<std::size_t>(bad - window.begin())) +
-                  " is " + std::to_string(*bad) + ", outside the vocabulary of " + std::to_string(vocabulary_));
-    batch.set(row, from.tokens, start);
+    const token_sequence& from = sequences_[in];
+    from.visit([&](auto tokens) {
+      Token* const inputs = batch.inputs.data() + row * Context;
+      Token* const targets = batch.targets.data() + row * Context;
+      for (std::size_t i = 0; i <= Context; ++i) {
+        const auto t = tokens[start + i];
+        if (std::cmp_less(t, 0) || std::cmp_greater_equal(t, vocabulary_))
+          throw error(from.name() + ": token " + std::to_string(start + i) + " is " + std::to_string(t) +
+                      ", outside the vocabulary of " + std::to_string(vocabulary_));
+        if (i < Context) inputs[i] = static_cast<Token>(t);
+        if (i > 0) targets[i - 1] = static_cast<Token>(t);
+      }
+    });
   }
 
-  std::vector<token_sequence<Token>> sequences_;
+  std::vector<token_sequence> sequences_;
   std::size_t vocabulary_;
   std::size_t tokens_ = 0;
   std::vector<std::size_t> starts_;   // places where a window may begin, up to the end of each sequence

@@ -16,7 +16,7 @@
 
 namespace {
 
-using sequence = gradus::token_sequence<std::int32_t>;
+using sequence = gradus::token_sequence;
 
 // Sequences of the sizes given, whose tokens count on from one to the next.
 struct counting {
@@ -29,7 +29,7 @@ struct counting {
       std::iota(tokens.back().begin(), tokens.back().end(), next);
       next += static_cast<std::int32_t>(n);
     }
-    for (std::size_t i = 0; i < sizes.size(); ++i) sequences.push_back({tokens[i], "shard " + std::to_string(i)});
+    for (std::size_t i = 0; i < sizes.size(); ++i) sequences.emplace_back(tokens[i], "shard " + std::to_string(i));
   }
 };
 
@@ -107,14 +107,35 @@ TEST_CASE("any number of workers makes the same batches, and a run may go on at 
   CHECK(again.shuffled_batch<4>(12, 57).inputs != alone[57]);
 }
 
-TEST_CASE("one sequence gives the windows that a span of tokens gives") {
-  const counting data({200});
+TEST_CASE("random windows are a pure function of seed, step and part") {
+  const counting data({500});
   const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
-  const std::span<const std::int32_t> tokens = data.tokens[0];
-  for (std::uint32_t step = 0; step < 20; ++step) {
-    CHECK(windows.random_batch<4>(5, step, 2).inputs == gradus::random_windows<4, 8>(tokens, 5, step, 2).inputs);
-    CHECK(windows.spread_batch<4>(step, 20).targets == gradus::spread_windows<4, 8>(tokens, step, 20).targets);
-  }
+  const auto batch = windows.random_batch<4>(7, 3);
+  CHECK(windows.random_batch<4>(7, 3, 0).inputs == batch.inputs);
+  CHECK(windows.random_batch<4>(8, 3).inputs != batch.inputs);
+  CHECK(windows.random_batch<4>(7, 4).inputs != batch.inputs);
+  CHECK(windows.random_batch<4>(7, 3, 1).inputs != batch.inputs);
+  // Two parts of one step are the rows of one batch twice the size.
+  auto halves = windows.random_batch<2>(7, 3, 0).inputs;
+  const auto second = windows.random_batch<2>(7, 3, 1).inputs;
+  halves.insert(halves.end(), second.begin(), second.end());
+  CHECK(halves == batch.inputs);
+}
+
+TEST_CASE("spread windows cover the text from its first token to its last") {
+  const counting data({60, 40});
+  const gradus::token_windows<std::int32_t, 8> windows(data.sequences);
+  CHECK(windows.spread_batch<2>(0, 3).inputs.front() == 0);
+  CHECK(windows.spread_batch<2>(2, 3).targets.back() == 99);
+}
+
+TEST_CASE_TEMPLATE("tokens of one, two or four bytes give batches of any type", T, std::uint8_t, std::uint16_t,
+                   std::int32_t) {
+  const std::vector<T> tokens{1, 2, 3, 4, 5};
+  const gradus::token_windows<std::uint8_t, 4> bytes({{tokens, "text"}});
+  const gradus::token_windows<std::int32_t, 4> wide({{tokens, "text"}});
+  CHECK(bytes.random_batch<1>(1, 0).inputs == std::vector<std::uint8_t>{1, 2, 3, 4});
+  CHECK(wide.random_batch<1>(1, 0).targets == std::vector<std::int32_t>{2, 3, 4, 5});
 }
 
 TEST_CASE("random windows reach every place of every sequence") {
@@ -165,21 +186,41 @@ TEST_CASE("neighbours in a shuffle are no neighbours in the text more often than
 }
 
 TEST_CASE("the end of all tokens is for validation, cut across sequences") {
+  const auto front = [](const sequence& s) {
+    return s.visit([](auto t) { return static_cast<std::int32_t>(t.front()); });
+  };
+  const auto back = [](const sequence& s) {
+    return s.visit([](auto t) { return static_cast<std::int32_t>(t.back()); });
+  };
   const counting data({100, 100, 100});
-  const auto parts = gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.5);
+  const auto parts = gradus::split_sequences(data.sequences, 8, 0.5);
   REQUIRE(parts.train.size() == 2);
   REQUIRE(parts.validation.size() == 2);
-  CHECK(parts.train[1].tokens.back() == 149);
-  CHECK(parts.validation[0].tokens.front() == 150);
-  CHECK(parts.validation[0].name == "shard 1");
-  CHECK(parts.validation[1].tokens.size() == 100);
+  CHECK(back(parts.train[1]) == 149);
+  CHECK(front(parts.validation[0]) == 150);
+  CHECK(parts.validation[0].name() == "shard 1");
+  CHECK(parts.validation[1].size() == 100);
   // A piece that holds no window is left out.
-  CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.35).train.size() == 2);
-  CHECK(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.331).train.size() == 2);
-  CHECK_THROWS_WITH_AS(gradus::split_sequences<std::int32_t>(data.sequences, 100, 0.5),
-                       doctest::Contains("too short: of 300 tokens"), gradus::error);
-  CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>(data.sequences, 8, 0.0), gradus::error);
-  CHECK_THROWS_AS(gradus::split_sequences<std::int32_t>({}, 8, 0.5), gradus::error);
+  CHECK(gradus::split_sequences(data.sequences, 8, 0.35).train.size() == 2);
+  CHECK(gradus::split_sequences(data.sequences, 8, 0.331).train.size() == 2);
+  CHECK_THROWS_WITH_AS(gradus::split_sequences(data.sequences, 100, 0.5), doctest::Contains("too short: of 300 tokens"),
+                       gradus::error);
+  CHECK_THROWS_AS(gradus::split_sequences(data.sequences, 8, 0.0), gradus::error);
+  CHECK_THROWS_AS(gradus::split_sequences({}, 8, 0.5), gradus::error);
+}
+
+TEST_CASE("a single text too short for a window in both parts is refused, with the length that would do") {
+  const auto split = [](std::size_t size, std::size_t context, double share = 0.1) {
+    return gradus::split_sequences(counting({size}).sequences, context, share);
+  };
+  CHECK(split(1000, 16).train[0].size() == 900);
+  CHECK_THROWS_WITH_AS(split(1000, 128), "shard 0: too short: 1000 tokens, and a context of 128 needs at least 1281",
+                       gradus::error);
+  CHECK_THROWS_AS(split(1280, 128), gradus::error);
+  CHECK_NOTHROW(split(1281, 128));
+  CHECK_THROWS_WITH_AS(split(515, 128, 0.75), doctest::Contains("128 needs at least 516"), gradus::error);
+  CHECK_NOTHROW(split(516, 128, 0.75));
+  CHECK_THROWS_AS(split(0, 1), gradus::error);
 }
 
 TEST_CASE("what gives no batch is refused in a line that names it") {

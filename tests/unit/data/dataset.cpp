@@ -1,0 +1,154 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/dataset.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../support/scratch_folder.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gradus::dataset;
+
+struct data_folder : gradus_test::scratch_folder {
+  std::string text(const char* name, const std::string& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+    return (path / name).string();
+  }
+  std::string shard(const char* name, const std::vector<std::uint16_t>& tokens) const {
+    fs::create_directories((path / name).parent_path());
+    gradus::token_shard_writer out(path / name);
+    out.write(tokens);
+    out.commit();
+    return (path / name).string();
+  }
+};
+
+std::string random_text(std::size_t bytes) {
+  std::mt19937 random(gradus_test::fresh_seed());
+  std::string text;
+  while (text.size() < bytes) text += random() % 5 == 0 ? ' ' : static_cast<char>('a' + random() % 6);
+  return text;
+}
+std::vector<int> values(const gradus::token_sequence& s) {
+  return s.visit([](auto tokens) { return std::vector<int>(tokens.begin(), tokens.end()); });
+}
+std::vector<int> values(const std::string& text) { return {text.begin(), text.end()}; }
+
+}  // namespace
+
+TEST_CASE("a single text is its bytes, the end of it for validation") {
+  const data_folder f;
+  const std::string text = random_text(1000);
+  const dataset data({.data = {f.text("a.txt", text)}}, 16);
+  REQUIRE(data.train().size() == 1);
+  REQUIRE(data.validation().size() == 1);
+  CHECK(values(data.train()[0]) == values(text.substr(0, 900)));
+  CHECK(values(data.validation()[0]) == values(text.substr(900)));
+  CHECK(data.bytes());
+  CHECK(data.tokenizer() == nullptr);
+  CHECK(data.vocabulary() == 256);
+  CHECK(data.tokens() == 1000);
+  data.release();
+  CHECK(values(data.train()[0]) == values(text.substr(0, 900)));
+  const dataset half({.data = {(f.path / "a.txt").string()}, .validation_share = 0.5}, 16);
+  CHECK(half.train()[0].size() == 500);
+}
+
+TEST_CASE("several texts are joined behind line ends, and validation may have texts of its own") {
+  const data_folder f;
+  const dataset data({.data = {f.text("a", "short"), f.text("b", "ends\n"), f.text("c", random_text(50))},
+                      .validation_data = {f.text("d", random_text(40))}},
+                     16);
+  CHECK(data.train()[0].size() == 6 + 5 + 50);
+  CHECK(values(data.train()[0].part(0, 12)) ==
+        values("short\nends\n" + std::string(1, static_cast<char>(values(data.train()[0])[11]))));
+  CHECK(data.train()[0].name() == (f.path / "a").string() + " and the others");
+  CHECK(data.validation()[0].size() == 40);
+}
+
+TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
+  const data_folder f;
+  const std::string a = random_text(3000), b = random_text(500);
+  const auto tokenizer = gradus::train_bpe(a, {.vocabulary = 300});
+  const std::string json = (f.path / "tokenizer.json").string();
+  gradus::write_tokenizer_json(json, tokenizer);
+  const dataset data({.data = {f.text("a", a), f.text("b", b)}, .validation_data = {f.text("c", b)}, .tokenizer = json},
+                     16);
+  auto expected = tokenizer.encode(a);
+  expected.push_back(*tokenizer.added_token_id("<|endoftext|>"));
+  for (const auto t : tokenizer.encode(b)) expected.push_back(t);
+  CHECK(values(data.train()[0]) == std::vector<int>(expected.begin(), expected.end()));
+  CHECK_FALSE(data.bytes());
+  REQUIRE(data.tokenizer() != nullptr);
+  CHECK(data.vocabulary() == tokenizer.vocabulary());
+  CHECK(tokenizer.decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())) ==
+        data.tokenizer()->decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())));
+}
+
+TEST_CASE("a folder of shards: those with val in their names are for validation") {
+  const data_folder f;
+  const std::vector<std::uint16_t> tokens(40, 7), others(30, 9), judged(20, 5);
+  f.shard("s/x_train_000001.bin", others);
+  f.shard("s/x_train_000000.bin", tokens);
+  f.shard("s/x_val_000000.bin", judged);
+  const std::string folder = (f.path / "s").string();
+  const dataset data({.data = {folder}}, 16);
+  REQUIRE(data.train().size() == 2);
+  CHECK(values(data.train()[0]) == std::vector<int>(40, 7));
+  CHECK(values(data.train()[1]) == std::vector<int>(30, 9));
+  CHECK(values(data.validation()[0]) == std::vector<int>(20, 5));
+  CHECK(data.vocabulary() == 0);
+  CHECK_FALSE(data.bytes());
+  // A share where none is for validation; and the tokenizer beside them.
+  const auto tokenizer = gradus::train_bpe(random_text(500), {.vocabulary = 270});
+  gradus::write_tokenizer_json(f.path / "s" / "tokenizer.json", tokenizer);
+  fs::remove(f.path / "s" / "x_val_000000.bin");
+  const dataset cut({.data = {folder}, .validation_share = 0.3}, 16);
+  CHECK(cut.train().size() == 1);
+  CHECK(cut.validation()[0].size() == 21);
+  CHECK(cut.vocabulary() == tokenizer.vocabulary());
+  // Shards that are named, whatever they are called.
+  const dataset named(
+      {.data = {f.shard("a.bin", tokens), f.shard("val.bin", others)}, .validation_data = {f.shard("b.bin", judged)}},
+      16);
+  CHECK(named.train().size() == 2);
+  CHECK(named.tokens() == 90);
+}
+
+TEST_CASE("the fingerprint tells data apart") {
+  const data_folder f;
+  std::string text = random_text(1000);
+  const auto of = [&](const std::string& bytes) { return dataset({.data = {f.text("t", bytes)}}, 16).fingerprint(); };
+  const auto before = of(text);
+  CHECK(of(text) == before);
+  text[500] ^= 1;
+  CHECK(of(text) != before);
+}
+
+TEST_CASE("data that cannot be used are refused in a line that names them") {
+  const data_folder f;
+  const std::string text = f.text("text", random_text(100)), empty = f.text("empty", "");
+  const std::string shard = f.shard("a.bin", std::vector<std::uint16_t>(40, 1));
+  const auto refused = [&](gradus::dataset_files files, const std::string& with) {
+    CHECK_THROWS_WITH_AS(dataset(files, 16), doctest::Contains(with.c_str()), gradus::error);
+  };
+  refused({}, "no file is named");
+  refused({.data = {"/nowhere/book.txt"}}, "/nowhere/book.txt: no such file");
+  refused({.data = {empty}}, empty + ": is empty");
+  refused({.data = {text, shard}}, "and the others: name texts or shards (*.bin), not both");
+  refused({.data = {f.path.string(), text}}, "a folder of shards; name it alone");
+  refused({.data = {text, f.path.string()}}, "is a directory");
+  fs::create_directories(f.path / "none");
+  refused({.data = {(f.path / "none").string()}}, "has no shards to train on");
+  refused({.data = {text}, .validation_data = {f.text("few", "few words")}},
+          "few: too short: 9 tokens, and a context of 16 needs at least 17");
+  refused({.data = {f.text("t", "too short")}}, "t: too short: 9 tokens");
+  refused({.data = {text}, .tokenizer = text}, "text");
+  refused({.data = {text}, .validation_share = 1}, "must be between 0 and 1");
+}
