@@ -44,7 +44,7 @@ void generate(const Logits& logits_of, std::string_view prompt, int count, const
                    [](char c) { return static_cast<token>(static_cast<unsigned char>(c)); });
     const auto logits = logits_of(window.data());
     const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), gr::byte_tokenizer::vocabulary);
-    const std::span before(window.data(), known);
+    const std::span<const token> before(window.data(), known);
     text += static_cast<char>(sampler.choose(next, before, how.draw(static_cast<std::uint32_t>(i))));
     if (!emit(text.back())) return;
   }
@@ -74,10 +74,10 @@ class token_window {
     take_in(text, std::min(static_cast<gr::index>(differs), text.size() - 1));
   }
   /// Adds a token behind the others.
-  void add(std::int32_t token) {
-    if (past_.room() > 0) return take(std::span(&token, 1));
+  void add(std::int32_t id) {
+    if (past_.room() > 0) return take(std::span(&id, 1));
     again_.assign(tokens_.end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_.end());
-    again_.push_back(token);
+    again_.push_back(id);
     take_in(std::span<const std::int32_t>(again_).last(std::max<gr::index>(1, C.context / 2)), 0);
   }
   /// The tokens that the model sees.

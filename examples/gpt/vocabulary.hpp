@@ -39,11 +39,11 @@ class vocabulary {
     return tokens;
   }
   /// The bytes that a token stands for, which need not be whole characters.
-  std::string text_of(std::int32_t token) const {
-    return bpe_ ? std::string(bpe_->bytes_of(token)) : std::string(1, static_cast<char>(token));
+  std::string text_of(std::int32_t id) const {
+    return bpe_ ? std::string(bpe_->bytes_of(id)) : std::string(1, static_cast<char>(id));
   }
   /// Whether a text ends at this token.
-  bool ends_text(std::int32_t token) const { return end_ && token == *end_; }
+  bool ends_text(std::int32_t id) const { return end_ && id == *end_; }
 
  private:
   std::optional<gr::bpe_tokenizer> bpe_;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr gpt::config small{2, 3, 39, 13, 61};
 constexpr gpt::config several_blocks{2, 2, 34, 151, 61};  // of keys and of queries
+constexpr gpt::config whole_packs{2, 4, 64, 29, 61};  // products of few rows take another way than those of many
 
 template <class T>
 bool same_bits(const T* a, const T* b, gr::index count) {
@@ -98,10 +99,12 @@ void check(int threads) {
 TEST_CASE("with a cache, the logits of fp32 are those of the whole context, bit for bit") {
   check<gr::fp32, small, 1>(1);
   check<gr::fp32, several_blocks, 3>(3);
+  check<gr::fp32, whole_packs, 1>(2);
 }
 TEST_CASE("with a cache, the logits of bf16_mixed are those of the whole context, bit for bit") {
   check<gr::bf16_mixed, small, 2>(4);
   check<gr::bf16_mixed, several_blocks, 1>(2);
+  check<gr::bf16_mixed, whole_packs, 2>(1);
 }
 TEST_CASE("with a cache, the logits of fp16_mixed, bf16_pure and fp64 are those of the whole context, bit for bit") {
   check<gr::fp16_mixed, small, 2>(2);
