@@ -1,56 +1,41 @@
 #pragma once
-// Writing text with a model: the next byte is drawn from its probabilities, and so on.
+// Writing text with a model: the next token is drawn from its probabilities, and so on.
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <gradus/generate/sampling.hpp>
+
+#include "cached.hpp"
 #include "config.hpp"
 
 namespace gpt {
 
 struct sampling {
-  double temperature = 0.8;  ///< below 1: likelier choices become likelier still; 0: always the likeliest
-  int top_k = 0;             ///< choose among this many; 0: among all
+  gr::sampling_rule rule{.temperature = 0.8};
   std::uint64_t seed = 1;
-};
 
-/// Draws an id in proportion to exp(logit / temperature) among the top_k largest; `draw` is uniform in [0, 1).
-inline std::size_t choose(std::span<const float> logits, const sampling& how, double draw) {
-  if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }))
-    throw gr::error("the model's logits are not finite: its parameters are damaged, or its training diverged");
-  std::vector<std::size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return logits[i]; });
-  if (how.temperature == 0) return order.front();
-  if (how.top_k > 0 && static_cast<std::size_t>(how.top_k) < order.size())
-    order.resize(static_cast<std::size_t>(how.top_k));
-
-  std::vector<double> weights;
-  weights.reserve(order.size());
-  for (const std::size_t i : order)
-    weights.push_back(std::exp(static_cast<double>(logits[i] - logits[order.front()]) / how.temperature));
-  double left = draw * std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return order[i];
+  /// The number in [0, 1) that decides on token `i` of text number `text`.
+  double draw(std::uint32_t i, std::uint32_t text = 0) const {
+    return static_cast<double>(gr::uniform_float(gr::random_key{seed, i, text}.words(0)[0]));
   }
-  return order.back();  // rounding
-}
+};
 
 /// Writes `count` bytes that follow `prompt`, handing over each as it comes; ends early if `emit` returns false.
 /// `logits_of(bytes)` gives the logits [1, context, vocabulary] of a window of bytes: every byte written is a forward pass over
-/// the whole context, on plain tensors.
+/// the whole context, on plain tensors. In the memory that is planned for a trainer there is room for that, and none for a cache; programs that
+/// write text use a token_window.
 template <class Logits>
 void generate(const Logits& logits_of, std::string_view prompt, int count, const sampling& how,
               const std::function<bool(char)>& emit) {
   std::string text(prompt.empty() ? "\n" : prompt);
+  gr::token_sampler sampler(how.rule);
   for (int i = 0; i < count; ++i) {
     // The last `context` bytes; a shorter text is padded behind, where causal attention does not look.
     const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
@@ -58,14 +43,76 @@ void generate(const Logits& logits_of, std::string_view prompt, int count, const
     std::transform(text.end() - static_cast<std::ptrdiff_t>(known), text.end(), window.begin(),
                    [](char c) { return static_cast<token>(static_cast<unsigned char>(c)); });
     const auto logits = logits_of(window.data());
-    const auto* next = logits.data() + (known - 1) * sizes.padded_vocabulary();
-    std::vector<float> row(gr::byte_tokenizer::vocabulary);
-    std::transform(next, next + row.size(), row.begin(), [](auto logit) { return static_cast<float>(logit); });
-    const gr::random_key key{how.seed, static_cast<std::uint32_t>(i), 0};
-    const double draw = gr::uniform_float(key.words(0)[0]);
-    text += static_cast<char>(choose(row, how, draw));
+    const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), gr::byte_tokenizer::vocabulary);
+    const std::span<const token> before(window.data(), known);
+    text += static_cast<char>(sampler.choose(next, before, how.draw(static_cast<std::uint32_t>(i))));
     if (!emit(text.back())) return;
   }
 }
+
+/// The tokens of a text that a model sees, and the logits of the next one. Keys and values of the tokens before are kept, so that a token costs
+/// a forward pass over itself alone. The logits are those of a pass over all tokens of the window, to the bit.
+///
+/// When the window is full it slides: the last half of the context is taken in again from the start, which is a pass over so many tokens, once
+/// in half a context. (Positions are learned, so that keys and values cannot move.)
+template <class X, config C>
+class token_window {
+ public:
+  using network = model<X, C>;
+
+  token_window(const network& net, gr::context<gr::cpu>& ctx) : net_(net), ctx_(ctx), past_(ctx) {
+    tokens_.reserve(C.context);
+    again_.reserve(C.context);
+  }
+
+  /// Begins again with a text, of which the last `context` tokens are seen. What the window begins with already is not computed again.
+  /// Throws gradus::error for a text without tokens, and for a token that the model has not.
+  void begin(std::span<const std::int32_t> text) {
+    if (text.empty()) throw gr::error("token_window: a text must begin with a token at least");
+    text = text.last(std::min<std::size_t>(text.size(), C.context));
+    const auto differs = std::ranges::mismatch(text, tokens_).in1 - text.begin();
+    take_in(text, std::min(static_cast<gr::index>(differs), text.size() - 1));
+  }
+  /// Adds a token behind the others.
+  void add(std::int32_t id) {
+    if (past_.room() > 0) return take(std::span(&id, 1));
+    again_.assign(tokens_.end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_.end());
+    again_.push_back(id);
+    take_in(std::span<const std::int32_t>(again_).last(std::max<gr::index>(1, C.context / 2)), 0);
+  }
+  /// The tokens that the model sees.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  /// Logits of the token after them.
+  std::span<const typename X::compute> logits() const { return logits_.values().first(C.vocabulary); }
+
+ private:
+  static constexpr gr::index chunk = std::min<gr::index>(C.context, 64);  // of a long text
+
+  // The first `known` of these tokens are in the window.
+  void take_in(std::span<const std::int32_t> text, gr::index known) {
+    past_.rewind(known);
+    tokens_.resize(known);
+    while (tokens_.size() < text.size())
+      take(text.subspan(tokens_.size(), std::min(chunk, text.size() - tokens_.size())));
+  }
+  void take(std::span<const std::int32_t> some) {
+    if (some.size() == 1) take_as<1>(some);
+    else take_as<chunk>(some);
+    tokens_.insert(tokens_.end(), some.begin(), some.end());
+  }
+  template <gr::index Times>
+  void take_as(std::span<const std::int32_t> some) {
+    std::array<std::int32_t, Times> ids{};
+    std::ranges::copy(some, ids.begin());
+    logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<1, Times>>(ctx_, ids.data(), gr::category::input), past_,
+                   some.size());
+  }
+
+  const network& net_;
+  gr::context<gr::cpu>& ctx_;
+  cache<X, C, 1> past_;
+  gr::tensor<typename X::compute, gr::shape<1, C.padded_vocabulary()>> logits_;
+  std::vector<std::int32_t> tokens_, again_;
+};
 
 }  // namespace gpt

@@ -1,57 +1,160 @@
 // Writes text with a model that gpt_train saved. Compiled for the model's sizes, like the trainer.
 
-#include <cmath>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include <gradus/generate/stop_text.hpp>
 
 #include "flags.hpp"
 #include "generate.hpp"
 #include "model_file.hpp"
+#include "vocabulary.hpp"
 
 namespace gr = gradus;
 
-int main(int argc, char** argv) {
-  return gpt::run_program("gpt_sample", [&] {
-    std::string path;
-    std::string prompt = "\n";
-    int count = 400;
-    int threads = 0;
-    gpt::sampling how;
-    CLI::App app{"Writes text with a trained GPT."};
-    app.add_option("model", path, "model.safetensors of a run")->required();
-    app.add_option("--prompt", prompt, "what the text begins with");
-    gpt::add_whole_number(app, "--count", count, 1, gpt::most_bytes, "bytes to write")->capture_default_str();
-    app.add_option("--temperature", how.temperature, "0: always the likeliest byte; 1: the model's own odds")
-        ->capture_default_str();
-    gpt::add_whole_number(app, "--top-k", how.top_k, 0, std::numeric_limits<int>::max(),
-                          "choose among this many bytes; 0: among all")
-        ->capture_default_str();
-    gpt::add_whole_number(app, "--seed", how.seed, 0, gpt::most_seed, "another seed, another text")
-        ->capture_default_str();
-    gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
-        ->capture_default_str();
-    if (!gpt::read_flags(app, argc, argv)) return 0;
-    gpt::check_flag(how.temperature >= 0 && std::isfinite(how.temperature), "--temperature", "0 or more",
-                    how.temperature);
+namespace {
 
-    gr::stream stream;
-    if (threads > 0) gr::set_thread_count(stream, threads);
-    gr::host_resource heap;
-    gr::pool_resource pool(heap);
-    gr::context ctx{stream, pool};
-    gpt::network net;
-    gpt::load_model(net, ctx, path);
-    std::fputs(prompt.c_str(), stdout);
-    const auto logits_of = [&](const gpt::token* window) {
-      using ids = gr::shape<1, gpt::sizes.context>;
-      return net(gr::from_host<gpt::token, ids>(ctx, window, gr::category::input));
-    };
-    gpt::generate(logits_of, prompt, count, how, [](char c) {
-      std::putchar(c);
-      return std::fflush(stdout) == 0;
-    });
-    std::putchar('\n');
-    return 0;
+struct options {
+  std::string model, prompt, tokenizer;
+  std::vector<std::string> stop;
+  int count = 400, samples = 1, threads = 0;
+  bool speed = false;
+  gpt::sampling how;
+};
+
+/// Reads the command line. Throws bad_flag; returns false where --help was asked for and printed.
+bool read_options(options& o, int argc, char** argv) {
+  CLI::App app{"Writes text with a trained GPT."};
+  app.add_option("model", o.model, "model.safetensors of a run")->required();
+  app.add_option("--prompt", o.prompt, "what the text begins with; -: what standard input holds");
+  gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes,
+                        "tokens to write, which are bytes without --tokenizer")
+      ->capture_default_str();
+  gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, one after another")
+      ->capture_default_str();
+  auto& rule = o.how.rule;
+  app.add_option("--temperature", rule.temperature, "0: always the likeliest token; 1: the model's own odds")
+      ->capture_default_str();
+  gpt::add_whole_number(app, "--top-k", rule.top_k, 0, static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                        "choose among this many tokens; 0: among all")
+      ->capture_default_str();
+  app.add_option("--top-p", rule.top_p,
+                 "choose among the fewest tokens whose probabilities add up to this; 1: among all")
+      ->capture_default_str();
+  app.add_option("--repetition-penalty", rule.repetition_penalty,
+                 "above 1, tokens that the model sees already become less likely")
+      ->capture_default_str();
+  app.add_option("--stop", o.stop, "end before this text; may be given several times")->expected(1)->take_all();
+  gpt::add_whole_number(app, "--seed", o.how.seed, 0, gpt::most_seed, "another seed, another text")
+      ->capture_default_str();
+  app.add_option("--tokenizer", o.tokenizer, "tokenizer.json of a model whose tokens are not bytes");
+  app.add_flag("--speed", o.speed, "say on stderr how many tokens a second were written");
+  gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
+      ->capture_default_str();
+  if (!gpt::read_flags(app, argc, argv)) return false;
+  gpt::check_flag(rule.temperature >= 0 && std::isfinite(rule.temperature), "--temperature", "0 or more",
+                  rule.temperature);
+  gpt::check_flag(rule.top_p > 0 && rule.top_p <= 1, "--top-p", "above 0 and at most 1", rule.top_p);
+  gpt::check_flag(rule.repetition_penalty > 0 && std::isfinite(rule.repetition_penalty), "--repetition-penalty",
+                  "above 0", rule.repetition_penalty);
+  for (const std::string& text : o.stop) gpt::check_flag(!text.empty(), "--stop", "a text", "''");
+  return true;
+}
+
+std::string standard_input() {
+  std::string text;
+  char block[1 << 14];
+  while (const std::size_t got = std::fread(block, 1, sizeof block, stdin)) text.append(block, got);
+  if (std::ferror(stdin) != 0) throw gr::error("--prompt -: standard input cannot be read");
+  if (text.empty()) throw gr::error("--prompt -: standard input is empty");
+  return text;
+}
+
+/// Prints, and says whether somebody reads. A reader that has seen enough ends the program well; anything else that keeps it from writing is
+/// an error, which run_program tells.
+bool print(std::string_view text) {
+  errno = 0;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return true;
+  if (errno == EPIPE && std::freopen("/dev/null", "w", stdout) == nullptr) std::clearerr(stdout);
+  return false;
+}
+
+using seconds = std::chrono::duration<double>;
+using timer = std::chrono::steady_clock;
+
+struct text_writer {
+  const options& o;
+  const gpt::vocabulary& words;
+  gpt::token_window<gpt::X, gpt::sizes>& window;
+  gr::token_sampler sampler{o.how.rule};
+  std::int64_t written = 0;
+
+  /// Writes text number `number` behind the prompt. Returns false where nobody reads any more.
+  bool write(std::uint32_t number) {
+    gr::stop_text_finder stop(o.stop);
+    for (int i = 0; i < o.count && !stop.found(); ++i) {
+      const auto logits = window.logits().first(words.size());
+      const auto token = static_cast<std::int32_t>(
+          sampler.choose(logits, window.tokens(), o.how.draw(static_cast<std::uint32_t>(i), number)));
+      ++written;
+      if (words.ends_text(token)) break;
+      if (!print(stop.add(words.text_of(token)))) return false;
+      if (i + 1 < o.count && !stop.found()) window.add(token);
+    }
+    return print(stop.finish() + "\n");
+  }
+};
+
+int write_texts(const options& o) {
+  gr::stream stream;
+  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
+  gr::host_resource heap;
+  gr::pool_resource pool(heap);
+  gr::context ctx{stream, pool};
+  const gpt::vocabulary words(o.tokenizer);
+  const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
+  const std::vector<std::int32_t> prompt = words.encode(begins);
+  gpt::network net;
+  gpt::load_model(net, ctx, o.model);
+  gpt::token_window<gpt::X, gpt::sizes> window(net, ctx);
+
+  const auto start = timer::now();
+  window.begin(prompt);
+  const seconds reading = timer::now() - start;
+  text_writer writer{.o = o, .words = words, .window = window};
+  seconds writing{};
+  for (int i = 0; i < o.samples; ++i) {
+    if (i > 0 && !print("--- " + std::to_string(i + 1) + "\n")) return 0;
+    if (!print(begins.empty() && o.tokenizer.empty() ? "\n" : begins)) return 0;
+    const auto began = timer::now();
+    if (i > 0) window.begin(prompt);
+    if (!writer.write(static_cast<std::uint32_t>(i))) return 0;
+    writing += timer::now() - began;
+  }
+  if (o.speed)
+    std::fprintf(stderr, "%zu tokens read in %.3f s; %lld written in %.3f s: %.1f tokens/s\n", prompt.size(),
+                 reading.count(), static_cast<long long>(writer.written), writing.count(),
+                 static_cast<double>(writer.written) / writing.count());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#ifdef SIGPIPE
+  std::signal(SIGPIPE, SIG_IGN);
+#endif
+  return gpt::run_program("gpt_sample", [&] {
+    options o;
+    return read_options(o, argc, argv) ? write_texts(o) : 0;
   });
 }

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,7 @@
 
 #include "flags.hpp"
 #include "program.hpp"
+#include "unfinished_folder.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;
@@ -210,43 +210,6 @@ void encode(text_encoder& encoder, std::span<const std::string_view> texts, shar
   to.finish();
 }
 
-/// The folder that is being filled: it becomes `out` when all is there, and is removed when something goes wrong.
-class unfinished_folder {
- public:
-  explicit unfinished_folder(const fs::path& out) : out_(out) {
-    if (!out_.has_filename()) out_ = out_.parent_path();  // "shards/"
-    path_ = out_.string() + ".unfinished";
-    std::error_code problem;
-    if (fs::is_symlink(out_, problem))
-      throw gr::error(out_.string() + ": is a link; name the folder itself, or a new one");
-    if (fs::exists(out_, problem) && (!fs::is_directory(out_, problem) || !fs::is_empty(out_, problem)))
-      throw gr::error(out_.string() + ": is there already; name a new folder");
-    if (fs::exists(path_, problem))
-      throw gr::error(path_.string() +
-                      ": is left from a run that was cut short, or belongs to one that goes on; remove it");
-    fs::create_directories(path_, problem);
-    if (problem) throw gr::error(path_.string() + ": cannot be made: " + problem.message());
-  }
-  unfinished_folder(const unfinished_folder&) = delete;
-  unfinished_folder& operator=(const unfinished_folder&) = delete;
-  ~unfinished_folder() {
-    std::error_code ignored;
-    if (!finished_) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-  void finish() {
-    std::error_code problem;
-    fs::remove(out_, problem);  // if it was there, it was empty
-    fs::rename(path_, out_, problem);
-    if (problem) throw gr::error(out_.string() + ": cannot be made: " + problem.message());
-    finished_ = true;
-  }
-
- private:
-  fs::path out_, path_;
-  bool finished_ = false;
-};
-
 void print_part(const char* name, const shards& part, std::size_t bytes) {
   std::printf("%s: %llu tokens of %zu bytes (%.2f bytes a token) in %zu file%s\n", name,
               static_cast<unsigned long long>(part.total()), bytes,
@@ -277,7 +240,7 @@ int make_tokens(const options& o) {
   if (train.empty() || (o.validation > 0 && validation.empty()))
     throw gr::error("the text is too short for a share of " + std::to_string(o.validation) + " for validation");
 
-  unfinished_folder folder(o.out);
+  gpt::unfinished_folder folder(o.out);
   if (o.tokenizer == "train") {
     gr::bpe_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
     for (const std::string_view text : train) trainer.count(text);

@@ -26,6 +26,7 @@
 #include "memory/synchronized_resource.hpp"
 #include "meta/accounting.hpp"
 #include "nn/init.hpp"
+#include "nn/key_value_cache.hpp"
 #include "nn/layers.hpp"
 #include "nn/module.hpp"
 #include "nn/transformer.hpp"

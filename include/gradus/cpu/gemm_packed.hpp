@@ -76,8 +76,7 @@ class packed_gemm {
   template <class SC, class SBias>
   static constexpr plan plan_for(index n, index k, index tallest, index widest) {
     plan p{};
-    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
-    p.deep = part(k, most * each, width * each);
+    p.deep = deep_of(n, k);
     p.wide = part(widest, block / (p.deep / each) / columns * columns, columns);
     p.height = std::is_same_v<SC, T> || k <= p.deep ? tallest : std::min(tallest, chunk);
     p.right = strip * depth;
@@ -85,6 +84,51 @@ class packed_gemm {
     p.sums = p.bias + (std::is_same_v<SBias, T> ? 0 : p.wide);
     p.all = p.sums + (std::is_same_v<SC, T> ? 0 : p.wide * (k <= p.deep ? Rows : p.height));
     return p;
+  }
+
+  /// The order in which an element is summed: how much of the sum over k is taken between two visits to C.
+  static constexpr index deep_of(index n, index k) {
+    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
+    return part(k, most * each, width * each);
+  }
+
+  /// Whether few_rows() computes this product: such as that of one token, which takes as long as B takes to be read once.
+  static constexpr bool takes_few_rows(bool transpose_a, bool transpose_b, index m, index n, index k, bool accumulate) {
+    return m <= few && !transpose_a && !accumulate && k > 0 && n % width == 0 &&
+           k % (transpose_b ? width * each : each) == 0;
+  }
+  /// Bytes of its scratch.
+  static constexpr std::size_t few_rows_bytes() { return few_all * sizeof(T); }
+  /// The same bits as tile(), without packing B. `n` columns are multiplied, of a product that has `deep` = deep_of().
+  template <class SA, class SB, class SC, class SBias>
+  static void few_rows(index deep, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, const SBias* bias,
+                       SC* c, index ldc, void* scratch) {
+    constexpr bool in_place = std::is_same_v<SC, T>;
+    word* const left = static_cast<word*>(scratch);
+    T* const sums = static_cast<T*>(scratch) + few * depth;
+    T* const own_totals = sums + few * few_columns;
+    T* const own_bias = own_totals + few * few_columns;
+    for (index j = 0; j < n; j += few_columns) {
+      const index across = std::min(few_columns, n - j);
+      const T* const shift = bias == nullptr ? nullptr : bias_in_t(bias + j, across, own_bias);
+      T* totals = own_totals;
+      index stride = few_columns;
+      if constexpr (in_place) totals = c + j, stride = ldc;
+      for (index p = 0; p < k; p += deep) {
+        const index inner = std::min(deep, k - p);
+        for (index r = 0; r < m; ++r)
+          for (index s = 0; s * each < inner; ++s)
+            left[r * depth + s] = one(a.at(r, p + s * each), 1, inner - s * each);
+        if (b.transposed) add_columns(b.at(p, j), b.stride, inner, across, left, m, sums);
+        else add_rows(b.at(p, j), b.stride, inner, across, left, m, sums);
+        for (index r = 0; r < m; ++r)
+          for (index s = 0; s < across; s += width) {
+            T* const to = totals + r * stride + s;
+            finish(true, load(sums + r * few_columns + s), p > 0 ? to : shift == nullptr ? nullptr : shift + s, to);
+          }
+      }
+      if constexpr (!in_place) round_rows(totals, stride, m, across, false, c + j, ldc);
+    }
   }
 
   /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only written.
@@ -102,6 +146,56 @@ class packed_gemm {
   static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
+  static constexpr index few = low;                                   // rows that do not pay for packing B
+  static constexpr index few_columns = 64 * width;  // of them, whose sums stay in the first-level cache
+  static constexpr index few_all = few * depth + (2 * few + 1) * few_columns;
+
+  // sums [m, few_columns] = left B, for `inner` rows of B where they stand: four at a time are streams that the processor foresees.
+  template <class S>
+  static void add_rows(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
+    for (index r = 0; r < m; ++r) std::fill_n(sums + r * few_columns, across, T(0));
+    const auto add = [&](index first, auto count) {
+      constexpr index rows = decltype(count)::value;
+      const S* const from = b + first * each * stride;
+      for (index j = 0; j < across; j += width) {
+        words x[rows];
+        for (index i = 0; i < rows * each; ++i) __builtin_prefetch(from + (2 * rows * each + i) * stride + j);
+        for (index i = 0; i < rows; ++i) x[i] = load_across(from + i * each * stride + j, stride);
+        for (index r = 0; r < m; ++r) {
+          vector sum = load(sums + r * few_columns + j);
+          for (index i = 0; i < rows; ++i)
+            multiply_row(&sum, left[r * depth + first + i], &x[i], std::index_sequence<0>{});
+          store(sum, sums + r * few_columns + j);
+        }
+      }
+    };
+    const index steps = inner / each;
+    index s = 0;
+    for (; s + 4 <= steps; s += 4) add(s, std::integral_constant<index, 4>{});
+    for (; s < steps; ++s) add(s, std::integral_constant<index, 1>{});
+  }
+  // The same where the columns of B are its rows in memory.
+  template <class S>
+  static void add_columns(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
+    for (index j = 0; j < across; j += width) {
+      vector sum[few] = {};
+      for (index p = 0; p < inner; p += width * each) {
+        words x[width];
+        load_transposed(b + j * stride + p, stride, x, std::make_index_sequence<width>{});
+        for (index r = 0; r < m; ++r)
+          for (index i = 0; i < width; ++i)
+            multiply_row(&sum[r], left[r * depth + p / each + i], &x[i], std::index_sequence<0>{});
+      }
+      for (index r = 0; r < m; ++r) store(sum[r], sums + r * few_columns + j);
+    }
+  }
+  template <class S, std::size_t... I>
+  static GRADUS_INLINE void load_transposed(const S* from, index stride, words (&x)[sizeof...(I)],
+                                            std::index_sequence<I...> all) {
+    (__builtin_prefetch(from + (width + I) * stride, 0, 2), ...);
+    ((x[I] = load_along(from + I * stride)), ...);
+    transpose_registers(x, all);
+  }
 
   // Rows in memory, `stride` elements apart; or none.
   template <class S>

@@ -1,6 +1,7 @@
 #pragma once
 #include "../core/config.hpp"
 #include "../ops/attention/attention.hpp"
+#include "../ops/attention/cached.hpp"
 #include "../ops/dropout/dropout.hpp"
 #include "layers.hpp"
 
@@ -31,6 +32,11 @@ struct attention {
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
     return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x))));
   }
+  /// The same for new times, x [B, T, Width], behind those in `past`: see causal_attention(qkv, past).
+  template <class T, class S, class D>
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x, const key_value_view<T, S, D>& past) const {
+    return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x)), past));
+  }
 };
 
 /// Two linear layers with a GELU between, four times as wide inside.
@@ -56,6 +62,12 @@ struct block {
   GRADUS_OF_BUILD constexpr auto operator()(auto x, double drop = 0) const {
     auto y = x + dropout(attention(norm1(x)), drop);
     return y + dropout(mlp(norm2(y)), drop);
+  }
+  /// The same for new times behind those in `past`, without dropout.
+  template <class T, class S, class D>
+  GRADUS_OF_BUILD constexpr auto operator()(auto x, const key_value_view<T, S, D>& past) const {
+    auto y = x + attention(norm1(x), past);
+    return y + mlp(norm2(y));
   }
 };
 

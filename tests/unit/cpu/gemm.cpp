@@ -338,6 +338,33 @@ void check_results() {
 
 }  // namespace
 
+TEST_CASE_TEMPLATE("that holds for operands and results of every type, and for either layout", T, float, double,
+                   gr::bf16, gr::f16) {
+  world w;
+  using sums = gr::compute_type<T>;
+  const std::size_t many = 40;
+  for (std::size_t n : sizes{48, 2112})  // several blocks of the sums, and n too wide for one depth
+    for (std::size_t k : sizes{64, 768, 2080})
+      for (const bool transposed : {false, true})
+        for (const bool with_bias : {false, true}) {
+          const auto a = random_in<T>(many * k, 1), b = random_in<T>(k * n, 2), bias = random_in<T>(n, 3);
+          const std::size_t ldb = transposed ? k : n;
+          std::vector<T> c(many * n), few(4 * n);
+          gr::cpu_kit::gemm<sums>(w.ctx, false, transposed, many, n, k, a.data(), k, b.data(), ldb, false, c.data(), n,
+                                  with_bias ? bias.data() : nullptr);
+          for (std::size_t m : sizes{1, 2, 3, 4}) {
+            CAPTURE(n);
+            CAPTURE(k);
+            CAPTURE(m);
+            CAPTURE(transposed);
+            gr::cpu_kit::gemm<sums>(w.ctx, false, transposed, m, n, k, a.data() + 7 * k, k, b.data(), ldb, false,
+                                    few.data(), n, with_bias ? bias.data() : nullptr);
+            CHECK(std::memcmp(static_cast<const void*>(few.data()), static_cast<const void*>(c.data() + 7 * n),
+                              m * n * sizeof(T)) == 0);
+          }
+        }
+}
+
 TEST_CASE("operands and results of any types are multiplied in one, and rounded once") {
   check_results<float, float, gr::bf16>();
   check_results<float, gr::bf16, float>();

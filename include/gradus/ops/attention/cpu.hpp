@@ -18,6 +18,7 @@
 #include "../slice/cpu.hpp"
 #include "../softmax/cpu.hpp"
 #include "attention.hpp"
+#include "cached.hpp"
 
 namespace gradus {
 
@@ -32,7 +33,8 @@ namespace cpu_kit::inline GRADUS_BUILD {
 /// what a product sums over, so scratch that two products read may be there in two ways; of numbers it is the same.
 /// @tparam C what scores and sums are computed in
 /// @tparam T what operands and results are stored in
-template <class C, class T, index Depth, index Queries, index Keys, bool Causal>
+/// @tparam Alike the bits are those of attention with as many queries, whose keys lie in the same blocks
+template <class C, class T, index Depth, index Queries, index Keys, bool Causal, index Alike = Queries>
 struct flash_attention {
   static constexpr bool pairs = has_pair_products && std::is_same_v<T, bf16> && std::is_same_v<C, float>;
   static constexpr index each = pairs ? 2 : 1;
@@ -45,8 +47,9 @@ struct flash_attention {
     while (block > least && block * width * sizeof(C) > bytes) block /= 2;
     return block;
   }
-  static constexpr index query_block = std::min(fitting(64, together, 32 << 10), padded(Queries));
-  static constexpr index key_block = std::min(fitting(32, 8, 16 << 10), query_block);
+  static constexpr index most_queries = fitting(64, together, 32 << 10);
+  static constexpr index query_block = std::min(most_queries, padded(Queries));
+  static constexpr index key_block = std::min(fitting(32, 8, 16 << 10), std::min(most_queries, padded(Alike)));
   static constexpr index query_blocks = (Queries + query_block - 1) / query_block;
   static constexpr index key_ranges = (Keys + query_block - 1) / query_block;  // whole key blocks each
 
@@ -57,9 +60,25 @@ struct flash_attention {
       const index pair = task / query_blocks;
       const index b = pair / heads;
       const index h = pair % heads;
-      forward_block(*static_cast<forward_scratch*>(memory), at * query_block, head(out, b, h), out.time,
-                    lse == nullptr ? nullptr : lse + pair * Queries, head(q, b, h), q.time, head(k, b, h), k.time,
-                    head(v, b, h), v.time);
+      const index q0 = at * query_block;
+      forward_block(*static_cast<forward_scratch*>(memory), q0, std::min(query_block, Queries - q0),
+                    head(out, b, h) + q0 * out.time, out.time, lse == nullptr ? nullptr : lse + pair * Queries + q0,
+                    head(q, b, h) + q0 * q.time, q.time, head(k, b, h), k.time, head(v, b, h), v.time);
+    });
+  }
+  /// Of the first `count` queries, which stand at the times `first` .. first + count - 1 of the keys. `before(b, h)` is called before
+  /// head h of sequence b is read.
+  template <class F>
+  static void forward_at(context<cpu>& ctx, index batch, index heads, index first, index count,
+                         attention_operand<T> out, attention_operand<const T> q, attention_operand<const T> k,
+                         attention_operand<const T> v, const F& before) {
+    parallel_tasks(ctx, batch * heads, sizeof(forward_scratch), [&](index task, void* memory) {
+      const index b = task / heads, h = task % heads;
+      before(b, h);
+      for (index i = 0; i < count; i += query_block)
+        forward_block(*static_cast<forward_scratch*>(memory), first + i, std::min(query_block, count - i),
+                      head(out, b, h) + i * out.time, out.time, nullptr, head(q, b, h) + i * q.time, q.time,
+                      head(k, b, h), k.time, head(v, b, h), v.time);
     });
   }
   /// Writes where dq, dk and dv are not null. A head is one task, in which dk and dv gather over its query blocks. Where that makes
@@ -248,13 +267,13 @@ struct flash_attention {
     alignas(64) C delta[query_block];
   };
 
-  static void forward_block(forward_scratch& room, index q0, T* out, index out_stride, C* lse, const T* q,
-                            index q_stride, const T* k, index k_stride, const T* v, index v_stride) {
-    const index queries = std::min(query_block, Queries - q0);
+  // Of `queries` queries from the time q0 on; `out`, `lse` and `q` are theirs.
+  static void forward_block(forward_scratch& room, index q0, index queries, T* out, index out_stride, C* lse,
+                            const T* q, index q_stride, const T* k, index k_stride, const T* v, index v_stride) {
     const index packs = padded(queries) / lanes<C>;
     auto& [qt, keys, values, scores, second_weights, sums, largest, total, fade] = room;
     word* const weights = second_weights.or_the(as_words(scores));
-    gather(as_words(sums), q + q0 * q_stride, q_stride, queries, packs * lanes<C>);
+    gather(as_words(sums), q, q_stride, queries, packs * lanes<C>);
     transpose_rows(qt, as_words(sums), packs, scale);
     std::fill_n(largest, query_block, lowest);
     std::fill_n(total, query_block, C(0));
@@ -281,8 +300,8 @@ struct flash_attention {
                     sums + i0 * width, j0 > 0);
     }
     for (index i = 0; i < queries; ++i) {
-      scatter(out + (q0 + i) * out_stride, 0, sums + i * width, 1, C(1) / total[i], false);
-      if (lse != nullptr) lse[q0 + i] = largest[i] + std::log(total[i]);
+      scatter(out + i * out_stride, 0, sums + i * width, 1, C(1) / total[i], false);
+      if (lse != nullptr) lse[i] = largest[i] + std::log(total[i]);
     }
   }
 
@@ -458,6 +477,38 @@ struct kernel<op::causal_attention<Heads>, cpu> {
       return {data, time * width, depth, width, false};
     }
   };
+};
+
+template <index Heads>
+struct kernel<op::cached_attention<Heads>, cpu> {
+  /// Puts the keys and values of the first past.count times of qkv where they belong, and attends from these times.
+  template <class T, class Y, class X, index Context, index Depth>
+  static void forward(context<cpu>& ctx, view<T, Y> y, view<const T, X> qkv,
+                      const key_value_view<T, shape<X::extent(0), Heads, Context, Depth>, cpu>& past) {
+    constexpr index batch = X::extent(0), time = X::extent(1), width = Heads * Depth;
+    using cached = shape<batch, Heads, Context, Depth>;
+    using flash = cpu_kit::flash_attention<compute_type<T>, T, Depth, time, Context, true, Context>;
+    const auto part = [&](index which) {
+      return attention_operand<const T>{qkv.data() + which * width, time * 3 * width, Depth, 3 * width, false};
+    };
+    const auto in_cache = [](T* data) {
+      return attention_operand<const T>{data, cached::stride(0), cached::stride(1), cached::stride(2), false};
+    };
+    const auto keep = [&](attention_operand<const T> from, T* to, index b, index h) {
+      to += b * cached::stride(0) + h * cached::stride(1) + past.position * Depth;
+      for (index t = 0; t < past.count; ++t)
+        std::memcpy(static_cast<void*>(to + t * Depth), from.data + b * from.batch + h * from.head + t * from.time,
+                    Depth * sizeof(T));
+    };
+    flash::forward_at(ctx, batch, Heads, past.position, past.count,
+                      attention_operand<T>{y.data(), time * width, Depth, width, false}, part(0),
+                      in_cache(past.keys.data()), in_cache(past.values.data()), [&](index b, index h) {
+                        keep(part(1), past.keys.data(), b, h);
+                        keep(part(2), past.values.data(), b, h);
+                        for (index t = past.count; t < time; ++t)
+                          std::fill_n(y.data() + (b * time + t) * width + h * Depth, Depth, T{});
+                      });
+  }
 };
 
 template <bool Causal>

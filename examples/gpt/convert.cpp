@@ -1,0 +1,47 @@
+// Turns a model of gpt_train into a folder of Hugging Face's GPT-2, and such a folder into a model. Compiled for the model's sizes.
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "flags.hpp"
+#include "huggingface.hpp"
+#include "model_file.hpp"
+#include "unfinished_folder.hpp"
+
+namespace gr = gradus;
+
+int main(int argc, char** argv) {
+  return gpt::run_program("gpt_convert", [&] {
+    std::string from, to, out;
+    CLI::App app{"Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers."};
+    auto* from_option = app.add_option("--from-huggingface", from, "a folder with config.json and model.safetensors");
+    auto* to_option = app.add_option("--to-huggingface", to, "a model.safetensors of gpt_train");
+    app.add_option("--out", out,
+                   "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
+        ->required();
+    if (!gpt::read_flags(app, argc, argv)) return 0;
+    if (from_option->count() + to_option->count() != 1)
+      throw gpt::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
+    gpt::check_flag(!out.empty(), "--out", "the name of a file or folder", "''");
+
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::context ctx{stream, heap};
+    gpt::network net;
+    if (to_option->count() > 0) {
+      gpt::load_model(net, ctx, to);
+      gpt::unfinished_folder folder(out);
+      gpt::save_huggingface(net, folder.path());
+      folder.finish();
+    } else {
+      std::error_code problem;
+      if (std::filesystem::exists(out, problem)) throw gr::error(out + ": is there already; name a new file");
+      gpt::load_huggingface(net, ctx, from);
+      gpt::save_model(net, out);
+    }
+    std::printf("wrote %s: %s\n", out.c_str(), gpt::describe_model().c_str());
+    return 0;
+  });
+}

@@ -1,0 +1,48 @@
+// Measures how well a model that gpt_train saved predicts a text. Compiled for the model's sizes, like the trainer.
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "evaluate.hpp"
+#include "flags.hpp"
+#include "model_file.hpp"
+#include "vocabulary.hpp"
+
+namespace gr = gradus;
+
+int main(int argc, char** argv) {
+  return gpt::run_program("gpt_evaluate", [&] {
+    std::string model, tokenizer;
+    std::vector<std::string> data;
+    int threads = 0;
+    CLI::App app{"Measures how well a trained GPT predicts a text."};
+    app.add_option("model", model, "model.safetensors of a run")->required();
+    app.add_option("--data", data, "text files, which are read one after another")->required()->expected(1, -1);
+    app.add_option("--tokenizer", tokenizer, "tokenizer.json of a model whose tokens are not bytes");
+    gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
+        ->capture_default_str();
+    if (!gpt::read_flags(app, argc, argv)) return 0;
+
+    gr::stream stream;
+    if (threads > 0) gr::set_thread_count(stream, threads);
+    gr::host_resource heap;
+    gr::pool_resource pool(heap);
+    gr::context ctx{stream, pool};
+    const gpt::vocabulary words(tokenizer);
+    const std::string text = gr::read_texts(data);
+    const std::vector<std::int32_t> tokens = words.encode(text);
+    if (tokens.size() < 2) throw gr::error(data.front() + ": is too short: a text must have two tokens at least");
+    gpt::network net;
+    gpt::load_model(net, ctx, model);
+
+    const gpt::evaluation found = gpt::evaluate<gpt::batch_size>(net, ctx, tokens);
+    std::printf("%zu tokens, %zu of them predicted: loss %.4f nats a token, perplexity %.4f", tokens.size(),
+                found.predicted, found.loss(), found.perplexity());
+    if (!tokenizer.empty())
+      std::printf("; %zu bytes: %.4f nats a byte", text.size(), found.nats / static_cast<double>(text.size()));
+    std::printf("\n");
+    return 0;
+  });
+}

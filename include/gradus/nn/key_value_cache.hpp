@@ -1,0 +1,73 @@
+#pragma once
+#include <string>
+
+#include "../core/config.hpp"
+#include "../core/error.hpp"
+#include "../memory/context.hpp"
+#include "../ops/attention/cached.hpp"
+#include "../tensor/creation.hpp"
+
+namespace gradus::nn {
+
+/// The keys and values of all layers of a transformer, for sequences that are written a few tokens at a time. All of it is one tensor,
+/// which is made once: 2 * Layers * Batch * Heads * Context * Depth numbers of the type that products are computed in.
+///
+/// The sequences have equally many times. A step asks for layer(i, count) of each layer, in any order, and then calls advance(count).
+/// @tparam X       gradus::on<device, precision> of the layers
+/// @tparam Context the most times there can be
+/// @tparam Depth   numbers of a head
+template <class X, index Layers, index Batch, index Heads, index Context, index Depth>
+class key_value_cache {
+ public:
+  using device = typename X::device;
+  using value_type = typename X::compute;
+  using layer_shape = shape<Batch, Heads, Context, Depth>;
+  using tensor_type = tensor<value_type, shape<Layers, 2, Batch, Heads, Context, Depth>, device>;
+  static constexpr std::size_t bytes = tensor_type::bytes;
+
+  /// Empty, in memory of `ctx`. Throws out_of_memory.
+  constexpr explicit key_value_cache(context<device>& ctx) : kept_(ctx, category::activation) {}
+
+  /// How many times are kept.
+  constexpr index position() const { return position_; }
+  static constexpr index context_length() { return Context; }
+  /// How many more there can be.
+  constexpr index room() const { return Context - position_; }
+  /// What a layer computes `count` new times with. Throws gradus::error where there is no room for them.
+  constexpr key_value_view<value_type, layer_shape, device> layer(index i, index count) {
+    check(count);
+    value_type* const keys = device::computes ? kept_.data() + 2 * i * layer_shape::size : nullptr;
+    value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
+    return {view<value_type, layer_shape, device>(keys), view<value_type, layer_shape, device>(values), position_,
+            count};
+  }
+  /// Counts the times that all layers have computed. Throws gradus::error where there is no room for them.
+  constexpr void advance(index count) {
+    check(count);
+    position_ += count;
+  }
+  /// Keeps the first `position` times alone. Throws gradus::error where there are fewer.
+  constexpr void rewind(index position) {
+    if (position > position_) fail_rewind(position);
+    position_ = position;
+  }
+
+ private:
+  constexpr void check(index count) const {
+    if (count > room()) fail_full(count);
+  }
+  [[noreturn]] void fail_full(index count) const {
+    throw error("key_value_cache: " + std::to_string(count) + " more times do not fit behind " +
+                std::to_string(position_) + "; it was made for " + std::to_string(Context) +
+                ": rewind it and compute the last of them again");
+  }
+  [[noreturn]] void fail_rewind(index position) const {
+    throw error("key_value_cache: rewind(" + std::to_string(position) + "): it keeps no more than " +
+                std::to_string(position_));
+  }
+
+  tensor_type kept_;
+  index position_ = 0;
+};
+
+}  // namespace gradus::nn

@@ -1,0 +1,103 @@
+#pragma once
+// Attention of new times to those before them, whose keys and values are kept: what writes text a token at a time.
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/operand.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/error.hpp"
+#include "attention.hpp"
+
+namespace gradus {
+
+/// The keys and values that one layer has kept, and where new ones go: the times position .. position + count - 1.
+/// @tparam Shape [B, H, S, D]: sequences, heads, the most times there can be, numbers of a head
+template <class T, class Shape, class D = cpu>
+struct key_value_view {
+  view<T, Shape, D> keys;
+  view<T, Shape, D> values;
+  index position = 0;  ///< times that are kept already
+  index count = 0;     ///< new times
+};
+
+namespace op::inline GRADUS_BUILD {
+
+/// causal_attention of the times from past.position on, which adds their keys and values to the past. Has no gradient.
+template <index Heads>
+struct cached_attention {
+  using family = attention;
+  static constexpr std::string_view name = "cached_attention";
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+namespace detail {
+
+template <class QkvShape, class PastShape, index Heads>
+inline constexpr bool fits_the_past =
+    std::is_same_v<shape<QkvShape::extent(0), QkvShape::extent(2), Heads>,
+                   shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
+template <class Wanted, class Found>
+inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
+template <class D>
+inline constexpr bool has_cached_attention = std::is_same_v<D, cpu> || !D::computes;
+
+[[noreturn]] inline void fail_past(index position, index count, index time, index context) {
+  throw error("causal_attention(qkv, past): " + std::to_string(count) + " new times behind " +
+              std::to_string(position) + " that are kept; there can be " + std::to_string(context) +
+              " in all, and up to " + std::to_string(time) + " at once");
+}
+
+}  // namespace detail
+
+/// The rows of causal_attention<Heads> that belong to new times: qkv [B, T, 3*H*D] holds the queries, keys and values of T times, of which
+/// the first past.count are new ones and the others are not looked at -> [B, T, H*D], whose rows from past.count on are zero.
+/// Keys and values of the new times are written into the past, whose owner then counts them.
+///
+/// Row t has the bits that causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past. For plain tensors on
+/// the CPU: nothing is recorded. Throws gradus::error where there is no room for the new times.
+template <index Heads, operand X, class T, class S, class D>
+GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
+  using raw = std::remove_cvref_t<X>;
+  using Q = tensor_of<X>;
+  static_assert(!is_traced<raw>,
+                "causal_attention<Heads>(qkv, past): a past is kept for inference alone; qkv must not be recorded");
+  static_assert(detail::has_cached_attention<typename Q::device>,
+                "causal_attention<Heads>(qkv, past): there is no GPU kernel for this yet; use the device cpu");
+  static_assert(
+      S::rank == 4 && Q::rank == 3,
+      "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");
+  static_assert(detail::same_element_type<T, typename Q::value_type>,
+                "causal_attention<Heads>(qkv, past): the past must hold the element type of qkv");
+  if constexpr (!is_traced<raw> && S::rank == 4 && Q::rank == 3) {
+    constexpr bool fits = detail::fits_the_past<typename Q::shape, S, Heads>;
+    static_assert(
+        detail::fits_the_past<typename Q::shape, S, Heads>,
+        "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
+        "numbers of a head");
+    if constexpr (fits && std::is_same_v<T, typename Q::value_type> &&
+                  detail::has_cached_attention<typename Q::device>) {
+      constexpr index batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
+      if (past.count > time || past.position > S::extent(2) || past.count > S::extent(2) - past.position)
+        detail::fail_past(past.position, past.count, time, S::extent(2));
+      const Q& x = plain(qkv);
+      auto& ctx = x.owner();
+      const std::size_t kept = 2 * batch * width * (past.position + past.count) * sizeof(T);
+      const std::size_t seen = past.count * past.position + past.count * (past.count + 1) / 2;
+      const typename context<D>::running now(
+          ctx, activity{op::cached_attention<Heads>::name,
+                        ctx.current().phase,
+                        {(4 * S::extent(3) + 5) * batch * Heads * seen, Q::bytes + kept, Q::bytes}});
+      with_shape<Q, shape<batch, time, width>> y(ctx);
+      kernel<op::cached_attention<Heads>, D>::forward(ctx, y.view(), x.view(), past);
+      y.storage().mark(x.storage().origin());
+      return y;
+    }
+  }
+}
+
+}  // namespace gradus

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# generation.sh PROGRAMS SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user meets them, and what scripts/sample.sh says of
+# folders that are no runs. PROGRAMS is the folder with gpt_train and the others, compiled for the model called tiny.
+set -euo pipefail
+[[ $# -eq 4 ]] || { echo "usage: $0 PROGRAMS SCRIPT TOKENIZERS WORK" >&2; exit 2; }
+train=$1/gpt_train sample=$1/gpt_sample evaluate=$1/gpt_evaluate convert=$1/gpt_convert script=$2 tokenizers=$3 work=$4
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+source "$here/support.sh"
+for _ in $(seq 300); do echo "the quick brown fox jumps over the lazy dog"; done >text
+"$train" --data text --steps 30 --lr 3e-3 --sample 0 --out run >log 2>&1 || wrong "training: $(tail -n 1 log)"
+model=run/model.safetensors
+
+# ---- gpt_sample
+succeeds "$sample" $model --prompt "the " --count 300 --seed 3  # twice the context and more: the window slides
+[[ $(wc -c <out) -eq 305 ]] || wrong "300 bytes after a prompt of 4 and a newline are $(wc -c <out)"
+mv out one
+succeeds "$sample" $model --prompt "the " --count 300 --seed 3 --threads 1
+cmp -s out one || wrong "another number of threads wrote another text"
+succeeds "$sample" $model --prompt "the " --count 300 --seed 3 --samples 3
+[[ $(grep -c '^--- [23]$' out) -eq 2 ]] || wrong "three samples have no two lines between them"
+head -c 305 out | cmp -s - one || wrong "the first of several samples is not that of the seed"
+awk '/^--- 2$/ { second = 1 } second' out | tail -n +2 | head -n 1 | cut -c 1-30 >second
+head -n 1 one | cut -c 1-30 | cmp -s - second && wrong "two samples are alike"
+printf 'the lazy' | "$sample" $model --prompt - --count 40 --temperature 0 --stop fox --stop og >out 2>err || wrong "a prompt from standard input: $(cat err)"
+grep -q '^the lazy' out || wrong "the prompt from standard input is not there: $(cat out)"
+grep -q 'fox\|og' out && wrong "what was written goes on behind a stop text: $(cat out)"
+succeeds "$sample" $model --count 20 --top-k 3 --top-p 0.8 --repetition-penalty 1.2 --speed
+has err '^1 tokens? read in .* s; 20 written in .*: [0-9.]+ tokens/s$'
+head -c 3000 text | "$sample" $model --prompt - --count 5 >out 2>err || wrong "a prompt that is longer than the context: $(cat err)"
+[[ $(wc -c <out) -eq 3006 ]] || wrong "5 bytes after a prompt of 3000 and a newline are $(wc -c <out)"
+status=0
+{ "$sample" $model --count 1000000 2>err || echo $? >status; } | head -c 100 >out
+[[ ! -e status && ! -s err ]] || wrong "a reader that has seen enough: status $(cat status 2>/dev/null), $(cat err)"
+refuses 2 '--top-p must be above 0 and at most 1, not 1.5' "$sample" $model --top-p 1.5
+refuses 2 '--repetition-penalty must be above 0, not 0' "$sample" $model --repetition-penalty 0
+refuses 2 "--stop must be a text, not ''" "$sample" $model --stop ''
+refuses 2 '--samples must be a whole number from 1 .*, not 0' "$sample" $model --samples 0
+refuses 1 '--prompt -: standard input is empty' "$sample" $model --prompt -
+refuses 1 'tokenizer.json: has 700 tokens, and the vocabulary of this program.s model is 256' "$sample" $model --tokenizer "$tokenizers/tokenizer.json"
+
+# ---- gpt_evaluate
+succeeds "$evaluate" $model --data text
+has out '^13200 tokens, 13199 of them predicted: loss [0-2]\.[0-9]{4} nats a token, perplexity [0-9.]+$'
+refuses 1 'nowhere: no such file' "$evaluate" $model --data nowhere
+: >empty
+refuses 1 'empty: is empty' "$evaluate" $model --data empty
+printf x >short
+refuses 1 'short: is too short: a text must have two tokens at least' "$evaluate" $model --data short
+refuses 2 '--data is required' "$evaluate" $model
+refuses 1 'not a safetensors file' "$evaluate" text --data text
+
+# ---- gpt_convert
+succeeds "$convert" --to-huggingface $model --out exported
+[[ $(ls exported) == $'config.json\nmodel.safetensors' ]] || wrong "a folder for Hugging Face holds $(ls exported)"
+succeeds "$convert" --from-huggingface exported --out back.safetensors
+cmp -s back.safetensors $model || wrong "a model that was converted both ways is not what it was"
+refuses 1 'exported: is there already' "$convert" --to-huggingface $model --out exported
+refuses 1 'back.safetensors: is there already' "$convert" --from-huggingface exported --out back.safetensors
+refuses 2 'give one of --from-huggingface' "$convert" --out other
+refuses 2 'give one of --from-huggingface' "$convert" --from-huggingface exported --to-huggingface $model --out other
+sed -i 's/"n_head": 4/"n_head": 8/' exported/config.json
+refuses 1 "config.json: 'n_head' is 8, and this program was compiled for 4" "$convert" --from-huggingface exported --out other
+refuses 1 'text: .*not a safetensors file' "$convert" --to-huggingface text --out other
+head -c 100000 $model >cut
+refuses 1 'cut: holds' "$convert" --to-huggingface cut --out other
+compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen -G 'other*')"
+
+# ---- scripts/sample.sh
+refuses 2 'sample.sh: name the run folder first' "$script"
+refuses 2 'sample.sh: nowhere: no such folder' "$script" nowhere
+refuses 2 'sample.sh: text: is a file' "$script" text
+refuses 2 "sample.sh: .: no run of train.sh: it has no file 'flags'" "$script" .
+mkdir bad
+echo --bogus >bad/flags
+refuses 2 'sample.sh: bad/flags: it does not say --layers' "$script" bad
+cp run/flags bad/flags
+refuses 2 'sample.sh: bad: no model was saved yet' "$script" bad
+[[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

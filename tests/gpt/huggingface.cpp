@@ -1,0 +1,182 @@
+// GPT-2 as Hugging Face's transformers stores it, both ways. tests/parity/make_gpt2_fixture.py made the folder.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../support/message_of.hpp"
+#include "../support/scratch_folder.hpp"
+#include "gpt/huggingface.hpp"
+
+namespace gr = gradus;
+namespace fs = std::filesystem;
+using gradus_test::message_of;
+
+namespace {
+
+const fs::path recorded = fs::path(GRADUS_TEST_DATA) / "gpt2";
+constexpr gpt::config sizes{2, 3, 21, 13, 61};
+using ids = gr::tensor<std::int32_t, gr::shape<3, 13>>;
+
+template <class Precision = gr::fp32>
+struct loaded {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  gpt::model<gr::on<gr::cpu, Precision>, sizes> net;
+
+  double largest_difference() {
+    gr::safetensors_file file(recorded / "logits.safetensors");
+    const auto tokens = file.read<std::int32_t>("tokens");
+    const auto wanted = file.read<float>("logits");
+    const auto found = net(gr::from_host<std::int32_t, gr::shape<3, 13>>(ctx, tokens.data()));
+    double worst = 0;
+    for (std::size_t row = 0; row < 39; ++row)
+      for (std::size_t i = 0; i < 61; ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(static_cast<float>(found.data()[row * 64 + i])) -
+                                         static_cast<double>(wanted[row * 61 + i])));
+    return worst;
+  }
+};
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// The recorded folder, as `change` leaves it.
+struct changed_folder {
+  std::string config = text_of(recorded / "config.json");
+  std::map<std::string, std::pair<std::vector<std::size_t>, std::vector<float>>> tensors;
+
+  changed_folder() {
+    gr::safetensors_file file(recorded / "model.safetensors");
+    for (const auto& [name, entry] : file.entries()) tensors[name] = {entry.shape, file.read<float>(name)};
+  }
+  void set(const std::string& from, const std::string& to) {
+    const auto at = config.find(from);
+    REQUIRE(at != std::string::npos);
+    config.replace(at, from.size(), to);
+  }
+  fs::path write(const fs::path& folder) const {
+    fs::create_directories(folder);
+    std::ofstream(folder / "config.json") << config;
+    gr::safetensors_writer file;
+    for (const auto& [name, t] : tensors)
+      file.add(name, std::span<const std::size_t>(t.first), std::span<const float>(t.second));
+    file.write(folder / "model.safetensors");
+    return folder;
+  }
+};
+
+std::string refusal(const std::function<void(changed_folder&)>& change) {
+  const gradus_test::scratch_folder place;
+  changed_folder folder;
+  change(folder);
+  folder.write(place.path);
+  loaded<> l;
+  const std::string text = message_of([&] { gpt::load_huggingface(l.net, l.ctx, place.path); });
+  CHECK(!l.net.positions.value());  // nothing was changed
+  return text.substr(std::min(text.size(), text.find(": ") + 2));
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 of Hugging Face's has the logits that transformers gives") {
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, recorded);
+  CHECK(l.largest_difference() < 1e-5);  // of logits up to 10
+  loaded<gr::bf16_mixed> half;
+  gpt::load_huggingface(half.net, half.ctx, recorded);
+  CHECK(half.largest_difference() < 0.2);
+}
+
+TEST_CASE("the token table is padded with zeros") {
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, recorded);
+  const auto table = l.net.tokens.weight.value().values();
+  for (std::size_t i = 61 * 21; i < 64 * 21; ++i) REQUIRE(table[i] == 0);
+}
+
+TEST_CASE("a folder that is written holds the tensors that were read, byte for byte, and the settings") {
+  const gradus_test::scratch_folder place;
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, recorded);
+  gpt::save_huggingface(l.net, place.path);
+  gr::safetensors_file wanted(recorded / "model.safetensors"), found(place.path / "model.safetensors");
+  CHECK(found.metadata().at("format") == "pt");
+  CHECK(found.entries().size() == wanted.entries().size());
+  for (const auto& [name, entry] : wanted.entries()) {
+    CAPTURE(name);
+    REQUIRE(found.has(name));
+    CHECK(found.entry(name).shape == entry.shape);
+    CHECK(found.read<float>(name) == wanted.read<float>(name));
+  }
+  const auto theirs = gr::parse_json(text_of(recorded / "config.json"), "theirs");
+  const auto ours = gr::parse_json(text_of(place.path / "config.json"), "ours");
+  for (const char* key : {"architectures", "model_type", "activation_function", "n_layer", "n_head", "n_embd",
+                          "n_positions", "n_ctx", "n_inner", "vocab_size", "layer_norm_epsilon", "scale_attn_weights",
+                          "scale_attn_by_inverse_layer_idx", "tie_word_embeddings"})
+    CHECK(ours.at(key) == theirs.at(key));
+  loaded<> again;
+  gpt::load_huggingface(again.net, again.ctx, place.path);
+  CHECK(again.largest_difference() == l.largest_difference());
+}
+
+TEST_CASE("the layout of older files is read: no prefix, masks among the tensors, the head beside the table") {
+  const gradus_test::scratch_folder place;
+  changed_folder folder, old;
+  old.tensors.clear();
+  for (const auto& [name, t] : folder.tensors) old.tensors[name.substr(std::string("transformer.").size())] = t;
+  old.tensors["h.0.attn.bias"] = {{1, 1, 13, 13}, std::vector<float>(169)};
+  old.tensors["h.1.attn.masked_bias"] = {{}, {-10000.0f}};
+  old.tensors["lm_head.weight"] = old.tensors.at("wte.weight");
+  old.set(R"("tie_word_embeddings": true,)", "");
+  old.write(place.path);
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, place.path);
+  CHECK(l.largest_difference() < 1e-5);
+}
+
+TEST_CASE("a folder of another model is refused, with what differs, and nothing is changed") {
+  using folder = changed_folder;
+  const std::string name = "transformer.h.1.mlp.c_fc.weight";
+  CHECK(refusal([](folder& f) { f.set(R"("n_layer": 2)", R"("n_layer": 3)"); }) ==
+        "'n_layer' is 3, and this program was compiled for 2");
+  CHECK(refusal([](folder& f) { f.set(R"("n_embd": 21,)", ""); }) == "has no 'n_embd'");
+  CHECK(refusal([](folder& f) { f.set(R"("gpt2")", R"("llama")"); }) ==
+        "'model_type' is \"llama\" where \"gpt2\" is needed");
+  CHECK(refusal([](folder& f) { f.set("gelu_new", "relu"); }) ==
+        "'activation_function' is \"relu\" where \"gelu_new\" is needed");
+  CHECK(refusal([](folder& f) { f.set("1e-05", "1e-06"); }) == "'layer_norm_epsilon' is 1e-06 where 1e-05 is needed");
+  CHECK(refusal([](folder& f) { f.set(R"("tie_word_embeddings": true)", R"("tie_word_embeddings": false)"); }) ==
+        "'tie_word_embeddings' is false where true is needed");
+  CHECK(refusal([](folder& f) { f.set(R"("n_inner": null)", R"("n_inner": 80)"); }) ==
+        "'n_inner' is 80, and a block of this program is 84 wide inside");
+  CHECK(refusal([](folder& f) { f.config = "[]"; }) == "is not a JSON object");
+  CHECK(refusal([&](folder& f) { f.tensors.erase(name); }) == "has no tensor '" + name + "'");
+  CHECK(refusal([&](folder& f) {
+          f.tensors.at(name).first = {84, 21};
+        }) == "'" + name + "' has the shape [84, 21] where [21, 84] is needed");
+  CHECK(refusal([&](folder& f) {
+          f.tensors["transformer.h.2.ln_1.bias"] = f.tensors.at("transformer.h.1.ln_1.bias");
+        }) == "'transformer.h.2.ln_1.bias' is no tensor of this GPT-2");
+  CHECK(refusal([](folder& f) {
+          f.tensors["lm_head.weight"] = f.tensors.at("transformer.wte.weight");
+          f.tensors.at("lm_head.weight").second[5] += 1;
+        }) == "'lm_head.weight' is not 'wte.weight', and this model has one table for both");
+  loaded<> l;
+  CHECK(message_of([&] { gpt::load_huggingface(l.net, l.ctx, "/nowhere"); }) == "/nowhere/config.json: no such file");
+}
