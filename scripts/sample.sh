@@ -42,8 +42,6 @@ done
 [[ -n $model ]] || fail "$run: no model was saved yet"
 if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has not ended; reading $model" >&2; fi
 
-if [[ -f $run/tokenizer.json && " $* " != *" --tokenizer"[\ =]* ]]; then set -- --tokenizer "$run/tokenizer.json" "$@"; fi
-
 # The folder in which train.sh compiles for these sizes.
 build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
 log=$build/build-sample.log

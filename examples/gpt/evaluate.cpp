@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     CLI::App app{"Measures how well a trained GPT predicts a text."};
     app.add_option("model", model, "model.safetensors of a run")->required();
     app.add_option("--data", data, "text files, which are read one after another")->required()->expected(1, -1);
-    app.add_option("--tokenizer", tokenizer, "tokenizer.json of a model whose tokens are not bytes");
+    app.add_option("--tokenizer", tokenizer,
+                   "tokenizer.json (default: the one beside the model; without one, tokens are bytes)");
     gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
         ->capture_default_str();
     if (!gpt::read_flags(app, argc, argv)) return 0;
@@ -30,8 +31,13 @@ int main(int argc, char** argv) {
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context ctx{stream, pool};
+    if (tokenizer.empty()) tokenizer = gpt::tokenizer_beside(model);
     const gpt::vocabulary words(tokenizer);
-    const std::string text = gr::read_texts(data);
+    std::string text;
+    for (const std::string& path : data) {
+      if (!text.empty() && text.back() != '\n') text += '\n';
+      text += gr::read_text(path);
+    }
     const std::vector<std::int32_t> tokens = words.encode(text);
     if (tokens.size() < 2) throw gr::error(data.front() + ": is too short: a text must have two tokens at least");
     gpt::network net;

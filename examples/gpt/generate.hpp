@@ -14,6 +14,7 @@
 
 #include "cached.hpp"
 #include "config.hpp"
+#include "vocabulary.hpp"
 
 namespace gpt {
 
@@ -27,26 +28,26 @@ struct sampling {
   }
 };
 
-/// Writes `count` bytes that follow `prompt`, handing over each as it comes; ends early if `emit` returns false.
-/// `logits_of(bytes)` gives the logits [1, context, vocabulary] of a window of bytes: every byte written is a forward pass over
+/// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns false.
+/// `logits_of(tokens)` gives the logits [1, context, vocabulary] of a window of tokens: every token written is a forward pass over
 /// the whole context, on plain tensors. In the memory that is planned for a trainer there is room for that, and none for a cache; programs that
 /// write text use a token_window.
 template <class Logits>
-void generate(const Logits& logits_of, std::string_view prompt, int count, const sampling& how,
-              const std::function<bool(char)>& emit) {
-  std::string text(prompt.empty() ? "\n" : prompt);
+void generate(const Logits& logits_of, const vocabulary& words, std::string_view prompt, int count, const sampling& how,
+              const std::function<bool(std::string_view)>& emit) {
+  std::vector<std::int32_t> text = words.encode(prompt);
   gr::token_sampler sampler(how.rule);
   for (int i = 0; i < count; ++i) {
-    // The last `context` bytes; a shorter text is padded behind, where causal attention does not look.
+    // The last `context` tokens; a shorter text is padded behind, where causal attention does not look.
     const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
     std::vector<token> window(sizes.context);
     std::transform(text.end() - static_cast<std::ptrdiff_t>(known), text.end(), window.begin(),
-                   [](char c) { return static_cast<token>(static_cast<unsigned char>(c)); });
+                   [](std::int32_t t) { return static_cast<token>(t); });
     const auto logits = logits_of(window.data());
-    const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), gr::byte_tokenizer::vocabulary);
+    const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), words.size());
     const std::span<const token> before(window.data(), known);
-    text += static_cast<char>(sampler.choose(next, before, how.draw(static_cast<std::uint32_t>(i))));
-    if (!emit(text.back())) return;
+    text.push_back(static_cast<std::int32_t>(sampler.choose(next, before, how.draw(static_cast<std::uint32_t>(i)))));
+    if (words.ends_text(text.back()) || !emit(words.text_of(text.back()))) return;
   }
 }
 

@@ -36,7 +36,7 @@ bool read_options(options& o, int argc, char** argv) {
   app.add_option("model", o.model, "model.safetensors of a run")->required();
   app.add_option("--prompt", o.prompt, "what the text begins with; -: what standard input holds");
   gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes,
-                        "tokens to write, which are bytes without --tokenizer")
+                        "tokens to write, which are bytes without a tokenizer")
       ->capture_default_str();
   gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, one after another")
       ->capture_default_str();
@@ -55,7 +55,8 @@ bool read_options(options& o, int argc, char** argv) {
   app.add_option("--stop", o.stop, "end before this text; may be given several times")->expected(1)->take_all();
   gpt::add_whole_number(app, "--seed", o.how.seed, 0, gpt::most_seed, "another seed, another text")
       ->capture_default_str();
-  app.add_option("--tokenizer", o.tokenizer, "tokenizer.json of a model whose tokens are not bytes");
+  app.add_option("--tokenizer", o.tokenizer,
+                 "tokenizer.json (default: the one beside the model; without one, tokens are bytes)");
   app.add_flag("--speed", o.speed, "say on stderr how many tokens a second were written");
   gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
       ->capture_default_str();
@@ -120,7 +121,7 @@ int write_texts(const options& o) {
   gr::host_resource heap;
   gr::pool_resource pool(heap);
   gr::context ctx{stream, pool};
-  const gpt::vocabulary words(o.tokenizer);
+  const gpt::vocabulary words(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
   gpt::network net;
@@ -134,7 +135,7 @@ int write_texts(const options& o) {
   seconds writing{};
   for (int i = 0; i < o.samples; ++i) {
     if (i > 0 && !print("--- " + std::to_string(i + 1) + "\n")) return 0;
-    if (!print(begins.empty() && o.tokenizer.empty() ? "\n" : begins)) return 0;
+    if (!print(begins.empty() && words.bytes() ? "\n" : begins)) return 0;
     const auto began = timer::now();
     if (i > 0) window.begin(prompt);
     if (!writer.write(static_cast<std::uint32_t>(i))) return 0;

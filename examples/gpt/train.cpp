@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include <gradus/data/dataset.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/train/profile.hpp>
 #include <gradus/train/run_folder.hpp>
@@ -23,48 +22,12 @@
 #include "resume.hpp"
 #include "run_memory.hpp"
 #include "speed.hpp"
+#include "validation.hpp"
 
 namespace {
 
 namespace gr = gradus;
-using trainer = gpt::training<gr::cpu, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer>;
-using windows = gr::token_windows<gpt::token, gpt::sizes.context>;
-
-/// Throws if a loss says that the parameters are no longer worth saving.
-void check_finite(const char* what, double loss, long long step) {
-  if (!std::isfinite(loss))
-    throw gr::error(std::string("the ") + what + " is no longer finite at step " + std::to_string(step) +
-                    "; try a lower --lr");
-}
-
-std::size_t batches_of(std::size_t tokens) { return std::max<std::size_t>(tokens / trainer::ids::size, 1); }
-
-/// Mean loss over about `tokens` tokens, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
-/// `stop` says before the end that it is not to go on.
-double validation_loss(trainer& t, const gr::dataset& data, const windows& judged, std::size_t tokens,
-                       const std::function<bool()>& stop) {
-  const std::size_t batches = batches_of(tokens);
-  double sum = 0;
-  for (std::size_t part = 0; part < batches; ++part) {
-    if (stop()) return std::nan("");
-    const auto batch = judged.spread_batch<gpt::batch_size>(part, batches);
-    sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
-    data.release();
-  }
-  return sum / static_cast<double>(batches);
-}
-
-/// How many bytes of text a token of those that validation_loss looks at stands for; 0 where nobody knows.
-double bytes_a_token(const gr::dataset& data, const windows& judged, std::size_t tokens) {
-  if (data.bytes()) return 1;
-  if (data.tokenizer() == nullptr) return 0;
-  const std::size_t batches = batches_of(tokens);
-  std::size_t bytes = 0;
-  for (std::size_t part = 0; part < batches; ++part)
-    for (const gpt::token t : judged.spread_batch<gpt::batch_size>(part, batches).targets)
-      bytes += data.tokenizer()->bytes_of(static_cast<gr::bpe_tokenizer::token>(t)).size();
-  return static_cast<double>(bytes) / static_cast<double>(batches * trainer::ids::size);
-}
+using gpt::trainer, gpt::windows;
 
 /// Reads the checkpoint that was found, or the one before where its tensors are damaged.
 void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::data_identity& data,
@@ -159,9 +122,10 @@ int train(const gpt::options& o) {
   gr::step_report now{.step = at.step, .loss = std::nan(""), .tokens = at.tokens};
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     memory.use(gpt::evaluation_plan);
-    now.validation = validation_loss(t, data, judged, tokens, enough);
+    now.validation = gpt::validation_loss(t, data, judged, tokens, enough);
     memory.use(gpt::training_plan);
-    if (!enough()) check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
+    if (!enough())
+      gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
   const gr::stopwatch run;
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
@@ -181,7 +145,7 @@ int train(const gpt::options& o) {
       const auto batch = batches.next();
       loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
     } while (++taken < o.accumulate && !stop.noticed());
-    check_finite("loss", loss, now.step + 1);
+    gpt::check_finite("loss", loss, now.step + 1);
     if (taken < o.accumulate) {  // a step that is cut short is not taken
       t.abandon();
       stopped = true;
@@ -226,7 +190,7 @@ int train(const gpt::options& o) {
   if (!unsaved.empty()) throw gr::error(unsaved);
   gpt::report_end(report, chosen,
                   {.validation = now.validation,
-                   .bytes_a_token = bytes_a_token(data, judged, stopped ? 8192 : 32768),
+                   .bytes_a_token = gpt::bytes_a_token(data, judged, stopped ? 8192 : 32768),
                    .steps = now.step,
                    .saved = o.save ? model_file.string() : "",
                    .scales_loss = trainer::scales_loss,
@@ -237,17 +201,18 @@ int train(const gpt::options& o) {
     report.line(table);
     report.attempt([&] { gr::write_file_atomically(folder / "profile.txt", table); });
   }
-  if (o.sample > 0 && data.bytes() && !stopped && !stop.noticed()) {
+  if (o.sample > 0 && (data.bytes() || data.tokenizer() != nullptr) && !stopped && !stop.noticed()) {
     report.line("a sample:");
     memory.use(gpt::sampling_plan);
+    const gpt::vocabulary words(gpt::tokenizer_beside(model_file));
     const auto logits_of = [&t](const gpt::token* window) { return t.logits(window); };
-    gpt::generate(logits_of, "\n", o.sample, {.seed = o.seed}, [&](char c) {
-      std::putchar(c);
-      std::fflush(stdout);
-      return !stop.noticed();
+    gpt::generate(logits_of, words, "", o.sample, {.seed = o.seed}, [&](std::string_view some) {
+      std::fwrite(some.data(), 1, some.size(), stdout);
+      return std::fflush(stdout) == 0 && !stop.noticed();
     });
     std::putchar('\n');
   }
+  if (o.save) report.line("more of it: scripts/sample.sh " + folder.string());
   return 0;
 }
 

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <gradus/data/bpe.hpp>
@@ -15,6 +17,13 @@
 #include "config.hpp"
 
 namespace gpt {
+
+/// The tokenizer.json in the folder of a model's file; empty: there is none.
+inline std::string tokenizer_beside(const std::filesystem::path& model) {
+  const auto path = model.parent_path() / "tokenizer.json";
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
+}
 
 class vocabulary {
  public:
@@ -28,6 +37,8 @@ class vocabulary {
     end_ = bpe_->added_token_id("<|endoftext|>");
   }
 
+  /// Whether each token is a byte.
+  bool bytes() const { return !bpe_; }
   std::size_t size() const { return bpe_ ? bpe_->vocabulary() : gr::byte_tokenizer::vocabulary; }
   /// The tokens of a text. An empty one becomes what stands between texts: a newline, or the tokenizer's <|endoftext|>.
   std::vector<std::int32_t> encode(std::string_view text) const {
