@@ -23,7 +23,7 @@ namespace {
 
 constexpr gpt::config small{2, 3, 39, 13, 61};
 constexpr gpt::config several_blocks{2, 2, 34, 151, 61};  // of keys and of queries
-constexpr gpt::config whole_packs{2, 4, 64, 29, 61};  // products of few rows take another way than those of many
+constexpr gpt::config whole_packs{2, 4, 64, 29, 61};      // products of few rows take another way than those of many
 
 template <class T>
 bool same_bits(const T* a, const T* b, gr::index count) {
