@@ -1,6 +1,7 @@
 #pragma once
 // What a run tells: log.jsonl and loss.svg in its folder, and the screen. Not part of gradus.hpp, for it needs nlohmann json.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -8,7 +9,6 @@
 #include <fstream>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +16,7 @@
 
 #include "../core/error.hpp"
 #include "../io/atomic_file.hpp"
+#include "../io/json.hpp"
 #include "curve_svg.hpp"
 #include "progress.hpp"
 #include "run_log.hpp"
