@@ -1,0 +1,120 @@
+// Lesson 11: a run that can be interrupted. A network learns to read noisy digits, by the parts that the GPT trainer is made of: batches made
+// ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and start it again: it resumes.
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <gradus/data/prefetch.hpp>
+#include <gradus/gradus.hpp>
+#include <gradus/train/checkpoint.hpp>
+#include <gradus/train/profile.hpp>
+#include <gradus/train/run_folder.hpp>
+#include <gradus/train/run_reporter.hpp>
+#include <gradus/train/run_saver.hpp>
+#include <vector>
+
+namespace gr = gradus;
+
+constexpr gr::index pictures = 64, side = 12, pixels = side * side;
+constexpr long long steps = 4000;
+
+// Seven rows of five dots for each digit.
+constexpr unsigned char font[10][7] = {
+    {14, 17, 19, 21, 25, 17, 14}, {4, 12, 4, 4, 4, 4, 14},    {14, 17, 1, 6, 8, 16, 31},  {30, 1, 1, 14, 1, 1, 30},
+    {2, 6, 10, 18, 31, 2, 2},     {31, 16, 30, 1, 1, 17, 14}, {6, 8, 16, 30, 17, 17, 14}, {31, 1, 2, 4, 8, 8, 8},
+    {14, 17, 17, 14, 17, 17, 14}, {14, 17, 17, 15, 1, 2, 12}};
+struct batch {
+  std::vector<float> images = std::vector<float>(pictures * pixels);
+  std::vector<std::int32_t> digits = std::vector<std::int32_t>(pictures);
+};
+// Batch `number` is the same whoever draws it, and whenever: digits at random places, under noise.
+batch draw(std::uint64_t number) {
+  batch b;
+  for (gr::index p = 0; p < pictures; ++p) {
+    const gr::random_key key{.seed = number, .step = static_cast<std::uint32_t>(p)};
+    const auto words = key.words(0);
+    b.digits[p] = static_cast<std::int32_t>(words[0] % 10);
+    const gr::index left = words[1] % (side - 4), top = words[2] % (side - 6);
+    for (gr::index y = 0; y < side; ++y)
+      for (gr::index x = 0; x < side; ++x) {
+        const bool inside = x >= left && x < left + 5 && y >= top && y < top + 7;
+        const bool ink = inside && (font[words[0] % 10][y - top] >> (left + 4 - x) & 1) != 0;
+        const float noise = gr::uniform_float(key.words(1 + y * side + x)[0]);
+        b.images[p * pixels + y * side + x] = (ink ? 1.0f : 0.0f) + noise - 0.5f;
+      }
+  }
+  return b;
+}
+
+struct reader {
+  using X = gr::on<gr::cpu>;
+  gr::nn::linear<X, pixels, 128> first;
+  gr::nn::linear<X, 128, 64> second;
+  gr::nn::linear<X, 64, 10> last;
+  GRADUS_MEMBERS(first, second, last)
+  auto operator()(const auto& images) const { return last(gr::gelu(second(gr::gelu(first(images))))); }
+};
+
+int run(const std::filesystem::path& folder) {
+  const auto file = gr::checkpoint_path(folder);
+  const bool resumed = std::filesystem::exists(file);
+  if (!resumed) gr::make_run_folder(folder.string());
+  const gr::run_lock alone(folder);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::pool_resource pool(heap);
+  gr::context ctx{stream, pool};
+  reader net;
+  gr::init(net, ctx, gr::he_normal{.seed = 1});
+  gr::adamw optimizer{net, {.lr = 1e-3}};
+  long long step = resumed ? gr::read_checkpoint(file, ctx, net, optimizer).number<long long>("step") : 0;
+  gr::run_reporter report(folder, {.program = "11_digits", .title = "Reading digits", .unit = "picture"}, step);
+  if (resumed) report.line("resumed after step " + std::to_string(step));
+  const auto save = [&] {
+    gr::run_metadata about;
+    about.set("step", step);
+    gr::write_checkpoint(file, ctx, net, optimizer, about);
+  };
+  gr::run_saver saver([] {}, save, [&](const std::string& what) { report.warn(what); }, /*patience=*/60);
+  saver.set_pace(/*seconds=*/10, /*steps=*/0);
+  gr::prefetcher batches(draw, {.first = static_cast<std::uint64_t>(step)});
+  gr::profiler profile;
+  gr::tape tape{ctx};
+  const auto forward = [&](const batch& b, const auto& watch) {
+    const auto images = gr::from_host<float, gr::shape<pictures, pixels>>(ctx, b.images.data());
+    return gr::cross_entropy(net(watch(images)),
+                             gr::from_host<std::int32_t, gr::shape<pictures>>(ctx, b.digits.data()));
+  };
+  const auto as_it_is = [](const auto& x) { return x; };
+  ctx.observe(&profile);
+  const gr::stopwatch clock;
+  while (step < steps) {
+    const gr::stopwatch watch;
+    auto loss = forward(batches.next(), [&](const auto& x) { return tape.watch(x); });
+    gr::step_report now{.loss = gr::item(loss.value()), .lr = optimizer.options.lr, .elapsed = clock.seconds()};
+    gr::backward(loss);
+    optimizer.step(ctx);
+    now.step = ++step;
+    now.fraction = static_cast<double>(step) / steps;
+    now.tokens = static_cast<double>(step) * pictures;
+    now.tokens_per_second = static_cast<double>(profile.steps() + 1) * pictures / clock.seconds();
+    profile.add_step(watch.seconds());
+    if (step % 500 == 0) now.validation = gr::item(forward(draw(1u << 31), as_it_is));
+    saver.save_if_due(step);
+    report.step(now);
+  }
+  if (const std::string problem = saver.save(); !problem.empty()) throw gr::error(problem);
+  if (profile.steps() > 0) report.line(gr::profile_table(profile));
+  const double unseen = gr::item(forward(draw(1u << 31), as_it_is));
+  std::printf("a digit it has not seen costs %.3f nats; without learning %.3f\n", unseen, std::log(10.0));
+  return unseen < 0.5 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "runs/digits");
+  } catch (const gr::error& e) {
+    std::fprintf(stderr, "11_digits: %s\n", e.what());
+    return 1;
+  }
+}
