@@ -6,6 +6,7 @@
 #include <gradus/data/batches.hpp>
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/prefetch.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
@@ -88,4 +89,11 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
   // [/batches]
   CHECK(batch.inputs.size() == 4 * 64);
   CHECK(batch.targets[5] == batch.inputs[6]);
+  std::uint64_t done = 17;
+  const auto train_on = [&](const auto& made) { CHECK(made.inputs == train.shuffled_batch<4>(seed, done++).inputs); };
+  // [prefetch]
+  gr::prefetcher batches([&](std::uint64_t number) { return train.shuffled_batch<4>(seed, number); },
+                         {.first = done, .workers = 1, .ahead = 2});
+  for (int step = 0; step < 10; ++step) train_on(batches.next());  // made while the step before ran
+  // [/prefetch]
 }
