@@ -231,7 +231,7 @@ C best_of_run(const T* from, index n) {
       y = select(state::better(v, y), v, y);
     };
     index p = 0;
-    for (; p + 4 <= packs; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
+    for (; packs - p >= 4; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
     for (; p < packs; ++p) take(x[0], p);
     for (const pack<C>& y : x)
       for (index l = 0; l < lanes<C>; ++l)
