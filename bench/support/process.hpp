@@ -1,0 +1,30 @@
+#pragma once
+// What a benchmark asks of the clock and of its process.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+inline double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+/// Bytes of a line of /proc/self/status: VmRSS (now) or VmHWM (most so far).
+inline double status_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(field + ':', 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) * 1024;
+  return 0;
+}
+
+}  // namespace bench
