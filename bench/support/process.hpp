@@ -1,6 +1,8 @@
 #pragma once
 // What a benchmark asks of the clock and of its process.
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +14,13 @@ namespace bench {
 
 inline double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Of the processor, all threads of the process together.
+inline double cpu_now_ms() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
 }
 
 inline double median(std::vector<double> v) {

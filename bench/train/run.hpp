@@ -29,6 +29,7 @@ struct run_options {
 
 struct run_result {
   std::vector<double> step_ms;
+  std::vector<double> cpu_ms;  ///< of all threads of the process, in a step: what other programs take does not count
   std::vector<double> losses;  ///< of all steps, those of the warm-up first; nats a token
   std::size_t step_bytes = 0;  ///< most bytes at once, of what was asked for, by the last steps
   std::size_t state_bytes = 0;
@@ -90,7 +91,7 @@ run_result run_steps(const run_options& o) {
   for (int step = 0; step < all; ++step) {
     if (step == 1) stats.reset_peak();  // the first step also makes states
     t.set_rate(std::min(1.0, (step + 1) / 10.0));
-    const double start = now_ms();
+    const double start = now_ms(), cpu_start = cpu_now_ms();
     double loss = 0;
     for (gr::index i = 0; i < on_cpu::micro_batches; ++i) {
       const auto batch = batches.next();
@@ -102,7 +103,9 @@ run_result run_steps(const run_options& o) {
       note(result.losses.size() - 1);
       if (log != nullptr) std::fflush(log);
     }
-    if (step >= o.warmup) result.step_ms.push_back(now_ms() - start);
+    if (step < o.warmup) continue;
+    result.step_ms.push_back(now_ms() - start);
+    result.cpu_ms.push_back(cpu_now_ms() - cpu_start);
   }
   if constexpr (T.prefetch)
     for (std::size_t step = 0; step < result.losses.size(); ++step) note(step);
@@ -125,6 +128,7 @@ inline void print_list(const char* name, const std::vector<double>& values, cons
 inline void print_result(const char* name, const run_result& r) {
   std::printf("{\"run\": \"%s\", ", name);
   print_list("step_ms", r.step_ms, "%.3f");
+  print_list("cpu_ms", r.cpu_ms, "%.3f");
   print_list("losses", r.losses, "%.9g");
   std::string regions;
   for (const char c : r.regions)

@@ -9,7 +9,8 @@ all of them. The optimizers: bf16 products, planned memory, nothing recomputed. 
 that are run (`naive` is the first of the ladder); --quick runs two steps of each on a tiny model, which tells no times.
 
 Every run is a process of its own on the same tokens, seed and order of batches, and does --steps steps after one that does not count (the models
-have their own number); runs take turns, --rounds times. Step time is the median over the steps of all rounds. Memory is the most that was asked
+have their own number); runs take turns, --rounds times. Step time is the median over the steps of all rounds, by the clock, and as time of
+the processor, all threads together, which does not count what other programs take. Memory is the most that was asked
 for at once in a step, and the process's peak resident size. The loss is that of the last step's batch, before its update.
 
 Checked, or else the status is 1: rungs in fp32 that compute the same function have the same losses to 1e-3; prefetch, checkpoint and
@@ -103,7 +104,8 @@ class Run:
 
     def figures(self, tokens):
         ms = statistics.median(itertools.chain.from_iterable(r["step_ms"] for r in self.rounds))
-        return {"ms": ms, "tokens": tokens / ms * 1e3, "step": max(r["step_bytes"] for r in self.rounds) / MIB,
+        cpu = statistics.median(itertools.chain.from_iterable(r["cpu_ms"] for r in self.rounds))
+        return {"ms": ms, "cpu": cpu, "tokens": tokens / ms * 1e3, "step": max(r["step_bytes"] for r in self.rounds) / MIB,
                 "process": max(r["process_bytes"] for r in self.rounds) / MIB, "loss": self.losses[-1],
                 "state": self.rounds[0]["state_bytes"] / self.rounds[0]["parameters"]}
 
@@ -138,8 +140,9 @@ def differences(runs, ladder):
     return wrong
 
 
-COLUMNS = (("ms", "step", "ms"), ("tokens", "tokens", "tok/s"), ("step", "step memory", "MiB"),
+COLUMNS = (("ms", "step", "ms"), ("cpu", "processor", "ms"), ("tokens", "tokens", "tok/s"), ("step", "step memory", "MiB"),
            ("process", "process memory", "MiB"), ("loss", "loss", "nats"))
+RATIOS = ("ms", "cpu", "step")  # below 1 is better
 
 
 def add_rows(rows, name, now, before, first):
@@ -153,12 +156,12 @@ def add_rows(rows, name, now, before, first):
 
 
 def heading(title, against):
-    print(f"\n{title}\n{'':<22}{'ms':>9}{'tok/s':>9}{'step MiB':>10}{'process':>9}{'loss':>9}   {against}", flush=True)
+    print(f"\n{title}\n{'':<22}{'ms':>9}{'cpu ms':>9}{'tok/s':>9}{'step MiB':>10}{'process':>9}{'loss':>9}   {against}", flush=True)
 
 
 def line(label, f, *ratios):
-    print(f"{label:<22}{f['ms']:>9.1f}{f['tokens']:>9.0f}{f['step']:>10.1f}{f['process']:>9.0f}{f['loss']:>9.4f}   "
-          + "  ".join(f"{r:>6}" if isinstance(r, str) else f"{r:>6.2f}" for r in ratios), flush=True)
+    print(f"{label:<22}{f['ms']:>9.1f}{f['cpu']:>9.1f}{f['tokens']:>9.0f}{f['step']:>10.1f}{f['process']:>9.0f}{f['loss']:>9.4f}   "
+          + "  ".join(f"{r:>6.2f}" for r in ratios), flush=True)
 
 
 def measure(model, chosen, o, rows):
@@ -189,13 +192,12 @@ def measure(model, chosen, o, rows):
     wrong = differences([r for _, r in climbed], climbed)
     figures = [(e["name"], r.figures(tokens)) for e, r in climbed]
     if "ladder" in o.tables and figures:
-        heading(f"{model}: {tokens} tokens a step, one technique more a rung; ratios of tokens a second and of step memory",
-                "to the rung before  to the first")
+        heading(f"{model}: {tokens} tokens a step, one technique more a rung; ratios of time, processor time and step memory",
+                "  to the rung before      to the first")
         before = None
         for name, f in figures:
             first = figures[0][1]
-            line(name, f, *(("",) * 4 if before is None else (f["tokens"] / before["tokens"], f["step"] / before["step"],
-                                                              f["tokens"] / first["tokens"], f["step"] / first["step"])))
+            line(name, f, *(f[k] / b[k] for b in (before, first) if before for k in RATIOS))
             add_rows(rows, f"{model}/{name}", f, before, first if before else None)
             before = f
 
@@ -205,11 +207,11 @@ def measure(model, chosen, o, rows):
         best.rounds.clear()
         take_turns([best, *others], o.rounds, f"{model} ablation")
         whole_figures = best.figures(tokens)
-        heading(f"{model}: all techniques but one; ratios of tokens a second and of step memory", "to all of them")
-        line("all", whole_figures, "", "")
+        heading(f"{model}: all techniques but one; ratios of time, processor time and step memory", "to all of them")
+        line("all", whole_figures)
         for run in others:
             f = run.figures(tokens)
-            line(run.label.replace("without ", "- "), f, f["tokens"] / whole_figures["tokens"], f["step"] / whole_figures["step"])
+            line(run.label.replace("without ", "- "), f, *(f[k] / whole_figures[k] for k in RATIOS))
             add_rows(rows, f"{model}/{run.label}", f, whole_figures, None)
         wrong += differences(others, [])
 
@@ -217,10 +219,10 @@ def measure(model, chosen, o, rows):
         runs = [Run(name, [program(f"bench_train_{model}_optimizers"), name, *flags]) for name in optimizers]
         take_turns(runs, o.rounds, f"{model} optimizers")
         base = next(r for r in runs if r.label == "adamw").figures(tokens)
-        heading(f"{model}: optimizers, each at its own rate; state in bytes a parameter", "state  ms to adamw's")
+        heading(f"{model}: optimizers, each at its own rate; state in bytes a parameter", "state  to adamw's: time, processor time, step memory")
         for run in runs:
             f = run.figures(tokens)
-            line(run.label, f, f["state"], f["ms"] / base["ms"])
+            line(run.label, f, f["state"], *(f[k] / base[k] for k in RATIOS))
             add_rows(rows, f"{model}/optimizer {run.label}", f, base, None)
             rows.append({"name": f"{model}/optimizer {run.label}: state", "value": f["state"], "unit": "B a parameter"})
         wrong += differences(runs, [])
