@@ -1,14 +1,11 @@
 #pragma once
 // The training step of examples/gpt for one model of bench/, whose shape comes from bench/CMakeLists.txt, on random tokens.
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include "gpt/training.hpp"
+
+#include "process.hpp"
 
 namespace bench {
 
@@ -41,22 +38,5 @@ struct random_batch {
     }
   }
 };
-
-inline double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
-/// Bytes of a line of /proc/self/status: VmRSS (now) or VmHWM (most so far).
-inline double status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind(field + ':', 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) * 1024;
-  return 0;
-}
 
 }  // namespace bench

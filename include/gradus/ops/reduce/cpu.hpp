@@ -231,8 +231,8 @@ C best_of_run(const T* from, index n) {
       y = select(state::better(v, y), v, y);
     };
     index p = 0;
-    for (; p + 4 <= packs; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
-    for (; p < packs; ++p) take(x[0], p);
+    for (; packs - p >= 4; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
+    for (index l = 0; l < packs % 4; ++l) take(x[0], p + l);
     for (const pack<C>& y : x)
       for (index l = 0; l < lanes<C>; ++l)
         if (const C v = y.v[l]; state::better(v, best)) best = v;

@@ -1,0 +1,160 @@
+#pragma once
+// Runs some steps in one way, and says what they took.
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gradus/data/batches.hpp>
+#include <gradus/data/prefetch.hpp>
+#include <gradus/data/token_shard.hpp>
+#include <gradus/plan.hpp>
+
+#include "../support/process.hpp"
+#include "training.hpp"
+
+namespace bench {
+
+/// What a program of bench/train is asked for.
+struct run_options {
+  std::string tokens;  ///< a file for gr::token_shard
+  int steps = 10;
+  int warmup = 1;  ///< steps whose time does not count; they train all the same
+  int threads = 0;
+};
+
+struct run_result {
+  std::vector<double> step_ms;
+  std::vector<double> cpu_ms;  ///< of all threads of the process, in a step: what other programs take does not count
+  std::vector<double> losses;  ///< of all steps, those of the warm-up first; nats a token
+  std::size_t step_bytes = 0;  ///< most bytes at once, of what was asked for, by the last steps
+  std::size_t state_bytes = 0;
+  std::size_t parameters = 0;
+  double process_bytes = 0;  ///< most that the process had
+  std::string regions;       ///< what blocks keep
+};
+
+/// Half way between the least that a step can take and what it takes when all is kept.
+template <class OnMeta>
+gr::scheduled_step schedule_within_half() {
+  const gr::scheduler<OnMeta, step_options> search(step_options{});
+  const gr::step_trace all = gr::trace_step<OnMeta>(step_options{});
+  const std::size_t least = search.least_budget(), most = all.live_before + gr::place(all).bytes;
+  return search.within(least + (most - least) / 2);
+}
+
+/// @tparam T all techniques of the run
+template <sizes S, techniques T, class Optimizer = optimizer_of<T>>
+run_result run_steps(const run_options& o) {
+  using on_cpu = training<gr::cpu, S, model_part(T), Optimizer>;
+  using on_meta = training<gr::meta, S, model_part(T), Optimizer>;
+  run_result result;
+  step_options options;
+  if constexpr (T.checkpoint) {
+    const gr::scheduled_step chosen = schedule_within_half<on_meta>();
+    options.regions = chosen.regions;
+    result.regions = chosen.description;
+  }
+  gr::stream stream;
+  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
+  gr::host_resource heap;
+  gr::stats_resource stats(heap);
+  std::optional<gr::planned_resource> planned;
+  gr::memory_resource* step_memory = &stats;
+  if constexpr (T.planned_memory)
+    step_memory = &planned.emplace(gr::make_plan(gr::trace_step<on_meta>(options)), stats, stream);
+  gr::context persistent{stream, stats};
+  gr::context transient{stream, *step_memory};
+  on_cpu t(persistent, transient, options);
+  result.parameters = gr::parameter_count(t.net);
+
+  const gr::token_shard shard(o.tokens);
+  const gr::token_windows<std::uint16_t, S.context> windows({{shard.tokens(), o.tokens}}, S.vocabulary);
+  // Micro-batch after micro-batch, the rows of a step are the same in any number of them.
+  const auto make = [&](std::uint64_t number) {
+    return windows.template random_batch<on_cpu::batch>(1, static_cast<std::uint32_t>(number / on_cpu::micro_batches),
+                                                        static_cast<std::uint32_t>(number % on_cpu::micro_batches));
+  };
+  gr::prefetcher batches(make, {.workers = T.prefetch ? 1u : 0u, .ahead = 4});
+
+  std::FILE* log = std::tmpfile();  // where losses go, as those of a run do
+  const auto note = [&](std::size_t step) {
+    if (!std::isfinite(result.losses[step]))
+      throw gr::error("the loss is no longer finite at step " + std::to_string(step + 1));
+    if (log != nullptr) std::fprintf(log, "{\"step\": %zu, \"loss\": %.9g}\n", step + 1, result.losses[step]);
+  };
+  const int all = o.warmup + o.steps;
+  for (int step = 0; step < all; ++step) {
+    if (step == 1) stats.reset_peak();  // the first step also makes states
+    t.set_rate(std::min(1.0, (step + 1) / 10.0));
+    const double start = now_ms(), cpu_start = cpu_now_ms();
+    double loss = 0;
+    for (gr::index i = 0; i < on_cpu::micro_batches; ++i) {
+      const auto batch = batches.next();
+      loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data()));
+    }
+    t.update();
+    result.losses.push_back(loss / static_cast<double>(on_cpu::micro_batches));
+    if constexpr (!T.prefetch) {
+      note(result.losses.size() - 1);
+      if (log != nullptr) std::fflush(log);
+    }
+    if (step < o.warmup) continue;
+    result.step_ms.push_back(now_ms() - start);
+    result.cpu_ms.push_back(cpu_now_ms() - cpu_start);
+  }
+  if constexpr (T.prefetch)
+    for (std::size_t step = 0; step < result.losses.size(); ++step) note(step);
+  if (log != nullptr) std::fclose(log);
+  result.step_bytes = stats.all().peak;
+  result.state_bytes = stats.of(gr::category::optimizer_state).live;
+  result.process_bytes = status_bytes("VmHWM");
+  return result;
+}
+
+inline void print_list(const char* name, const std::vector<double>& values, const char* form) {
+  std::printf("\"%s\": [", name);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) std::printf(", ");
+    std::printf(form, values[i]);
+  }
+  std::printf("], ");
+}
+/// One line of JSON.
+inline void print_result(const char* name, const run_result& r) {
+  std::printf("{\"run\": \"%s\", ", name);
+  print_list("step_ms", r.step_ms, "%.3f");
+  print_list("cpu_ms", r.cpu_ms, "%.3f");
+  print_list("losses", r.losses, "%.9g");
+  std::string regions;
+  for (const char c : r.regions)
+    regions += c == '\n' ? std::string("\\n") : c == '"' ? std::string("'") : std::string(1, c);
+  std::printf(
+      "\"parameters\": %zu, \"step_bytes\": %zu, \"state_bytes\": %zu, \"process_bytes\": %.0f, \"regions\": \"%s\"}\n",
+      r.parameters, r.step_bytes, r.state_bytes, r.process_bytes, regions.c_str());
+}
+
+/// Reads `NAME --tokens FILE [--steps N] [--warmup N] [--threads N]`, and returns NAME. Throws std::invalid_argument.
+inline std::string read_arguments(int argc, char** argv, run_options& o) {
+  const auto wrong = [&](const std::string& what) {
+    return std::invalid_argument(what + "\nusage: " + argv[0] +
+                                 " NAME --tokens FILE [--steps N] [--warmup N] [--threads N]");
+  };
+  if (argc < 2 || argc % 2 != 0) throw wrong("a name, and flags with a value each, are needed");
+  for (int i = 2; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--tokens") o.tokens = argv[i + 1];
+    else if (flag == "--steps") o.steps = std::max(1, std::atoi(argv[i + 1]));
+    else if (flag == "--warmup") o.warmup = std::max(0, std::atoi(argv[i + 1]));
+    else if (flag == "--threads") o.threads = std::atoi(argv[i + 1]);
+    else throw wrong("unknown flag " + flag);
+  }
+  if (o.tokens.empty()) throw wrong("--tokens is needed");
+  return argv[1];
+}
+
+}  // namespace bench
