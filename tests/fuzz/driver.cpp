@@ -79,12 +79,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s CORPUS RUNS\n", argv[0]);
     return 2;
   }
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) files.push_back(entry.path());
+  std::ranges::sort(files);  // folders have no order
   std::vector<bytes> seeds;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
-    std::ifstream in(entry.path(), std::ios::binary);
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
     seeds.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
-  std::ranges::sort(seeds);  // folders have no order
   if (seeds.empty()) {
     std::fprintf(stderr, "%s: has no files to begin with\n", argv[1]);
     return 2;
