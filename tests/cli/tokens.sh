@@ -92,7 +92,7 @@ writes_nothing 1 'empty: is empty' "$tokens" --data text empty --out new
 writes_nothing 1 'is a directory' "$tokens" --data . --out new
 writes_nothing 1 'nowhere.json: no such file' "$tokens" --data text --out new --tokenizer nowhere.json
 writes_nothing 1 "bad.json: is not a tokenizer.json: it has no object 'model'" "$tokens" --data text --out new --tokenizer bad.json
-writes_nothing 1 'text: is no JSON' "$tokens" --data text --out new --tokenizer text
+writes_nothing 1 'text: is not JSON' "$tokens" --data text --out new --tokenizer text
 writes_nothing 1 'too short for a share' "$tokens" --data second --out new
 writes_nothing 1 'learned: is there already; name a new folder' "$tokens" --data text --out learned
 writes_nothing 1 'text: is there already' "$tokens" --data text --out text

@@ -252,8 +252,8 @@ inline std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   std::string list;
   for (const added_token& a : tokenizer.added_tokens()) {
     added[static_cast<std::size_t>(a.id)] = &a;
-    list += (list.empty() ? "" : ",") + ("\n    {\"id\": " + std::to_string(a.id)) +
-            ", \"content\": " + quoted(a.text) +
+    list.append(list.empty() ? "" : ",").append("\n    {\"id\": ").append(std::to_string(a.id));
+    list += ", \"content\": " + quoted(a.text) +
             ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": " +
             (a.second ? "true" : "false") + ", \"special\": " + (a.special ? "true" : "false") + "}";
   }

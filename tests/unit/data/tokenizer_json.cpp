@@ -68,7 +68,7 @@ TEST_CASE("a tokenizer.json that would give other tokens is refused") {
 }
 
 TEST_CASE("a malformed tokenizer.json is refused in one line that says what is wrong") {
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is no JSON"),
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is not JSON"),
                        gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("[1]", "t.json"), doctest::Contains("holds no JSON object"),
                        gradus::error);

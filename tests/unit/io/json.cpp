@@ -10,9 +10,9 @@ TEST_CASE("JSON is read as the library reads it") {
     CHECK(gradus::parse_json(value, "t") == nlohmann::json::parse(value));
 }
 
-TEST_CASE("what is no JSON, has a key twice or nests too deep is refused") {
+TEST_CASE("what is not JSON, has a key twice or nests too deep is refused") {
   for (const char* text : {"", "{", "[1,", "{\"a\"}", "\"\xff\"", "1 2", "nul", "{\"a\":1,}"})
-    CHECK_THROWS_WITH_AS(gradus::parse_json(text, "t"), doctest::Contains("t: is no JSON"), gradus::error);
+    CHECK_THROWS_WITH_AS(gradus::parse_json(text, "t"), doctest::Contains("t: is not JSON"), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_json(R"({"x": {"a": 1, "b": 2, "a": 3}})", "t"),
                        R"(t: the key "a" occurs twice in one object)", gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_json(R"({"\u001b": 1, "\u001b": 3})", "t"), doctest::Contains(R"("\u001b")"),

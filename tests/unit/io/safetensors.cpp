@@ -152,10 +152,10 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
     std::ofstream(path) << std::string(8, '\x7f') << "{}";
     CHECK(complains(complaint(path), "over 100 MB"));
   }
-  CHECK(complains(problem("", 0), "no JSON object"));
-  CHECK(complains(problem("[]", 0), "no JSON object"));
-  CHECK(complains(problem(" {}", 0), "no JSON object"));
-  CHECK(complains(problem(a4, 4), "no JSON object"));
+  CHECK(complains(problem("", 0), "not a JSON object"));
+  CHECK(complains(problem("[]", 0), "not a JSON object"));
+  CHECK(complains(problem(" {}", 0), "not a JSON object"));
+  CHECK(complains(problem(a4, 4), "not a JSON object"));
   CHECK(complains(problem(a4 + "}", 3), "accounts for 4"));
   CHECK(complains(problem(a4 + "}", 5), "accounts for 4"));
   CHECK(complains(problem(a4 + R"(,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "'a' occurs twice"));
@@ -170,7 +170,7 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4), "a begin and an end"));
   CHECK(complains(problem(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4), "no list 'shape'"));
   CHECK(complains(problem(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4), "no 'dtype'"));
-  CHECK(complains(problem(R"({"a":7})", 0), "no JSON object"));
+  CHECK(complains(problem(R"({"a":7})", 0), "not a JSON object"));
   CHECK(complains(problem(R"({"__metadata__":{"k":1}})", 0), "'k' is not a string"));
 }
 
