@@ -46,18 +46,13 @@ TEST_CASE("a cache in a model of one's own") {
   using X = gr::on<gr::cpu>;
   language_model<X> net;
   gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.3});
-  std::array<std::int32_t, batch * context> written{};
-  const auto keep = [&](gr::index t, const auto& ids) {
-    for (gr::index b = 0; b < batch; ++b) written[b * context + t] = ids(b, 0u);
-  };
   // [write]
   gr::token_sampler sampler({.temperature = 0.8, .top_k = 40, .top_p = 0.95});
   language_model<X>::cache past{ctx};
   auto ids = gr::zeros<std::int32_t, gr::shape<batch, 1>>(ctx);  // two texts at once, which begin with token 0
+  std::vector<std::int32_t> texts[batch];
   for (gr::index t = 0; past.room() > 0; ++t) {
-    // [/write]
-    keep(t, ids);
-    // [write]
+    for (gr::index b = 0; b < batch; ++b) texts[b].push_back(ids(b, 0u));
     const auto logits = net(ids, past);  // [2, 1, vocabulary]: the work of one token each
     for (gr::index b = 0; b < batch; ++b) {
       const auto of_text = logits.values().subspan(b * vocabulary, vocabulary);
@@ -67,6 +62,8 @@ TEST_CASE("a cache in a model of one's own") {
     }
   }
   // [/write]
+  std::vector<std::int32_t> written;
+  for (const auto& text : texts) written.insert(written.end(), text.begin(), text.end());
   const auto all = net(gr::from_host<std::int32_t, gr::shape<batch, context>>(ctx, written.data()));
   past.rewind(context - 1);
   std::array<std::int32_t, batch> last{written[context - 1], written[2 * context - 1]};
