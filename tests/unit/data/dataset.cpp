@@ -148,6 +148,8 @@ TEST_CASE("data that cannot be used are refused in a line that names them") {
   refused({.data = {(f.path / "none").string()}}, "has no shards to train on");
   refused({.data = {text}, .validation_data = {f.text("few", "few words")}},
           "few: too short: 9 tokens, and a context of 16 needs at least 17");
+  refused({.data = {text}, .validation_data = {f.text("nearly", "sixteen letters.")}},
+          "nearly: too short: 16 tokens, and a context of 16 needs at least 17");
   refused({.data = {f.text("t", "too short")}}, "t: too short: 9 tokens");
   refused({.data = {text}, .tokenizer = text}, "text");
   refused({.data = {text}, .validation_share = 1}, "must be between 0 and 1");

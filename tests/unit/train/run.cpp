@@ -1,0 +1,141 @@
+// The parts of a run: its folder, what saves it, what tells of it.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <gradus/train/run_folder.hpp>
+#include <gradus/train/run_reporter.hpp>
+#include <gradus/train/run_saver.hpp>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "../../support/scratch_folder.hpp"
+
+namespace {
+
+namespace gr = gradus;
+namespace fs = std::filesystem;
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("a run folder is made, and one that holds something is refused") {
+  const gradus_test::scratch_folder f;
+  const auto made = gr::make_run_folder((f.path / "a" / "b").string());
+  CHECK(fs::is_directory(made));
+  CHECK_NOTHROW(gr::make_run_folder(made.string()));  // still empty
+  std::ofstream(made / "file") << "x";
+  CHECK_THROWS_WITH_AS(gr::make_run_folder(made.string()), doctest::Contains("is not empty; name another"), gr::error);
+  CHECK_THROWS_WITH_AS(gr::make_run_folder((made / "file").string()), doctest::Contains("is not a folder"), gr::error);
+}
+
+TEST_CASE("a damaged checkpoint gives its place to the one before") {
+  const gradus_test::scratch_folder f;
+  std::ofstream(gr::checkpoint_path(f.path)) << "damaged";
+  std::ofstream(gr::previous_checkpoint_path(f.path)) << "good";
+  gr::move_damaged_checkpoint(f.path);
+  CHECK(contents(gr::checkpoint_path(f.path)) == "good");
+  CHECK(contents(f.path / "checkpoint-damaged.safetensors") == "damaged");
+  CHECK_FALSE(fs::exists(gr::previous_checkpoint_path(f.path)));
+  gr::move_damaged_checkpoint(f.path / "nowhere");  // nothing to move
+}
+
+#if defined(__unix__) || defined(__APPLE__)
+TEST_CASE("a run is locked while its lock lives") {
+  const gradus_test::scratch_folder f;
+  {
+    const gr::run_lock first(f.path);
+    CHECK_THROWS_WITH_AS(gr::run_lock(f.path), doctest::Contains("in progress in another process"), gr::error);
+  }
+  CHECK_NOTHROW(gr::run_lock(f.path));
+  const gr::run_lock none(""), another("");  // lock nothing
+}
+#endif
+
+TEST_CASE("a saver saves at its pace, and warns once where it cannot") {
+  int checked = 0, written = 0;
+  bool full = false;
+  std::vector<std::string> warnings;
+  gr::run_saver saver([&] { ++checked; },
+                      [&] {
+                        if (full) throw gr::error("the disk is full");
+                        ++written;
+                      },
+                      [&](const std::string& text) { warnings.push_back(text); }, /*patience=*/0);
+  saver.set_pace(0, 3);
+  for (long long step = 1; step <= 10; ++step) saver.save_if_due(step);
+  CHECK(written == 3);
+  CHECK(checked == 3);
+  full = true;
+  for (long long step = 11; step <= 20; ++step) saver.save_if_due(step);
+  REQUIRE(warnings.size() == 1);  // though it failed three times
+  CHECK(warnings[0] == "the disk is full; the run goes on, and saving is tried again");
+  CHECK(saver.save() == "the disk is full");
+  full = false;
+  CHECK(saver.save() == "");
+  CHECK(written == 4);
+  saver.set_pace(1e-9, 0);  // by the clock, always
+  saver.save_if_due(21);
+  CHECK(written == 5);
+}
+
+TEST_CASE("told to save at the end, a saver tries again while its patience lasts") {
+  int tries = 0;
+  std::vector<std::string> warnings;
+  gr::run_saver saver([] {},
+                      [&] {
+                        if (++tries == 1) throw gr::error("no room");
+                      },
+                      [&](const std::string& text) { warnings.push_back(text); }, /*patience=*/0.05);
+  CHECK(saver.save() == "");
+  CHECK(tries == 2);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("no room; trying again in "));
+}
+
+TEST_CASE("a reporter logs steps, and a resumed one drops what came later") {
+  const gradus_test::scratch_folder f;
+  const gr::reporter_names names{.program = "test", .title = "A run"};
+  {
+    gr::run_reporter report(f.path, names);
+    report.log({{"model", "m"}});
+    for (int step = 1; step <= 4; ++step)
+      report.step({.step = step, .loss = 5.0 - step, .validation = step == 2 ? 3.5 : std::nan("")});
+  }
+  std::ofstream(f.path / "log.jsonl", std::ios::app) << "{\"step\": 5, \"lo";  // cut short by a kill
+  {
+    gr::run_reporter report(f.path, names, 3);
+    report.step({.step = 4, .loss = 7, .validation = 2});
+  }
+  const std::string log = contents(f.path / "log.jsonl");
+  std::vector<std::string> lines;
+  for (std::size_t at = 0, end; (end = log.find('\n', at)) != std::string::npos; at = end + 1)
+    lines.push_back(log.substr(at, end - at));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0] == "{\"model\": \"m\"}");
+  CHECK(lines[1].starts_with("{\"step\": 1, \"loss\": 4,"));
+  CHECK(lines[2].find("\"validation\": 3.5") != std::string::npos);
+  CHECK(lines[3].starts_with("{\"step\": 3, \"loss\": 2,"));
+  CHECK(lines[4].starts_with("{\"step\": 4, \"loss\": 7, \"validation\": 2,"));
+  const std::string svg = contents(f.path / "loss.svg");
+  CHECK(svg.find("A run") != std::string::npos);
+  CHECK(svg.find("loss (nats a token)") != std::string::npos);
+}
+
+TEST_CASE("what cannot be written is a warning, and the run goes on") {
+  const gradus_test::scratch_folder f;
+  gr::run_reporter report(f.path, {.program = "test", .title = "A run"});
+  fs::create_directory(f.path / "loss.svg");  // in the way of the picture
+  CHECK_NOTHROW(report.step({.step = 1, .loss = 1, .validation = 1}));
+  bool told = false;
+  CHECK_NOTHROW(report.attempt([&] {
+    told = true;
+    throw gr::error("not this");
+  }));
+  CHECK(told);
+}
