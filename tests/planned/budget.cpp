@@ -1,7 +1,6 @@
 // Budgets of a GPT are compared with what its blocks take where they are placed.
 #include <doctest/doctest.h>
 
-
 #include <gradus/plan.hpp>
 
 #include "gpt/training.hpp"

@@ -149,7 +149,8 @@ constexpr auto contents_in() {
   };
   if constexpr ((std::is_same_v<M, Around> || ...)) return contents<types<>, types<>>{};
   else if constexpr (kind == part::parameter)
-    return contents<types<param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>>, types<>>{};
+    return contents<types<param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>>,
+                    types<>>{};
   else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
     return contents<types<>, decltype(why_not_found<M>())>{};
   else if constexpr (kind == part::members)

@@ -94,7 +94,7 @@ TEST_CASE("the table has a row an operation, the slowest first, in 80 columns") 
   CHECK(lines[1].starts_with("operation "));
   CHECK(lines[2].starts_with("slow and of a name  forward "));
   CHECK(lines[3].starts_with("quick "));
-  CHECK(lines[3].find(" forward        1 ") != std::string::npos);                           // runs a step
+  CHECK(lines[3].find(" forward        1 ") != std::string::npos);                            // runs a step
   CHECK(lines[4].starts_with("at its best, this machine would take 30.00 ms a step: 60 %"));  // 3 x 20 bytes at 1 kB/s
   CHECK(gr::profile_table(gr::profiler()).starts_with("0 steps of 0.00 ms"));
 }

@@ -79,8 +79,7 @@ struct kernel<op::muon_step, cpu> {
     const index side = std::min(rows, columns), n = rows * columns;
     C *y = x + n, *const a = y + n, *const b = a + side * side;
     for (int i = 0; i < 5; ++i) {
-      cpu_kit::gemm<C>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a,
-                           side);
+      cpu_kit::gemm<C>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a, side);
       cpu_kit::gemm<C>(ctx, false, false, side, side, side, a, side, a, side, false, b, side);
       cpu_kit::parallel_elements(
           ctx, side, std::max<index>(1, cpu_kit::span_chunk / side), [&](index begin, index end) {
