@@ -99,46 +99,16 @@ void memory(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(sums.size() * part * sizeof(float)));
 }
 
-BENCHMARK(memory)->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK(token<gr::fp32>)
-    ->Name("token/fp32/at")
-    ->Arg(0)
-    ->Arg(512)
-    ->Arg(1023)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
-BENCHMARK(token<gr::bf16_mixed>)
-    ->Name("token/bf16_mixed/at")
-    ->Arg(0)
-    ->Arg(512)
-    ->Arg(1023)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
-BENCHMARK(prompt<gr::fp32>)
-    ->Name("chunk_of_64/fp32/at")
-    ->Arg(0)
-    ->Arg(960)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
-BENCHMARK(prompt<gr::bf16_mixed>)
-    ->Name("chunk_of_64/bf16_mixed/at")
-    ->Arg(0)
-    ->Arg(960)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
-BENCHMARK(whole_context<gr::fp32>)
-    ->Name("whole_context/fp32")
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
-BENCHMARK(whole_context<gr::bf16_mixed>)
-    ->Name("whole_context/bf16_mixed")
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime()
-    ->MeasureProcessCPUTime();
+void by_the_clock(benchmark::internal::Benchmark* b) {
+  b->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+}
+
+BENCHMARK(memory)->Apply(by_the_clock);
+BENCHMARK(token<gr::fp32>)->Name("token/fp32/at")->Arg(0)->Arg(512)->Arg(1023)->Apply(by_the_clock);
+BENCHMARK(token<gr::bf16_mixed>)->Name("token/bf16_mixed/at")->Arg(0)->Arg(512)->Arg(1023)->Apply(by_the_clock);
+BENCHMARK(prompt<gr::fp32>)->Name("chunk_of_64/fp32/at")->Arg(0)->Arg(960)->Apply(by_the_clock);
+BENCHMARK(prompt<gr::bf16_mixed>)->Name("chunk_of_64/bf16_mixed/at")->Arg(0)->Arg(960)->Apply(by_the_clock);
+BENCHMARK(whole_context<gr::fp32>)->Name("whole_context/fp32")->Apply(by_the_clock);
+BENCHMARK(whole_context<gr::bf16_mixed>)->Name("whole_context/bf16_mixed")->Apply(by_the_clock);
 
 }  // namespace

@@ -74,7 +74,7 @@ class tape {
 
   /// Key of the next random draw of this step.
   constexpr random_key next_key() { return recording_.next_key(); }
-  /// Sets what random draws depend on; a resumed run names the step it goes on from.
+  /// Sets what random draws depend on; a resumed run names the step it resumes from.
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) { recording_.set_random(seed, step); }
   constexpr std::uint32_t step() const { return recording_.step(); }
 

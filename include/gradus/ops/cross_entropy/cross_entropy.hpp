@@ -81,7 +81,7 @@ struct cross_entropy {
 
 /// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is `ignore`
 /// count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from Vocabulary on out of the
-/// softmax (the padding of a padded vocabulary). A recorded call overwrites logits that are given away (an rvalue that
+/// softmax, as those that only pad a vocabulary. A recorded call overwrites logits that are moved from (an rvalue that
 /// nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
 template <index Vocabulary = 0, operand X, operand Targets>
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
