@@ -46,6 +46,18 @@ struct raw_compute<param<X, E...>> {
   using type = typename X::compute;
 };
 
+// True if operand I, an X, is a parameter that the kernel reads as it is stored, though the others are T.
+template <class T, class Op, std::size_t I, class X>
+constexpr bool is_read_as_stored() {
+  if constexpr (is_param<X>) {
+    constexpr bool exact_or_rounded = std::is_same_v<typename X::value_type, float> || std::is_same_v<T, float>;
+    return exact_or_rounded && X::device::rounds_in_products && !X::policy::precision::keeps_copies &&
+           (rounds_operands_of<Op>() >> I & 1u) != 0;
+  } else {
+    return false;
+  }
+}
+
 // An operand as type T, by an operation of its own that is recorded where the operand is; a parameter by its lasting copy.
 // `others` are all operands.
 template <class T, bool Cast, class X, class... Xs>
@@ -62,7 +74,8 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
 
 template <class T, class Op, std::size_t... I, class... Xs>
 constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
-  return apply_as_is(op, as_type<T, casts_number<Op, I, Xs>>(std::forward<Xs>(xs), xs...)...);
+  return apply_as_is(op, as_type<T, casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>()>(
+                             std::forward<Xs>(xs), xs...)...);
 }
 
 // What the compiler names where operands of a product are of types that do not go together.

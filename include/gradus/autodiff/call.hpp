@@ -61,6 +61,14 @@ constexpr unsigned cast_operands_of() {
   else return ~0u;
 }
 
+/// Which operands of an operation of the list `low` kernels round to the type of the first one on the way, by bit
+/// (`static constexpr unsigned rounds_operands`): a parameter in such a place is taken as it is stored.
+template <class Op>
+constexpr unsigned rounds_operands_of() {
+  if constexpr (requires { Op::rounds_operands; }) return Op::rounds_operands;
+  else return 0;
+}
+
 // The policy of the first parameter among the operands; void if there is none.
 template <class... Xs>
 struct policy_among {

@@ -18,9 +18,10 @@ using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes 
 struct cpu {
   using stream_type = gradus::stream;
   using resource_type = memory_resource;
-  static constexpr bool computes = true;          ///< kernels run; otherwise only shapes and bytes are kept account of
-  static constexpr bool host_addressable = true;  ///< this program may read and write the memory through its address
-  static constexpr bool has_tf32 = false;         ///< has products of operands rounded to TF32
+  static constexpr bool computes = true;            ///< kernels run; otherwise only shapes and bytes are kept account of
+  static constexpr bool host_addressable = true;    ///< this program may read and write the memory through its address
+  static constexpr bool has_tf32 = false;           ///< has products of operands rounded to TF32
+  static constexpr bool rounds_in_products = true;  ///< products round a float operand to the other's 16 bits on the way
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
@@ -30,6 +31,7 @@ struct cuda {
   static constexpr bool computes = true;
   static constexpr bool host_addressable = false;
   static constexpr bool has_tf32 = true;
+  static constexpr bool rounds_in_products = false;
 };
 
 /// Computes nothing and accounts for everything: shapes, bytes, FLOPs. Usable inside constant expressions.
@@ -39,6 +41,7 @@ struct meta {
   static constexpr bool computes = false;
   static constexpr bool host_addressable = false;
   static constexpr bool has_tf32 = true;
+  static constexpr bool rounds_in_products = cpu::rounds_in_products;  // plans are those of the CPU
 };
 
 template <class D>

@@ -44,15 +44,23 @@ inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Products on one thread, summed in T. Factors are T, whatever the operands are stored in; or bf16 (of operands that are), which
-/// processors with dot products of pairs multiply without converting them: a lane then has two neighbours along k.
-/// The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
+/// Products on one thread, summed in T. Elements stored in a wider type than Factor are rounded to it before they are multiplied.
+/// Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of them: a lane then has two
+/// neighbours along k. The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
 template <class T, index Rows = native_gemm_registers.rows, index Across = native_gemm_registers.across,
           index Bytes = native_gemm_registers.bytes, class Factor = T>
 class packed_gemm {
-  static constexpr bool pairs = !std::is_same_v<Factor, T>;
-  static_assert(!pairs || (std::is_same_v<Factor, bf16> && std::is_same_v<T, float>));
+  static constexpr bool pairs =
+      has_pair_products && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
+  static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
   static constexpr index each = pairs ? 2 : 1;  // factors of a lane
+  using direct_type = std::conditional_t<pairs, bf16, T>;  // what is packed while it is multiplied, where it is stored so
+  // Of B, float as well, which becomes pairs on the way.
+  template <class SB>
+  using direct_type_of_b = std::conditional_t<pairs && std::is_same_v<SB, float>, float, direct_type>;
+  template <class SB>
+  static constexpr bool packs_b_directly =
+      std::is_same_v<SB, direct_type_of_b<SB>> && (pairs || std::is_same_v<Factor, T>);
   using word = std::conditional_t<pairs, std::uint32_t, T>;
   // Not packs: g++ holds packs in registers only where a register has 64 bytes.
   using vector __attribute__((vector_size(Bytes))) = T;
@@ -210,13 +218,14 @@ class packed_gemm {
 
   // A packed strip, where it is to be packed from if it is not yet, and what is to be fetched meanwhile.
   struct strip_of_a {
-    rows_of<Factor> from;
+    rows_of<direct_type> from;
     word* packed;
-    rows_of<Factor> next;
+    rows_of<direct_type> next;
   };
   // Packed panels, `rows` apart, and where the first `direct` columns are to be packed from if they are not yet.
+  template <class S>
   struct block_of_b {
-    rows_of<Factor> from;
+    rows_of<S> from;
     index direct;
     word* packed;
     index rows;
@@ -243,7 +252,7 @@ class packed_gemm {
     for (index j = 0; j < n; j += how.wide) {
       const index across = std::min(how.wide, n - j);
       const index direct =
-          std::is_same_v<SB, Factor> && !b.transposed && whole ? across / columns * columns : 0;  // that a strip packs
+          packs_b_directly<SB> && !b.transposed && whole ? across / columns * columns : 0;  // that a strip packs
       const rows_at shift{bias == nullptr ? nullptr : bias_in_t(bias + j, across, memory + how.bias), 0};
       for (index top = 0; top < m; top += how.height) {
         const index bottom = std::min(m, top + how.height);
@@ -257,13 +266,13 @@ class packed_gemm {
             const index there = std::min(Rows, bottom - i);
             strip_of_a x{{}, left, {}};
             const bool meets = TransposeA && i + strip <= m && across >= columns && whole;
-            if constexpr (std::is_same_v<SA, Factor>) {
+            if constexpr (std::is_same_v<SA, direct_type>) {
               if (meets) x.from = {a.at(i, p), a.stride};
               if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
             }
             if (x.from.data == nullptr) pack_left<TransposeA>(a.at(i, p), a.stride, inner, m - i, left);
-            block_of_b y{{}, 0, right, once ? 0 : steps};
-            if constexpr (std::is_same_v<SB, Factor>)
+            block_of_b<direct_type_of_b<SB>> y{{}, 0, right, once ? 0 : steps};
+            if constexpr (packs_b_directly<SB>)
               if (i == top) y.from = {b.at(p, j), b.stride}, y.direct = direct;
             T* to = nullptr;
             index stride = ldc;
@@ -387,11 +396,11 @@ class packed_gemm {
   // ---- multiplying -------------------------------------------------------------------------------------------------------
 
   /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
-  template <bool TransposeA, index R>
-  static void multiply_strip(index rows, index across, index steps, const strip_of_a& a, const block_of_b& b,
+  template <bool TransposeA, index R, class S>
+  static void multiply_strip(index rows, index across, index steps, const strip_of_a& a, const block_of_b<S>& b,
                              rows_at add, T* c, index ldc) {
-    const auto panel = [&](rows_of<Factor> from_a, rows_of<Factor> from_b, index j, auto... to) {
-      multiply<TransposeA>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
+    const auto panel = [&](rows_of<direct_type> from_a, rows_of<S> from_b, index j, auto... to) {
+      multiply<TransposeA, S>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
                            std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
                            b.packed + j * b.rows, to...);
     };
@@ -405,13 +414,13 @@ class packed_gemm {
           for (index s = 0; s < across - j; ++s)
             c[r * ldc + j + s] = edge[r * columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
       } else {
-        const rows_of<Factor> none;
-        panel(j == 0 ? a.from : none, j < b.direct ? b.from.at(0, j) : none, j, rows, more, c + j, ldc);
+        panel(j == 0 ? a.from : rows_of<direct_type>{}, j < b.direct ? b.from.at(0, j) : rows_of<S>{}, j, rows, more,
+              c + j, ldc);
       }
     }
   }
   // One of several parts of a strip that is packed next: fetched a part at a time, it does not hold up what is multiplied.
-  static void fetch(rows_of<Factor> strip_of_rows, index steps, index number, index parts) {
+  static void fetch(rows_of<direct_type> strip_of_rows, index steps, index number, index parts) {
     if (strip_of_rows.data == nullptr) return;
     const index wide = (steps + width - 1) / width, lines = wide * Rows;
     for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
@@ -419,10 +428,10 @@ class packed_gemm {
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
   // What is packed on the way costs two branches a step, which are always foreseen; a kernel for each case costs compile time.
-  template <bool TransposeA, std::size_t... R, std::size_t... P, std::size_t... I>
+  template <bool TransposeA, class S, std::size_t... R, std::size_t... P, std::size_t... I>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
-                                         std::index_sequence<I...>, index steps, rows_of<Factor> a, word* left,
-                                         rows_of<Factor> b, word* right, index rows, rows_at add, T* c, index ldc) {
+                                         std::index_sequence<I...>, index steps, rows_of<direct_type> a, word* left,
+                                         rows_of<S> b, word* right, index rows, rows_at add, T* c, index ldc) {
     constexpr index row = TransposeA ? 1 : depth, step = TransposeA ? strip : 1;
     (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
     vector sum[sizeof...(I)];
@@ -481,7 +490,7 @@ class packed_gemm {
       join_pairs<width>(from, from + stride, x);
       return x;
     } else {
-      return load(from);
+      return rounded(load(from), from);
     }
   }
   // Lanes that lie side by side along k, where nothing is between the two factors of one.
@@ -489,26 +498,39 @@ class packed_gemm {
   static GRADUS_INLINE words load_along(const S* from) {
     if constexpr (pairs) {
       words x;
-      std::memcpy(&x, from, sizeof x);
+      load_pairs<width>(from, x);
       return x;
     } else {
-      return load(from);
+      return rounded(load(from), from);
     }
   }
   // One lane, of which `left` factors exist; a missing one is 0.
   template <class S>
   static word one(const S* from, index stride, index left) {
-    if constexpr (pairs) return join_pair(*from, left < 2 ? bf16{} : from[stride]);
-    else return static_cast<T>(*from);
+    if constexpr (pairs) return join_pair(bf16(*from), left < 2 ? bf16{} : bf16(from[stride]));
+    else if constexpr (std::is_same_v<S, Factor>) return static_cast<T>(*from);
+    else return static_cast<T>(Factor(*from));
+  }
+  // Elements stored as S, to Factor.
+  template <class S>
+  static GRADUS_INLINE vector rounded(vector x, const S*) {
+    if constexpr (std::is_same_v<Factor, T> || std::is_same_v<S, Factor>) {
+      return x;
+    } else {
+      Factor halves[width];
+      store_as<T, width>(x, halves);
+      return load(halves);
+    }
   }
 };
 
-/// The kernel of products that are summed in T, of operands stored as SA and SB.
+/// The kernel of products that are summed in T, of operands stored as SA and SB: where A is in 16 bits, a B of float is rounded to
+/// A's type.
 template <class T, class SA, class SB>
 using gemm_kernel =
     packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
-                std::conditional_t<has_pair_products && std::is_same_v<T, float> && std::is_same_v<SA, bf16> &&
-                                       std::is_same_v<SB, bf16>,
-                                   bf16, T>>;
+                std::conditional_t<detail::is_half<SA> && std::is_same_v<T, float> &&
+                                       (std::is_same_v<SB, SA> || std::is_same_v<SB, float>),
+                                   SA, T>>;
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

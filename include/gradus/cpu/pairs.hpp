@@ -38,6 +38,39 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
   std::memcpy(&y, static_cast<const void*>(second), sizeof y);
   to = __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
 }
+/// The same of floats, rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
+template <index N>
+GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
+                              [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
+  static_assert(has_pair_products && N == 16);
+#if defined(__AVX512BF16__)
+  typename vector_of<float, N>::type x, y;
+  std::memcpy(&x, first, sizeof x);
+  std::memcpy(&y, second, sizeof y);
+  using words = typename vector_of<std::uint32_t, N>::type;
+  const words order = words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} * 0x10001u + 0x100000u;
+  words halves;  // those of x, then those of y
+  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(x), "v"(y));
+  __asm__("vpermw %1, %2, %0" : "=v"(to) : "v"(halves), "v"(order));
+#endif
+}
+/// N words that lie side by side.
+template <index N>
+GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t, N>::type& to) {
+  std::memcpy(&to, static_cast<const void*>(from), sizeof to);
+}
+/// The same of floats, rounded as by join_pairs.
+template <index N>
+GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
+                              [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
+  static_assert(has_pair_products && N == 16);
+#if defined(__AVX512BF16__)
+  typename vector_of<float, N>::type x, y;
+  std::memcpy(&x, from, sizeof x);
+  std::memcpy(&y, from + N, sizeof y);
+  __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(to) : "v"(x), "v"(y));
+#endif
+}
 /// One word.
 GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
   return first.bits | static_cast<std::uint32_t>(second.bits) << 16;

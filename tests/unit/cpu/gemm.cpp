@@ -158,6 +158,55 @@ TEST_CASE("so are those of bf16, summed in float or rounded to bf16 at the end")
   CHECK(mistakes<float, kernel, gr::bf16>({3, 40, 0, true, true, true}) == 0);
 }
 
+namespace {
+
+// Elements in which a product of A in 16 bits by B in float differs from that by B rounded to A's type.
+template <class Half, class Mixed, class Rounded>
+std::size_t differs_from_rounded(world& w, const problem& p) {
+  std::vector<Half> a, rounded;
+  for (float v : random_numbers((p.transpose_a ? p.k : p.m) * p.lda(), 1)) a.emplace_back(v);
+  const std::vector<float> b = random_numbers((p.transpose_b ? p.n : p.k) * p.ldb(), 2);
+  for (float v : b) rounded.emplace_back(v);
+  std::vector<float> found = random_numbers(p.m * p.ldc(), 3), expected = found;
+  gr::cpu_kit::gemm<float, Mixed>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(),
+                                  p.ldb(), p.add, found.data(), p.ldc());
+  gr::cpu_kit::gemm<float, Rounded>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(),
+                                    rounded.data(), p.ldb(), p.add, expected.data(), p.ldc());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) wrong += found[i] != expected[i];
+  return wrong;
+}
+
+template <class Half, class Mixed, class Rounded>
+std::size_t mixed_mistakes() {
+  world w;
+  std::size_t wrong = 0;
+  for (std::size_t m : sizes{1, 4, 5, 14, 31, 145})
+    for (std::size_t n : sizes{1, 32, 71, 1600})
+      for (std::size_t k : sizes{1, 31, 64, 1040})
+        for (unsigned flags = 0; flags < 8; ++flags)
+          if (m * n * k < 8'000'000)
+            wrong += differs_from_rounded<Half, Mixed, Rounded>(
+                w, {m, n, k, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, false, n % 3});
+  return wrong;
+}
+
+template <class Half, gr::index Rows, gr::index Across, gr::index Bytes>
+std::size_t mixed_mistakes_of() {
+  using kernel = gr::cpu_kit::packed_gemm<float, Rows, Across, Bytes, Half>;
+  return mixed_mistakes<Half, kernel, kernel>();
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a B of float is rounded to the 16 bits of A", Half, gr::bf16, gr::f16) {
+  using mixed = gr::cpu_kit::gemm_kernel<float, Half, float>;
+  using rounded = gr::cpu_kit::gemm_kernel<float, Half, Half>;
+  CHECK(mixed_mistakes<Half, mixed, rounded>() == 0);
+  CHECK(mixed_mistakes_of<Half, 6, 2, 32>() == 0);
+  CHECK(mixed_mistakes_of<Half, 6, 2, 16>() == 0);
+}
+
 TEST_CASE_TEMPLATE("each transposition, sum and bias is right, over NaN where nothing may be read", T, float, double) {
   for (bool transpose_a : {false, true})
     for (bool transpose_b : {false, true})
@@ -284,6 +333,11 @@ double worst_error(const problem& p) {
                       : std::is_same_v<SC, gr::f16> ? 0x1p-11
                       : std::is_same_v<SC, float>   ? 0x1p-24
                                                     : 0x1p-53;
+  const auto factor = [](SB x) {  // a float is rounded to the other operand's 16 bits
+    constexpr bool rounds = std::is_same_v<SB, float> && std::is_same_v<Acc, float> && sizeof(SA) == 2;
+    if constexpr (rounds) return exact(SA(x));
+    else return exact(x);
+  };
   const double sum_step = std::is_same_v<Acc, float> ? 0x1p-24 : 0x1p-53;
   double worst = 0;
   for (std::size_t i = 0; i < p.m; ++i)
@@ -292,7 +346,7 @@ double worst_error(const problem& p) {
       double size = std::abs(sum);
       for (std::size_t q = 0; q < p.k; ++q) {
         const double term = exact(p.transpose_a ? a[q * p.lda() + i] : a[i * p.lda() + q]) *
-                            exact(p.transpose_b ? b[j * p.ldb() + q] : b[q * p.ldb() + j]);
+                            factor(p.transpose_b ? b[j * p.ldb() + q] : b[q * p.ldb() + j]);
         sum += term;
         size += std::abs(term);
       }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -38,6 +39,9 @@ class journal final : public gr::observer {
  private:
   gr::context<gr::cpu>* ctx_;
 };
+
+template <class P>
+using copies = gr::precision_with<P, gr::keep_copies>;
 
 template <class P>
 struct small {
@@ -129,9 +133,9 @@ TEST_CASE("the accumulator of a policy is what sums are kept in") {
   CHECK(gr::item(gr::linear(x, narrow, minus)) == 0.0f);
 }
 
-TEST_CASE("a parameter is cast once after each change, and not again in the next batch, in a region or in inference") {
+TEST_CASE("a copy of a parameter is made once after each change, and not again in the next batch, in a region or in inference") {
   workplace at;
-  using P = on<gr::bf16_mixed>;
+  using P = on<copies<gr::bf16_mixed>>;
   gr::nn::linear<P, 16, 16> layer;
   gr::init(layer, at.ctx, gr::normal_init{.seed = 3, .stddev = 0.5});
   gr::sgd opt{layer, {.lr = 0.1}};
@@ -158,6 +162,80 @@ TEST_CASE("a parameter is cast once after each change, and not again in the next
   CHECK(at.stats.all().live <= before);  // into the same memory
   // The copy is that of the changed value.
   CHECK(gradus_test::same_bits(layer.weight.computed(), gr::cast<gr::bf16>(layer.weight.value())));
+}
+
+namespace {
+
+// A product with a parameter of each kind.
+template <class P>
+struct products {
+  gr::nn::linear<on<P>, 16, 24> layer;
+  gr::param<on<P>, 24, 16> plain;
+  gr::param<on<P>, 40, 16> table;
+  GRADUS_MEMBERS(layer, plain, table)
+
+  template <class X, class Targets>
+  auto operator()(X x, const Targets& targets) const {
+    auto h = gr::matmul(gr::gelu(layer(std::move(x))), plain);
+    auto logits = gr::matmul<gr::transpose{.b = true}>(h, table);
+    return gr::linear_cross_entropy<37>(h, table, targets) + gr::mean(logits * logits);
+  }
+};
+
+// The loss and the gradients of two batches, in that order, and the copies of parameters that were made.
+struct outcome {
+  std::vector<float> numbers;
+  std::size_t casts;
+};
+
+template <class P>
+outcome two_batches(unsigned seed, bool in_region) {
+  workplace at;
+  products<P> model;
+  gr::init(model, at.ctx, gr::normal_init{.seed = seed, .stddev = 0.5});
+  const auto x = normal<typename P::compute, x_shape>(at.ctx, 1, seed);
+  const auto targets = gr::from_values<std::int32_t, gr::shape<5>>(at.ctx, {1, 36, 0, 7, -1});
+  const journal seen(at.ctx);
+  gr::tape tape{at.ctx};
+  outcome result{};
+  for (int batch = 0; batch < 2; ++batch) {
+    const auto f = [&](auto v) { return model(std::move(v), targets); };
+    auto loss = in_region ? gr::checkpoint(f, tape.watch(x)) : f(tape.watch(x));
+    result.numbers.push_back(gr::item(loss.value()));
+    gr::backward(loss);
+  }
+  gr::for_each_param(model, [&](std::string_view, const auto& p) {
+    for (const auto v : p.gradient().values()) result.numbers.push_back(static_cast<float>(v));
+  });
+  result.casts = seen.count("cast");
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("products read parameters as they are stored, and give the bits that copies of them give") {
+  for (const bool in_region : {false, true}) {
+    const unsigned seed = gradus_test::fresh_seed();
+    const auto direct = two_batches<gr::bf16_mixed>(seed, in_region);
+    const auto copied = two_batches<copies<gr::bf16_mixed>>(seed, in_region);
+    CHECK(direct.numbers == copied.numbers);
+    CHECK(copied.casts == direct.casts + 3);  // once for both batches, and for both uses of the table
+    // The gradient of f16 logits is float, and so is the table that it meets.
+    const auto direct_f16 = two_batches<gr::fp16_mixed>(seed, in_region);
+    const auto copied_f16 = two_batches<copies<gr::fp16_mixed>>(seed, in_region);
+    CHECK(direct_f16.numbers[0] == copied_f16.numbers[0]);
+    CHECK(direct_f16.numbers[1] == copied_f16.numbers[1]);
+    CHECK(gradus_test::error_in_norm(direct_f16.numbers, copied_f16.numbers) < 1e-3);
+  }
+}
+
+TEST_CASE("gradients that gather in bf16 are those in float, rounded after each backward pass") {
+  const unsigned seed = gradus_test::fresh_seed();
+  const auto wide = two_batches<gr::bf16_mixed>(seed, false);
+  const auto narrow = two_batches<gr::bf16_gradients>(seed, false);
+  CHECK(narrow.numbers[0] == wide.numbers[0]);
+  CHECK(gradus_test::error_in_norm(narrow.numbers, wide.numbers) < 0x1p-7);
+  CHECK(narrow.numbers != wide.numbers);
 }
 
 TEST_CASE("a parameter that changed between forward and backward is refused, in a region too") {

@@ -22,7 +22,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
     constexpr index width = columns_of<X>;
     constexpr index columns = columns_of<Chunk>;
     // The gradient of the logits takes their place, in the type in which products of it are fast. That of f16 has too narrow a range.
-    using G = std::conditional_t<std::is_same_v<TX, bf16> && std::is_same_v<TTable, bf16>, bf16, C>;
+    using G = std::conditional_t<std::is_same_v<TX, bf16>, bf16, C>;
     constexpr index stride = columns * sizeof(C) / sizeof(G);
     const bool recorded = dx.data() != nullptr;
     const index count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);

@@ -55,6 +55,7 @@ struct matrix_product {
   using family = matmul;
   static constexpr std::string_view name = "matmul";
   static constexpr op_precision precision = op_precision::low;
+  static constexpr unsigned rounds_operands = TransposeA ? 0 : 0b10;  // then b stands on the right in a's gradient, too
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class A, class B>
@@ -102,6 +103,7 @@ struct linear {
   static constexpr std::string_view name = "linear";
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned cast_operands = 0b011;
+  static constexpr unsigned rounds_operands = 0b010;
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class X, class W, class B>
