@@ -12,7 +12,7 @@
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step; the vocabulary is that of a tokenizer.json, if there is one
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
-#                     in fp32, products in 16 bits), bf16_pure (parameters too) or fp64
+#                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
 #   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
 #   --steps N         optimizer steps
@@ -128,8 +128,8 @@ case $model in
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
 esac
 case $precision in
-  fp32 | bf16_mixed | fp16_mixed | bf16_pure | fp64) ;;
-  *) fail "--precision is '$precision': fp32, bf16_mixed, fp16_mixed, bf16_pure or fp64" ;;
+  fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64" ;;
 esac
 case $optimizer in
   adamw | sgd | lion | any_precision_adamw) ;;

@@ -21,7 +21,7 @@ constexpr gr::index chunk = 64;
 
 template <class Precision>
 struct writer {
-  using X = gr::on<gr::cpu, Precision>;
+  using X = gr::on<gr::cpu, gr::precision_with<Precision, gr::keep_copies>>;
   using network = gpt::model<X, gpt2>;
   static constexpr std::size_t bytes_read =
       (12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) *

@@ -86,13 +86,16 @@ int main(int argc, char** argv) {
   int steps = 4;
   int warmup = 2;
   int threads = 0;
+  int budget = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const int value = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--steps") == 0) steps = value;
     else if (std::strcmp(argv[i], "--warmup") == 0) warmup = value;
     else if (std::strcmp(argv[i], "--threads") == 0) threads = value;
+    else if (std::strcmp(argv[i], "--budget") == 0) budget = value;
     else {
-      std::fprintf(stderr, "bench_peers: unknown flag %s; --steps N --warmup N --threads N are known\n", argv[i]);
+      std::fprintf(stderr, "bench_peers: unknown flag %s; --steps N --warmup N --threads N --budget MIB are known\n",
+                   argv[i]);
       return 2;
     }
   }
@@ -108,7 +111,11 @@ int main(int argc, char** argv) {
   gr::stream stream;
   if (threads > 0) gr::set_thread_count(stream, threads);
   {
-    const gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
+    gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
+    if (budget > 0) {
+      const gr::scheduler<training<gr::meta>, gpt::step_options> search(options);
+      options.regions = search.within(static_cast<std::size_t>(budget) << 20).regions;
+    }
     gr::host_resource heap;
     gr::planned_resource planned(gr::make_plan(gr::trace_step<training<gr::meta>>(options)), heap, stream);
     gr::context persistent{stream, heap};

@@ -2,15 +2,17 @@
 """gradus and its peers train the same GPTs, turn about, each in a process of its own.
 
     python3 bench/peers/run.py [--all] [--models nano ...] [--peers eager compile jax] [--rounds 3] [--steps 4]
-                               [--precision fp32]
+                               [--precision fp32] [--budget MIB]
 
 The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX; eager alone unless --peers or --all says
 otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in memory.
 
+--precision: bf16_mixed is PyTorch's autocast; bf16_gradients is that in the peers, and gradus gathers gradients in bf16; bf16_pure
+has parameters in bf16 on every side. --budget: gradus checkpoints what brings its step within that many MiB.
+
 Torch and jax are looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if none has
-what is needed, build/peers is made, with pip. A peer that does not run is named and left out. The gradus programs are
-build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, where that is not fp32); one that is not built is
-named and left out. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is
+what is needed, build/peers is made, with pip. A peer that does not run is named and left out. The gradus programs,
+build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, where that is not fp32), are built first. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is
 gradus over the best peer, or null on the rows that state a peer's own figure.
 """
 import argparse
@@ -99,17 +101,18 @@ def medians(results):
 def measure(model, o, python):
     """What each side reached, by name with "gradus" last, and the best bare GEMM rate in GFLOP/s."""
     common = ["--steps", str(o.steps), "--warmup", str(o.warmup), "--threads", str(o.threads)]
-    precision = [] if o.precision == "fp32" else ["--precision", o.precision]
+    peers_precision = "bf16_mixed" if o.precision == "bf16_gradients" else o.precision
+    precision = [] if o.precision == "fp32" else ["--precision", peers_precision]
     commands = {}
     for peer in o.peers:
         name, script, _, flags = PEERS[peer]
         commands[name] = [python, str(HERE / script), "--model", model, *common, *precision, *flags]
     suffix = "" if o.precision == "fp32" else f"_{o.precision}"
     program = o.build / "bench" / "peers" / f"bench_peers_{model}{suffix}"
-    if program.exists():
-        commands["gradus"] = [str(program), *common]
+    if subprocess.run(["cmake", "--build", str(o.build), "--target", program.name], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        commands["gradus"] = [str(program), *common, *(["--budget", str(o.budget)] if o.budget else [])]
     else:
-        print(f"{model}: {program} is missing: build it to compare", flush=True)
+        print(f"{model}: {program} cannot be built, and is left out", flush=True)
 
     results = {name: [] for name in commands}
     for i in range(o.rounds):
@@ -181,7 +184,8 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precision", choices=("fp32", "bf16_mixed", "bf16_pure"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "bf16_mixed", "bf16_gradients", "bf16_pure"), default="fp32")
+    parser.add_argument("--budget", type=int, default=0, help="MiB of gradus's step; without it nothing is recomputed")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="where gradus is built")
     o = parser.parse_args()
     if o.rounds < 1:

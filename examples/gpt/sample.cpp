@@ -22,6 +22,9 @@ namespace gr = gradus;
 
 namespace {
 
+// A token reads each weight once, so copies in the type of products pay.
+using X = gr::on<gr::cpu, gr::precision_with<gpt::precision, gr::keep_copies>>;
+
 struct options {
   std::string model, prompt, tokenizer;
   std::vector<std::string> stop;
@@ -95,7 +98,7 @@ using timer = std::chrono::steady_clock;
 struct text_writer {
   const options& o;
   const gpt::vocabulary& words;
-  gpt::token_window<gpt::X, gpt::sizes>& window;
+  gpt::token_window<X, gpt::sizes>& window;
   gr::token_sampler sampler{o.how.rule};
   std::int64_t written = 0;
 
@@ -124,9 +127,9 @@ int write_texts(const options& o) {
   const gpt::vocabulary words(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
-  gpt::network net;
+  gpt::model<X, gpt::sizes> net;
   gpt::load_model(net, ctx, o.model);
-  gpt::token_window<gpt::X, gpt::sizes> window(net, ctx);
+  gpt::token_window<X, gpt::sizes> window(net, ctx);
 
   const auto start = timer::now();
   window.begin(prompt);

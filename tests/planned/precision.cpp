@@ -78,3 +78,6 @@ void check_policy() {
 TEST_CASE("the plan of a step in bf16_mixed is exact to the byte") { check_policy<gr::bf16_mixed>(); }
 TEST_CASE("the plan of a step in bf16_pure is exact to the byte") { check_policy<gr::bf16_pure>(); }
 TEST_CASE("the plan of a step in fp16_mixed is exact to the byte") { check_policy<gr::fp16_mixed>(); }
+TEST_CASE("so it is with gradients in bf16, and with copies of parameters") {
+  check_policy<gr::precision_with<gr::bf16_gradients, gr::keep_copies>>();
+}

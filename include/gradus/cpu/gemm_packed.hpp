@@ -513,7 +513,7 @@ class packed_gemm {
   }
   // Elements stored as S, to Factor.
   template <class S>
-  static GRADUS_INLINE vector rounded(vector x, const S*) {
+  static GRADUS_INLINE vector rounded(const vector& x, const S*) {
     if constexpr (std::is_same_v<Factor, T> || std::is_same_v<S, Factor>) {
       return x;
     } else {

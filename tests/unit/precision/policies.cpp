@@ -133,7 +133,9 @@ TEST_CASE("the accumulator of a policy is what sums are kept in") {
   CHECK(gr::item(gr::linear(x, narrow, minus)) == 0.0f);
 }
 
-TEST_CASE("a copy of a parameter is made once after each change, and not again in the next batch, in a region or in inference") {
+TEST_CASE(
+    "a copy of a parameter is made once after each change, and not again in the next batch, in a region or in "
+    "inference") {
   workplace at;
   using P = on<copies<gr::bf16_mixed>>;
   gr::nn::linear<P, 16, 16> layer;

@@ -35,7 +35,7 @@ struct linear_cross_entropy {
 
   static constexpr std::string_view name = "linear_cross_entropy";
   static constexpr op_precision precision = op_precision::low;
-  static constexpr unsigned cast_operands = 0b011;    // not the targets
+  static constexpr unsigned cast_operands = 0b011;  // not the targets
   static constexpr unsigned rounds_operands = 0b010;
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
   static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
