@@ -64,14 +64,15 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
   if (m == 0 || n == 0) return;
   const gemm_operand<SA> left{a, lda, transpose_a};
   const gemm_operand<SB> right{b, ldb, transpose_b};
-  if (Kernel::takes_few_rows(transpose_a, transpose_b, m, n, k, accumulate)) {
+  using few_rows = typename Kernel::few_rows;
+  if (few_rows::takes(transpose_a, transpose_b, m, n, k, accumulate)) {
     tile_grid g{m, n, m, Kernel::columns};
     const auto threads = static_cast<index>(thread_count(ctx.stream()));
     g.columns = std::min(g.panels(), threads * std::clamp<index>(n / (512 * threads), 1, 4));  // long runs of B's rows
-    parallel_tasks(ctx, g.columns, Kernel::few_rows_bytes(), [&](index t, void* memory) {
+    parallel_tasks(ctx, g.columns, few_rows::bytes(), [&](index t, void* memory) {
       const index j = g.left(t);
-      Kernel::few_rows(Kernel::deep_of(n, k), left, gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, m,
-                       g.left(t + 1) - j, k, bias != nullptr ? bias + j : bias, c + j, ldc, memory);
+      few_rows::multiply(Kernel::deep_of(n, k), left, gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, m,
+                         g.left(t + 1) - j, k, bias != nullptr ? bias + j : bias, c + j, ldc, memory);
     });
     return;
   }

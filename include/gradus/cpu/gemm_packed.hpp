@@ -13,61 +13,33 @@
 #include "../core/dtype.hpp"
 #include "../core/extent.hpp"
 #include "convert.hpp"
-#include "pairs.hpp"
+#include "gemm_few_rows.hpp"
+#include "gemm_lanes.hpp"
 #include "transpose.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// A row-major matrix, `stride` elements from row to row as it is stored, which may be taken transposed.
-template <class T>
-struct gemm_operand {
-  const T* data;
-  index stride;
-  bool transposed;
-
-  const T* at(index row, index column) const {
-    return transposed ? data + column * stride + row : data + row * stride + column;
-  }
-};
-
-/// The piece of the result that is held in registers: its rows, and how many registers of how many bytes lie across.
-struct gemm_registers {
-  index rows, across, bytes;
-};
-#if defined(__AVX512F__)
-inline constexpr gemm_registers native_gemm_registers{14, 2, 64};  // 28 of 32 registers
-#elif defined(__AVX__)
-inline constexpr gemm_registers native_gemm_registers{6, 2, 32};  // 12 of 16
-#elif defined(__aarch64__)
-inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
-#else
-inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
-#endif
-
-/// Products on one thread, summed in T. Elements stored in a wider type than Factor are rounded to it before they are multiplied.
-/// Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of them: a lane then has two
-/// neighbours along k. The registers are part of the type, so that objects compiled for different processors cannot be mixed up.
+/// Products on one thread, summed in T; see gemm_lanes for Factor. The registers are part of the type, so that objects compiled for
+/// different processors cannot be mixed up.
 template <class T, index Rows = native_gemm_registers.rows, index Across = native_gemm_registers.across,
           index Bytes = native_gemm_registers.bytes, class Factor = T>
-class packed_gemm {
-  static constexpr bool pairs =
-      has_pair_products && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
-  static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
-  static constexpr index each = pairs ? 2 : 1;  // factors of a lane
-  using direct_type = std::conditional_t<pairs, bf16, T>;  // what is packed while it is multiplied, where it is stored so
-  // Of B, float as well, which becomes pairs on the way.
+class packed_gemm : gemm_lanes<T, Bytes, Factor> {
+  using lanes = gemm_lanes<T, Bytes, Factor>;
+  using lanes::block, lanes::depth, lanes::each, lanes::pairs, lanes::width, lanes::load, lanes::store;
+  using typename lanes::vector, typename lanes::word, typename lanes::words;
+  // What is packed while it is multiplied, where it is stored so; of B, float as well, which becomes pairs on the way.
+  using direct_type = std::conditional_t<pairs, bf16, T>;
   template <class SB>
   using direct_type_of_b = std::conditional_t<pairs && std::is_same_v<SB, float>, float, direct_type>;
   template <class SB>
   static constexpr bool packs_b_directly =
       std::is_same_v<SB, direct_type_of_b<SB>> && (pairs || std::is_same_v<Factor, T>);
-  using word = std::conditional_t<pairs, std::uint32_t, T>;
-  // Not packs: g++ holds packs in registers only where a register has 64 bytes.
-  using vector __attribute__((vector_size(Bytes))) = T;
-  using words __attribute__((vector_size(Bytes))) = word;
-  static constexpr index width = Bytes / sizeof(T);
 
  public:
+  using lanes::deep_of;
+  /// What multiplies a few rows.
+  using few_rows = gemm_few_rows<T, std::min<index>(Rows, 4), Bytes, Factor>;
+
   /// What is computed together: tiles had better be a multiple high and wide.
   static constexpr index rows_together = Rows, columns = Across * width;
 
@@ -85,58 +57,13 @@ class packed_gemm {
   static constexpr plan plan_for(index n, index k, index tallest, index widest) {
     plan p{};
     p.deep = deep_of(n, k);
-    p.wide = part(widest, block / (p.deep / each) / columns * columns, columns);
+    p.wide = lanes::part(widest, block / (p.deep / each) / columns * columns, columns);
     p.height = std::is_same_v<SC, T> || k <= p.deep ? tallest : std::min(tallest, chunk);
     p.right = strip * depth;
     p.bias = p.right + p.deep / each * p.wide;
     p.sums = p.bias + (std::is_same_v<SBias, T> ? 0 : p.wide);
     p.all = p.sums + (std::is_same_v<SC, T> ? 0 : p.wide * (k <= p.deep ? Rows : p.height));
     return p;
-  }
-
-  /// The order in which an element is summed: how much of the sum over k is taken between two visits to C.
-  static constexpr index deep_of(index n, index k) {
-    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
-    return part(k, most * each, width * each);
-  }
-
-  /// Whether few_rows() computes this product: such as that of one token, which takes as long as B takes to be read once.
-  static constexpr bool takes_few_rows(bool transpose_a, bool transpose_b, index m, index n, index k, bool accumulate) {
-    return m <= few && !transpose_a && !accumulate && k > 0 && n % width == 0 &&
-           k % (transpose_b ? width * each : each) == 0;
-  }
-  /// Bytes of its scratch.
-  static constexpr std::size_t few_rows_bytes() { return few_all * sizeof(T); }
-  /// The same bits as tile(), without packing B. `n` columns are multiplied, of a product that has `deep` = deep_of().
-  template <class SA, class SB, class SC, class SBias>
-  static void few_rows(index deep, gemm_operand<SA> a, gemm_operand<SB> b, index m, index n, index k, const SBias* bias,
-                       SC* c, index ldc, void* scratch) {
-    constexpr bool in_place = std::is_same_v<SC, T>;
-    word* const left = static_cast<word*>(scratch);
-    T* const sums = static_cast<T*>(scratch) + few * depth;
-    T* const own_totals = sums + few * few_columns;
-    T* const own_bias = own_totals + few * few_columns;
-    for (index j = 0; j < n; j += few_columns) {
-      const index across = std::min(few_columns, n - j);
-      const T* const shift = bias == nullptr ? nullptr : bias_in_t(bias + j, across, own_bias);
-      T* totals = own_totals;
-      index stride = few_columns;
-      if constexpr (in_place) totals = c + j, stride = ldc;
-      for (index p = 0; p < k; p += deep) {
-        const index inner = std::min(deep, k - p);
-        for (index r = 0; r < m; ++r)
-          for (index s = 0; s * each < inner; ++s)
-            left[r * depth + s] = one(a.at(r, p + s * each), 1, inner - s * each);
-        if (b.transposed) add_columns(b.at(p, j), b.stride, inner, across, left, m, sums);
-        else add_rows(b.at(p, j), b.stride, inner, across, left, m, sums);
-        for (index r = 0; r < m; ++r)
-          for (index s = 0; s < across; s += width) {
-            T* const to = totals + r * stride + s;
-            finish(true, load(sums + r * few_columns + s), p > 0 ? to : shift == nullptr ? nullptr : shift + s, to);
-          }
-      }
-      if constexpr (!in_place) round_rows(totals, stride, m, across, false, c + j, ldc);
-    }
   }
 
   /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only written.
@@ -148,62 +75,10 @@ class packed_gemm {
   }
 
  private:
-  static constexpr index depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
-  static constexpr index block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
   static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
-  static constexpr index few = low;                                   // rows that do not pay for packing B
-  static constexpr index few_columns = 64 * width;  // of them, whose sums stay in the first-level cache
-  static constexpr index few_all = few * depth + (2 * few + 1) * few_columns;
-
-  // sums [m, few_columns] = left B, for `inner` rows of B where they stand: four at a time are streams that the processor foresees.
-  template <class S>
-  static void add_rows(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
-    for (index r = 0; r < m; ++r) std::fill_n(sums + r * few_columns, across, T(0));
-    const auto add = [&](index first, auto count) {
-      constexpr index rows = decltype(count)::value;
-      const S* const from = b + first * each * stride;
-      for (index j = 0; j < across; j += width) {
-        words x[rows];
-        for (index i = 0; i < rows * each; ++i) __builtin_prefetch(from + (2 * rows * each + i) * stride + j);
-        for (index i = 0; i < rows; ++i) x[i] = load_across(from + i * each * stride + j, stride);
-        for (index r = 0; r < m; ++r) {
-          vector sum = load(sums + r * few_columns + j);
-          for (index i = 0; i < rows; ++i)
-            multiply_row(&sum, left[r * depth + first + i], &x[i], std::index_sequence<0>{});
-          store(sum, sums + r * few_columns + j);
-        }
-      }
-    };
-    const index steps = inner / each;
-    index s = 0;
-    for (; s + 4 <= steps; s += 4) add(s, std::integral_constant<index, 4>{});
-    for (; s < steps; ++s) add(s, std::integral_constant<index, 1>{});
-  }
-  // The same where the columns of B are its rows in memory.
-  template <class S>
-  static void add_columns(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
-    for (index j = 0; j < across; j += width) {
-      vector sum[few] = {};
-      for (index p = 0; p < inner; p += width * each) {
-        words x[width];
-        load_transposed(b + j * stride + p, stride, x, std::make_index_sequence<width>{});
-        for (index r = 0; r < m; ++r)
-          for (index i = 0; i < width; ++i)
-            multiply_row(&sum[r], left[r * depth + p / each + i], &x[i], std::index_sequence<0>{});
-      }
-      for (index r = 0; r < m; ++r) store(sum[r], sums + r * few_columns + j);
-    }
-  }
-  template <class S, std::size_t... I>
-  static GRADUS_INLINE void load_transposed(const S* from, index stride, words (&x)[sizeof...(I)],
-                                            std::index_sequence<I...> all) {
-    (__builtin_prefetch(from + (width + I) * stride, 0, 2), ...);
-    ((x[I] = load_along(from + I * stride)), ...);
-    transpose_registers(x, all);
-  }
 
   // Rows in memory, `stride` elements apart; or none.
   template <class S>
@@ -231,12 +106,6 @@ class packed_gemm {
     index rows;
   };
 
-  /// The length of equal parts of n, `most` at most and a multiple of `step`.
-  static constexpr index part(index n, index most, index step) {
-    const index parts = std::max<index>(1, (n + most - 1) / most);
-    return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
-  }
-
   // A block of B stays in the second-level cache while strip after strip of A meets it. Both are packed on the way where that can
   // be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip of A where it stands,
   // so that what they wait for memory is hidden behind multiplying.
@@ -253,7 +122,7 @@ class packed_gemm {
       const index across = std::min(how.wide, n - j);
       const index direct =
           packs_b_directly<SB> && !b.transposed && whole ? across / columns * columns : 0;  // that a strip packs
-      const rows_at shift{bias == nullptr ? nullptr : bias_in_t(bias + j, across, memory + how.bias), 0};
+      const rows_at shift{bias == nullptr ? nullptr : lanes::bias_in_t(bias + j, across, memory + how.bias), 0};
       for (index top = 0; top < m; top += how.height) {
         const index bottom = std::min(m, top + how.height);
         const bool once = bottom - top <= Rows && direct == across;  // nothing is read again
@@ -285,37 +154,10 @@ class packed_gemm {
             });
             if constexpr (!in_place)
               if (p + deep >= k)
-                round_rows(to, stride, there, across, bias == nullptr && accumulate, c + i * ldc + j, ldc);
+                lanes::round_rows(to, stride, there, across, bias == nullptr && accumulate, c + i * ldc + j, ldc);
           }
           p += deep;
         } while (p < k);
-      }
-    }
-  }
-
-  template <class SBias>
-  static const T* bias_in_t(const SBias* bias, index count, T* to) {
-    if constexpr (std::is_same_v<SBias, T>) {
-      return bias;
-    } else {
-      for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
-      return to;
-    }
-  }
-  // Sums that are complete, into C: the one rounding of its elements.
-  template <class SC>
-  static void round_rows(const T* sums, index stride, index rows, index across, bool accumulate, SC* c, index ldc) {
-    for (index r = 0; r < rows; ++r, sums += stride, c += ldc) {
-      index j = 0;
-      for (; j + width <= across; j += width) {
-        vector x = load(sums + j);
-        if (accumulate) x += load(c + j);
-        store_as<T, width>(x, c + j);
-      }
-      for (; j < across; ++j) {
-        const T x = accumulate ? sums[j] + static_cast<T>(c[j]) : sums[j];
-        if constexpr (detail::is_half<SC>) c[j] = SC(static_cast<float>(x));
-        else c[j] = static_cast<SC>(x);
       }
     }
   }
@@ -337,9 +179,9 @@ class packed_gemm {
     if constexpr (TransposeA) {
       for (index p = 0; p < inner; p += each, a += each * stride, to += strip) {
         if (rows >= strip && p + each <= inner)
-          for (index r = 0; r < strip; r += width) store(load_across(a + r, stride), to + r);
+          for (index r = 0; r < strip; r += width) store(lanes::load_across(a + r, stride), to + r);
         else
-          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? one(a + r, stride, inner - p) : word{};
+          for (index r = 0; r < Rows; ++r) to[r] = r < rows ? lanes::one(a + r, stride, inner - p) : word{};
       }
     } else {
       for (index r = 0; r < Rows; ++r, a += stride, to += depth) {
@@ -348,8 +190,8 @@ class packed_gemm {
           continue;
         }
         index s = 0;
-        for (; (s + width) * each <= inner; s += width) store(load_along(a + s * each), to + s);
-        for (; s * each < inner; ++s) to[s] = one(a + s * each, 1, inner - s * each);
+        for (; (s + width) * each <= inner; s += width) store(lanes::load_along(a + s * each), to + s);
+        for (; s * each < inner; ++s) to[s] = lanes::one(a + s * each, 1, inner - s * each);
       }
     }
   }
@@ -371,9 +213,9 @@ class packed_gemm {
   template <class S>
   static void pack_row(const S* b, index stride, index left, index count, word* to) {
     if (count == columns && left >= each)
-      for (index s = 0; s < columns; s += width) store(load_across(b + s, stride), to + s);
+      for (index s = 0; s < columns; s += width) store(lanes::load_across(b + s, stride), to + s);
     else
-      for (index s = 0; s < columns; ++s) to[s] = s < count ? one(b + s, stride, left) : word{};
+      for (index s = 0; s < columns; ++s) to[s] = s < count ? lanes::one(b + s, stride, left) : word{};
   }
   template <class S>
   static void pack_columns(const S* b, index stride, index inner, index count, word* to) {
@@ -383,12 +225,12 @@ class packed_gemm {
         transpose_square(b + p * each, stride, to + p * columns, std::make_index_sequence<width>{});
     for (; p * each < inner; ++p)
       for (index s = 0; s < width; ++s)
-        to[p * columns + s] = s < count ? one(b + s * stride + p * each, 1, inner - p * each) : word{};
+        to[p * columns + s] = s < count ? lanes::one(b + s * stride + p * each, 1, inner - p * each) : word{};
   }
 
   template <class S, std::size_t... I>
   static GRADUS_INLINE void transpose_square(const S* from, index stride, word* to, std::index_sequence<I...> all) {
-    words x[width] = {load_along(from + I * stride)...};
+    words x[width] = {lanes::load_along(from + I * stride)...};
     transpose_registers(x, all);
     (store(x[I], to + I * columns), ...);
   }
@@ -401,8 +243,8 @@ class packed_gemm {
                              rows_at add, T* c, index ldc) {
     const auto panel = [&](rows_of<direct_type> from_a, rows_of<S> from_b, index j, auto... to) {
       multiply<TransposeA, S>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
-                           std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
-                           b.packed + j * b.rows, to...);
+                              std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
+                              b.packed + j * b.rows, to...);
     };
     for (index j = 0; j < across; j += columns) {
       const rows_at more = add.at(0, j);
@@ -439,7 +281,7 @@ class packed_gemm {
     for (index p = 0; p < steps; ++p, left += step, right += columns) {
       words x[Across];
       if (b.data != nullptr) {
-        ((x[P] = load_across(b.data + P * width, b.stride)), ...);
+        ((x[P] = lanes::load_across(b.data + P * width, b.stride)), ...);
         for (index e = 0; e < each; ++e) (__builtin_prefetch(b.data + (ahead + e) * b.stride + P * width), ...);
         (store(x[P], right + P * width), ...);
         b.data += each * b.stride;
@@ -449,78 +291,15 @@ class packed_gemm {
       if constexpr (TransposeA) {
         if (a.data != nullptr) {
           for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
-          for (index s = 0; s < strip; s += width) store(load_across(a.data + s, a.stride), left + s);
+          for (index s = 0; s < strip; s += width) store(lanes::load_across(a.data + s, a.stride), left + s);
           a.data += each * a.stride;
         }
       }
-      (multiply_row(sum + R * Across, left[R * row], x, across), ...);
+      (lanes::multiply_row(sum + R * Across, left[R * row], x, across), ...);
     }
-    (finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
-            c + I / Across * ldc + I % Across * width),
+    (lanes::finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
+                   c + I / Across * ldc + I % Across * width),
      ...);
-  }
-  template <std::size_t... P>
-  static GRADUS_INLINE void multiply_row(vector* sum, word a, const words* b, std::index_sequence<P...>) {
-    if constexpr (pairs) {
-      const words pair = words{} + a;
-      (add_pair_products(sum[P], pair, b[P]), ...);
-    } else {
-      ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
-    }
-  }
-  static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
-    if (!wanted) return;
-    store(add != nullptr ? load(add) + sum : sum, to);
-  }
-
-  template <class S>
-  static GRADUS_INLINE vector load(const S* from) {
-    vector x;
-    load_as<T, width>(from, x);
-    return x;
-  }
-  static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
-  static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
-
-  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by side across k:
-  template <class S>
-  static GRADUS_INLINE words load_across(const S* from, index stride) {
-    if constexpr (pairs) {
-      words x;
-      join_pairs<width>(from, from + stride, x);
-      return x;
-    } else {
-      return rounded(load(from), from);
-    }
-  }
-  // Lanes that lie side by side along k, where nothing is between the two factors of one.
-  template <class S>
-  static GRADUS_INLINE words load_along(const S* from) {
-    if constexpr (pairs) {
-      words x;
-      load_pairs<width>(from, x);
-      return x;
-    } else {
-      return rounded(load(from), from);
-    }
-  }
-  // One lane, of which `left` factors exist; a missing one is 0.
-  template <class S>
-  static word one(const S* from, index stride, index left) {
-    if constexpr (pairs) return join_pair(bf16(*from), left < 2 ? bf16{} : bf16(from[stride]));
-    else if constexpr (std::is_same_v<S, Factor>) return static_cast<T>(*from);
-    else return static_cast<T>(Factor(*from));
-  }
-  // Elements stored as S, to Factor.
-  template <class S>
-  static GRADUS_INLINE vector rounded(const vector& x, const S*) {
-    if constexpr (std::is_same_v<Factor, T> || std::is_same_v<S, Factor>) {
-      return x;
-    } else {
-      Factor halves[width];
-      store_as<T, width>(x, halves);
-      return load(halves);
-    }
   }
 };
 

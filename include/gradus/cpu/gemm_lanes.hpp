@@ -1,0 +1,166 @@
+#pragma once
+// What products of matrices are made of: lanes of a register, how elements get into them, and how sums leave them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "../core/config.hpp"
+#include "../core/dtype.hpp"
+#include "../core/extent.hpp"
+#include "convert.hpp"
+#include "pairs.hpp"
+
+namespace gradus::cpu_kit::inline GRADUS_BUILD {
+
+/// A row-major matrix, `stride` elements from row to row as it is stored, which may be taken transposed.
+template <class T>
+struct gemm_operand {
+  const T* data;
+  index stride;
+  bool transposed;
+
+  const T* at(index row, index column) const {
+    return transposed ? data + column * stride + row : data + row * stride + column;
+  }
+};
+
+/// The piece of the result that is held in registers: its rows, and how many registers of how many bytes lie across.
+struct gemm_registers {
+  index rows, across, bytes;
+};
+#if defined(__AVX512F__)
+inline constexpr gemm_registers native_gemm_registers{14, 2, 64};  // 28 of 32 registers
+#elif defined(__AVX__)
+inline constexpr gemm_registers native_gemm_registers{6, 2, 32};  // 12 of 16
+#elif defined(__aarch64__)
+inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
+#else
+inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
+#endif
+
+/// Registers of products that are summed in T. Elements stored in a wider type than Factor are rounded to it before they are
+/// multiplied. Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of them: a lane then has two
+/// neighbours along k.
+template <class T, index Bytes, class Factor>
+struct gemm_lanes {
+  static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
+  static constexpr bool pairs =
+      has_pair_products && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
+  static constexpr index each = pairs ? 2 : 1;  // factors of a lane
+  using word = std::conditional_t<pairs, std::uint32_t, T>;
+  // Not packs: g++ holds packs in registers only where a register has 64 bytes.
+  using vector __attribute__((vector_size(Bytes))) = T;
+  using words __attribute__((vector_size(Bytes))) = word;
+  static constexpr index width = Bytes / sizeof(T);
+  static constexpr index depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
+  static constexpr index block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
+
+  /// The order in which an element is summed: how much of the sum over k is taken between two visits to C.
+  static constexpr index deep_of(index n, index k) {
+    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
+    return part(k, most * each, width * each);
+  }
+
+  // The length of equal parts of n, `most` at most and a multiple of `step`.
+  static constexpr index part(index n, index most, index step) {
+    const index parts = std::max<index>(1, (n + most - 1) / most);
+    return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
+  }
+
+  template <std::size_t... P>
+  static GRADUS_INLINE void multiply_row(vector* sum, word a, const words* b, std::index_sequence<P...>) {
+    if constexpr (pairs) {
+      const words pair = words{} + a;
+      (add_pair_products(sum[P], pair, b[P]), ...);
+    } else {
+      ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
+    }
+  }
+  static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
+    if (!wanted) return;
+    store(add != nullptr ? load(add) + sum : sum, to);
+  }
+
+  template <class S>
+  static GRADUS_INLINE vector load(const S* from) {
+    vector x;
+    load_as<T, width>(from, x);
+    return x;
+  }
+  static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
+  static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
+
+  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by side across k:
+  template <class S>
+  static GRADUS_INLINE words load_across(const S* from, index stride) {
+    if constexpr (pairs) {
+      words x;
+      join_pairs<width>(from, from + stride, x);
+      return x;
+    } else {
+      return rounded(load(from), from);
+    }
+  }
+  // Lanes that lie side by side along k, where nothing is between the two factors of one.
+  template <class S>
+  static GRADUS_INLINE words load_along(const S* from) {
+    if constexpr (pairs) {
+      words x;
+      load_pairs<width>(from, x);
+      return x;
+    } else {
+      return rounded(load(from), from);
+    }
+  }
+  // One lane, of which `left` factors exist; a missing one is 0.
+  template <class S>
+  static word one(const S* from, index stride, index left) {
+    if constexpr (pairs) return join_pair(bf16(*from), left < 2 ? bf16{} : bf16(from[stride]));
+    else if constexpr (std::is_same_v<S, Factor>) return static_cast<T>(*from);
+    else return static_cast<T>(Factor(*from));
+  }
+  // Elements stored as S, to Factor.
+  template <class S>
+  static GRADUS_INLINE vector rounded(const vector& x, const S*) {
+    if constexpr (std::is_same_v<Factor, T> || std::is_same_v<S, Factor>) {
+      return x;
+    } else {
+      Factor halves[width];
+      store_as<T, width>(x, halves);
+      return load(halves);
+    }
+  }
+
+  template <class SBias>
+  static const T* bias_in_t(const SBias* bias, index count, T* to) {
+    if constexpr (std::is_same_v<SBias, T>) {
+      return bias;
+    } else {
+      for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
+      return to;
+    }
+  }
+  // Sums that are complete, into C: the one rounding of its elements.
+  template <class SC>
+  static void round_rows(const T* sums, index stride, index rows, index across, bool accumulate, SC* c, index ldc) {
+    for (index r = 0; r < rows; ++r, sums += stride, c += ldc) {
+      index j = 0;
+      for (; j + width <= across; j += width) {
+        vector x = load(sums + j);
+        if (accumulate) x += load(c + j);
+        store_as<T, width>(x, c + j);
+      }
+      for (; j < across; ++j) {
+        const T x = accumulate ? sums[j] + static_cast<T>(c[j]) : sums[j];
+        if constexpr (detail::is_half<SC>) c[j] = SC(static_cast<float>(x));
+        else c[j] = static_cast<SC>(x);
+      }
+    }
+  }
+};
+
+}  // namespace gradus::cpu_kit::inline GRADUS_BUILD
