@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
 #   order    a folder includes only folders below it (the table in order.txt)
-#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp name only their own
+#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name only their own
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
 #            folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
@@ -74,10 +74,10 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   rule == "ops" && from == "ops" && to != "" {
     backend = ""
-    if ($1 ~ /\/(cpu|cuda|meta)\.hpp$/) { backend = $1; sub(/\.hpp$/, "", backend); sub(/.*\//, "", backend) }
+    if ($1 ~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) { backend = $1; sub(/(_[a-z_]+)?\.hpp$/, "", backend); sub(/.*\//, "", backend) }
     named = ""
     if (to ~ /^(cpu|cuda|meta)$/) named = to
-    else if ($3 ~ /\/(cpu|cuda|meta)\.hpp$/) { named = $3; sub(/\.hpp$/, "", named); sub(/.*\//, "", named) }
+    else if ($3 ~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) { named = $3; sub(/(_[a-z_]+)?\.hpp$/, "", named); sub(/.*\//, "", named) }
     if (named != "" && named != backend) {
       if (backend == "") complain("the rules of an op include a backend: " $3)
       else complain("a " backend " kernel includes another backend: " $3)
@@ -91,7 +91,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cub\//) vendor = "CUB"
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
     else if ($3 ~ /^cuda.*\.h$/) {
-      if (from != "cuda" && $1 !~ /\/cuda\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
+      if (from != "cuda" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
     } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|fcntl|sched|pthread|arm_neon|cxxabi)\.h$|^sanitizer\/|intrin\.h$/) complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
