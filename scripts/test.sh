@@ -4,7 +4,7 @@
 #   scripts/test.sh [--preset NAME] [--only REGEX] [--jobs N]
 #
 #   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage
-#   --only REGEX    run only the tests whose ctest name matches, such as unit_core, compile_fail or header
+#   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -48,14 +48,20 @@ if ! cmake --preset "$preset" >"$build/configure.log" 2>&1; then
 fi
 grep -E '^-- gradus |^CMake Warning' "$build/configure.log" || true
 
-# The names are known before anything is compiled.
-if [[ -n $only && $(ctest --preset "$preset" -N -R "$only") == *"Total Tests: 0"* ]]; then
-  fail "no test was run: none matches '$only'"
+# Of the tests that are named, what their command lines name and the build can make is built: programs and objects.
+targets=(all)
+if [[ -n $only ]]; then
+  chosen=$(ctest --preset "$preset" -N -V -R "$only" 2>&1 || true)
+  if [[ $chosen == *"Total Tests: 0"* ]]; then fail "no test was run: none matches '$only'"; fi
+  targets=()
+  while read -r path; do
+    if ninja -C "$build" -t query "$path" >/dev/null 2>&1; then targets+=("$path"); fi
+  done < <(grep -oE "$PWD/$build/[^\" ]+" <<<"$chosen" | sed "s|^$PWD/$build/||" | sort -u)
 fi
 
 # Keep going past what does not compile: its test fails, and the others still run.
 built=1
-cmake --build "$build" -j "$jobs" -- -k 0 || built=0
+if [[ ${#targets[@]} -gt 0 ]]; then ninja -C "$build" -j "$jobs" -k 0 "${targets[@]}" || built=0; fi
 
 ctest_arguments=(--preset "$preset" -j "$jobs" --output-junit "$PWD/$build/junit.xml")
 if [[ -n $only ]]; then ctest_arguments+=(-R "$only"); fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# generation.sh PROGRAMS SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user meets them, and what scripts/sample.sh says of
-# folders that are no runs. PROGRAMS is the folder with gpt_train and the others, compiled for the model called tiny.
+# generation.sh TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user meets them, and what
+# scripts/sample.sh says of folders that are no runs. The programs are compiled for the model called tiny.
 set -euo pipefail
-[[ $# -eq 4 ]] || { echo "usage: $0 PROGRAMS SCRIPT TOKENIZERS WORK" >&2; exit 2; }
-train=$1/gpt_train sample=$1/gpt_sample evaluate=$1/gpt_evaluate convert=$1/gpt_convert script=$2 tokenizers=$3 work=$4
+[[ $# -eq 7 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK" >&2; exit 2; }
+train=$1 sample=$2 evaluate=$3 convert=$4 script=$5 tokenizers=$6 work=$7
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"

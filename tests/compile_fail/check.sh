@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # check.sh FAMILY COMPILER CASE @FLAGS PRECOMPILED TWIN: passes if CASE compiles (unless TWIN is no-twin), does not compile with -DGRADUS_FAIL, and the
-# compiler then says what the case's `// expect:` lines ask for, g++ in at most 15 lines. FAMILY is g++ or clang++. PRECOMPILED is a header with a
-# .gch beside it, or '' to do without.
+# compiler then says what the case's `// expect:` lines ask for, g++ in at most 15 lines. FAMILY is g++ or clang++. PRECOMPILED is the .gch of a
+# header beside it, or '' to do without.
 set -euo pipefail
-[[ $# -eq 6 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp twin|no-twin" >&2; exit 2; }
+[[ $# -eq 6 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp.gch twin|no-twin" >&2; exit 2; }
 family=$1 compiler=$2 case=$3 flags=$4 precompiled=$5 twin=$6
 
 arguments=("$flags" -fsyntax-only -fmessage-length=0 -fdiagnostics-color=never -w)
-if [[ -n $precompiled && -f $precompiled.gch ]]; then
-  if [[ $family == clang++ ]]; then arguments+=(-include-pch "$precompiled.gch"); else arguments+=(-include "$precompiled"); fi
+if [[ -f $precompiled ]]; then
+  if [[ $family == clang++ ]]; then arguments+=(-include-pch "$precompiled"); else arguments+=(-include "${precompiled%.gch}"); fi
 fi
 
 # Lines for this compiler: `// expect: REGEX` and `// expect(FAMILY): REGEX`.
