@@ -35,8 +35,8 @@ inline void check_worth_saving(const network& net) {
 }
 
 /// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the first size that differs from this program's.
-template <class P>
-void load_model(model<P, sizes>& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path) {
+template <class On>
+void load_model(model<On, sizes>& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path) {
   gr::safetensors_file file(path);
   for (const auto& [name, size] : named_sizes()) {
     const auto found = file.metadata().find(name);
