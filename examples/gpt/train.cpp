@@ -91,15 +91,18 @@ int train(const gpt::options& o) {
                      .resumed_after = from.path.empty() ? -1 : at.step});
 
   // What saves it: the run as it goes, and at the end the model alone, for use.
-  const auto write_checkpoint = [&] {
+  const auto prepare_checkpoint = [&]() -> std::function<void()> {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    gr::write_checkpoint(gr::checkpoint_path(folder), memory.persistent, t.net, t.optimizer,
-                         metadata_of(o, identity, at), gr::previous_checkpoint_path(folder));
+    return [&folder,
+            checkpoint = gr::prepare_checkpoint(memory.persistent, t.net, t.optimizer, metadata_of(o, identity, at))] {
+      checkpoint.write(gr::checkpoint_path(folder), gr::previous_checkpoint_path(folder));
+    };
   };
   const auto warn = [&](const std::string& text) { report.warn(text); };
-  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, write_checkpoint, warn, o.save_retry);
+  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, [&] { prepare_checkpoint()(); }, warn, o.save_retry);
   saver.set_pace(o.save_seconds, o.save_steps);
+  saver.write_in_background(prepare_checkpoint);
   const auto model_file = folder / "model.safetensors";
   gr::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, model_file); }, warn, o.save_retry);
   std::string unsaved;  // what kept the run from being written
@@ -151,6 +154,7 @@ int train(const gpt::options& o) {
       stopped = true;
       break;
     }
+    saver.finish();  // a checkpoint that is being written is of what the update changes
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
 

@@ -33,6 +33,13 @@ full_disk() {
   (trap '' XFSZ; ulimit -f "$1"; shift; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
 }
 
+# flip FILE AT: the file with another byte at that place
+flip() {
+  head -c "$2" "$1"
+  tail -c +"$(($2 + 1))" "$1" | head -c 1 | tr '\0-\377' '\1-\377\0'
+  tail -c +"$(($2 + 2))" "$1"
+}
+
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
 quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
 
@@ -388,6 +395,13 @@ resume() {
   has err 'warning: torn/checkpoint.safetensors: .*; resuming from checkpoint-previous.safetensors, step [0-9]+'
   [[ $(wc -c <torn/checkpoint-damaged.safetensors) -eq 1000000 ]] || wrong "the damaged checkpoint is not set aside"
   same_as_straight torn
+  # So is one in which a single byte of a tensor has changed.
+  succeeds "$train" "${flags[@]}" --save-every 1 --out flipped
+  flip flipped/checkpoint.safetensors 3000000 >one_byte
+  cp one_byte flipped/checkpoint.safetensors
+  succeeds "$train" "${flags[@]}" --resume flipped
+  has err 'warning: flipped/checkpoint.safetensors: is damaged: its checksum is .*; resuming from checkpoint-previous.safetensors, step [0-9]+'
+  same_as_straight flipped
   cp cut_short torn/checkpoint.safetensors
   cp cut_short torn/checkpoint-previous.safetensors
   refuses 1 'torn/checkpoint.*safetensors: ' "$train" "${flags[@]}" --steps 20 --resume torn
@@ -482,8 +496,10 @@ model() {
   refuses 1 'not a safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
   refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
-  sed 's/"dtype":"F32"/"dtype":"I32"/g' run/model.safetensors >whole
+  sed 's/"dtype":"F32"/"dtype":"I32"/g; s/"crc32c":/"edited":/' run/model.safetensors >whole
   refuses 1 "whole: '.*' is stored as I32, which is not a floating-point type to convert to F32" "$sample" whole
+  flip run/model.safetensors 500000 >flipped
+  refuses 1 'flipped: is damaged: its checksum is ' "$sample" flipped
   sed 's/"width":"128"/"width":"129"/' run/model.safetensors >other
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
