@@ -86,6 +86,10 @@ flags() {
   refuses 2 '--save-retry must be 0 or more, not nan' "${quick[@]}" --save-retry nan
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
+  refuses 2 '--batch-tokens must be a whole number from 1 .*, not 0' "${quick[@]}" --batch-tokens 0
+  refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "${quick[@]}" --batch-tokens 3000000
+  refuses 2 '--accumulate and --batch-tokens: give one of them' "${quick[@]}" --batch-tokens 4096 --accumulate 2
+  refuses 2 '--batch-tokens must be a whole number above 0, not .1.5' "$script" --batch-tokens 1.5
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
@@ -451,6 +455,19 @@ memory() {
   local whole least planned
   planned=$(sed -n 's/^peak *\([0-9.]* MiB\).*/\1/p' out)
   whole=$(sed -n 's/.*: \([0-9]*\)[0-9.]* MiB in all/\1/p' out)
+
+  # A batch for a number of tokens an update: the largest that fits.
+  local batch=${train%/*}/gpt_batch
+  if [[ -x $batch ]]; then
+    [[ $("$batch" --batch-tokens 16384 --memory-budget $((whole + 1))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget 1MiB) -eq 1 ]] || wrong "gpt_batch found room in 1 MiB"
+    [[ $("$batch" --batch-tokens 1000 --memory-budget 1GiB) -eq 8 ]] || wrong "gpt_batch took more than the tokens"
+    refuses 2 '--memory-budget: ' "$batch" --batch-tokens 1000 --memory-budget much
+  fi
+  succeeds "${quick[@]}" --out accumulated --accumulate 3 --no-save
+  succeeds "${quick[@]}" --out by_tokens --batch-tokens 6000 --no-save
+  has by_tokens/log.jsonl '"accumulate": 3,'
+  [[ $(losses accumulated) == "$(losses by_tokens)" ]] || wrong "--batch-tokens is not --accumulate"
 
   # What is computed again changes memory, not the losses; the least budget named is one that works.
   succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json
