@@ -41,8 +41,12 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 
-fail() { echo "train.sh: ${origin:-}$*" >&2; exit 2; }
-usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
+fail() {
+  local message="train.sh: ${origin:-}$*"
+  echo "${message//[[:cntrl:]]/?}" >&2
+  exit 2
+}
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}"; }
 
 model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
@@ -209,6 +213,7 @@ compile() {  # TARGET...
   build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
   mkdir -p "$build"
   log=$build/build.log
+  [[ -x $build/examples/$1 ]] || echo "compiling $1 for these sizes: about a minute"
   if ! {
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
       -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
