@@ -16,6 +16,8 @@
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
 #   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
 #   --steps N         optimizer steps
+#   --batch-tokens N  tokens an update: as many batches are accumulated as come nearest; without --batch, --memory-budget decides how large a
+#                     batch is (the largest that fits with nothing computed again)
 #   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
 #   --seed N          of the weights and the batches
 #   --checkpoint WHAT activations that are computed again at backward instead of kept: none (default), blocks, attention, matmul,
@@ -39,12 +41,16 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 
-fail() { echo "train.sh: ${origin:-}$*" >&2; exit 2; }
-usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
+fail() {
+  local message="train.sh: ${origin:-}$*"
+  echo "${message//[[:cntrl:]]/?}" >&2
+  exit 2
+}
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}"; }
 
 model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
-steps="" minutes="" lr="" sample="" warmup=""
+steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
 # Reads flags; where a run is resumed, first those it was started with, and then those that are given.
 read_flags() {
@@ -67,6 +73,10 @@ read_flags() {
       --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         printf -v "${1#--}" %s "$2"
+        shift 2 ;;
+      --batch-tokens)
+        [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+        batch_tokens=$2
         shift 2 ;;
       --resume)
         [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
@@ -146,6 +156,7 @@ if [[ -z $vocabulary && -r $ids_of && -f $ids_of ]]; then
   largest=$(tr -d '\n' <"$ids_of" | grep -oE '": *[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
   if [[ -n $largest && $largest -ge 256 ]]; then vocabulary=$((largest + 1)); fi
 fi
+batch_given=$batch
 for i in "${!names[@]}"; do
   if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
 done
@@ -156,6 +167,7 @@ done
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
 [[ -z $steps || ($steps =~ ^[1-9][0-9]{0,9}$ && $steps -le 4294967295) ]] ||
   fail "--steps must be a whole number above 0 (at most 4294967295), not '$steps'"
+[[ -z $batch_tokens || $batch_tokens =~ ^[1-9][0-9]{0,9}$ ]] || fail "--batch-tokens must be a whole number above 0, not '$batch_tokens'"
 number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
 [[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, in digits such as 2.5, not '$minutes'"
 [[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"
@@ -197,20 +209,36 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
 fi
 
 # The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes a second.
-build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
-mkdir -p "$build"
-log=$build/build.log
+compile() {  # TARGET...
+  build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
+  mkdir -p "$build"
+  log=$build/build.log
+  [[ -x $build/examples/$1 ]] || echo "compiling $1 for these sizes: about a minute"
+  if ! {
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
+      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
+      -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
+      cmake --build "$build" --target "$@"
+  } >"$log" 2>&1; then
+    grep -E 'error|Error' "$log" | head -n 5 >&2 || true
+    echo "train.sh: the trainer could not be compiled; see $log" >&2
+    exit 1
+  fi
+}
 started=$SECONDS
-if ! {
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
-    -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
-    -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
-    cmake --build "$build" --target gpt_train gpt_sample
-} >"$log" 2>&1; then
-  grep -E 'error|Error' "$log" | head -n 5 >&2 || true
-  echo "train.sh: the trainer could not be compiled; see $log" >&2
-  exit 1
+if [[ -n $batch_tokens && -z $batch_given ]]; then
+  budget=""
+  for ((i = 0; i + 1 < ${#passed[@]}; ++i)); do
+    if [[ ${passed[i]} == --memory-budget ]]; then budget=${passed[i + 1]}; fi
+  done
+  if [[ -n $budget ]]; then
+    compile gpt_batch
+    batch=$("$build/examples/gpt_batch" --batch-tokens "$batch_tokens" --memory-budget "$budget") || exit 2
+  elif [[ $((batch * context)) -gt $batch_tokens ]]; then
+    batch=$((batch_tokens / context > 0 ? batch_tokens / context : 1))
+  fi
 fi
+compile gpt_train gpt_sample
 echo "compiled for these sizes in $((SECONDS - started)) s"
 
 flags=(--sample "$sample")
@@ -220,5 +248,6 @@ if [[ ${#judged[@]} -gt 0 ]]; then flags+=(--validation-data "${judged[@]}"); fi
 if [[ -n $tokenizer ]]; then flags+=(--tokenizer "$tokenizer"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
+if [[ -n $batch_tokens ]]; then flags+=(--batch-tokens "$batch_tokens"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
 exec "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
+#include <gradus/train/progress.hpp>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -10,6 +12,8 @@
 #include "program.hpp"
 
 namespace gpt {
+
+namespace gr = gradus;
 
 /// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag. CLI11 by
 /// itself would read 010 as 8, and make a number that is too large the largest there is.
@@ -33,8 +37,11 @@ inline bool read_flags(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return true;
-  } catch (const CLI::CallForHelp& help) {
-    app.exit(help);
+  } catch (const CLI::CallForHelp&) {
+    const std::size_t columns = gr::output_columns();
+    const std::size_t indent = columns < 80 ? 4 : 30;
+    app.get_formatter()->column_width(indent);
+    std::fputs(gr::wrap_text(app.help(), columns, indent).c_str(), stdout);
     return false;
   } catch (const CLI::ParseError& e) { throw bad_flag(e.what()); }
 }

@@ -5,6 +5,7 @@
 #include <gradus/plan.hpp>
 #include <gradus/train/memory_report.hpp>
 #include <gradus/train/perfetto.hpp>
+#include <gradus/train/progress.hpp>
 
 #include "program.hpp"
 #include "training.hpp"
@@ -99,16 +100,24 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
 }
 
 void print_memory(const chosen_memory& m) {
-  std::fputs(gr::memory_table(m.plan).c_str(), stdout);
-  std::printf("%s\n", m.description.c_str());
-  std::printf("parameters and optimizer state %.1f MiB, planned workspace %.1f MiB: %.1f MiB in all\n",
-              mib(m.plan.persistent_bytes), mib(m.workspace_bytes), mib(m.total_bytes()));
-  std::printf(
-      "outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are encoded or "
-      "joined\n",
-      mib(process_bytes));
-  std::printf("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again\n", m.step_seconds * 1e3,
-              static_cast<double>(m.plan.recomputed_flops()) / 1e9);
+  gr::progress screen;
+  screen.line(describe_model() + ", batch " + std::to_string(batch_size));
+  screen.line(gr::memory_table(m.plan, gr::output_columns()));
+  screen.line(m.description);
+  char line[256];
+  std::snprintf(line, sizeof line, "parameters and optimizer state %.1f MiB, planned workspace %.1f MiB",
+                mib(m.plan.persistent_bytes), mib(m.workspace_bytes));
+  screen.line(line);
+  std::snprintf(line, sizeof line, "planned in all %.1f MiB", mib(m.total_bytes()));
+  screen.line(line);
+  std::snprintf(line, sizeof line,
+                "outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are "
+                "encoded or joined",
+                mib(process_bytes));
+  screen.line(line);
+  std::snprintf(line, sizeof line, "a step is predicted to take %.0f ms, %.1f GFLOP of them computed again",
+                m.step_seconds * 1e3, static_cast<double>(m.plan.recomputed_flops()) / 1e9);
+  screen.line(line);
 }
 
 void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured) {

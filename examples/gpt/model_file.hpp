@@ -16,6 +16,7 @@ inline void save_model(const network& net, const std::filesystem::path& path) {
   gr::safetensors_writer file;
   file.set_metadata("model", "gradus gpt");
   file.set_metadata("precision", precision_name);
+  file.add_checksum();
   for (const auto& [name, size] : named_sizes()) file.set_metadata(name, std::to_string(size));
   gr::for_each_param(net, [&](std::string_view name, const auto& p) {
     using S = typename std::remove_cvref_t<decltype(p)>::shape;
@@ -46,6 +47,7 @@ void load_model(model<On, sizes>& net, gr::context<gr::cpu>& ctx, const std::fil
       throw gr::error(path.string() + ": its " + name + " is " + found->second +
                       ", and this program was compiled for " + std::to_string(size));
   }
+  file.check_checksum();
   gr::for_each_param(net, [&](std::string_view name, auto& p) {
     using P = std::remove_cvref_t<decltype(p)>;
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());

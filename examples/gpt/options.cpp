@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <gradus/core/byte_size.hpp>
+#include <gradus/train/token_budget.hpp>
 
 #include "flags.hpp"
 
@@ -103,7 +104,10 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
       ->capture_default_str();
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
-  add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
+  auto* accumulate =
+      add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
+  auto* tokens = add_whole_number(app, "--batch-tokens", o.batch_tokens, 1, most_batch_tokens,
+                                  "tokens an update, from which --accumulate follows");
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
   auto* resume =
       app.add_option("--resume", o.resume,
@@ -142,6 +146,16 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   check_flag(o.files.validation_share > 0 && o.files.validation_share < 1, "--validation", "between 0 and 1",
              o.files.validation_share);
   check_flag(o.order == "random" || o.order == "shuffled", "--order", "random or shuffled", o.order);
+  if (tokens->count() > 0) {
+    if (accumulate->count() > 0)
+      throw bad_flag(
+          "--accumulate and --batch-tokens: give one of them; the tokens decide how many batches a step takes");
+    const std::size_t batches = gr::batches_for(o.batch_tokens, batch_size, sizes.context);
+    check_flag(batches <= most_batches, "--batch-tokens",
+               "at most " + std::to_string(most_batches * batch_size * sizes.context) + " with this batch",
+               o.batch_tokens);
+    o.accumulate = static_cast<int>(batches);
+  }
   if (budget->count() > 0) {
     if (checkpoint->count() > 0)
       throw bad_flag("--checkpoint and --memory-budget: give one of them; the budget chooses what to checkpoint");

@@ -30,6 +30,7 @@ struct options {
   std::uint64_t seed = 1;
   int threads = 0;  ///< 0: all cores
   int accumulate = 1;
+  std::size_t batch_tokens = 0;  ///< an update, from which `accumulate` follows; 0: not given
   std::string out;
   std::string resume;              ///< run folder to resume; empty: a new run
   std::vector<std::string> flags;  ///< that repeat this run, but --out and --resume
@@ -79,6 +80,9 @@ void check_vocabulary(std::size_t tokens);
 
 /// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
 inline constexpr int most_batches = 1000;
+
+/// Most tokens an update.
+inline constexpr std::size_t most_batch_tokens = std::size_t{1} << 31;
 
 /// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv, const std::string& what);

@@ -17,6 +17,7 @@
 #endif
 
 #include <gradus/core/error.hpp>
+#include <gradus/core/printable.hpp>
 
 namespace gpt {
 
@@ -64,7 +65,7 @@ inline int run_program(const char* name, const std::function<int()>& work, const
     problem = e.what();
     status = 2;
   } catch (const std::exception& e) { problem = e.what(); }
-  std::fprintf(stderr, "%s: %s\n", name, problem.c_str());
+  std::fprintf(stderr, "%s: %s\n", name, gradus::printable(problem).c_str());
   return status;
 }
 

@@ -48,26 +48,33 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 {"planned_mib", mib(memory.total_bytes())},
                 {"gemm_tflops", start.machine_flops / 1e12}});
   char line[256];
-  std::snprintf(line, sizeof line, "%s, %.2fM parameters, batch %zu; %.2f%s", describe_model().c_str(),
-                static_cast<double>(start.parameters) / 1e6, batch_size * static_cast<std::size_t>(o.accumulate),
-                static_cast<double>(start.tokens) / 1e6, start.bytes ? " MB of text" : "M tokens");
+  std::snprintf(line, sizeof line, "%s, %.2fM parameters", describe_model().c_str(),
+                static_cast<double>(start.parameters) / 1e6);
+  report.line(line);
+  const auto batches = static_cast<std::size_t>(o.accumulate);
+  const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";
+  std::snprintf(line, sizeof line, "batch %zu%s: %zu tokens an update; %.2f%s", batch_size, times.c_str(),
+                batch_size * batches * sizes.context, static_cast<double>(start.tokens) / 1e6,
+                start.bytes ? " MB of text" : "M tokens");
   report.line(line);
   std::snprintf(line, sizeof line,
-                "memory: %.0f MiB persistent, %.0f MiB for steps, planned; %.0f MiB of it kept for backward",
+                "memory planned: %.0f MiB persistent, %.0f MiB for steps (%.0f MiB kept for backward)",
                 mib(memory.plan.persistent_bytes), mib(memory.workspace_bytes), mib(memory.plan.saved_bytes));
   report.line(line);
-  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products; run folder %s",
-                counted(static_cast<gr::index>(start.threads), "thread").c_str(), start.machine_flops / 1e12,
-                folder.string().c_str());
+  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products",
+                counted(static_cast<gr::index>(start.threads), "thread").c_str(), start.machine_flops / 1e12);
   report.line(line);
+  report.line("run folder " + folder.string());
   if (start.resumed_after >= 0) report.line("resumed after step " + std::to_string(start.resumed_after));
 }
 
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_end& end) {
   if (!end.saved.empty()) report.line("saved " + end.saved);
   char line[256];
-  std::snprintf(line, sizeof line, "validation loss %s after %lld steps; %.0f MiB planned, the process's peak %.0f MiB",
-                nats(end.validation, end.bytes_a_token).c_str(), end.steps, mib(memory.total_bytes()),
+  std::snprintf(line, sizeof line, "validation loss %s after %lld steps",
+                nats(end.validation, end.bytes_a_token).c_str(), end.steps);
+  report.line(line);
+  std::snprintf(line, sizeof line, "memory: %.0f MiB planned, the process's peak %.0f MiB", mib(memory.total_bytes()),
                 process_peak_mib());
   report.line(line);
   if (!end.scales_loss) return;

@@ -92,6 +92,17 @@ bool print(std::string_view text) {
   return false;
 }
 
+/// Where texts go: all their bytes to a file or another program, and to a terminal what it can show.
+class text_output {
+ public:
+  bool add(std::string_view text) { return print(terminal_ ? shown_.add(text) : std::string(text)); }
+  bool end_line() { return print((terminal_ ? shown_.finish() : "") + "\n"); }
+
+ private:
+  bool terminal_ = gr::output_is_a_terminal();
+  gr::printable_text shown_;
+};
+
 using seconds = std::chrono::duration<double>;
 using timer = std::chrono::steady_clock;
 
@@ -101,6 +112,7 @@ struct text_writer {
   gpt::token_window<X, gpt::sizes>& window;
   gr::token_sampler sampler{o.how.rule};
   std::int64_t written = 0;
+  text_output out = {};
 
   /// Writes text number `number` behind the prompt. Returns false where nobody reads any more.
   bool write(std::uint32_t number) {
@@ -111,10 +123,10 @@ struct text_writer {
           sampler.choose(logits, window.tokens(), o.how.draw(static_cast<std::uint32_t>(i), number)));
       ++written;
       if (words.ends_text(token)) break;
-      if (!print(stop.add(words.text_of(token)))) return false;
+      if (!out.add(stop.add(words.text_of(token)))) return false;
       if (i + 1 < o.count && !stop.found()) window.add(token);
     }
-    return print(stop.finish() + "\n");
+    return out.add(stop.finish()) && out.end_line();
   }
 };
 
@@ -138,7 +150,7 @@ int write_texts(const options& o) {
   seconds writing{};
   for (int i = 0; i < o.samples; ++i) {
     if (i > 0 && !print("--- " + std::to_string(i + 1) + "\n")) return 0;
-    if (!print(begins.empty() && words.bytes() ? "\n" : begins)) return 0;
+    if (!writer.out.add(begins.empty() && words.bytes() ? "\n" : begins)) return 0;
     const auto began = timer::now();
     if (i > 0) window.begin(prompt);
     if (!writer.write(static_cast<std::uint32_t>(i))) return 0;

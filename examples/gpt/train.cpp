@@ -45,7 +45,6 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
 
 int plan(const gpt::options& o) {
   const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops(o.threads));
-  std::printf("%s, batch %zu\n", gpt::describe_model().c_str(), gpt::batch_size);
   gpt::print_memory(m);
   gpt::write_report(o.memory_report, m, nullptr);
   if (!o.memory_report.empty()) std::printf("wrote %s\n", o.memory_report.c_str());
@@ -75,7 +74,11 @@ int train(const gpt::options& o) {
   const gpt::interrupts stop;  // from here on there is something to lose
   const auto folder = from.path.empty() ? gr::make_run_folder(o.out) : std::filesystem::path(o.resume);
   gpt::write_report(o.memory_report, chosen, nullptr);
-  gr::run_reporter report(folder, {.program = "gpt_train", .title = "Training a GPT", .machine_flops = machine_flops},
+  gr::run_reporter report(folder,
+                          {.program = "gpt_train",
+                           .title = "Training a GPT",
+                           .machine_flops = machine_flops,
+                           .best = o.save ? "best.safetensors" : ""},
                           at.step);
   const gr::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
   gpt::write_flags(folder, o.flags);
@@ -91,15 +94,18 @@ int train(const gpt::options& o) {
                      .resumed_after = from.path.empty() ? -1 : at.step});
 
   // What saves it: the run as it goes, and at the end the model alone, for use.
-  const auto write_checkpoint = [&] {
+  const auto prepare_checkpoint = [&]() -> std::function<void()> {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    gr::write_checkpoint(gr::checkpoint_path(folder), memory.persistent, t.net, t.optimizer,
-                         metadata_of(o, identity, at), gr::previous_checkpoint_path(folder));
+    return [&folder,
+            checkpoint = gr::prepare_checkpoint(memory.persistent, t.net, t.optimizer, metadata_of(o, identity, at))] {
+      checkpoint.write(gr::checkpoint_path(folder), gr::previous_checkpoint_path(folder));
+    };
   };
   const auto warn = [&](const std::string& text) { report.warn(text); };
-  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, write_checkpoint, warn, o.save_retry);
+  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, [&] { prepare_checkpoint()(); }, warn, o.save_retry);
   saver.set_pace(o.save_seconds, o.save_steps);
+  saver.write_in_background(prepare_checkpoint);
   const auto model_file = folder / "model.safetensors";
   gr::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, model_file); }, warn, o.save_retry);
   std::string unsaved;  // what kept the run from being written
@@ -133,8 +139,7 @@ int train(const gpt::options& o) {
   bool done = false, stopped = false;
   while (!done && !stopped) {
     const gr::stopwatch watch;
-    now.fraction = o.fraction(now.step, elapsed());
-    now.lr = o.rate(now.step, now.fraction);
+    now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
     const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
     if (look) memory.start_trace();
     else memory.observe(o.profile ? &profile : nullptr);
@@ -151,6 +156,7 @@ int train(const gpt::options& o) {
       stopped = true;
       break;
     }
+    saver.finish();  // a checkpoint that is being written is of what the update changes
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
 
@@ -165,7 +171,8 @@ int train(const gpt::options& o) {
     at.elapsed = elapsed();
     now.tokens_per_second = now.tokens / at.training_seconds;
     now.flops = gpt::training_flops_per_token(parameters) * now.tokens_per_second;
-    done = o.fraction(now.step, at.elapsed) >= 1;
+    now.fraction = o.fraction(now.step, at.elapsed);
+    done = now.fraction >= 1;
     now.validation = std::nan("");
     if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
     stopped = stop.noticed();
@@ -197,20 +204,21 @@ int train(const gpt::options& o) {
                    .loss_scale = t.loss_scale(),
                    .skipped = t.optimizer.skipped()});
   if (o.profile) {
-    const std::string table = gr::profile_table(profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
-    report.line(table);
-    report.attempt([&] { gr::write_file_atomically(folder / "profile.txt", table); });
+    const gr::machine_rates rates{machine_flops, gpt::machine_bandwidth(o.threads)};
+    report.line(gr::profile_table(profile, rates, gr::output_columns()));
+    report.attempt([&] { gr::write_file_atomically(folder / "profile.txt", gr::profile_table(profile, rates)); });
   }
   if (o.sample > 0 && (data.bytes() || data.tokenizer() != nullptr) && !stopped && !stop.noticed()) {
     report.line("a sample:");
     memory.use(gpt::sampling_plan);
     const gpt::vocabulary words(gpt::tokenizer_beside(model_file));
     const auto logits_of = [&t](const gpt::token* window) { return t.logits(window); };
+    gr::printable_text shown;
     gpt::generate(logits_of, words, "", o.sample, {.seed = o.seed}, [&](std::string_view some) {
-      std::fwrite(some.data(), 1, some.size(), stdout);
+      std::fputs(shown.add(some).c_str(), stdout);
       return std::fflush(stdout) == 0 && !stop.noticed();
     });
-    std::putchar('\n');
+    std::puts(shown.finish().c_str());
   }
   if (o.save) report.line("more of it: scripts/sample.sh " + folder.string());
   return 0;

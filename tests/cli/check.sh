@@ -33,6 +33,16 @@ full_disk() {
   (trap '' XFSZ; ulimit -f "$1"; shift; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
 }
 
+# fits COLUMNS: no line of the output is longer
+fits() { [[ -z $(awk -v most="$1" 'length($0) > most' out) ]] || wrong "longer than $1 columns: $(awk -v most="$1" 'length($0) > most' out | head -n 2)"; }
+
+# flip FILE AT: the file with another byte at that place
+flip() {
+  head -c "$2" "$1"
+  tail -c +"$(($2 + 1))" "$1" | head -c 1 | tr '\0-\377' '\1-\377\0'
+  tail -c +"$(($2 + 2))" "$1"
+}
+
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
 quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
 
@@ -79,6 +89,10 @@ flags() {
   refuses 2 '--save-retry must be 0 or more, not nan' "${quick[@]}" --save-retry nan
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
+  refuses 2 '--batch-tokens must be a whole number from 1 .*, not 0' "${quick[@]}" --batch-tokens 0
+  refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "${quick[@]}" --batch-tokens 3000000
+  refuses 2 '--accumulate and --batch-tokens: give one of them' "${quick[@]}" --batch-tokens 4096 --accumulate 2
+  refuses 2 '--batch-tokens must be a whole number above 0, not .1.5' "$script" --batch-tokens 1.5
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
@@ -177,11 +191,30 @@ losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/log.jsonl"; }
 
 runs() {
   succeeds "${quick[@]}" --out first
-  has out '^step +2  loss .* validation .* lr .* tokens/s .* TFLOP/s \([0-9]+ % of GEMM\)'
+  has out '^step +2  loss .* validation .* s  .* tokens/s'
+  fits 80
   has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
   has first/loss.svg '</svg>'
   [[ -s first/model.safetensors ]] || wrong "no model was saved"
   [[ $(losses first | wc -l) -eq 2 ]] || wrong "the log has not one line a step"
+
+  # A narrow screen, and a run folder whose name would change the terminal's colours.
+  COLUMNS=40 succeeds "${quick[@]}" --profile --sample 0 --out $'narrow\e[31m'
+  fits 40
+  has out '^step 2  loss [0-9.]+'
+  has out '^linear +backward +[0-9.]+ +[0-9.]+ %$'
+  [[ $(tr -d '\t\n -~' <out | wc -c) -eq 0 ]] || wrong "control characters on the screen: $(cat -v out | head -n 30)"
+  refuses 1 'narrow.x1b.31m: is not empty' "${quick[@]}" --out $'narrow\e[31m'
+  COLUMNS=40 succeeds "$train" --plan
+  fits 40
+  succeeds "$train" --help
+  fits 80
+  # A text that is learned by heart, and another that is not: the validation loss rises.
+  head -c 4000 /dev/urandom | od -An -v -tx1 >noise
+  head -c 4000 /dev/urandom | od -An -v -to1 >other_noise
+  succeeds "$train" --data noise --validation-data other_noise --steps 60 --eval-every 4 --sample 0 --lr 1e-2 --out overfit
+  has out '^overfitting: since step [0-9]+ the validation loss has risen, from'
+  [[ $(grep -c '^overfitting' out) -eq 1 ]] || wrong "overfitting was told $(grep -c '^overfitting' out) times"
 
   # The same seed gives the same losses on any number of threads; another gives others.
   succeeds "${quick[@]}" --out second --threads 1
@@ -388,6 +421,13 @@ resume() {
   has err 'warning: torn/checkpoint.safetensors: .*; resuming from checkpoint-previous.safetensors, step [0-9]+'
   [[ $(wc -c <torn/checkpoint-damaged.safetensors) -eq 1000000 ]] || wrong "the damaged checkpoint is not set aside"
   same_as_straight torn
+  # So is one in which a single byte of a tensor has changed.
+  succeeds "$train" "${flags[@]}" --save-every 1 --out flipped
+  flip flipped/checkpoint.safetensors 3000000 >one_byte
+  cp one_byte flipped/checkpoint.safetensors
+  succeeds "$train" "${flags[@]}" --resume flipped
+  has err 'warning: flipped/checkpoint.safetensors: is damaged: its checksum is .*; resuming from checkpoint-previous.safetensors, step [0-9]+'
+  same_as_straight flipped
   cp cut_short torn/checkpoint.safetensors
   cp cut_short torn/checkpoint-previous.safetensors
   refuses 1 'torn/checkpoint.*safetensors: ' "$train" "${flags[@]}" --steps 20 --resume torn
@@ -426,8 +466,10 @@ memory() {
   # A plan trains nothing and needs no text.
   succeeds "$train" --plan --memory-report plan.html
   has out '^peak +[0-9.]+ MiB'
-  has out '^parameters and optimizer state [0-9.]+ MiB, planned workspace [0-9.]+ MiB: [0-9.]+ MiB in all'
-  has out '^outside of the plan and of --memory-budget: about [0-9]+ MiB of the process itself'
+  has out '^parameters and optimizer state [0-9.]+ MiB, planned workspace [0-9.]+ MiB$'
+  has out '^planned in all [0-9.]+ MiB'
+  fits 80
+  has out '^outside of the plan and of --memory-budget: about [0-9]+ MiB of the process'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a plan made a run folder"
   cannot_print() { "$@" >/dev/full; }
@@ -436,7 +478,20 @@ memory() {
   succeeds "$train" --plan --memory-report plan.html
   local whole least planned
   planned=$(sed -n 's/^peak *\([0-9.]* MiB\).*/\1/p' out)
-  whole=$(sed -n 's/.*: \([0-9]*\)[0-9.]* MiB in all/\1/p' out)
+  whole=$(sed -n 's/^planned in all \([0-9]*\)[0-9.]* MiB/\1/p' out)
+
+  # A batch for a number of tokens an update: the largest that fits.
+  local batch=${train%/*}/gpt_batch
+  if [[ -x $batch ]]; then
+    [[ $("$batch" --batch-tokens 16384 --memory-budget $((whole + 1))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget 1MiB) -eq 1 ]] || wrong "gpt_batch found room in 1 MiB"
+    [[ $("$batch" --batch-tokens 1000 --memory-budget 1GiB) -eq 8 ]] || wrong "gpt_batch took more than the tokens"
+    refuses 2 '--memory-budget: ' "$batch" --batch-tokens 1000 --memory-budget much
+  fi
+  succeeds "${quick[@]}" --out accumulated --accumulate 3 --no-save
+  succeeds "${quick[@]}" --out by_tokens --batch-tokens 6000 --no-save
+  has by_tokens/log.jsonl '"accumulate": 3,'
+  [[ $(losses accumulated) == "$(losses by_tokens)" ]] || wrong "--batch-tokens is not --accumulate"
 
   # What is computed again changes memory, not the losses; the least budget named is one that works.
   succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json
@@ -482,8 +537,10 @@ model() {
   refuses 1 'not a safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
   refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
-  sed 's/"dtype":"F32"/"dtype":"I32"/g' run/model.safetensors >whole
+  sed 's/"dtype":"F32"/"dtype":"I32"/g; s/"crc32c":/"edited":/' run/model.safetensors >whole
   refuses 1 "whole: '.*' is stored as I32, which is not a floating-point type to convert to F32" "$sample" whole
+  flip run/model.safetensors 500000 >flipped
+  refuses 1 'flipped: is damaged: its checksum is ' "$sample" flipped
   sed 's/"width":"128"/"width":"129"/' run/model.safetensors >other
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
@@ -504,8 +561,10 @@ script() {
 
   succeeds alone "$script" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
   has out '^compiled for these sizes in [0-9]+ s$'
-  has out '^gpt: 4 layers, width 128, 4 heads, context 128, fp32, .* batch 16;'
-  has out '^machine: 1 thread, .* run folder run$'
+  has out '^gpt: 4 layers, width 128, 4 heads, context 128, fp32, .* parameters$'
+  has out '^batch 16: 2048 tokens an update;'
+  has out '^machine: 1 thread, '
+  has out '^run folder run$'
   has out '^step +2  loss .* validation '
   has out '^a sample:$'
   [[ -s run/model.safetensors ]] || wrong "no model was saved"
@@ -516,7 +575,7 @@ script() {
 
   # It is resumed with the flags that it was started with; those that are given again override them.
   succeeds alone "$script" --resume run --steps 4
-  has out '^machine: 1 thread, .* run folder run$'
+  has out '^machine: 1 thread, '
   has out '^resumed after step 2$'
   has out '^step +4  loss .* validation '
   refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere

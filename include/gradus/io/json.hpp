@@ -23,6 +23,7 @@ class strict_json_builder {
 
   json result;
   std::string problem;
+  std::string twice;  ///< a key that an object has twice
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -38,6 +39,7 @@ class strict_json_builder {
   bool key(json::string_t& name) {
     const auto [place, added] = open_.back()->get_ref<json::object_t&>().emplace(std::move(name), nullptr);
     if (!added) {
+      twice = place->first;
       problem = "the key " + json(place->first).dump(-1, ' ', true) + " occurs twice in one object";
       return false;
     }

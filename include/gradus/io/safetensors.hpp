@@ -22,6 +22,7 @@
 #include "../core/dtype.hpp"
 #include "../core/error.hpp"
 #include "atomic_file.hpp"
+#include "crc32c.hpp"
 #include "json.hpp"
 
 namespace gradus {
@@ -56,6 +57,19 @@ inline bool multiply_fits(std::uint64_t a, std::uint64_t b, std::uint64_t& produ
   if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return false;
   product = a * b;
   return true;
+}
+
+// `"crc32c":"00000000"` in a header: the checksum's place, and that of its digits in it.
+inline constexpr std::string_view safetensors_checksum_key = "crc32c", safetensors_no_checksum = "00000000";
+inline std::size_t find_safetensors_checksum(std::string_view header, std::string_view digits) {
+  const std::string before = std::string("\"").append(safetensors_checksum_key).append("\":\"");
+  const std::size_t at = header.find(std::string(before).append(digits).append("\""));
+  return at == std::string_view::npos ? at : at + before.size();
+}
+inline std::string hexadecimal(std::uint32_t value) {
+  std::string text(8, '0');
+  for (std::size_t i = 0; i < 8; ++i) text[7 - i] = "0123456789abcdef"[(value >> (4 * i)) & 15u];
+  return text;
 }
 
 inline std::string shape_text(std::span<const std::size_t> shape) {
@@ -99,6 +113,31 @@ class safetensors_file {
     data_ = 8 + header_bytes;
     parse(header);
     check_layout(file_bytes - data_);
+  }
+
+  /// Reads the whole file and throws gradus::error if it has a checksum (see safetensors_writer::add_checksum) that is another than that of
+  /// its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is.
+  void check_checksum() {
+    const auto found = metadata_.find(detail::safetensors_checksum_key);
+    if (found == metadata_.end()) return;
+    std::string header(static_cast<std::size_t>(data_ - 8), '\0');
+    read_at(8, header.data(), header.size());
+    const std::size_t digits = detail::find_safetensors_checksum(header, found->second);
+    if (digits != std::string::npos && found->second.size() == 8)
+      header.replace(digits, 8, detail::safetensors_no_checksum);
+    crc32c sum;
+    sum.add(std::as_bytes(std::span(header)));
+    std::vector<std::byte> some(std::size_t{1} << 20);
+    std::uint64_t bytes = 0;
+    for (const auto& [name, e] : entries_) bytes = std::max<std::uint64_t>(bytes, e.end);
+    for (std::uint64_t at = 0; at < bytes; at += some.size()) {
+      some.resize(static_cast<std::size_t>(std::min<std::uint64_t>(some.size(), bytes - at)));
+      read_at(data_ + at, some.data(), some.size());
+      sum.add(some);
+    }
+    if (const std::string computed = detail::hexadecimal(sum.value()); computed != found->second)
+      fail("is damaged: its checksum is " + found->second + ", and that of its bytes " + computed +
+           " (a program that changes such a file is to leave out 'crc32c' of its metadata)");
   }
 
   /// The tensors by name.
@@ -184,20 +223,14 @@ class safetensors_file {
   }
 
   void parse(const std::string& header) {
-    using nlohmann::json;
-    // The format forbids names that occur twice, and the parser would keep only the last: watch the keys as they go by.
-    std::set<std::string> names;
-    std::string twice;
-    const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
-        twice = value.get<std::string>();
-      return true;
-    };
-    const json parsed = json::parse(header, watch, /*allow_exceptions=*/false);
+    // The format forbids names that occur twice.
+    detail::strict_json_builder builder;
+    const bool parsed_all = nlohmann::json::sax_parse(header, &builder);
+    if (!builder.twice.empty()) fail(quoted(builder.twice) + " occurs twice");
     // A writer pads with spaces at the end, never in front.
-    if (parsed.is_discarded() || !parsed.is_object() || header.front() != '{')
+    const nlohmann::json& parsed = builder.result;
+    if (!parsed_all || !parsed.is_object() || header.front() != '{')
       fail("is not a safetensors file: its header is not a JSON object");
-    if (!twice.empty()) fail(quoted(twice) + " occurs twice");
     for (const auto& item : parsed.items()) {
       if (item.key() == "__metadata__") parse_metadata(item.value());
       else entries_.emplace(item.key(), parse_entry(item.key(), item.value()));
@@ -268,6 +301,9 @@ class safetensors_file {
 class safetensors_writer {
  public:
   void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }
+  /// Has the metadata get an entry `crc32c`, by which safetensors_file::check_checksum() finds damage: eight hexadecimal digits, the CRC-32C of all
+  /// of the file behind its first 8 bytes, with zeros in the place of these digits.
+  void add_checksum() { metadata_[std::string(detail::safetensors_checksum_key)] = detail::safetensors_no_checksum; }
 
   /// Throws gradus::error if the name was added before, or if the values are not as many as the shape says.
   template <class T, std::size_t N>
@@ -292,20 +328,35 @@ class safetensors_writer {
   /// Writes the file in one step (see atomic_file). `before_rename` is called when all bytes are on the disk and the file is about to take
   /// its place.
   void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const {
-    nlohmann::ordered_json header = nlohmann::ordered_json::object();
-    if (!metadata_.empty()) header["__metadata__"] = metadata_;
+    std::string text = "{";
+    const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+      text.append(text.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":").append(value.dump());
+    };
+    if (!metadata_.empty()) add("__metadata__", metadata_);
     std::size_t at = 0;
     for (const part& p : parts_) {
-      header[p.name] = {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes.size()}}};
+      add(p.name, {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes.size()}}});
       at += p.bytes.size();
     }
-    std::string text = header.dump();
+    text += "}";
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size();
+    const std::size_t checksum = detail::find_safetensors_checksum(text, detail::safetensors_no_checksum);
     atomic_file file(path);
+    crc32c sum;
+    const auto write = [&](std::span<const std::byte> bytes) {
+      // In pieces that are in cache when they are written.
+      for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), std::size_t{1} << 18))) {
+        const auto piece = bytes.first(std::min(bytes.size(), std::size_t{1} << 18));
+        if (checksum != std::string::npos) sum.add(piece);
+        file.write(piece.data(), piece.size());
+      }
+    };
     file.write(&length, 8);
-    file.write(text);
-    for (const part& p : parts_) file.write(p.bytes.data(), p.bytes.size());
+    write(std::as_bytes(std::span(text)));
+    for (const part& p : parts_) write(p.bytes);
+    if (checksum != std::string::npos)
+      file.overwrite(static_cast<long>(8 + checksum), detail::hexadecimal(sum.value()).data(), 8);
     file.commit(before_rename);
   }
 

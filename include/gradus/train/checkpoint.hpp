@@ -83,25 +83,48 @@ void for_each_checkpointed(context<cpu>& ctx, const Model& model, Optimizer& opt
 
 }  // namespace detail
 
-/// Writes a checkpoint in one step (see atomic_file): the parameters under their names, the optimizer's states as
-/// `optimizer.<state>.<parameter>`, its count of steps, and the metadata. Where `path` exists, it stays as `previous` (unless that is
-/// empty, or the file system has no hard links). Throws gradus::error; files that were there are then as before.
+/// A checkpoint that is yet to be written. It copies nothing: until write() has returned, parameters and optimizer states must stay where they
+/// are and as they are. In a training step that is so up to the optimizer's: forward and backward only read them.
+class pending_checkpoint {
+ public:
+  explicit pending_checkpoint(safetensors_writer file) : file_(std::move(file)) {}
+
+  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as `previous` (unless `previous` is
+  /// empty, or the file system has no hard links). Throws gradus::error; files that were there are then as before.
+  void write(const std::filesystem::path& path, const std::filesystem::path& previous = {}) const {
+    file_.write(path, [&] {
+      std::error_code problem;
+      if (previous.empty() || !std::filesystem::exists(path, problem)) return;
+      std::filesystem::remove(previous, problem);
+      std::filesystem::create_hard_link(path, previous, problem);
+    });
+  }
+
+ private:
+  safetensors_writer file_;
+};
+
+/// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's states as
+/// `optimizer.<state>.<parameter>`, its count of steps, and the metadata.
 template <class Model, class Optimizer>
-void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, const Model& model, Optimizer& optimizer,
-                      const run_metadata& metadata, const std::filesystem::path& previous = {}) {
+pending_checkpoint prepare_checkpoint(context<cpu>& ctx, const Model& model, Optimizer& optimizer,
+                                      const run_metadata& metadata) {
   safetensors_writer file;
   for (const auto& [name, text] : metadata.all()) file.set_metadata(name, text);
   file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
+  file.add_checksum();
   detail::for_each_checkpointed(
       ctx, model, optimizer,
       [&](const std::string& name, const std::string& dtype, const auto& shape, std::size_t count,
           std::span<std::byte> bytes) { file.add_bytes(name, dtype, shape, count, bytes); });
-  file.write(path, [&] {
-    std::error_code problem;
-    if (previous.empty() || !std::filesystem::exists(path, problem)) return;
-    std::filesystem::remove(previous, problem);
-    std::filesystem::create_hard_link(path, previous, problem);
-  });
+  return pending_checkpoint(std::move(file));
+}
+
+/// Writes a checkpoint: prepare_checkpoint(...).write(path, previous).
+template <class Model, class Optimizer>
+void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, const Model& model, Optimizer& optimizer,
+                      const run_metadata& metadata, const std::filesystem::path& previous = {}) {
+  prepare_checkpoint(ctx, model, optimizer, metadata).write(path, previous);
 }
 
 /// What is known of a checkpoint before anything is read from it.
@@ -110,7 +133,7 @@ inline run_metadata read_metadata(const std::filesystem::path& path) {
 }
 
 /// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the metadata. Names,
-/// types and sizes are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
+/// types, sizes and the checksum are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
 template <class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
@@ -129,6 +152,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<cpu>& ct
   if (tensors != file.entries().size())
     throw error(path.string() + ": has " + std::to_string(file.entries().size()) + " tensors where this run has " +
                 std::to_string(tensors) + "; it is of another model or optimizer");
+  file.check_checksum();
   detail::for_each_checkpointed(ctx, model, optimizer,
                                 [&](const std::string& name, const std::string& dtype, const auto&, std::size_t,
                                     std::span<std::byte> bytes) { file.read_bytes(name, dtype, bytes); });

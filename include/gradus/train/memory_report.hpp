@@ -103,10 +103,13 @@ inline std::string page_data(const step_trace& planned, const step_trace* measur
   name_table names;
   std::string out = "{\"traces\":[" + trace_data("planned", planned, offsets, names);
   if (measured != nullptr) out += ",\n" + trace_data("measured", *measured, {}, names);
-  out +=
-      "],\n\"categories\":" + json_list(category_count, [](std::size_t c) {
-        return "[" + json_string(category_name(static_cast<category>(c))) + "," + json_string(category_colors[c]) + "]";
-      });
+  out += "],\n\"categories\":" + json_list(category_count, [](std::size_t c) {
+           return std::string("[")
+               .append(json_string(category_name(static_cast<category>(c))))
+               .append(",")
+               .append(json_string(category_colors[c]))
+               .append("]");
+         });
   out += ",\n\"stack\":" +
          json_list(category_count, [](std::size_t c) { return std::to_string(static_cast<std::size_t>(stacking[c])); });
   out += ",\n\"phases\":" +
@@ -149,7 +152,8 @@ inline std::string filled(std::string_view text,
 
 inline std::string html_row(const char* cell, const std::vector<std::string>& cells) {
   std::string out = "<tr>";
-  for (const std::string& text : cells) out += "<" + std::string(cell) + ">" + text + "</" + cell + ">";
+  for (const std::string& text : cells)
+    out.append("<").append(cell).append(">").append(text).append("</").append(cell).append(">");
   return out + "</tr>\n";
 }
 

@@ -54,9 +54,12 @@ inline constexpr std::array<const char*, 8> table_head{"operation", "forward", "
 
 }  // namespace detail
 
-/// A step's operations and its peak as a table of plain ASCII, at most 100 columns wide.
-inline std::string memory_table(const step_plan& plan) {
-  constexpr std::array<int, 8> widths{24, 8, 10, 9, 7, 13, 12, 12};
+/// A step's operations and its peak as a table of plain ASCII, 95 columns wide, or 80 or 40 with less in it where there are fewer.
+inline std::string memory_table(const step_plan& plan, std::size_t columns = 95) {
+  // A column of width 0 is left out.
+  const auto widths = columns >= 95   ? std::array<int, 8>{24, 8, 10, 9, 7, 13, 12, 12}
+                      : columns >= 80 ? std::array<int, 8>{17, 8, 10, 9, 0, 12, 12, 12}
+                                      : std::array<int, 8>{16, 0, 0, 0, 0, 12, 0, 12};
   std::string out;
   const auto cell = [&](std::string text, int width, bool left) {
     const auto room = static_cast<std::size_t>(width);
@@ -67,7 +70,8 @@ inline std::string memory_table(const step_plan& plan) {
     out += left ? text + std::string(fill, ' ') : std::string(fill, ' ') + text;
   };
   const auto row = [&](const auto& texts) {
-    for (std::size_t i = 0; i < texts.size(); ++i) cell(texts[i], widths[i], i == 0);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      if (widths[i] > 0) cell(texts[i], widths[i], i == 0);
     out += '\n';
   };
   row(detail::table_head);
@@ -85,7 +89,7 @@ inline std::string memory_table(const step_plan& plan) {
   std::string when = "  " + detail::peak_text(plan);
   for (char& c : when)
     if (c < ' ' || c > '~') c = '?';
-  out += when.substr(0, 60) + '\n';
+  out += columns >= 95 ? when.substr(0, 60) + '\n' : columns >= 80 ? when.substr(0, 40) + '\n' : "\n";
   for (std::size_t c = 0; c < category_count; ++c) {
     part("  " + std::string(category_name(static_cast<category>(c))), plan.at_peak[c],
          detail::share_text(plan.at_peak[c], plan.peak_bytes));

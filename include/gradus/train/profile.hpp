@@ -79,9 +79,10 @@ struct machine_rates {
   double bytes = 0;  ///< a second, read and written
 };
 
-/// The profile as a table of plain ASCII, 80 columns wide: a row an operation and phase, the slowest first, and how near each comes to
+/// The profile as a table of plain ASCII, 80 columns wide, or 40 of what matters most where there are fewer: a row an operation and phase, the slowest first, and how near each comes to
 /// what the machine could do at best (the longer of its arithmetic and its memory traffic, over the time it took).
-inline std::string profile_table(const profiler& p, const machine_rates& machine = {}) {
+inline std::string profile_table(const profiler& p, const machine_rates& machine = {}, std::size_t columns = 80) {
+  const bool narrow = columns < 80;
   auto rows = p.entries();
   std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   const double steps = static_cast<double>(std::max<std::size_t>(p.steps(), 1));
@@ -105,13 +106,22 @@ inline std::string profile_table(const profiler& p, const machine_rates& machine
   std::snprintf(text, sizeof text, "%.0f %% of it within operations\n",
                 p.step_seconds() > 0 ? 100 * within / p.step_seconds() : 0);
   table += text;
-  std::snprintf(text, sizeof text, "%-20s%-10s%6s%9s%9s%9s%8s%9s\n", "operation", "phase", "runs", "ms", "share",
-                "GFLOP/s", "GB/s", "of best");
+  if (narrow) std::snprintf(text, sizeof text, "%-13s%-9s%9s%9s\n", "operation", "phase", "ms", "share");
+  else
+    std::snprintf(text, sizeof text, "%-20s%-10s%6s%9s%9s%9s%8s%9s\n", "operation", "phase", "runs", "ms", "share",
+                  "GFLOP/s", "GB/s", "of best");
   table += text;
   for (const auto& r : rows) {
     std::string name(r.name.substr(0, 19));
     for (char& c : name)
       if (c < ' ' || c > '~') c = '?';
+    if (narrow) {
+      std::snprintf(text, sizeof text, "%-13.12s%-9.9s%9.3f%7.1f %%\n", name.c_str(),
+                    std::string(phase_name(r.phase)).c_str(), 1e3 * r.seconds / steps,
+                    within > 0 ? 100 * r.seconds / within : 0);
+      table += text;
+      continue;
+    }
     const double seconds = std::max(r.seconds, 1e-12);
     std::snprintf(text, sizeof text, "%-20s%-10s%6.4g%9.3f", name.c_str(), std::string(phase_name(r.phase)).c_str(),
                   static_cast<double>(r.runs) / steps, 1e3 * r.seconds / steps);

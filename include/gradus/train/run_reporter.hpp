@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "../core/printable.hpp"
 #include "../io/atomic_file.hpp"
 #include "../io/json.hpp"
 #include "curve_svg.hpp"
+#include "overfitting.hpp"
 #include "progress.hpp"
 #include "run_log.hpp"
 
@@ -42,6 +44,7 @@ struct reporter_names {
   std::string title;           ///< of the curves
   std::string unit = "token";  ///< that losses are of, and that are counted
   double machine_flops = 0;    ///< FLOP/s of matrix products, to compare with; 0: not known
+  std::string best = {};       ///< file that keeps the model of the lowest validation loss; empty: none
 };
 
 /// Keeps the run folder up to date and tells the person in front of it. A log or a picture that cannot be written is one warning, and the run
@@ -59,7 +62,7 @@ class run_reporter {
   /// Something that went wrong and does not end the run.
   void warn(std::string_view text) {
     progress_.clear();
-    std::fprintf(stderr, "%s: warning: %.*s\n", names_.program.c_str(), static_cast<int>(text.size()), text.data());
+    std::fprintf(stderr, "%s: warning: %s\n", names_.program.c_str(), printable(text).c_str());
   }
   /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on.
   template <class F>
@@ -71,13 +74,14 @@ class run_reporter {
   void log(std::initializer_list<log_field> fields) {
     attempt(log_failed_, [&] { log_.write(fields); });
   }
-  /// Logs a step; shows it, and draws the curves anew, where it was validated.
+  /// Logs a step; shows it, and draws the curves anew, where it was validated. Says so where the validation loss has been rising while the training
+  /// loss fell (see find_overfitting), once for each lowest loss.
   void step(const step_report& r) {
     train_.x.push_back(static_cast<double>(r.step));
     train_.y.push_back(r.loss);
     if (std::isnan(r.validation)) {
       log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
-      if (progress_.due()) progress_.update(r.fraction, figures(r));
+      if (progress_.due()) progress_.update(r.fraction, figures(r, progress_.room()));
       return;
     }
     validation_.x.push_back(static_cast<double>(r.step));
@@ -91,7 +95,8 @@ class run_reporter {
          {"tokens_per_second", r.tokens_per_second},
          {"tflops", r.flops / 1e12},
          {"share_of_gemm", r.flops / names_.machine_flops}});
-    progress_.line(figures(r));
+    progress_.line(figures(r, output_columns()));
+    tell_of_overfitting();
     attempt(picture_failed_, [&] { draw(); });
   }
 
@@ -150,27 +155,45 @@ class run_reporter {
   }
   void draw() const {
     const std::vector<curve> curves{thinned(train_, 300), validation_};
-    write_file_atomically(folder_ / "loss.svg", curve_svg({names_.title + ": " + folder_.filename().string(), "step",
-                                                           "loss (nats a " + names_.unit + ")"},
+    write_file_atomically(folder_ / "loss.svg", curve_svg({printable(names_.title + ": " + folder_.filename().string()),
+                                                           "step", "loss (nats a " + names_.unit + ")"},
                                                           curves));
   }
-  std::string figures(const step_report& r) const {
-    char text[256];
-    std::snprintf(text, sizeof text, "step %5lld  loss %.4f", r.step, r.loss);
-    std::string all = text;
-    if (!std::isnan(r.validation)) {
-      std::snprintf(text, sizeof text, "  validation %.4f", r.validation);
-      all += text;
-    }
-    std::snprintf(text, sizeof text, "  lr %.2e  %.2fM %ss  %.0f s  %.0f %ss/s", r.lr, r.tokens / 1e6,
-                  names_.unit.c_str(), r.elapsed, r.tokens_per_second, names_.unit.c_str());
-    all += text;
-    if (r.flops == 0) return all;
-    std::snprintf(text, sizeof text, "  %.3f TFLOP/s", r.flops / 1e12);
-    all += text;
-    if (names_.machine_flops == 0) return all;
-    std::snprintf(text, sizeof text, " (%.0f %% of GEMM)", 100 * r.flops / names_.machine_flops);
-    return all + text;
+  void tell_of_overfitting() {
+    const auto found = find_overfitting(train_.x, train_.y, validation_.x, validation_.y);
+    if (!found || found->step == told_of_) return;
+    told_of_ = found->step;
+    char text[192];
+    std::snprintf(
+        text, sizeof text,
+        "overfitting: since step %.0f the validation loss has risen, from %.4f to %.4f, and the training loss "
+        "fallen; ",
+        found->step, found->lowest, found->now);
+    const std::string kept =
+        names_.best.empty() ? "the run could end there" : names_.best + " is the model of that step";
+    progress_.line(text + kept + "; more data, dropout or fewer steps help");
+  }
+  /// What fits into so many columns; log.jsonl has all of it.
+  std::string figures(const step_report& r, std::size_t columns) const {
+    char text[96];
+    std::vector<line_part> parts;
+    const auto add = [&](int rank, const char* format, auto... values) {
+      std::snprintf(text, sizeof text, format, values...);
+      parts.push_back({text, rank});
+    };
+    const bool narrow = columns < 60;
+    add(0, narrow ? "step %lld" : "step %5lld", r.step);
+    add(0, "loss %.4f", r.loss);
+    if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
+    add(6, "lr %.2e", r.lr);
+    add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
+    add(r.fraction > 0 && r.fraction < 1 ? 4 : 2, "%s", time_text(r.elapsed).c_str());
+    if (r.fraction > 0 && r.fraction < 1)
+      add(2, "%s left", time_text(r.elapsed * (1 - r.fraction) / r.fraction).c_str());
+    add(3, "%.0f %ss/s", r.tokens_per_second, names_.unit.c_str());
+    if (r.flops > 0) add(8, "%.3f TFLOP/s", r.flops / 1e12);
+    if (r.flops > 0 && names_.machine_flops > 0) add(5, "%.0f %% of GEMM", 100 * r.flops / names_.machine_flops);
+    return fitting_line(std::move(parts), columns);
   }
 
   std::filesystem::path folder_;
@@ -180,6 +203,7 @@ class run_reporter {
   run_log log_;
   progress progress_;
   bool log_failed_ = false, picture_failed_ = false;
+  double told_of_ = -1;  // the lowest validation loss's step, of which overfitting was told
 };
 
 }  // namespace gradus

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../support/scratch_folder.hpp"
+#include "../../support/seed.hpp"
 
 namespace {
 
@@ -116,6 +117,57 @@ TEST_CASE("values stored in one floating-point type are read as another, rounded
                        gradus::error);
 }
 
+TEST_CASE("a checksum finds every bit that flips, wherever it is") {
+  const scratch_folder folder;
+  const fs::path path = folder.path / "a.safetensors";
+  std::vector<float> values(300000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const std::vector<std::size_t> shape{values.size()};
+  gradus::safetensors_writer writer;
+  writer.set_metadata("step", "7");
+  writer.add("crc32c", shape, std::span(values));  // a name that is the key's
+  writer.add_checksum();
+  writer.write(path);
+  const auto check = [&] { gradus::safetensors_file(path).check_checksum(); };
+  CHECK_NOTHROW(check());
+  CHECK(gradus::safetensors_file(path).read<float>("crc32c") == values);
+
+  const std::string whole = bytes_of(path);
+  const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
+  for (const std::size_t at : {whole.find("\"step\":\"7") + 8, whole.size() - 1, whole.size() - 4 * values.size(),
+                               whole.size() - 1 - gradus_test::fresh_seed() % (4 * values.size())}) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    write(damaged);
+    CAPTURE(at);
+    CHECK_THROWS_WITH_AS(check(), doctest::Contains("a.safetensors: is damaged: its checksum is "), gradus::error);
+  }
+  // One that is spoilt itself says so, too.
+  std::string damaged = whole;
+  const std::size_t digits = whole.find("\"crc32c\":\"") + 10;
+  damaged[digits] = damaged[digits] == '0' ? '1' : '0';
+  write(damaged);
+  CHECK_THROWS_AS(check(), gradus::error);
+  // Who changes a file takes the checksum away; then nothing is held against it.
+  damaged = whole;
+  damaged.replace(damaged.find("\"crc32c\":\""), 8, "\"edited\"");
+  write(damaged);
+  CHECK_NOTHROW(check());
+}
+
+TEST_CASE("names with quotes, and many of them, are written and read back") {
+  const scratch_folder folder;
+  const float one = 1;
+  const std::vector<std::size_t> scalar{};
+  gradus::safetensors_writer writer;
+  writer.add("a \"b\" \\ \n", scalar, std::span(&one, 1));
+  for (int i = 0; i < 3000; ++i) writer.add("w" + std::to_string(i), scalar, std::span(&one, 1));
+  writer.write(folder.path / "many.safetensors");
+  const gradus::safetensors_file file(folder.path / "many.safetensors");
+  CHECK(file.entries().size() == 3001);
+  CHECK(file.has("a \"b\" \\ \n"));
+}
+
 TEST_CASE("a safetensors file without tensors is sixteen bytes") {
   const scratch_folder folder;
   gradus::safetensors_writer().write(folder.path / "e.safetensors");
@@ -159,6 +211,7 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem(a4 + "}", 3), "accounts for 4"));
   CHECK(complains(problem(a4 + "}", 5), "accounts for 4"));
   CHECK(complains(problem(a4 + R"(,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "'a' occurs twice"));
+  CHECK(complains(problem(R"({"__metadata__":{"k":"1","k":"2"}})", 0), "'k' occurs twice"));
   CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "where 4 is due"));
   CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", 12), "where 4 is due"));
   CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), "need 8"));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gradus/gradus.hpp>
@@ -172,6 +173,52 @@ TEST_CASE("what is no checkpoint of this run is refused, and changes nothing") {
   CHECK(refused(r.model, r.optimizer).find("is not a checkpoint: it does not say 'optimizer.steps'") !=
         std::string::npos);
   CHECK(r.weights() == weights);
+}
+
+TEST_CASE("a checkpoint with a flipped bit in a tensor is refused, and changes nothing") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  run<gr::fp32, with_adamw> r;
+  r.steps(0, 2);
+  gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, {});
+  r.steps(2, 3);
+  const auto weights = r.weights();
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-3, std::ios::end);
+    const int byte = file.get();
+    file.seekp(-3, std::ios::end);
+    file.put(static_cast<char>(byte ^ 16));
+  }
+  CHECK(message_of([&] {
+          gr::read_checkpoint(path, r.at.ctx, r.model, r.optimizer);
+        }).find("run.safetensors: is damaged: its checksum is ") != std::string::npos);
+  CHECK(r.weights() == weights);
+}
+
+TEST_CASE("a checkpoint is written by another thread while forward and backward go on") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  run<gr::fp32, with_adamw> straight, r;
+  straight.steps(0, 5);
+  r.steps(0, 2);
+  gr::run_metadata metadata;
+  metadata.set("step", 2);
+  const auto pending = gr::prepare_checkpoint(r.at.ctx, r.model, r.optimizer, metadata);
+  std::thread writer([&] { pending.write(path); });
+  r.tape.set_random(3, 2);
+  const auto x = gr::normal<float, gr::shape<4, 5>>(r.at.ctx, {.seed = 11, .step = 2});
+  const auto y = r.model(r.tape.watch(x));
+  gr::backward(gr::mean(gr::cast<float>(y * y)));
+  writer.join();
+  r.optimizer.step(r.at.ctx);
+  r.steps(3, 5);
+  CHECK(r.weights() == straight.weights());
+
+  run<gr::fp32, with_adamw> resumed;
+  CHECK(gr::read_checkpoint(path, resumed.at.ctx, resumed.model, resumed.optimizer).number<int>("step") == 2);
+  resumed.steps(2, 5);
+  CHECK(resumed.weights() == straight.weights());
 }
 
 TEST_CASE("metadata is read as what it was written as") {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gradus/train/curve_svg.hpp>
+#include <gradus/train/overfitting.hpp>
 #include <gradus/train/progress.hpp>
 #include <gradus/train/run_log.hpp>
 #include <limits>
@@ -178,4 +179,60 @@ TEST_CASE("progress waits ten seconds after the last line of a file, and a fifth
   CHECK(text.find("step 2") == std::string::npos);
   CHECK(text.find("step 3") != std::string::npos);
   std::fclose(file);
+}
+
+TEST_CASE("lines are broken at spaces, and no longer than the screen") {
+  using gradus::wrap_text;
+  CHECK(wrap_text("one two three", 80) == "one two three");
+  CHECK(wrap_text("one two three", 8) == "one two\n  three");
+  CHECK(wrap_text("one two three\nfour", 7, 0) == "one two\nthree\nfour");
+  CHECK(wrap_text("a/very/long/name stays whole", 8) == "a/very/long/name\n  stays\n  whole");
+  CHECK(wrap_text("", 8) == "");
+  CHECK(wrap_text("a\n", 8) == "a\n");
+  CHECK(wrap_text("  indented text here", 16) == "  indented text\n  here");
+  CHECK(wrap_text("\xC3\xA9\xC3\xA9\xC3\xA9 \xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 8) ==
+        "\xC3\xA9\xC3\xA9\xC3\xA9 \xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9");  // 8 characters
+  CHECK(wrap_text("word   ", 4) == "word   ");                         // nothing behind it to break off
+}
+
+TEST_CASE("figures that matter least are left out first") {
+  const std::vector<gradus::line_part> parts{{"step 1", 0}, {"lr 1e-3", 5}, {"loss 2.5", 0}, {"3 s left", 2}};
+  CHECK(gradus::fitting_line(parts, 80) == "step 1  lr 1e-3  loss 2.5  3 s left");
+  CHECK(gradus::fitting_line(parts, 34) == "step 1  loss 2.5  3 s left");
+  CHECK(gradus::fitting_line(parts, 20) == "step 1  loss 2.5");
+  CHECK(gradus::fitting_line(parts, 3) == "step 1  loss 2.5");  // these stay
+  CHECK(gradus::fitting_line({}, 3) == "");
+}
+
+TEST_CASE("times are told in the unit that fits") {
+  CHECK(gradus::time_text(0.4) == "0 s");
+  CHECK(gradus::time_text(99) == "99 s");
+  CHECK(gradus::time_text(100) == "2 min");
+  CHECK(gradus::time_text(5400) == "90 min");
+  CHECK(gradus::time_text(3 * 3600 + 59) == "3 h");
+  CHECK(gradus::time_text(3 * 3600 + 600) == "3 h 10 min");
+  CHECK(gradus::time_text(50 * 3600) == "2 d 2 h");
+  CHECK(gradus::time_text(std::nan("")) == "?");
+  CHECK(gradus::time_text(std::numeric_limits<double>::infinity()) == "?");
+}
+
+TEST_CASE("overfitting is a validation loss that rises while the training loss falls") {
+  const std::vector<double> at{10, 20, 30, 40, 50};
+  std::vector<double> steps, falling, level;
+  for (int s = 1; s <= 50; ++s) steps.push_back(s), falling.push_back(5.0 / s), level.push_back(3);
+  const auto find = [&](const std::vector<double>& train, std::vector<double> validation) {
+    return gradus::find_overfitting(steps, train, at, validation);
+  };
+  const auto found = find(falling, {3, 2, 2.1, 2.2, 2.3});
+  REQUIRE(found);
+  CHECK(found->step == 20);
+  CHECK(found->lowest == 2);
+  CHECK(found->now == 2.3);
+  CHECK_FALSE(find(level, {3, 2, 2.1, 2.2, 2.3}));    // both stand still: noise
+  CHECK_FALSE(find(falling, {3, 2.5, 2, 2.2, 2.3}));  // only two evaluations since
+  CHECK_FALSE(find(falling, {3, 2, 2.4, 2.2, 2.1}));  // on its way down again
+  CHECK_FALSE(find(falling, {3, 2.5, 2.4, 2.3, 2.2}));
+  CHECK_FALSE(find(falling, {3, 2, 2.1, 2.2, std::nan("")}));
+  CHECK_FALSE(gradus::find_overfitting({}, {}, {}, {}));
+  CHECK_FALSE(gradus::find_overfitting({}, {}, at, {1, 2, 3, 4, 5}));
 }

@@ -1,13 +1,17 @@
 // The parts of a run: its folder, what saves it, what tells of it.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/run_reporter.hpp>
 #include <gradus/train/run_saver.hpp>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../../support/scratch_folder.hpp"
@@ -82,6 +86,65 @@ TEST_CASE("a saver saves at its pace, and warns once where it cannot") {
   saver.set_pace(1e-9, 0);  // by the clock, always
   saver.save_if_due(21);
   CHECK(written == 5);
+}
+
+TEST_CASE("a saver that writes in the background lets the caller go on, and warns when it is finished") {
+  std::vector<std::string> warnings;
+  std::promise<void> disk;
+  std::shared_future<void> ready = disk.get_future().share();
+  bool full = false;
+  std::atomic<int> written = 0;
+  int written_here = 0;
+  gr::run_saver saver([] {}, [&] { ++written_here; }, [&](const std::string& text) { warnings.push_back(text); },
+                      /*patience=*/0);
+  saver.set_pace(0, 1);
+  saver.write_in_background([&] {
+    return [&, now = ready, fails = full] {
+      now.wait();
+      if (fails) throw gr::error("the disk is full");
+      ++written;
+    };
+  });
+  saver.finish();  // nothing is being written
+  saver.save_if_due(1);
+  CHECK(written == 0);  // and yet here we are
+  disk.set_value();
+  saver.finish();
+  CHECK(written == 1);
+  saver.save_if_due(2);
+  saver.save_if_due(3);  // waits for the one before
+  CHECK(written >= 2);
+  saver.finish();
+  CHECK(written == 3);
+  full = true;
+  for (long long step = 4; step <= 8; ++step) saver.save_if_due(step);
+  saver.finish();
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0] == "the disk is full; the run goes on, and saving is tried again");
+  full = false;
+  saver.save_if_due(9);
+  saver.finish();
+  CHECK(written == 4);
+  saver.save_if_due(10);
+  CHECK(saver.save() == "");  // once more, here, when the one before is written
+  CHECK(written == 5);
+  CHECK(written_here == 1);
+}
+
+TEST_CASE("a saver does not end before what it writes") {
+  std::atomic<bool> written = false;
+  {
+    gr::run_saver saver([] {}, [] {}, [](const std::string&) {}, 0);
+    saver.set_pace(0, 1);
+    saver.write_in_background([&] {
+      return [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        written = true;
+      };
+    });
+    saver.save_if_due(1);
+  }
+  CHECK(written);
 }
 
 TEST_CASE("told to save at the end, a saver tries again while its patience lasts") {
