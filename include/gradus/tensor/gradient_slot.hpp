@@ -83,11 +83,6 @@ class gradient_slot {
   Tensor storage_;  // where it gathers; empty: wherever the first contribution lies
 };
 
-// nvcc 13 says of a tagged member template that its tag is superseded, by the same tag.
-#if defined(__CUDACC__)
-#pragma nv_diagnostic push
-#pragma nv_diag_suppress 2648
-#endif
 /// A slot that may be absent: nobody wants the gradient of a constant. What an operation's gradient rule writes to.
 template <class Tensor>
 class gradient_sink {
@@ -125,8 +120,5 @@ class gradient_sink {
  private:
   gradient_slot<Tensor>* slot_ = nullptr;
 };
-#if defined(__CUDACC__)
-#pragma nv_diagnostic pop
-#endif
 
 }  // namespace gradus
