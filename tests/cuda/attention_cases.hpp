@@ -18,6 +18,9 @@ void attention_cases(runner<D>& r) {
   r.template differentiate<double, gr::shape<1, 65, 18>>("double", causal(two));
   r.template differentiate<gr::bf16, gr::shape<2, 67, 96>>("bf16", causal(two));
   r.template differentiate<gr::f16, gr::shape<1, 40, 120>>("f16", causal(two));
+  r.template differentiate<gr::bf16, gr::shape<1, 200, 192>>("bf16, a head of 64", causal(one));
+  r.template differentiate<gr::f16, gr::shape<1, 129, 312>>("f16, a head of 104", causal(one));
+  r.template differentiate<gr::bf16, gr::shape<1, 33, 30>>("bf16, odd", causal(two));
   const auto plain = [](auto q, auto k, auto v) { return gr::attention(q, k, v); };
   r.template differentiate<float, gr::shape<2, 2, 9, 8>, gr::shape<2, 2, 75, 8>, gr::shape<2, 2, 75, 8>>("all keys",
                                                                                                          plain);

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <gradus/autodiff/backward.hpp>
+#include <gradus/ops/elementwise/functions.hpp>
+#include <gradus/ops/reduce/reduce.hpp>
 #include <gradus/tensor/creation.hpp>
 
 namespace gr = gradus;

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(block_threads)
   const index column = (static_cast<index>(blockIdx.y) * block_threads + threadIdx.x) * width;
   if (column >= Columns) return;
   const std::uint32_t first = blockIdx.x * segment_sums::piece;
-  const std::uint32_t last = min(first + segment_sums::piece, count);
+  const std::uint32_t last = first + segment_sums::piece < count ? first + segment_sums::piece : count;
   vector_of<C, width> sum{};
   std::uint32_t begin = first;  // of the segment within this piece
   for (std::uint32_t i = first; i < last; ++i) {
