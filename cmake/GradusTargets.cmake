@@ -5,6 +5,9 @@ add_library(gradus_dev INTERFACE)
 target_compile_options(gradus_dev INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>"
   "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra>")
+if(GRADUS_CUDA_PTX)
+  target_compile_options(gradus_dev INTERFACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--no-compress;-lineinfo>")
+endif()
 if(GRADUS_WARNINGS_AS_ERRORS)
   target_compile_options(gradus_dev INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
@@ -33,5 +36,18 @@ function(gradus_executable name)
       message(FATAL_ERROR "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
     endif()
     target_link_libraries(${name} PRIVATE gradus::cuda)
+    set_target_properties(${name} PROPERTIES GRADUS_NEEDS_GPU ON)
   endif()
+endfunction()
+
+# gradus_command(<variable> <target>): what starts a program of ours, in the terms of add_test(COMMAND): those with GPU code under
+# GRADUS_CUDA_LAUNCHER.
+function(gradus_command variable target)
+  set(command "$<TARGET_FILE:${target}>")
+  get_target_property(needs_gpu ${target} GRADUS_NEEDS_GPU)
+  if(needs_gpu)
+    separate_arguments(launcher UNIX_COMMAND "${GRADUS_CUDA_LAUNCHER}")
+    list(PREPEND command ${launcher})
+  endif()
+  set(${variable} "${command}" PARENT_SCOPE)
 endfunction()

@@ -25,7 +25,9 @@ shift
 
 gradus_setup bench
 mkdir -p build/bench build/release
-if ! cmake --preset release >build/release/configure.log 2>&1; then
+launcher=()
+if [[ -n ${GRADUS_CUDA_LAUNCHER:-} ]]; then launcher=("-DGRADUS_CUDA_LAUNCHER=$GRADUS_CUDA_LAUNCHER" -DGRADUS_CUDA_PTX=ON); fi
+if ! cmake --preset release "${launcher[@]}" >build/release/configure.log 2>&1; then
   cat build/release/configure.log >&2
   echo "bench.sh: configuring failed" >&2
   exit 1

@@ -6,6 +6,9 @@
 #   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage
 #   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
+#
+# With GRADUS_CUDA_LAUNCHER in the environment, CUDA programs are built as PTX and started by that command: an emulator, where there is
+# no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
@@ -41,7 +44,9 @@ gradus_setup "${groups[@]}"
 build=build/$preset
 mkdir -p "$build"
 echo "configure: preset $preset in $build"
-if ! cmake --preset "$preset" >"$build/configure.log" 2>&1; then
+launcher=()
+if [[ -n ${GRADUS_CUDA_LAUNCHER:-} ]]; then launcher=("-DGRADUS_CUDA_LAUNCHER=$GRADUS_CUDA_LAUNCHER" -DGRADUS_CUDA_PTX=ON); fi
+if ! cmake --preset "$preset" "${launcher[@]}" >"$build/configure.log" 2>&1; then
   cat "$build/configure.log" >&2
   echo "test.sh: configuring failed" >&2
   exit 1

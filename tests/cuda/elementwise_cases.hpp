@@ -44,3 +44,6 @@ void elementwise_cases(runner<D>& r) {
   r.template differentiate<float, cube>("mean of axis 2", [](auto x) { return gr::mean<gr::axes<2>>(x); });
   r.template differentiate<float, cube>("sum of axes 0 and 2", [](auto x) { return gr::sum<gr::axes<0, 2>, true>(x); });
 }
+
+// Computed in the .cpp file.
+std::vector<record> elementwise_on_cpu(unsigned seed);

@@ -26,3 +26,6 @@ void matmul_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<2, 9, 3>, gr::shape<3, 1>, gr::shape<1>>("linear, one column", linear);
   r.template differentiate<double, gr::shape<7, 3>, gr::shape<3, 5>, gr::shape<5>>("linear, double", linear);
 }
+
+// Computed in the .cpp file.
+std::vector<record> matmul_on_cpu(unsigned seed);

@@ -3,40 +3,6 @@
 
 #include "cases.hpp"
 
-template <class Logits, gr::index Vocabulary, class D>
-void cross_entropy_case(runner<D>& r, int ignore) {
-  auto& ctx = r.ctx();
-  constexpr gr::index rows = gr::rows_of<Logits>;
-  const auto values = r.template random<float>(Logits::size, -6, 6);
-  std::vector<int> targets(rows);
-  for (gr::index i = 0; i < rows; ++i) targets[i] = static_cast<int>((i * 7 + 3) % Vocabulary);
-  if (rows > 2) targets[1] = ignore;
-  const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
-  const std::string name =
-      "cross_entropy of " + std::to_string(rows) + " rows of " + std::to_string(Logits::size / rows);
-  for (const bool in_place : {false, true}) {
-    gr::tape tape{ctx};
-    auto x = tape.variable(gr::from_host<float, Logits>(ctx, values.data()));
-    // x * 1 is nobody else's, so that its memory becomes the gradient's
-    auto loss =
-        in_place ? gr::cross_entropy<Vocabulary>(x * 1.0, t, ignore) : gr::cross_entropy<Vocabulary>(x, t, ignore);
-    r.keep(name, gr::to_host(loss.value()), 2e-5);
-    gr::backward(loss, 0.5f);
-    r.keep(name + ": gradient", gr::to_host(x.gradient()), 2e-5);
-  }
-  const auto x = gr::from_host<float, Logits>(ctx, values.data());
-  r.keep(name + ", not recorded", gr::to_host(gr::cross_entropy<Vocabulary>(x, t, ignore)), 2e-5);
-}
-
-template <class D>
-void cross_entropy_cases(runner<D>& r) {
-  cross_entropy_case<gr::shape<1, 2>, 2>(r, -1);
-  cross_entropy_case<gr::shape<37, 11>, 11>(r, -1);
-  cross_entropy_case<gr::shape<16, 1024>, 1000>(r, -100);
-  cross_entropy_case<gr::shape<5, 50304>, 50257>(r, -1);
-  cross_entropy_case<gr::shape<9, 333>, 300>(r, 0);
-}
-
 template <class X>
 struct mlp {
   gr::param<X, 13, 29> w1;
@@ -115,6 +81,32 @@ void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOp
   r.keep(name + ": m", gr::to_host(net.m.value()), tolerance);
 }
 
+/// The average of values that a step changes, in the model's place and out of it.
+template <class T, class D>
+void averages(runner<D>& r, const std::string& name) {
+  struct model {
+    gr::param<gr::on<D, gr::precision<T>>, 4099> w;
+    GRADUS_MEMBERS(w)
+  };
+  auto& ctx = r.ctx();
+  model net;
+  gr::init(net, ctx, gr::normal_init{.seed = 5, .stddev = 1});
+  gr::sgd optimizer{net, {.lr = 0.5}};
+  gr::weight_average average{net, {.decay = 0.75}};
+  for (int step = 0; step < 3; ++step) {
+    const auto g = r.template random<T>(4099);
+    net.w.slot().give(gr::from_host<T, gr::shape<4099>>(ctx, g.data(), gr::category::gradient));
+    optimizer.step(ctx);
+    average.update(ctx);
+  }
+  constexpr double tolerance = sizeof(T) == 2 ? 2e-3 : 1e-6;
+  {
+    const auto guard = average.use(ctx);
+    r.keep(name + ": in use", gr::to_host(net.w.value()), tolerance);
+  }
+  r.keep(name + ": values", gr::to_host(net.w.value()), tolerance);
+}
+
 template <class D>
 void training_cases(runner<D>& r) {
   train(r, "adamw", 0, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
@@ -129,9 +121,16 @@ void training_cases(runner<D>& r) {
   step_alone<float>(r, "lion", false, [](auto& net) { return gr::lion{net, {.lr = 1e-3}}; });
   step_alone<float>(r, "adamw, scaled", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
   step_alone<gr::bf16>(r, "any precision", false, [](auto& net) { return gr::any_precision_adamw{net, {.lr = 1e-3}}; });
+  step_alone<float>(r, "adamw_8bit", true, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  step_alone<gr::bf16>(r, "adamw_8bit, bf16", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  averages<float>(r, "averages");
+  averages<gr::bf16>(r, "averages, bf16");
   step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {
     gr::sgd optimizer{net, {.lr = 1e-4}};
     optimizer.set_rounding(gr::rounding::stochastic, 7);
     return optimizer;
   });
 }
+
+// Computed in the .cpp file.
+std::vector<record> training_on_cpu(unsigned seed);

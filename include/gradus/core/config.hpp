@@ -82,6 +82,9 @@
 #define GRADUS_TEXT_OF_TOKENS(x)       #x
 #define GRADUS_TEXT(x)                 GRADUS_TEXT_OF_TOKENS(x)
 #define GRADUS_OF_BUILD                [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
+#if defined(__NVCC__)
+#pragma nv_diag_suppress 2648  // of a tagged member template nvcc 13 says that its tag is superseded: by the same one
+#endif
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
 /// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; a class

@@ -47,7 +47,7 @@ struct meta {
 template <class D>
 class context;
 
-/// How bytes reach a device: zero, upload, download and copy, ordered on the context's stream. Specialised per device.
+/// How bytes reach a device: zero, fill, upload, download and copy, ordered on the context's stream. Specialised per device.
 template <class D>
 struct device_access;
 

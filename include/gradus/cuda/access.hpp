@@ -1,14 +1,25 @@
 #pragma once
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cstddef>
 
 #include "../memory/context.hpp"
-#include "error.hpp"
-#include "resource.hpp"
-#include "stream.hpp"
+#include "runs.hpp"
 
 namespace gradus {
+
+namespace cuda_kit {
+template <class T>
+__global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, index size) {
+  constexpr int width = vector_width<T>;
+  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  vector_of<T, width> v;
+#pragma unroll
+  for (int i = 0; i < width; ++i) v.at[i] = value;
+  if (at + width <= size) store<width, true>(to + at, v, width);
+  else if (at < size) store<width, false>(to + at, v, static_cast<int>(size - at));
+}
+}  // namespace cuda_kit
 
 /// Everything is ordered on the context's stream. An upload from ordinary memory is staged before it returns; pinned memory must
 /// stay as it is until the stream has passed. A download returns when the bytes are there.
@@ -16,6 +27,12 @@ template <>
 struct device_access<cuda> {
   static void zero(context<cuda>& ctx, void* to, std::size_t bytes) {
     cuda_kit::check(cudaMemsetAsync(to, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
+  }
+  template <class T>
+  static void fill(context<cuda>& ctx, T* to, T value, index size) {
+    constexpr index width = cuda_kit::vector_width<T>;
+    cuda_kit::launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::blocks_for((size + width - 1) / width),
+                     cuda_kit::block_threads, to, value, size);
   }
   static void copy(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {
     cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, ctx.stream().handle()),

@@ -15,6 +15,7 @@
 #include "error.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
+#include "workspace.hpp"
 
 namespace gradus::cuda_kit {
 
@@ -22,33 +23,31 @@ inline void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) throw error(std::string(call) + ": " + cublasLtGetStatusString(status));
 }
 
-/// The library's handle and the scratch memory that its kernels share; they run one after another on the context's stream.
+/// The library's handle, and a few numbers on the GPU for products whose factor is known there alone. Its kernels use the context's
+/// workspace.
 class gemm_library {
  public:
-  static constexpr std::size_t workspace_bytes = std::size_t{32}
-                                                 << 20;  // the library's default, none, rules out split-k kernels
-
-  // The workspace is the library's and no tensor: it does not come from the context's resource, whose requests may be planned.
   explicit gemm_library(context<cuda>&) {
     check(cublasLtCreate(&handle_), "cublasLtCreate");
-    const cudaError_t status = cudaMalloc(&workspace_, workspace_bytes);
+    const cudaError_t status = cudaMalloc(&factors_, 3 * sizeof(double));
     if (status != cudaSuccess) {
       static_cast<void>(cublasLtDestroy(handle_));
-      fail(status, "cudaMalloc (32 MiB for cuBLASLt)");
+      fail(status, "cudaMalloc (24 bytes for cuBLASLt)");
     }
   }
   gemm_library(const gemm_library&) = delete;
   gemm_library& operator=(const gemm_library&) = delete;
   ~gemm_library() {
-    static_cast<void>(cudaFree(workspace_));
+    static_cast<void>(cudaFree(factors_));
     static_cast<void>(cublasLtDestroy(handle_));
   }
   cublasLtHandle_t handle() const { return handle_; }
-  void* workspace() const { return workspace_; }
+  /// Three numbers in the type that products are summed in: the factor of a `scaled` product, 0 and 1. A kernel writes them.
+  void* factors() const { return factors_; }
 
  private:
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
+  void* factors_ = nullptr;
 };
 
 template <class T>
@@ -74,6 +73,14 @@ struct product {
   static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
   static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
   static constexpr index m = M, n = N, k = K, batch = Batch;
+  static constexpr index row_of_a = TransposeA ? M : K;  ///< elements from one row of A, as it lies, to the next
+  static constexpr bool scaled = false;
+};
+/// Product P of an A whose rows lie Apart elements apart, times gemm_library::factors()[0] where Scaled.
+template <class P, index Apart, bool Scaled>
+struct product_of_rows : P {
+  static constexpr index row_of_a = Apart;
+  static constexpr bool scaled = Scaled;
 };
 
 /// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T: what lies in
@@ -102,10 +109,11 @@ class gemm_plan {
     if constexpr (Bias) set_bias(bias);
     if (state_ == state::new_) state_ = choose() ? state::ready : state::unsupported;
     if (state_ == state::unsupported) return false;
-    const scalar alpha = 1;
-    const scalar beta = Accumulate ? 1 : 0;
-    check(cublasLtMatmul(library_->handle(), operation_, &alpha, b, left_, a, right_, &beta, c, result_, c, result_,
-                         &algorithm_, library_->workspace(), gemm_library::workspace_bytes, ctx.stream().handle()),
+    const scalar known[] = {1, 0, 1};
+    const scalar* const factors = P::scaled ? static_cast<const scalar*>(library_->factors()) : known;
+    void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
+    check(cublasLtMatmul(library_->handle(), operation_, factors, b, left_, a, right_, factors + (Accumulate ? 2 : 1),
+                         c, result_, c, result_, &algorithm_, room, workspace::least, ctx.stream().handle()),
           "cublasLtMatmul");
     return true;
   }
@@ -124,18 +132,19 @@ class gemm_plan {
     set(CUBLASLT_MATMUL_DESC_TRANSA, of_left);
     set(CUBLASLT_MATMUL_DESC_TRANSB, of_right);
     if constexpr (Bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    if constexpr (P::scaled) set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
     layout(left_, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
-           P::shared_b ? 0 : P::k * P::n);
+           P::transpose_b ? P::k : P::n, P::shared_b ? 0 : P::k * P::n);
     layout(right_, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m,
-           P::m * P::k);
-    layout(result_, cublas_type<typename P::output>(), P::n, P::m, P::m * P::n);
+           P::row_of_a, P::m * P::k);
+    layout(result_, cublas_type<typename P::output>(), P::n, P::m, P::n, P::m * P::n);
   }
 
   // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
   bool choose() {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    const std::size_t bytes = gemm_library::workspace_bytes;
+    const std::size_t bytes = workspace::least;
     const auto alignment = static_cast<std::uint32_t>(P::alignment);
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                                  &bytes, sizeof(bytes));
@@ -164,8 +173,9 @@ class gemm_plan {
     const void* pointer = bias;
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
   }
-  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index stride) {
-    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)),
+  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index apart,
+                     index stride) {
+    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(apart)),
           "cublasLtMatrixLayoutCreate");
     if constexpr (P::batch > 1) {
       const auto count = static_cast<std::int32_t>(P::batch);

@@ -8,10 +8,11 @@
 
 #include "../core/math.hpp"
 #include "../cuda/access.hpp"
-#include "../cuda/launch.hpp"
-#include "../cuda/reduce_cub.hpp"
+#include "../cuda/rows.hpp"
 #include "../tensor/tensor.hpp"
+#include "adamw_8bit.hpp"
 #include "element_optimizer.hpp"
+#include "weight_average.hpp"
 
 namespace gradus {
 
@@ -20,19 +21,20 @@ namespace cuda_kit {
 inline constexpr int update_chunk = 4096;  ///< elements that a block takes at a time
 
 /// A batch of tensors, small enough for 4 KiB of kernel parameters.
-template <class T, class G>
+template <class Span>
 struct span_table {
-  static constexpr int capacity = 64;
-  update_span<T, G> spans[capacity];
+  static constexpr int capacity = static_cast<int>(std::min<std::size_t>(64, 3400 / (sizeof(Span) + 4)));
+  Span spans[capacity];
   std::uint32_t first_chunk[capacity + 1];  // of each tensor; the last entry counts them all
   int size = 0;
 };
-static_assert(sizeof(span_table<double, double>) + 512 <= 4096);
+static_assert(sizeof(span_table<update_span<double, double>>) + 512 <= 4096);
+static_assert(sizeof(span_table<block_span<float, float>>) + 512 <= 4096);
 
 /// Runs f(table) on tables that together hold all spans.
-template <class T, class G, class F>
-void for_tables(const std::vector<update_span<T, G>>& spans, const F& f) {
-  using table_type = span_table<T, G>;
+template <class Span, class F>
+void for_tables(const std::vector<Span>& spans, const F& f) {
+  using table_type = span_table<Span>;
   for (std::size_t done = 0; done < spans.size();) {
     table_type table;
     table.first_chunk[0] = 0;
@@ -47,8 +49,8 @@ void for_tables(const std::vector<update_span<T, G>>& spans, const F& f) {
 }
 
 /// Blocks that keep the GPU busy, each with chunks to take in turn.
-template <class T, class G>
-unsigned table_blocks(context<cuda>& ctx, const span_table<T, G>& table) {
+template <class Span>
+unsigned table_blocks(context<cuda>& ctx, const span_table<Span>& table) {
   return std::min<unsigned>(table.first_chunk[table.size], static_cast<unsigned>(ctx.stream().processors()) * 8);
 }
 
@@ -59,13 +61,13 @@ __device__ inline bool aligned(const T* p) {
 }
 
 /// Calls body(span, begin, end) for the chunks that this block owns: all its threads together.
-template <class T, class G, class Body>
-__device__ inline void for_chunks(const span_table<T, G>& table, const Body& body) {
+template <class Span, class Body>
+__device__ inline void for_chunks(const span_table<Span>& table, const Body& body) {
   const std::uint32_t chunks = table.first_chunk[table.size];
   int which = 0;
   for (std::uint32_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     while (chunk >= table.first_chunk[which + 1]) ++which;
-    const update_span<T, G>& s = table.spans[which];
+    const Span& s = table.spans[which];
     const index begin = static_cast<index>(chunk - table.first_chunk[which]) * update_chunk;
     body(s, begin, begin + update_chunk < s.size ? begin + update_chunk : s.size);
   }
@@ -85,8 +87,8 @@ __device__ inline void for_runs(index begin, index end, bool vectors, const Body
 /// the chunk before.
 template <class Rule, class T, class G, class S, std::size_t N>
 __global__ void __launch_bounds__(block_threads)
-    element_step_kernel(const __grid_constant__ span_table<T, G> table, Rule rule, rule_states<T, S, N> states,
-                        step_inputs in) {
+    element_step_kernel(const __grid_constant__ span_table<update_span<T, G>> table, Rule rule,
+                        rule_states<T, S, N> states, step_inputs in) {
   using C = compute_type<T>;
   using update_type = decltype(rule.template at<C>(tensor_step{}));
   constexpr int width = vector_width<T, G, S>;
@@ -153,7 +155,7 @@ inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradi
 /// Adds each block's squares, and what is not finite, to its own partial sums (or assigns them, in the first table).
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
-    gradient_pass_kernel(const __grid_constant__ span_table<T, G> table, op::gradient_pass pass,
+    gradient_pass_kernel(const __grid_constant__ span_table<update_span<T, G>> table, op::gradient_pass pass,
                          const gradient_scalars* to, double* partial, bool first) {
   using C = compute_type<G>;
   constexpr int width = vector_width<G>;
@@ -171,8 +173,8 @@ __global__ void __launch_bounds__(block_threads)
       }
     });
   });
-  const double sum = block_sum<static_cast<int>(block_threads)>(squares);
-  const double bad = block_sum<static_cast<int>(block_threads)>(not_finite);
+  const double sum = row_sum<static_cast<int>(block_threads)>(squares);
+  const double bad = row_sum<static_cast<int>(block_threads)>(not_finite);
   if (threadIdx.x == 0) {
     double* const other = partial + gradient_pass_blocks;
     partial[blockIdx.x] = first ? sum : partial[blockIdx.x] + sum;
@@ -183,9 +185,95 @@ __global__ void __launch_bounds__(block_threads)
 template <int Threads>
 __global__ void __launch_bounds__(Threads)
     conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to, const double* partial) {
-  const double squares = block_sum<Threads>(partial[threadIdx.x]);
-  const double not_finite = block_sum<Threads>(partial[Threads + threadIdx.x]);
+  const double squares = row_sum<Threads>(partial[threadIdx.x]);
+  const double not_finite = row_sum<Threads>(partial[Threads + threadIdx.x]);
   if (threadIdx.x == 0) pass.conclude(*to, squares, not_finite);
+}
+
+/// The maps of 8-bit states, on the GPU.
+template <bool Signed>
+const __device__ dynamic_map<Signed> map_on_gpu{};
+template <class Map>
+__device__ inline const Map& in_shared_memory(const Map& map, unsigned char* memory) {
+  static_assert(sizeof(Map) % 4 == 0);
+  for (unsigned i = threadIdx.x; i < sizeof(Map) / 4; i += block_threads)
+    reinterpret_cast<std::uint32_t*>(memory)[i] = reinterpret_cast<const std::uint32_t*>(&map)[i];
+  return *reinterpret_cast<const Map*>(memory);
+}
+
+/// A thread a value: a block of threads has a block of values that share a scale.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads)
+    adamw_8bit_kernel(const __grid_constant__ span_table<block_span<T, G>> table, adamw_options rule, step_inputs in) {
+  constexpr index block = adamw_8bit_options::block;
+  static_assert(block == block_threads && update_chunk % block == 0);
+  if (in.skips()) return;
+  __shared__ alignas(16) unsigned char memory[2][sizeof(dynamic_map<true>)];
+  const auto& first_map = in_shared_memory(map_on_gpu<true>, memory[0]);
+  const auto& second_map = in_shared_memory(map_on_gpu<false>, memory[1]);
+  __syncthreads();
+  const gradient_scaling<float> scaling(in);
+  for_chunks(table, [&](const block_span<T, G>& s, index begin, index end) {
+    const auto update = rule.template at<float>(in.at(rule, s));
+    const bool in_codes = s.codes[0] != nullptr;
+    for (; begin < end; begin += block) {
+      const index at = begin + threadIdx.x;
+      const bool here = at < end;
+      float m = 0, v = 0;
+      if (here) {
+        m = in_codes ? first_map.value[s.codes[0][at]] * s.states[0][begin / block] : s.states[0][at];
+        v = in_codes ? second_map.value[s.codes[1][at]] * s.states[1][begin / block] : s.states[1][at];
+        float p = static_cast<float>(s.value[at]);
+        update(p, scaling(static_cast<float>(s.gradient[at])), m, v);
+        s.value[at] = convert_element<T>(p);
+        if constexpr (std::is_same_v<T, bf16>)
+          if (in.rounds == rounding::stochastic)
+            s.value[at] = round_stochastically(p, in.key.words((s.first + at) / 8), (s.first + at) % 8);
+      }
+      if (!in_codes) {
+        if (here) s.states[0][at] = m, s.states[1][at] = v;
+        continue;
+      }
+      const float most_m = row_max<static_cast<int>(block_threads)>(here ? fabsf(m) : 0.0f);
+      const float most_v = row_max<static_cast<int>(block_threads)>(here ? fabsf(v) : 0.0f);
+      if (threadIdx.x == 0) s.states[0][begin / block] = most_m, s.states[1][begin / block] = most_v;
+      if (!here) continue;
+      s.codes[0][at] = first_map.nearest(m / (most_m > 0 ? most_m : 1.0f));
+      s.codes[1][at] = second_map.nearest(v / (most_v > 0 ? most_v : 1.0f));
+    }
+  });
+}
+
+/// Calls body(span, at) for the elements that this thread owns.
+template <class Span, class Body>
+__device__ inline void for_elements(const span_table<Span>& table, const Body& body) {
+  for_chunks(table, [&](const Span& s, index begin, index end) {
+    for (index at = begin + threadIdx.x; at < end; at += block_threads) body(s, at);
+  });
+}
+template <class T, class G, class S>
+__global__ void __launch_bounds__(block_threads)
+    average_weights_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S keep, S rest, S* averages) {
+  for_elements(table, [&](const update_span<T, G>& s, index at) {
+    S& average = averages[s.first + at];
+    const S value = static_cast<S>(s.value[at]);
+    average = keep == S(0) ? value : keep * average + rest * value;
+  });
+}
+template <class T, class G, class S>
+__global__ void __launch_bounds__(block_threads)
+    swap_averages_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S* averages, T* back) {
+  for_elements(table, [&](const update_span<T, G>& s, index at) {
+    const T value = s.value[at];
+    s.value[at] = convert_element<T>(averages[s.first + at]);
+    if (back == nullptr) averages[s.first + at] = convert_element<S>(value);
+    else back[s.first + at] = value;
+  });
+}
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads)
+    restore_values_kernel(const __grid_constant__ span_table<update_span<T, G>> table, const T* back) {
+  for_elements(table, [&](const update_span<T, G>& s, index at) { s.value[at] = back[s.first + at]; });
 }
 
 template <class = void>  // as templates, so that every file may have them
@@ -212,7 +300,7 @@ struct kernel<op::gradient_pass, cuda> {
     double* partial = sums.data();
     if (spans.empty()) device_access<cuda>::zero(ctx, partial, 2 * gradient_pass_blocks * sizeof(double));
     bool first = true;
-    for_tables(spans, [&](const span_table<T, G>& table) {
+    for_tables(spans, [&](const auto& table) {
       launch(ctx, &gradient_pass_kernel<T, G>, gradient_pass_blocks, block_threads, table, pass, to, partial, first);
       first = false;
     });
@@ -241,9 +329,56 @@ struct kernel<op::element_step, cuda> {
   template <class Rule, class T, class G, class S, std::size_t N>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
                       const rule_states<T, S, N>& states, const step_inputs& in) {
-    cuda_kit::for_tables(spans, [&](const cuda_kit::span_table<T, G>& table) {
+    cuda_kit::for_tables(spans, [&](const auto& table) {
       cuda_kit::launch(ctx, &cuda_kit::element_step_kernel<Rule, T, G, S, N>, cuda_kit::table_blocks(ctx, table),
                        cuda_kit::block_threads, table, rule, states, in);
+    });
+  }
+};
+
+template <>
+struct kernel<op::adamw_8bit_step, cuda> {
+  template <class T, class G>
+  static void forward(context<cuda>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_options& rule,
+                      const step_inputs& in) {
+    cuda_kit::for_tables(spans, [&](const auto& table) {
+      cuda_kit::launch(ctx, &cuda_kit::adamw_8bit_kernel<T, G>, cuda_kit::table_blocks(ctx, table),
+                       cuda_kit::block_threads, table, rule, in);
+    });
+  }
+};
+
+template <>
+struct kernel<op::average_weights, cuda> {
+  template <class T, class G, class S>
+  static void forward(context<cuda>& ctx, const op::average_weights& how, const std::vector<update_span<T, G>>& spans,
+                      S* averages) {
+    cuda_kit::for_tables(spans, [&](const auto& table) {
+      cuda_kit::launch(ctx, &cuda_kit::average_weights_kernel<T, G, S>, cuda_kit::table_blocks(ctx, table),
+                       cuda_kit::block_threads, table, static_cast<S>(how.decay), static_cast<S>(1 - how.decay),
+                       averages);
+    });
+  }
+};
+
+template <>
+struct kernel<op::swap_averages, cuda> {
+  template <class T, class G, class S>
+  static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, S* averages, T* back) {
+    cuda_kit::for_tables(spans, [&](const auto& table) {
+      cuda_kit::launch(ctx, &cuda_kit::swap_averages_kernel<T, G, S>, cuda_kit::table_blocks(ctx, table),
+                       cuda_kit::block_threads, table, averages, back);
+    });
+  }
+};
+
+template <>
+struct kernel<op::restore_values, cuda> {
+  template <class T, class G>
+  static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const T* back) {
+    cuda_kit::for_tables(spans, [&](const auto& table) {
+      cuda_kit::launch(ctx, &cuda_kit::restore_values_kernel<T, G>, cuda_kit::table_blocks(ctx, table),
+                       cuda_kit::block_threads, table, back);
     });
   }
 };

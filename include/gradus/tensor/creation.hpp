@@ -41,9 +41,7 @@ constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = cat
       for (index i = first; i < last; ++i) to[i] = value;
     });
   } else if constexpr (D::computes) {
-    const auto host = std::make_unique<T[]>(Shape::size);
-    for (index i = 0; i < Shape::size; ++i) host[i] = value;
-    device_access<D>::upload(ctx, t.data(), host.get(), t.bytes);
+    device_access<D>::fill(ctx, t.data(), value, Shape::size);
   }
   return t;
 }

@@ -1,145 +1,74 @@
 #pragma once
 #include "../../core/dtype.hpp"
-#include "../../cuda/launch.hpp"
-#include "../../cuda/reduce_cub.hpp"
+#include "../../cuda/sums.hpp"
 #include "../../precision/promotion.hpp"
 #include "../../tensor/gradient_slot.hpp"
 #include "../../tensor/view.hpp"
+#include "../reduce/plan.hpp"
 #include "broadcast.hpp"
 
 namespace gradus {
 
 namespace cuda_kit {
 
-template <class T, index Size>
-__global__ void __launch_bounds__(block_threads) accumulate_kernel(T* to, const T* from) {
-  using C = compute_type<T>;
-  constexpr int width = vector_width<T>;
-  using count = count_for<Size + width * block_threads>;
-  const count begin = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * width;
-  if (begin >= Size) return;
-  const auto add = [&](auto whole, int n) {
-    auto sum = load<width, whole.value>(to + begin, n);
-    const auto more = load<width, whole.value>(from + begin, n);
-#pragma unroll
-    for (int i = 0; i < width; ++i) sum.at[i] = static_cast<T>(static_cast<C>(sum.at[i]) + static_cast<C>(more.at[i]));
-    store<width, whole.value>(to + begin, sum, n);
-  };
-  if (Size % width == 0 || begin + width <= Size) add(std::true_type{}, width);
-  else add(std::false_type{}, static_cast<int>(Size - begin));
-}
-
-template <class To, class From, index Size>
-__global__ void __launch_bounds__(block_threads) convert_kernel(To* to, const From* from, bool accumulate) {
+/// to = from, or to += from, in the wider of their types. Of no shape: it is compiled once for all.
+template <class To, class From>
+__global__ void __launch_bounds__(block_threads) convert_kernel(To* to, const From* from, index size, bool accumulate) {
   using C = compute_type<promote<To, From>>;
-  using count = count_for<Size + block_threads>;
-  const count at = static_cast<count>(blockIdx.x) * block_threads + threadIdx.x;
-  if (at >= Size) return;
-  if (accumulate) to[at] = convert_element<To>(static_cast<C>(to[at]) + convert_element<C>(from[at]));
-  else to[at] = convert_element<To>(from[at]);
-}
-
-/// Row of Big for row `out_row` of Small and number `k` along the axes that are summed away.
-template <class Small, class Big, index Axis = 1, class Count>
-__device__ inline Count summed_row(Count out_row, Count k) {
-  if constexpr (Axis >= Big::rank) {
-    return 0;
-  } else {
-    constexpr Count extent = detail::extent_from_back<Big, Axis>;
-    constexpr bool kept = detail::extent_from_back<Small, Axis> == detail::extent_from_back<Big, Axis>;
-    if constexpr (kept)
-      return out_row % extent + extent * summed_row<Small, Big, Axis + 1>(static_cast<Count>(out_row / extent), k);
-    else return k % extent + extent * summed_row<Small, Big, Axis + 1>(out_row, static_cast<Count>(k / extent));
-  }
-}
-
-inline constexpr int sum_threads = 512;
-
-/// Each block sums a strip of columns, as wide as one 32-byte sector of memory: its threads take the rows in turn, then their
-/// sums are added in a fixed order.
-template <class T, class Small, class U, class Big>
-__global__ void __launch_bounds__(sum_threads)
-    sum_rows_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
-  using C = compute_type<T>;
-  using count = count_for<Big::size>;
-  constexpr int strip = static_cast<int>(32 / sizeof(U));
-  constexpr int lanes_of_rows = sum_threads / strip;
-  constexpr count columns = columns_of<Big>;
-  constexpr count out_rows = Small::size / columns_of<Big>;
-  constexpr count terms = Big::size / Small::size;
-  constexpr unsigned strips = static_cast<unsigned>((columns_of<Big> + strip - 1) / strip);
-  __shared__ C sums[lanes_of_rows][strip];
-
-  const count out_row = blockIdx.x / strips;
-  const count column = blockIdx.x % strips * strip + threadIdx.x % strip;
-  const int lane = static_cast<int>(threadIdx.x) / strip;
-  static_assert(out_rows >= 1);
-  C sum = 0;
-  if (column < columns)
-    for (count k = static_cast<count>(lane); k < terms; k += lanes_of_rows)
-      sum += static_cast<C>(from[summed_row<Small, Big>(out_row, k) * columns + column]);
-  sums[lane][threadIdx.x % strip] = sum;
-  for (int half = lanes_of_rows / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (lane < half) sums[lane][threadIdx.x % strip] += sums[lane + half][threadIdx.x % strip];
-  }
-  if (lane == 0 && column < columns) {
-    T* out = to + out_row * columns + column;
-    const C total = factor * sums[0][threadIdx.x % strip];
-    *out = static_cast<T>(accumulate ? static_cast<C>(*out) + total : total);
-  }
-}
-
-/// Each block sums everything that goes into one element.
-template <class T, class Small, class U, class Big>
-__global__ void __launch_bounds__(sum_threads)
-    sum_all_kernel(T* to, const U* from, bool accumulate, compute_type<T> factor) {
-  using C = compute_type<T>;
-  using count = count_for<Big::size + sum_threads>;
-  constexpr count columns = columns_of<Big>;
-  constexpr count terms = Big::size / Small::size;
-  const count out = blockIdx.x;
-  C sum = 0;
-  for (count t = threadIdx.x; t < terms; t += sum_threads)
-    sum += static_cast<C>(from[summed_row<Small, Big>(out, static_cast<count>(t / columns)) * columns + t % columns]);
-  const C total = factor * block_sum<sum_threads>(sum);
-  if (threadIdx.x == 0) to[out] = static_cast<T>(accumulate ? static_cast<C>(to[out]) + total : total);
+  constexpr int width = vector_width<To, From>;
+  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  if (at >= size) return;
+  const auto run = [&](auto whole, int n) {
+    const auto v = load<width, whole.value>(from + at, n);
+    put<width, whole.value>(to + at, accumulate, n, [&](int i) { return convert_element<C>(v.at[i]); });
+  };
+  if (at + width <= size) run(std::true_type{}, width);
+  else run(std::false_type{}, static_cast<int>(size - at));
 }
 
 /// to (+)= factor * the sums of `from` over the axes that Small has not, or has as 1.
 template <class T, class Small, class U, class Big>
 void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate,
-              compute_type<T> factor) {
-  constexpr index columns = columns_of<Big>;
-  if constexpr (columns_of<Small> == columns && columns > 1) {
-    constexpr index strip = 32 / sizeof(U);
-    constexpr index blocks = Small::size / columns * ((columns + strip - 1) / strip);
-    launch(ctx, &sum_rows_kernel<T, Small, U, Big>, static_cast<unsigned>(blocks), sum_threads, to.data(), from.data(),
-           accumulate, factor);
+              double factor) {
+  using C = compute_type<promote<T, U>>;
+  using reduction = reduction_plan<Big, Small>;
+  const C by = static_cast<C>(factor);
+  if constexpr (reduction::inner_reduced) {
+    using parts = whole_rows<reduction>;
+    C* const partial = parts::chunks == 1 ? nullptr : scratch<C>(ctx, parts::groups);
+    launch(ctx, &sum_whole_rows_kernel<reduction, C, T, U>, parts::blocks, block_threads, to.data(), partial,
+           from.data(), accumulate, by);
+    if constexpr (parts::chunks > 1)
+      add_parts(ctx, to.data(), partial, reduction::outputs, 1, parts::chunks, 1, accumulate, by);
   } else {
-    launch(ctx, &sum_all_kernel<T, Small, U, Big>, static_cast<unsigned>(Small::size), sum_threads, to.data(),
-           from.data(), accumulate, factor);
+    using plan = column_plan<reduction::inner, vector_width<U>>;
+    constexpr index chunks = plan::chunks(reduction::steps, reduction::out_rows);
+    C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, Small::size * chunks);
+    launch(ctx, &sum_columns_kernel<reduction, chunks, C, T, U>,
+           static_cast<unsigned>(plan::strips * chunks * reduction::out_rows), block_threads, to.data(), partial,
+           from.data(), accumulate, by);
+    if constexpr (chunks > 1)
+      add_parts(ctx, to.data(), partial, Small::size, reduction::inner, chunks, 1, accumulate, by);
   }
 }
 
 }  // namespace cuda_kit
 
 template <>
-struct kernel<op::accumulate, cuda> {
-  template <class T, class S>
-  static void forward(context<cuda>& ctx, view<T, S, cuda> to, view<const T, S, cuda> from) {
-    constexpr index vectors = (S::size + cuda_kit::vector_width<T> - 1) / cuda_kit::vector_width<T>;
-    cuda_kit::launch(ctx, &cuda_kit::accumulate_kernel<T, S::size>, cuda_kit::blocks_for(vectors),
-                     cuda_kit::block_threads, to.data(), from.data());
+struct kernel<op::convert, cuda> {
+  template <class To, class S, class From>
+  static void forward(context<cuda>& ctx, view<To, S, cuda> to, view<const From, S, cuda> from, bool accumulate) {
+    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>,
+                     cuda_kit::flat_runs<S::size, cuda_kit::vector_width<To, From>>::blocks, cuda_kit::block_threads,
+                     to.data(), from.data(), S::size, accumulate);
   }
 };
 
 template <>
-struct kernel<op::convert, cuda> {
-  template <class To, class S, class From>
-  static void forward(context<cuda>& ctx, view<To, S, cuda> to, view<const From, S, cuda> from, bool accumulate) {
-    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From, S::size>, cuda_kit::blocks_for(S::size),
-                     cuda_kit::block_threads, to.data(), from.data(), accumulate);
+struct kernel<op::accumulate, cuda> {
+  template <class T, class S>
+  static void forward(context<cuda>& ctx, view<T, S, cuda> to, view<const T, S, cuda> from) {
+    kernel<op::convert, cuda>::forward(ctx, to, from, true);
   }
 };
 
@@ -148,7 +77,7 @@ template <>
 struct kernel<op::sum_to, cuda> {
   template <class T, class Small, class U, class Big>
   static void forward(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate) {
-    cuda_kit::sum_into(ctx, to, from, accumulate, compute_type<T>(1));
+    cuda_kit::sum_into(ctx, to, from, accumulate, 1.0);
   }
 };
 

@@ -5,8 +5,6 @@
 #include <cmath>
 
 #include "../../core/math.hpp"
-#include "../../cuda/launch.hpp"
-#include "../../cuda/reduce_cub.hpp"
 #include "../broadcast/cuda.hpp"
 #include "cross_entropy.hpp"
 
@@ -16,28 +14,47 @@ namespace cuda_kit {
 
 inline constexpr int count_threads = 1024;
 
-/// Leaves the number of targets that are not `ignore` in *loss, where the two other kernels find it.
-template <class C, class I, index Rows>
+/// Leaves the number of targets that are not `ignore` in *loss, where the two other kernels find it, and if `factors` is not null
+/// {1 / (count * Kept), 0, 1} there, for gemm_library.
+template <class C, class I, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_count_kernel(C* loss, const I* targets, long long ignore) {
+    cross_entropy_count_kernel(C* loss, F* factors, const I* targets, index rows, long long ignore) {
   int mine = 0;
-  for (index r = threadIdx.x; r < Rows; r += count_threads)
+#pragma unroll 4
+  for (index r = threadIdx.x; r < rows; r += count_threads)
     mine += static_cast<long long>(targets[r]) != ignore ? 1 : 0;
-  const int all = block_sum<count_threads>(mine);
-  if (threadIdx.x == 0) *loss = static_cast<C>(all);
+  const int all = row_sum<count_threads>(mine);
+  if (threadIdx.x != 0) return;
+  *loss = static_cast<C>(all);
+  if (factors == nullptr) return;
+  factors[0] = all == 0 ? F(0) : F(1) / (static_cast<F>(all) * Kept);
+  factors[1] = 0;
+  factors[2] = 1;
 }
+
+/// What the gradient of a row of logits is like: of elements G, Stride apart from row to row. Where it takes the logits' place and is
+/// narrower, a run is written when all runs that it covers have been read. That of f16, which has too narrow a range for a
+/// probability over the number of rows, is kept times `kept` and is not divided by the count.
+template <class T, class G>
+struct logit_gradient {
+  static constexpr bool narrower = sizeof(G) < sizeof(T);
+  static constexpr int kept = narrower && std::is_same_v<G, f16> ? 1024 : 1;
+  static constexpr bool divided = kept == 1;
+};
 
 /// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein 2018), the
 /// gradient is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
-template <class C, class T, class I, index Rows, index Columns, index Vocabulary, int Threads>
+template <class C, class T, class G, class I, index Columns, index Stride, index Vocabulary, int Threads, class L>
 __global__ void __launch_bounds__(Threads)
-    cross_entropy_row_kernel(const C* count, T* gradient, double* row_losses, const T* logits, const I* targets,
+    cross_entropy_row_kernel(const L* count, G* gradient, double* row_losses, const T* logits, const I* targets,
                              long long ignore) {
-  constexpr int width = Columns % vector_width<T> == 0 ? vector_width<T> : 1;
-  constexpr index runs = Columns / width;
+  using how = logit_gradient<T, G>;
+  constexpr int widest = vector_width<T, G>;
+  constexpr int width = Columns % widest == 0 && Stride % widest == 0 ? widest : 1;
+  constexpr int runs = static_cast<int>(Columns / width), real = static_cast<int>(Vocabulary);
   const index row = blockIdx.x;
   const T* x = logits + row * Columns;
-  T* to = gradient == nullptr ? nullptr : gradient + row * Columns;
+  G* to = gradient == nullptr ? nullptr : gradient + row * Stride;
   const auto target = static_cast<long long>(targets[row]);
   const bool ignored = target == ignore;
   const bool valid = target >= 0 && target < static_cast<long long>(Vocabulary);
@@ -46,71 +63,89 @@ __global__ void __launch_bounds__(Threads)
   C largest = -INFINITY;
   C sum = 0;
   if (!ignored) {
-    for (index i = threadIdx.x; i < runs; i += Threads) {
+    for (int i = threadIdx.x; i < runs; i += Threads) {
       const auto v = load<width, true>(x + i * width, width);
       C best = largest;
 #pragma unroll
       for (int j = 0; j < width; ++j)
-        if (i * width + j<Vocabulary&& static_cast<C>(v.at[j])> best) best = static_cast<C>(v.at[j]);
+        if (const C one = static_cast<C>(v.at[j]); i * width + j < real && one > best) best = one;
       if (best > largest) {
         sum *= math::exp(largest - best);
         largest = best;
       }
 #pragma unroll
       for (int j = 0; j < width; ++j)
-        if (i * width + j < Vocabulary && best > -INFINITY) sum += math::exp(static_cast<C>(v.at[j]) - best);
+        if (i * width + j < real && best > -INFINITY) sum += math::exp(static_cast<C>(v.at[j]) - best);
     }
   }
-  const C row_largest = block_max<Threads>(largest);
-  const C row_sum = block_sum<Threads>(largest > -INFINITY ? sum * math::exp(largest - row_largest) : sum);
+  const C row_largest = row_max<Threads>(largest);
+  const C row_total = row_sum<Threads>(largest > -INFINITY ? sum * math::exp(largest - row_largest) : sum);
   if (threadIdx.x == 0) {
     const double loss =
-        std::log(static_cast<double>(row_sum)) + (static_cast<double>(row_largest) - static_cast<double>(at_target));
+        std::log(static_cast<double>(row_total)) + (static_cast<double>(row_largest) - static_cast<double>(at_target));
     row_losses[row] = ignored ? 0.0 : valid ? loss : static_cast<double>(NAN);
   }
   if (to == nullptr) return;
-  const C weight = C(1) / *count;
-  const C scale = weight / row_sum;
-  for (index i = threadIdx.x; i < runs; i += Threads) {
-    vector_of<T, width> v;
-    if (!ignored) v = load<width, true>(x + i * width, width);
-#pragma unroll
-    for (int j = 0; j < width; ++j) {
-      const index column = i * width + j;
+  const C weight = how::divided ? C(1) / static_cast<C>(*count) : C(how::kept);
+  const C scale = weight / row_total;
+  for (int start = 0; start < runs; start += Threads) {
+    const int i = start + static_cast<int>(threadIdx.x);
+    vector_of<T, width> v{};
+    if (!ignored && i < runs) v = load<width, true>(x + i * width, width);
+    if constexpr (how::narrower) __syncthreads();  // element i lies where elements up to i / 2 were
+    if (i >= runs) continue;
+    put<width, true>(to + i * width, false, width, [&](int j) {
+      const int column = i * width + j;
       C g = 0;
-      if (!ignored && column < Vocabulary) g = math::exp(static_cast<C>(v.at[j]) - row_largest) * scale;
+      if (!ignored && column < real) g = math::exp(static_cast<C>(v.at[j]) - row_largest) * scale;
       if (!ignored && static_cast<long long>(column) == target) g -= weight;
-      v.at[j] = static_cast<T>(g);
-    }
-    store<width, true>(to + i * width, v, width);
+      return g;
+    });
   }
 }
 
 /// *loss holds the count and becomes the mean.
-template <class C, index Rows>
-__global__ void __launch_bounds__(count_threads) cross_entropy_mean_kernel(C* loss, const double* row_losses) {
+template <class C>
+__global__ void __launch_bounds__(count_threads)
+    cross_entropy_mean_kernel(C* loss, const double* row_losses, index rows) {
   double mine = 0;
-  for (index r = threadIdx.x; r < Rows; r += count_threads) mine += row_losses[r];
-  const double all = block_sum<count_threads>(mine);
-  if (threadIdx.x == 0) *loss = *loss == C(0) ? C(0) : static_cast<C>(all / static_cast<double>(*loss));
+#pragma unroll 4
+  for (index r = threadIdx.x; r < rows; r += count_threads) mine += row_losses[r];
+  const double all = row_sum<count_threads>(mine);
+  if (threadIdx.x == 0) {
+    const double count = static_cast<double>(*loss);
+    *loss = count == 0 ? static_cast<C>(0.0f) : convert_element<C>(all / count);
+  }
+}
+
+/// The row kernel for `rows` rows.
+template <class C, index Columns, index Stride, index Vocabulary, class L, class T, class G, class I>
+void cross_entropy_rows(context<cuda>& ctx, index rows, const L* count, G* gradient, double* row_losses,
+                        const T* logits, const I* targets, long long ignore) {
+  constexpr int threads = Columns <= 256 ? 64 : Columns <= 4096 ? 256 : 512;
+  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, L>,
+         static_cast<unsigned>(rows), threads, count, gradient, row_losses, logits, targets, ignore);
 }
 
 /// x *= *factor; nothing is read or written when that is 1.
-template <class T, class C, index Size>
-__global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const C* factor) {
+template <class T, class F>
+__global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* factor, index size) {
+  using C = compute_type<T>;
   constexpr int width = vector_width<T>;
-  using count = count_for<Size + width * block_threads>;
-  const C f = *factor;
-  const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * width;
-  if (f == C(1) || at >= Size) return;
+  const C f = convert_element<C>(*factor);
+  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  if (f == C(1) || at >= size) return;
   const auto scale = [&](auto whole, int n) {
-    auto v = load<width, whole.value>(x + at, n);
-#pragma unroll
-    for (int i = 0; i < width; ++i) v.at[i] = static_cast<T>(static_cast<C>(v.at[i]) * f);
-    store<width, whole.value>(x + at, v, n);
+    const auto v = load<width, whole.value>(x + at, n);
+    put<width, whole.value>(x + at, false, n, [&](int i) { return static_cast<C>(v.at[i]) * f; });
   };
-  if (Size % width == 0 || at + width <= Size) scale(std::true_type{}, width);
-  else scale(std::false_type{}, static_cast<int>(Size - at));
+  if (at + width <= size) scale(std::true_type{}, width);
+  else scale(std::false_type{}, static_cast<int>(size - at));
+}
+template <class T, class F>
+void scale(context<cuda>& ctx, T* x, const F* factor, index size) {
+  launch(ctx, &scale_kernel<T, F>, blocks_for((size + vector_width<T> - 1) / vector_width<T>), block_threads, x, factor,
+         size);
 }
 
 }  // namespace cuda_kit
@@ -118,26 +153,24 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const C* fac
 template <index Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   /// `gradient` may be null (not wanted) or the logits themselves.
-  template <class C, class T, class X, class Rows, class I, class Targets>
-  static void forward(context<cuda>& ctx, long long ignore, view<C, shape<>, cuda> loss, view<T, X, cuda> gradient,
+  template <class L, class T, class X, class Rows, class I, class Targets>
+  static void forward(context<cuda>& ctx, long long ignore, view<L, shape<>, cuda> loss, view<T, X, cuda> gradient,
                       view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
                       view<const I, Targets, cuda> targets) {
-    constexpr index rows = rows_of<X>;
-    constexpr index columns = columns_of<X>;
-    constexpr int threads = columns <= 256 ? 64 : columns <= 4096 ? 256 : 512;
+    constexpr index rows = rows_of<X>, columns = columns_of<X>;
+    using C = compute_type<T>;
     using namespace cuda_kit;
-    launch(ctx, &cross_entropy_count_kernel<C, I, rows>, 1, count_threads, loss.data(), targets.data(), ignore);
-    launch(ctx, &cross_entropy_row_kernel<C, T, I, rows, columns, Vocabulary, threads>, static_cast<unsigned>(rows),
-           threads, loss.data(), gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
-    launch(ctx, &cross_entropy_mean_kernel<C, rows>, 1, count_threads, loss.data(), row_losses.data());
+    launch(ctx, &cross_entropy_count_kernel<L, I, float, 1>, 1, count_threads, loss.data(),
+           static_cast<float*>(nullptr), targets.data(), rows, ignore);
+    cross_entropy_rows<C, columns, columns, Vocabulary>(ctx, rows, loss.data(), gradient.data(), row_losses.data(),
+                                                        logits.data(), targets.data(), ignore);
+    launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), row_losses.data(), rows);
   }
 
   /// gradient *= dloss; the kernel touches nothing when that is 1.
-  template <class T, class X, class C>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const C, shape<>, cuda> dloss) {
-    constexpr index vectors = (X::size + cuda_kit::vector_width<T> - 1) / cuda_kit::vector_width<T>;
-    cuda_kit::launch(ctx, &cuda_kit::scale_kernel<T, C, X::size>, cuda_kit::blocks_for(vectors),
-                     cuda_kit::block_threads, gradient.data(), dloss.data());
+  template <class T, class X, class L>
+  static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss) {
+    cuda_kit::scale(ctx, gradient.data(), dloss.data(), X::size);
   }
 };
 

@@ -6,57 +6,13 @@
 #include <utility>
 
 #include "../../core/dual.hpp"
-#include "../../cuda/launch.hpp"
+#include "../../cuda/runs.hpp"
 #include "../broadcast/cuda.hpp"
 #include "elementwise.hpp"
 
 namespace gradus {
 
 namespace cuda_kit {
-
-/// How an output of shape Out is walked over operands of shapes Ins, one run of elements a thread. Without broadcasting, or with
-/// one-element operands only, the output is one long row; otherwise a run stays within a row.
-template <class Out, int Widest, class... Ins>
-struct walk {
-  static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);
-  static constexpr index columns = flat ? Out::size : columns_of<Out>;
-  static constexpr int width = flat || columns % Widest == 0 ? Widest : 1;
-  static constexpr bool has_tail = Out::size % width != 0;
-  static constexpr index runs = (Out::size + width - 1) / width;
-  using count = count_for<Out::size + width * block_threads>;
-
-  /// Whether the operand is read along the row; otherwise it is constant along it.
-  template <class In>
-  static constexpr bool moves = flat ? In::size != 1 : columns_of<In> == columns_of<Out> && columns_of<In> != 1;
-
-  /// Position in the operand of the output's element `at`.
-  template <class In>
-  static __device__ count position(count at) {
-    if constexpr (In::size == 1) return 0;
-    else if constexpr (flat) return at;
-    else {
-      const count start = operand_row_offset<In, Out>(static_cast<count>(at / static_cast<count>(columns)));
-      if constexpr (moves<In>) return start + at % static_cast<count>(columns);
-      else return start;
-    }
-  }
-};
-
-/// A run of an operand's elements; one element repeated where the operand does not move.
-template <class Walk, bool Whole, class S, class In>
-__device__ inline vector_of<S, Walk::width> operand_run(const view<const S, In, cuda>& in, typename Walk::count at,
-                                                        int n) {
-  const S* from = in.data() + Walk::template position<In>(at);
-  if constexpr (Walk::template moves<In>) {
-    return load<Walk::width, Whole>(from, n);
-  } else {
-    vector_of<S, Walk::width> run;
-    const S value = *from;
-#pragma unroll
-    for (int i = 0; i < Walk::width; ++i) run.at[i] = value;
-    return run;
-  }
-}
 
 /// What an element is computed in: integers in the wider of i32 and what they are stored in.
 template <class T, class... Ts>
@@ -76,14 +32,10 @@ __device__ inline void map_run(const F& f, T* to, int n, const vector_of<Ts, Wal
 // The output may lie where an operand of the same shape lies: a thread reads its run before it writes it.
 template <class F, class Walk, class Out, class... In>
 __global__ void __launch_bounds__(block_threads) map_kernel(F f, Out out, In... in) {
-  using count = typename Walk::count;
-  const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * Walk::width;
-  if (at >= Out::size) return;
-  if (!Walk::has_tail || at + Walk::width <= Out::size)
-    map_run<Walk, true>(f, out.data() + at, Walk::width, operand_run<Walk, true>(in, at, Walk::width)...);
-  else
-    map_run<Walk, false>(f, out.data() + at, static_cast<int>(Out::size - at),
-                         operand_run<Walk, false>(in, at, static_cast<int>(Out::size - at))...);
+  Walk::run([&](auto whole, auto at, int n) {
+    constexpr bool all = decltype(whole)::value;
+    map_run<Walk, all>(f, out.data() + at, n, operand_run<Walk, all>(in, at, n)...);
+  });
 }
 
 /// One operand of an elementwise gradient: what it was, and where its gradient goes.
@@ -155,20 +107,14 @@ __device__ inline void map_gradient_run(const F& f, const T* grad, typename Walk
 // Gradients have the output's shape: operands that were broadcast are summed afterwards.
 template <class F, class Walk, class Grad, class... P>
 __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Grad grad, P... operands) {
-  using count = typename Walk::count;
   using each = std::index_sequence_for<P...>;
-  const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * Walk::width;
-  if (at >= Grad::size) return;
   using T = std::remove_const_t<typename Grad::value_type>;
   const T* from = grad.data();
-  if (!Walk::has_tail || at + Walk::width <= Grad::size) {
-    map_gradient_run<true, Walk, F, T>(f, from, at, Walk::width, each{},
-                                       open_run<F, Walk, true, compute_type<T>>(operands, at, Walk::width)...);
-  } else {
-    const int n = static_cast<int>(Grad::size - at);
-    map_gradient_run<false, Walk, F, T>(f, from, at, n, each{},
-                                        open_run<F, Walk, false, compute_type<T>>(operands, at, n)...);
-  }
+  Walk::run([&](auto whole, auto at, int n) {
+    constexpr bool all = decltype(whole)::value;
+    map_gradient_run<all, Walk, F, T>(f, from, at, n, each{},
+                                      open_run<F, Walk, all, compute_type<T>>(operands, at, n)...);
+  });
 }
 
 }  // namespace cuda_kit
@@ -180,7 +126,7 @@ struct kernel<op::map<F>, cuda> {
   static void forward(context<cuda>& ctx, const F& f, view<T, Out, cuda> out, view<const Ts, Ins, cuda>... in) {
     using walk = cuda_kit::walk<Out, cuda_kit::vector_width<T, Ts...>, Ins...>;
     cuda_kit::launch(ctx, &cuda_kit::map_kernel<F, walk, view<T, Out, cuda>, view<const Ts, Ins, cuda>...>,
-                     cuda_kit::blocks_for(walk::runs), cuda_kit::block_threads, f, out, in...);
+                     walk::blocks, cuda_kit::block_threads, f, out, in...);
   }
 
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
@@ -192,7 +138,7 @@ struct kernel<op::map<F>, cuda> {
           cuda_kit::launch(ctx,
                            &cuda_kit::map_gradient_kernel<F, walk, view<const T, Out, cuda>,
                                                           cuda_kit::gradient_operand<Ts, Ins, Gs>...>,
-                           cuda_kit::blocks_for(walk::runs), cuda_kit::block_threads, f, grad,
+                           walk::blocks, cuda_kit::block_threads, f, grad,
                            cuda_kit::gradient_operand<Ts, Ins, Gs>{operand, to}...);
         },
         in);

@@ -1,0 +1,134 @@
+// Steps of a GPT on the GPU, eager and as one graph, in pooled memory: tokens a second, timed by events on the stream. The sizes are those
+// of GPT-2 124M with one layer, a context of 128 and two sequences, unless the macros GPT_... say otherwise.
+//
+//   bench_cuda_gpt_step [STEPS]    0: one eager step after the first, nothing timed, for who counts what its kernels do
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <gpt/model.hpp>
+#include <gradus/cuda.hpp>
+#include <vector>
+
+#ifndef GPT_LAYERS
+#define GPT_LAYERS 1
+#endif
+#ifndef GPT_CONTEXT
+#define GPT_CONTEXT 128
+#endif
+#ifndef GPT_BATCH
+#define GPT_BATCH 2
+#endif
+#ifndef GPT_VOCABULARY
+#define GPT_VOCABULARY 50257
+#endif
+#ifndef GPT_PRECISION
+#define GPT_PRECISION bf16_mixed
+#endif
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr gpt::config sizes{
+    .layers = GPT_LAYERS, .heads = 12, .width = 768, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
+
+struct training {
+  using X = gr::on<gr::cuda, gr::GPT_PRECISION>;
+  using ids = gr::shape<GPT_BATCH, GPT_CONTEXT>;
+  using tokens = gr::tensor<std::uint16_t, ids, gr::cuda>;
+
+  gr::context<gr::cuda>& ctx;
+  gpt::model<X, sizes> net;
+  gr::adamw<X::store, gr::cuda, X::gradient> optimizer{net, {.lr = 6e-4}};
+  gr::tape<gr::cuda> tape{ctx, 1};
+  tokens inputs, targets;
+  gr::tensor<float, gr::shape<>, gr::cuda> loss = gr::zeros<float, gr::shape<>>(ctx);
+
+  explicit training(gr::context<gr::cuda>& on) : ctx(on) {
+    gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.02});
+    std::vector<std::uint16_t> text(ids::size + 1);
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::uint16_t>(i * i * 7919 % GPT_VOCABULARY);
+    inputs = gr::from_host<std::uint16_t, ids>(ctx, text.data(), gr::category::input);
+    targets = gr::from_host<std::uint16_t, ids>(ctx, text.data() + 1, gr::category::input);
+  }
+  void step() {
+    auto found = net.loss(tape.watch(inputs), targets);
+    gr::device_access<gr::cuda>::copy(ctx, loss.data(), std::as_const(found.value()).data(), sizeof(float));
+    gr::backward(found);
+    static_cast<void>(optimizer.clip(ctx, 1.0));
+    optimizer.step(ctx);
+  }
+};
+
+class timer {
+ public:
+  explicit timer(gr::cuda_stream& on) : on_(&on) {
+    for (cudaEvent_t& e : events_) gr::cuda_kit::check(cudaEventCreate(&e), "cudaEventCreate");
+  }
+  timer(const timer&) = delete;
+  timer& operator=(const timer&) = delete;
+  ~timer() {
+    for (const cudaEvent_t e : events_) static_cast<void>(cudaEventDestroy(e));
+  }
+  template <class F>
+  double seconds(const F& f) {
+    gr::cuda_kit::check(cudaEventRecord(events_[0], on_->handle()), "cudaEventRecord");
+    f();
+    gr::cuda_kit::check(cudaEventRecord(events_[1], on_->handle()), "cudaEventRecord");
+    gr::cuda_kit::check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
+    float ms = 0;
+    gr::cuda_kit::check(cudaEventElapsedTime(&ms, events_[0], events_[1]), "cudaEventElapsedTime");
+    return static_cast<double>(ms) * 1e-3;
+  }
+
+ private:
+  gr::cuda_stream* on_;
+  cudaEvent_t events_[2] = {};
+};
+
+void run(int steps) {
+  gr::cuda_stream stream;
+  gr::device_resource memory;
+  gr::basic_pool_resource<gr::cuda_stream> pool{memory};
+  gr::context<gr::cuda> ctx{stream, pool};
+  training t(ctx);
+  t.step();
+  stream.synchronize();
+  std::printf("first loss %.4f\n", static_cast<double>(gr::item(t.loss)));
+  if (steps == 0) {
+    t.step();
+    stream.synchronize();
+    return;
+  }
+  timer clock{stream};
+  gr::step_graph graph{ctx};
+  for (int i = 0; i < 2; ++i) graph.run([&] { t.step(); });
+  const auto report = [&](const char* how, double seconds) {
+    std::printf("%-8s %9.0f tokens/s, %.3f ms a step, loss %.4f\n", how,
+                static_cast<double>(training::ids::size) * steps / seconds, 1e3 * seconds / steps,
+                static_cast<double>(gr::item(t.loss)));
+  };
+  report("eager", clock.seconds([&] {
+    for (int i = 0; i < steps; ++i) t.step();
+  }));
+  report("graph", clock.seconds([&] {
+    for (int i = 0; i < steps; ++i) graph.run([&] { t.step(); });
+  }));
+  std::printf("%zu kernels, copies and fills a step; peak %.0f MiB\n", graph.nodes(),
+              static_cast<double>(memory.peak_bytes()) / (1 << 20));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (const auto reason = gr::cuda_unavailable_reason(); !reason.empty()) {
+    std::printf("skipped: %s\n", reason.c_str());
+    return 77;
+  }
+  try {
+    run(argc > 1 ? std::atoi(argv[1]) : 20);
+  } catch (const gr::error& problem) {
+    std::fprintf(stderr, "bench_cuda_gpt_step: %s\n", problem.what());
+    return 1;
+  }
+}

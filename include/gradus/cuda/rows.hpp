@@ -1,0 +1,97 @@
+#pragma once
+// A row in the registers of a warp or of a block: what softmax and norms are made of. The row is read once, however often it is
+// gone through, and its sums are made in a fixed order.
+
+#include <algorithm>
+
+#include "runs.hpp"
+
+namespace gradus::cuda_kit {
+
+/// What f makes of the values of the Threads threads that have a row together, a warp or a whole block, the same for all of them. Every
+/// one of the threads must call it. f must be commutative; the order is fixed.
+template <int Threads, class T, class F>
+__device__ inline T row_reduce(T x, const F& f) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) x = f(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+  if constexpr (Threads > 32) {
+    __shared__ T of_warp[Threads / 32];
+    __syncthreads();  // what an earlier call left there has been read
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = of_warp[0];
+#pragma unroll 4
+    for (int w = 1; w < Threads / 32; ++w) x = f(x, of_warp[w]);
+  }
+  return x;
+}
+template <int Threads, class T>
+__device__ inline T row_sum(T x) {
+  return row_reduce<Threads>(x, [](T a, T b) { return a + b; });
+}
+template <int Threads, class T>
+__device__ inline T row_max(T x) {
+  return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
+}
+
+/// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers are too few.
+template <index Columns, class... Ts>
+struct row_plan {
+  static constexpr int widest = vector_width<Ts...>;
+  static constexpr int width = Columns % widest == 0 ? widest : 1;  ///< elements of a run
+  static constexpr index runs = Columns / width;
+  static constexpr index elements_held = 32;  ///< by one thread, of each array
+  static constexpr int threads = [] {
+    int n = 32;
+    while (n < 1024 && (runs + static_cast<index>(n) - 1) / static_cast<index>(n) * width > elements_held) n *= 2;
+    return n;
+  }();
+  static constexpr index runs_each = (runs + threads - 1) / threads;
+  static constexpr bool held =
+      runs_each * width <= elements_held;                     ///< in registers; a longer row is read again each time
+  static constexpr int rows_at_once = threads == 32 ? 8 : 1;  ///< of a block
+  static constexpr int block = threads * rows_at_once;
+  static constexpr int slots = held ? static_cast<int>(runs_each) : 1;
+
+  static constexpr unsigned blocks(index rows) {
+    return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
+  }
+  /// The row that this thread begins with.
+  static __device__ index first_row() {
+    return static_cast<index>(blockIdx.x) * rows_at_once + (rows_at_once == 1 ? 0 : threadIdx.x / threads);
+  }
+  /// Calls f(slot, at) for this thread's runs of a row: number `slot` of those that it holds, which begins at element `at`.
+  template <class F>
+  static __device__ void each(const F& f) {
+    const int lane = static_cast<int>(threadIdx.x) % threads;
+    if constexpr (held) {
+#pragma unroll
+      for (int slot = 0; slot < slots; ++slot) {
+        const int run = slot * threads + lane;
+        if (runs % threads == 0 || run < static_cast<int>(runs)) f(slot, run * width);
+      }
+    } else {
+      for (int run = lane; run < static_cast<int>(runs); run += threads) f(0, run * width);
+    }
+  }
+};
+
+/// A thread's part of a row, as it lies in memory.
+template <class Plan, class T>
+class held_row {
+ public:
+  __device__ explicit held_row(const T* row) : row_(row) {
+    if constexpr (Plan::held)
+      Plan::each([&](int slot, int at) { runs_[slot] = load<Plan::width, true>(row + at, Plan::width); });
+  }
+  __device__ vector_of<T, Plan::width> run(int slot, int at) const {
+    if constexpr (Plan::held) return runs_[slot];
+    else return load<Plan::width, true>(row_ + at, Plan::width);
+  }
+
+ private:
+  const T* row_;
+  vector_of<T, Plan::width> runs_[Plan::slots];
+};
+
+}  // namespace gradus::cuda_kit

@@ -1,0 +1,59 @@
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+#include "../memory/context.hpp"
+#include "error.hpp"
+#include "resource.hpp"
+#include "stream.hpp"
+
+namespace gradus::cuda_kit {
+
+/// Scratch memory that all kernels of a context share: they run one after another on its stream, and none reads what another left
+/// there. It is the library's and no tensor: it does not come from the context's resource, whose requests may be planned. It grows
+/// where a kernel wants more than the 32 MiB that it begins with, which happens in a program's first step.
+class workspace {
+ public:
+  static constexpr std::size_t least = std::size_t{32} << 20;  ///< what cuBLASLt wants for its fastest kernels
+
+  explicit workspace(context<cuda>&) {}
+  workspace(const workspace&) = delete;
+  workspace& operator=(const workspace&) = delete;
+  ~workspace() { static_cast<void>(cudaFree(memory_)); }
+
+  /// At least `bytes`, aligned to 256. Throws out_of_memory.
+  void* reserve(context<cuda>& ctx, std::size_t bytes) {
+    if (bytes <= bytes_) return memory_;
+    ctx.stream().synchronize();
+    static_cast<void>(cudaFree(memory_));
+    memory_ = nullptr;
+    bytes_ = 0;
+    const std::size_t wanted = bytes < least ? least : bytes;
+    const cudaError_t status = cudaMalloc(&memory_, wanted);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      std::size_t free = 0;
+      std::size_t total = 0;
+      static_cast<void>(cudaMemGetInfo(&free, &total));
+      throw shortage("GPU memory", {.bytes = wanted, .what = category::temporary, .source = "workspace"},
+                     {.live = total - free, .limit = total, .fits = free});
+    }
+    check(status, "cudaMalloc (workspace)");
+    bytes_ = wanted;
+    return memory_;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Room for `count` elements of T in the context's workspace, until the next kernel that asks for some.
+template <class T>
+T* scratch(context<cuda>& ctx, std::size_t count) {
+  return static_cast<T*>(ctx.get<workspace>().reserve(ctx, count * sizeof(T)));
+}
+
+}  // namespace gradus::cuda_kit

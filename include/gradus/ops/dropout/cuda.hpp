@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+
+#include "../../cuda/runs.hpp"
+#include "dropout.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+/// A thread takes the eight elements that one draw serves. `y` may be `x`.
+template <class T, index Size>
+__global__ void __launch_bounds__(block_threads)
+    dropout_kernel(random_key key, std::uint32_t threshold, compute_type<T> scale, T* y, const T* x) {
+  using C = compute_type<T>;
+  flat_runs<Size, 8>::run([&](auto whole, auto at, int n) {
+    const auto words = key.words(at / 8);
+    const auto v = load<8, whole.value>(x + at, n);
+    put<8, whole.value>(y + at, false, n, [&](int i) {
+      const std::uint32_t half = words[static_cast<unsigned>(i) / 2] >> (i % 2 * 16) & 0xFFFF;
+      return half >= threshold ? static_cast<C>(v.at[i]) * scale : C(0);
+    });
+  });
+}
+}  // namespace cuda_kit
+
+/// The CPU's bits: a draw depends on the key and the element alone.
+template <>
+struct kernel<op::dropout, cuda> {
+  template <class T, class S>
+  static void forward(context<cuda>& ctx, const random_key& key, std::uint32_t threshold, double scale,
+                      view<T, S, cuda> y, view<const T, S, cuda> x) {
+    cuda_kit::launch(ctx, &cuda_kit::dropout_kernel<T, S::size>, cuda_kit::flat_runs<S::size, 8>::blocks,
+                     cuda_kit::block_threads, key, threshold, static_cast<compute_type<T>>(scale), y.data(), x.data());
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,157 @@
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "../../cuda/access.hpp"
+#include "../../cuda/runs.hpp"
+#include "../../cuda/sort_cub.hpp"
+#include "../../precision/promotion.hpp"
+#include "embedding.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+
+/// A token that is outside the table gives NaN: the GPU cannot throw.
+template <class T, class I, index Tokens, index Rows, index Columns>
+__global__ void __launch_bounds__(block_threads) embedding_kernel(T* y, const I* tokens, const T* table) {
+  constexpr int width = Columns % vector_width<T> == 0 ? vector_width<T> : 1;
+  flat_runs<Tokens * Columns, width>::run([&](auto, index at, int) {
+    const auto token = static_cast<long long>(tokens[at / Columns]);
+    if (token >= 0 && token < static_cast<long long>(Rows)) {
+      store<width, true>(y + at, load<width, true>(table + static_cast<index>(token) * Columns + at % Columns, width),
+                         width);
+    } else {
+      put<width, true>(y + at, false, width, [](int) { return compute_type<T>(NAN); });
+    }
+  });
+}
+
+/// Keys to sort positions by: the token, or Rows for one that is outside the table.
+template <class I>
+__global__ void __launch_bounds__(block_threads)
+    token_keys_kernel(std::uint32_t* keys, std::uint32_t* positions, const I* tokens, std::uint32_t count,
+                      std::uint32_t rows) {
+  const std::uint32_t i = blockIdx.x * block_threads + threadIdx.x;
+  if (i >= count) return;
+  const auto token = static_cast<long long>(tokens[i]);
+  keys[i] = token >= 0 && token < static_cast<long long>(rows) ? static_cast<std::uint32_t>(token) : rows;
+  positions[i] = i;
+}
+
+/// Segments of equal keys are summed in pieces: a block takes `piece` positions in the order of their keys, and adds what is whole within
+/// them to the table. What goes on from the piece before is left in partial[piece][0], what goes on in the next in partial[piece][1].
+struct segment_sums {
+  static constexpr std::uint32_t piece = 64;
+  static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
+};
+
+template <class C, class T, class TY, index Columns>
+__global__ void __launch_bounds__(block_threads)
+    sum_segments_kernel(T* table, C* partial, const TY* dy, const std::uint32_t* keys, const std::uint32_t* positions,
+                        std::uint32_t count, std::uint32_t rows) {
+  constexpr int width = Columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
+  const index column = (static_cast<index>(blockIdx.y) * block_threads + threadIdx.x) * width;
+  if (column >= Columns) return;
+  const std::uint32_t first = blockIdx.x * segment_sums::piece;
+  const std::uint32_t last = first + segment_sums::piece < count ? first + segment_sums::piece : count;
+  vector_of<C, width> sum{};
+  std::uint32_t begin = first;  // of the segment within this piece
+  for (std::uint32_t i = first; i < last; ++i) {
+    const std::uint32_t key = keys[i];
+    const auto v = load<width, true>(dy + static_cast<index>(positions[i]) * Columns + column, width);
+#pragma unroll
+    for (int j = 0; j < width; ++j) sum.at[j] += static_cast<C>(v.at[j]);
+    const bool goes_on = i + 1 < count && keys[i + 1] == key;
+    if (i + 1 < last && goes_on) continue;
+    if (key < rows) {
+      const bool came_in = begin == first && first > 0 && keys[first - 1] == key;
+      if (came_in || goes_on)
+        store<width, true>(partial + (static_cast<index>(blockIdx.x) * 2 + (came_in ? 0 : 1)) * Columns + column, sum,
+                           width);
+      else
+        put<width, true>(table + static_cast<index>(key) * Columns + column, true, width,
+                         [&](int j) { return sum.at[j]; });
+    }
+    sum = {};
+    begin = i + 1;
+  }
+}
+
+/// The segments that cross pieces: the block of the piece where one begins adds up what is left of it.
+template <class C, class T, index Columns>
+__global__ void __launch_bounds__(block_threads)
+    join_segments_kernel(T* table, const C* partial, const std::uint32_t* keys, std::uint32_t count,
+                         std::uint32_t rows) {
+  const std::uint32_t first = blockIdx.x * segment_sums::piece;
+  const std::uint32_t next = first + segment_sums::piece;
+  if (next >= count) return;
+  const std::uint32_t key = keys[next - 1];
+  if (key >= rows || keys[next] != key) return;                           // nothing goes on
+  if (first > 0 && keys[first] == key && keys[first - 1] == key) return;  // it began before
+  const index column = static_cast<index>(blockIdx.y) * block_threads + threadIdx.x;
+  if (column >= Columns) return;
+  C sum = partial[(static_cast<index>(blockIdx.x) * 2 + 1) * Columns + column];
+  for (std::uint32_t at = next; at < count && keys[at] == key; at += segment_sums::piece)
+    sum += partial[static_cast<index>(at / segment_sums::piece) * 2 * Columns + column];
+  put<1, true>(table + static_cast<index>(key) * Columns + column, true, 1, [&](int) { return sum; });
+}
+
+template <index Rows>
+inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
+
+}  // namespace cuda_kit
+
+/// The gradient goes by the tokens in the order of their values, so that each row of the table is summed by one block, in the tokens'
+/// order and without atomics, or by a few where a token is frequent.
+template <>
+struct kernel<op::embedding, cuda> {
+  template <class T, class Y, class I, class S, class Table>
+  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const I, S, cuda> tokens,
+                      view<const T, Table, cuda> table) {
+    constexpr index columns = columns_of<Table>;
+    constexpr int width = columns % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
+    cuda_kit::launch(ctx, &cuda_kit::embedding_kernel<T, I, S::size, rows_of<Table>, columns>,
+                     cuda_kit::flat_runs<S::size * columns, width>::blocks, cuda_kit::block_threads, y.data(),
+                     tokens.data(), table.data());
+  }
+
+  template <class T, class Table, class TY, class Y, class I, class S>
+  static void backward(context<cuda>& ctx, view<T, Table, cuda> dtable, bool accumulate, view<const TY, Y, cuda> dy,
+                       view<const I, S, cuda> tokens) {
+    using namespace cuda_kit;
+    using C = compute_type<promote<T, TY>>;
+    constexpr index columns = columns_of<Table>;
+    static_assert(rows_have_numbers<rows_of<Table>> && S::size < (index{1} << 31),
+                  "embedding: the GPU takes tables of fewer than 2^32 rows, and fewer than 2^31 tokens at once");
+    constexpr auto count = static_cast<std::uint32_t>(S::size), rows = static_cast<std::uint32_t>(rows_of<Table>);
+    constexpr int bits = std::bit_width(rows);
+    if (!accumulate) device_access<cuda>::zero(ctx, dtable.data(), Table::size * sizeof(T));
+    // Room, all of it in one piece: partial sums, then keys and positions before and after sorting, then what the sort wants.
+    constexpr std::size_t partials = std::size_t{segment_sums::pieces(count)} * 2 * columns * sizeof(C);
+    constexpr std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
+    constexpr std::size_t lists_at = (partials + 255) / 256 * 256;
+    const std::size_t room = sort_room(static_cast<int>(count), bits);
+    auto* const memory = scratch<unsigned char>(ctx, lists_at + 4 * list + room);
+    C* const partial = reinterpret_cast<C*>(memory);
+    const auto part = [&](int i) { return reinterpret_cast<std::uint32_t*>(memory + lists_at + i * list); };
+    launch(ctx, &token_keys_kernel<I>, blocks_for(count), block_threads, part(0), part(1), tokens.data(), count, rows);
+    sort_pairs(ctx, memory + lists_at + 4 * list, room, part(0), part(2), part(1), part(3), static_cast<int>(count),
+               bits);
+    constexpr int width = columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
+    constexpr unsigned pieces = segment_sums::pieces(count);
+    constexpr auto threads = [](index work) {
+      return static_cast<unsigned>(std::min<index>(block_threads, (work + 31) / 32 * 32));
+    };
+    constexpr index runs = columns / width;
+    launch(ctx, &sum_segments_kernel<C, T, TY, columns>, dim3(pieces, blocks_for(runs)), threads(runs), dtable.data(),
+           partial, dy.data(), part(2), part(3), count, rows);
+    if constexpr (pieces > 1)
+      launch(ctx, &join_segments_kernel<C, T, columns>, dim3(pieces, blocks_for(columns)), threads(columns),
+             dtable.data(), partial, part(2), count, rows);
+  }
+};
+
+}  // namespace gradus

@@ -1,0 +1,176 @@
+#pragma once
+#include <algorithm>
+
+#include "../../core/math.hpp"
+#include "../../cuda/sums.hpp"
+#include "layer_norm.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+
+template <index Columns>
+inline constexpr bool row_fits_in_registers = Columns <= 32768;
+
+/// Rows of layer_norm (Centred: the mean is taken off) and rms_norm. `means`, `rstds` and `b` may be null.
+template <bool Centred, index Rows, index Columns, class C, class TY, class T, class TW, class TB>
+__global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
+    norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+  using plan = row_plan<Columns, T, TY, TW>;
+  const index row = plan::first_row();
+  if (row >= Rows) return;  // a whole warp, or nobody
+  const held_row<plan, T> values(x + row * Columns);
+  C mean = 0;
+  if constexpr (Centred) {
+    C sum = 0;
+    plan::each([&](int slot, int at) {
+      const auto v = values.run(slot, at);
+#pragma unroll
+      for (int i = 0; i < plan::width; ++i) sum += static_cast<C>(v.at[i]);
+    });
+    mean = row_sum<plan::threads>(sum) / static_cast<C>(Columns);
+  }
+  C squares = 0;
+  plan::each([&](int slot, int at) {
+    const auto v = values.run(slot, at);
+#pragma unroll
+    for (int i = 0; i < plan::width; ++i) {
+      const C d = static_cast<C>(v.at[i]) - mean;
+      squares += d * d;
+    }
+  });
+  const C rstd = C(1) / math::sqrt(row_sum<plan::threads>(squares) / static_cast<C>(Columns) + eps);
+  plan::each([&](int slot, int at) {
+    const auto v = values.run(slot, at);
+    const auto weight = load<plan::width, true>(w + at, plan::width);
+    vector_of<TB, plan::width> shift{};
+    if (b != nullptr) shift = load<plan::width, true>(b + at, plan::width);
+    put<plan::width, true>(y + row * Columns + at, false, plan::width, [&](int i) {
+      return (static_cast<C>(v.at[i]) - mean) * rstd * static_cast<C>(weight.at[i]) + static_cast<C>(shift.at[i]);
+    });
+  });
+  if (threadIdx.x % plan::threads != 0) return;
+  if (Centred && means != nullptr) means[row] = mean;
+  if (rstds != nullptr) rstds[row] = rstd;
+}
+
+/// How the rows of a norm's gradient are shared out: each block takes rows in turn and keeps its own sums for the parameters.
+template <index Rows, index Columns, class... Ts>
+struct norm_gradient_plan : row_plan<Columns, Ts...> {
+  using rows_of_plan = row_plan<Columns, Ts...>;
+  static constexpr index most_blocks = 264;  // two for each multiprocessor of the largest GPUs
+  static constexpr index blocks =
+      std::min<index>(most_blocks, (Rows + rows_of_plan::rows_at_once - 1) / rows_of_plan::rows_at_once);
+};
+
+/// dx, and the block's part of dw and db in partial [blocks, 2, Columns], where that is not null.
+template <bool Centred, index Rows, index Columns, class C, class TDX, class TY, class T, class TW>
+__global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
+    norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
+                         const C* rstds) {
+  using plan = norm_gradient_plan<Rows, Columns, TDX, TY, T, TW>;
+  constexpr int width = plan::width;
+  vector_of<C, width> sums_w[plan::slots]{}, sums_b[plan::slots]{};
+  for (index row = plan::first_row(); row < Rows; row += plan::blocks * plan::rows_at_once) {
+    const held_row<plan, T> values(x + row * Columns);
+    const held_row<plan, TY> gradients(dy + row * Columns);
+    const C mean = Centred ? means[row] : C(0), rstd = rstds[row];
+    C sum_g = 0, sum_gx = 0;
+    plan::each([&](int slot, int at) {
+      const auto v = values.run(slot, at);
+      const auto d = gradients.run(slot, at);
+      const auto weight = load<width, true>(w + at, width);
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        const C grad = static_cast<C>(d.at[i]), normal = (static_cast<C>(v.at[i]) - mean) * rstd;
+        const C g = grad * static_cast<C>(weight.at[i]);
+        sums_w[slot].at[i] += grad * normal;
+        if constexpr (Centred) sums_b[slot].at[i] += grad, sum_g += g;
+        sum_gx += g * normal;
+      }
+    });
+    if (dx == nullptr) continue;
+    const C mean_g = Centred ? row_sum<plan::threads>(sum_g) / static_cast<C>(Columns) : C(0);
+    const C mean_gx = row_sum<plan::threads>(sum_gx) / static_cast<C>(Columns);
+    plan::each([&](int slot, int at) {
+      const auto v = values.run(slot, at);
+      const auto d = gradients.run(slot, at);
+      const auto weight = load<width, true>(w + at, width);
+      put<width, true>(dx + row * Columns + at, accumulate, width, [&](int i) {
+        const C g = static_cast<C>(d.at[i]) * static_cast<C>(weight.at[i]);
+        const C normal = (static_cast<C>(v.at[i]) - mean) * rstd;
+        return rstd * (g - mean_g - normal * mean_gx);
+      });
+    });
+  }
+  if (partial == nullptr) return;
+  C* const mine = partial + static_cast<index>(blockIdx.x) * 2 * Columns;
+  if constexpr (plan::rows_at_once == 1) {
+    plan::each([&](int slot, int at) {
+      store<width, true>(mine + at, sums_w[slot], width);
+      store<width, true>(mine + Columns + at, sums_b[slot], width);
+    });
+  } else {  // the warps of the block add theirs, one after another
+    __shared__ alignas(16) C room[2][Columns];
+    for (int warp = 0; warp < plan::rows_at_once; ++warp) {
+      if (static_cast<int>(threadIdx.x) / 32 == warp)
+        plan::each([&](int slot, int at) {
+          put<width, true>(room[0] + at, warp > 0, width, [&](int i) { return sums_w[slot].at[i]; });
+          put<width, true>(room[1] + at, warp > 0, width, [&](int i) { return sums_b[slot].at[i]; });
+        });
+      __syncthreads();
+    }
+    for (index i = threadIdx.x; i < 2 * Columns; i += plan::block) mine[i] = room[0][i];
+  }
+}
+
+/// Shared by layer_norm and rms_norm.
+template <class Shape, bool Centred>
+struct row_norm {
+  static constexpr index rows = rows_of<Shape>;
+  static constexpr index columns = columns_of<Shape>;
+  static_assert(row_fits_in_registers<columns>, "layer_norm, rms_norm: the GPU takes rows of up to 32768 elements");
+
+  template <class C, class TY, class T, class TW, class TB>
+  static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+    using plan = row_plan<columns, T, TY, TW>;
+    launch(ctx, &norm_kernel<Centred, rows, columns, C, TY, T, TW, TB>, plan::blocks(rows), plan::block,
+           static_cast<C>(eps), y, means, rstds, x, w, b);
+  }
+  template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
+  static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, const TY* dy, const T* x, const TW* w, const C* means,
+                       const C* rstds) {
+    using plan = norm_gradient_plan<rows, columns, TDX, TY, T, TW>;
+    const bool parameters = dw.data != nullptr || db.data != nullptr;
+    C* const partial = parameters ? scratch<C>(ctx, plan::blocks * 2 * columns) : nullptr;
+    launch(ctx, &norm_gradient_kernel<Centred, rows, columns, C, TDX, TY, T, TW>, static_cast<unsigned>(plan::blocks),
+           plan::block, dx.data, dx.accumulate, partial, dy, x, w, means, rstds);
+    if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, plan::blocks, 2, dw.accumulate, C(1));
+    if (db.data != nullptr)
+      add_parts(ctx, db.data, partial + columns, columns, columns, plan::blocks, 2, db.accumulate, C(1));
+  }
+};
+
+}  // namespace cuda_kit
+
+/// The sums for the parameters come from each block by itself and are added in a second launch.
+template <>
+struct kernel<op::layer_norm, cuda> {
+  template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
+  static void forward(context<cuda>& ctx, double eps, view<TY, X, cuda> y, view<C, S, cuda> kept,
+                      view<const T, X, cuda> x, view<const TW, W, cuda> w, view<const TB, W, cuda> b) {
+    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
+    cuda_kit::row_norm<X, true>::template forward<C>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(),
+                                                     b.data());
+  }
+  template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
+  static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, C*, view<const TY, X, cuda> dy, view<const T, X, cuda> x,
+                       view<const TW, W, cuda> w, view<const C, S, cuda> kept) {
+    cuda_kit::row_norm<X, true>::template backward<C>(ctx, dx, dw, db, dy.data(), x.data(), w.data(), kept.data(),
+                                                      kept.data() + rows_of<X>);
+  }
+};
+
+}  // namespace gradus

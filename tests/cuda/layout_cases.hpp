@@ -1,0 +1,83 @@
+#pragma once
+#include <algorithm>
+#include <gradus/ops/dropout/dropout.hpp>
+#include <gradus/ops/embedding/embedding.hpp>
+#include <gradus/ops/permute/permute.hpp>
+#include <gradus/ops/slice/slice.hpp>
+
+#include "cases.hpp"
+
+/// Tokens of which one is frequent, and one outside of the first and the last is never there.
+template <class T, class Table, gr::index Tokens, class I, class D>
+void embedding_case(runner<D>& r, const std::string& name, double tolerance) {
+  auto& ctx = r.ctx();
+  constexpr gr::index rows = Table::extent(0);
+  std::vector<I> tokens(Tokens);
+  const auto drawn = r.template random<float>(Tokens, 0, 1);
+  for (gr::index i = 0; i < Tokens; ++i)
+    tokens[i] = static_cast<I>(
+        drawn[i] < 0.4f ? rows - 1
+                        : std::min<gr::index>(rows - 1, static_cast<gr::index>(drawn[i] * static_cast<float>(rows))));
+  const auto ids = gr::from_host<I, gr::shape<Tokens>>(ctx, tokens.data());
+  gr::tape tape{ctx};
+  auto table = tape.variable(gr::from_host<T, Table>(ctx, r.template random<T>(Table::size).data()));
+  auto y = gr::embedding(ids, table);
+  r.keep(name, gr::to_host(y.value()), 0x1p-30);
+  using Y = gr::shape_of<decltype(y)>;
+  // used twice, so that one gradient is added to another
+  auto z = y + gr::embedding(ids, table);
+  gr::backward(gr::sum(z * gr::from_host<T, Y>(ctx, r.template random<T>(Y::size).data())));
+  r.keep(name + ": gradient", gr::to_host(table.gradient()), tolerance);
+}
+
+template <class T, class S, class D>
+void dropout_case(runner<D>& r, const std::string& name) {
+  gr::tape tape{r.ctx(), 9};
+  auto x = tape.variable(gr::from_host<T, S>(r.ctx(), r.template random<T>(S::size, 1, 2).data()));
+  auto y = gr::dropout(gr::dropout(x, 0.3), 0.1);
+  r.keep(name, gr::to_host(y.value()), 0x1p-30);
+  gr::backward(gr::sum(y));
+  r.keep(name + ": gradient", gr::to_host(x.gradient()), 0x1p-30);
+}
+
+template <class D>
+void layout_cases(runner<D>& r) {
+  const auto twice = [](auto f) { return [f](auto x) { return f(x) + f(x * 0.5); }; };
+  r.template differentiate<float, gr::shape<37, 41>>("transpose", twice([](auto x) { return gr::permute<1, 0>(x); }));
+  r.template differentiate<float, gr::shape<2, 9, 3, 8>>("heads",
+                                                         twice([](auto x) { return gr::permute<0, 2, 1, 3>(x); }));
+  r.template differentiate<float, gr::shape<5, 3, 7>>("rows move", [](auto x) { return gr::permute<1, 0, 2>(x); });
+  r.template differentiate<gr::bf16, gr::shape<3, 33, 4, 35>>("matrices within",
+                                                              [](auto x) { return gr::permute<3, 0, 2, 1>(x); });
+  r.template differentiate<double, gr::shape<1, 6, 1>>("one column", [](auto x) { return gr::permute<2, 1, 0>(x); });
+
+  r.template differentiate<float, gr::shape<5, 12>>("slice", twice([](auto x) { return gr::slice<1, 4, 8>(x); }));
+  r.template differentiate<float, gr::shape<5, 12, 3>>("slice, odd", [](auto x) { return gr::slice<1, 5, 3>(x); });
+  r.template differentiate<gr::f16, gr::shape<4, 8>, gr::shape<4, 16>>(
+      "concat", [](auto a, auto b) { return gr::concat<1>(a, b, a); });
+  r.template differentiate<float, gr::shape<3, 2>, gr::shape<1, 2>>("concat, odd",
+                                                                    [](auto a, auto b) { return gr::concat<0>(a, b); });
+
+  embedding_case<float, gr::shape<50, 12>, 1000, std::int32_t>(r, "embedding", 2e-5);
+  embedding_case<float, gr::shape<3, 5>, 1, std::uint8_t>(r, "embedding of one", 2e-5);
+  embedding_case<float, gr::shape<300, 7>, 193, std::int64_t>(r, "embedding, odd", 2e-5);
+  embedding_case<gr::bf16, gr::shape<9, 1100>, 130, std::uint16_t>(r, "embedding, bf16", 3e-2);
+
+  dropout_case<float, gr::shape<3, 1001>>(r, "dropout");
+  dropout_case<float, gr::shape<3>>(r, "dropout of three");
+  dropout_case<gr::bf16, gr::shape<16, 64>>(r, "dropout, bf16");
+  dropout_case<double, gr::shape<5, 5>>(r, "dropout, double");
+
+  auto& ctx = r.ctx();
+  r.keep("full", gr::to_host(gr::full<float, gr::shape<1027>>(ctx, 1.5f)), 0x1p-30);
+  r.keep("full, f16", gr::to_host(gr::full<gr::f16, gr::shape<13>>(ctx, gr::f16(-2.5f))), 0x1p-30);
+  r.keep("full, one number", gr::to_host(gr::full<double, gr::shape<>>(ctx, 0.1)), 0x1p-30);
+  const auto x = gr::from_host<float, gr::shape<1001>>(ctx, r.template random<float>(1001, -1e3, 1e3).data());
+  r.keep("cast to bf16", gr::to_host(gr::cast<gr::bf16>(x)), 0x1p-30);
+  r.keep("cast to f16", gr::to_host(gr::cast<gr::f16>(x)), 0x1p-30);
+  r.keep("cast to double", gr::to_host(gr::cast<double>(x)), 0x1p-30);
+  r.keep("cast and back", gr::to_host(gr::cast<float>(gr::cast<gr::f16>(x))), 0x1p-30);
+}
+
+// Computed in the .cpp file.
+std::vector<record> layout_on_cpu(unsigned seed);

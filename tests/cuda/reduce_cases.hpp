@@ -1,0 +1,39 @@
+#pragma once
+#include <gradus/ops/reduce/reduce.hpp>
+
+#include "cases.hpp"
+
+template <class D>
+void reduce_cases(runner<D>& r) {
+  // sums in one stage and in two
+  r.template differentiate<float, gr::shape<70001>>("sum of many", [](auto x) { return gr::sum(x * x); });
+  r.template differentiate<float, gr::shape<3001, 5>>("columns, odd", [](auto x) { return gr::mean<gr::axes<0>>(x); });
+  r.template differentiate<float, gr::shape<900, 264>>("columns", [](auto x) { return gr::sum<gr::axes<0>>(x); });
+  r.template differentiate<float, gr::shape<2, 5000, 3>>("a middle axis",
+                                                         [](auto x) { return gr::sum<gr::axes<1>>(x); });
+  r.template differentiate<double, gr::shape<3, 5001>>("rows", [](auto x) { return gr::mean<gr::axes<1>>(x); });
+  r.template differentiate<gr::bf16, gr::shape<33, 40>>("rows, bf16", [](auto x) { return gr::sum<gr::axes<1>>(x); });
+
+  using cube = gr::shape<7, 9, 21>;
+  const auto largest = [](auto x) { return gr::max<gr::axes<1>>(x) * 2.0; };
+  r.template differentiate<float, cube>("max of axis 1", largest);
+  r.template differentiate<float, cube>("max of axis 2", [](auto x) { return gr::max<gr::axes<2>, true>(x); });
+  r.template differentiate<float, cube>("min", [](auto x) { return gr::min(x); });
+  r.template differentiate<gr::f16, cube>("max of axes 0 and 2, f16",
+                                          [](auto x) { return gr::max<gr::axes<0, 2>>(x); });
+  r.template differentiate<float, cube>("variance of axis 0", [](auto x) { return gr::variance<gr::axes<0>>(x); });
+  r.template differentiate<float, cube>("variance of axis 2", [](auto x) { return gr::variance<gr::axes<2>>(x); });
+  r.template differentiate<double, cube>("variance", [](auto x) { return gr::variance(x); });
+
+  auto& ctx = r.ctx();
+  auto values = r.template random<float>(cube::size, 0, 4);
+  for (float& v : values) v = static_cast<float>(static_cast<int>(v));  // many that are equal: the first counts
+  values[100] = values[130] = std::nanf("");
+  const auto x = gr::from_host<float, cube>(ctx, values.data());
+  r.keep("argmax", gr::to_host(gr::argmax(x)), 0x1p-30);
+  r.keep("argmax of axis 0", gr::to_host(gr::argmax<gr::axes<0>>(x)), 0x1p-30);
+  r.keep("argmax of axes 1 and 2", gr::to_host(gr::argmax<gr::axes<1, 2>>(x)), 0x1p-30);
+}
+
+// Computed in the .cpp file.
+std::vector<record> reduce_on_cpu(unsigned seed);
