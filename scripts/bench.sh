@@ -25,8 +25,7 @@ shift
 
 gradus_setup bench
 mkdir -p build/bench build/release
-launcher=()
-if [[ -n ${GRADUS_CUDA_LAUNCHER:-} ]]; then launcher=("-DGRADUS_CUDA_LAUNCHER=$GRADUS_CUDA_LAUNCHER" -DGRADUS_CUDA_PTX=ON); fi
+launcher=("-DGRADUS_CUDA_LAUNCHER=${GRADUS_CUDA_LAUNCHER:-}" "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
 if ! cmake --preset release "${launcher[@]}" >build/release/configure.log 2>&1; then
   cat build/release/configure.log >&2
   echo "bench.sh: configuring failed" >&2

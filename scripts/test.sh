@@ -44,8 +44,7 @@ gradus_setup "${groups[@]}"
 build=build/$preset
 mkdir -p "$build"
 echo "configure: preset $preset in $build"
-launcher=()
-if [[ -n ${GRADUS_CUDA_LAUNCHER:-} ]]; then launcher=("-DGRADUS_CUDA_LAUNCHER=$GRADUS_CUDA_LAUNCHER" -DGRADUS_CUDA_PTX=ON); fi
+launcher=("-DGRADUS_CUDA_LAUNCHER=${GRADUS_CUDA_LAUNCHER:-}" "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
 if ! cmake --preset "$preset" "${launcher[@]}" >"$build/configure.log" 2>&1; then
   cat "$build/configure.log" >&2
   echo "test.sh: configuring failed" >&2
