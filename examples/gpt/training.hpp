@@ -60,6 +60,7 @@ template <class D, config C, gr::index Batch, class Token = std::uint8_t, class 
           template <class, class, class> class Optimizer = gr::adamw>
 class training {
  public:
+  using device = D;
   using ids = gr::shape<Batch, C.context>;
   using network = model<gr::on<D, P>, C>;
   using optimizer_type = Optimizer<typename P::store, D, typename P::gradient>;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr gpt::config gpt2{.layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50257};
 using on_meta = gpt::training<gr::meta, gpt2, 4>;
-template <class P>
-using with_policy_on_meta = gpt::training<gr::meta, gpt2, 4, std::uint8_t, P>;
-using mixed_on_meta = with_policy_on_meta<gr::bf16_mixed>;
+template <class D, class P>
+using mixed_on = gpt::training<D, gpt2, 4, std::uint8_t, P>;
+using mixed_on_meta = mixed_on<gr::meta, gr::bf16_mixed>;
 
 constexpr gpt::step_options plain{.dropout = 0.1};
 constexpr gr::step_plan kept = gr::plan<on_meta>(plain);
@@ -56,9 +56,10 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   CHECK(mixed_again.requests == mixed.requests);
   // Copies of the operands of products, from update to update.
   constexpr std::size_t copied_parameters = 50304 * 768 + 12 * 12 * 768 * 768;
-  const auto copied = gr::plan<with_policy_on_meta<gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
+  const auto copied = gr::plan<mixed_on<gr::meta, gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
   CHECK(copied.persistent_bytes == mixed.persistent_bytes + 2 * copied_parameters);
   CHECK(copied.peak_bytes == mixed.peak_bytes + 2 * copied_parameters);
+  CHECK(gr::plan<mixed_on<gr::cuda_meta, gr::bf16_mixed>>(plain).peak_bytes == copied.peak_bytes);
   MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
                                                         << (checkpointed.peak_bytes >> 20) << " MiB, in bf16_mixed "
                                                         << (mixed.peak_bytes >> 20) << " MiB");

@@ -41,7 +41,11 @@ struct meta {
   static constexpr bool computes = false;
   static constexpr bool host_addressable = false;
   static constexpr bool has_tf32 = true;
-  static constexpr bool rounds_in_products = cpu::rounds_in_products;  // plans are those of the CPU
+  static constexpr bool rounds_in_products = cpu::rounds_in_products;
+};
+/// What `meta` is to the CPU, for a GPU: memory is asked for as on `cuda`.
+struct cuda_meta : meta {
+  static constexpr bool rounds_in_products = cuda::rounds_in_products;
 };
 
 template <class D>
@@ -61,9 +65,10 @@ struct kernel;
 template <unsigned I>
 struct gradient_of {};
 
-/// On `meta` every kernel is empty.
-template <class Op>
-struct kernel<Op, meta> {
+/// Where nothing is computed, every kernel is empty.
+template <class Op, class Device>
+  requires(!Device::computes)
+struct kernel<Op, Device> {
   template <class... Args>
   static constexpr void forward(Args&&...) {}
   template <class... Args>

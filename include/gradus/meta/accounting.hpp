@@ -71,12 +71,13 @@ class accounting final : public observer {
 context(meta_stream&, accounting&) -> context<meta>;
 
 /// Bytes that do not exist need not move.
-template <>
-struct device_access<meta> {
-  static constexpr void zero(context<meta>&, void*, std::size_t) {}
-  static constexpr void copy(context<meta>&, void*, const void*, std::size_t) {}
-  static constexpr void upload(context<meta>&, void*, const void*, std::size_t) {}
-  static constexpr void download(context<meta>&, void*, const void*, std::size_t) {}
+template <class D>
+  requires(!D::computes)
+struct device_access<D> {
+  static constexpr void zero(context<D>&, void*, std::size_t) {}
+  static constexpr void copy(context<D>&, void*, const void*, std::size_t) {}
+  static constexpr void upload(context<D>&, void*, const void*, std::size_t) {}
+  static constexpr void download(context<D>&, void*, const void*, std::size_t) {}
 };
 
 }  // namespace gradus

@@ -120,16 +120,29 @@ constexpr step_plan summarize(const step_trace& trace) {
   return plan;
 }
 
+namespace detail {
+template <class Training>
+struct planned_device {
+  using type = meta;
+};
+template <class Training>
+  requires requires { typename Training::device; }
+struct planned_device<Training> {
+  using type = typename Training::device;
+};
+}  // namespace detail
+
 /// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the accounting
-/// device and `args`: one for what is persistent (parameters, optimizer state), one for what is transient: what work asks for
+/// device (`Training::device` where it says so, `meta` otherwise) and `args`: one for what is persistent (parameters, optimizer state), one for what is transient: what work asks for
 /// and gives back.
 /// What it leaves behind (the optimizer's state, made by the first step) counts as persistent.
 template <class Training, class Work, class... Args>
 constexpr step_trace trace(const Work& work, const Args&... args) {
   meta_stream stream;
   accounting account;
-  context<meta> persistent{stream, account};
-  context<meta> transient{stream, account};
+  using device = typename detail::planned_device<Training>::type;
+  context<device> persistent{stream, account};
+  context<device> transient{stream, account};
   step_trace trace;
   {
     Training training(persistent, transient, args...);
