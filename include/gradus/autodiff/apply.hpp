@@ -74,8 +74,9 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
 
 template <class T, class Op, std::size_t... I, class... Xs>
 constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
-  return apply_as_is(op, as_type<T, casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>()>(
-                             std::forward<Xs>(xs), xs...)...);
+  return apply_as_is(op, as_type < T,
+                     casts_number<Op, I, Xs> &&
+                         !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>() > (std::forward<Xs>(xs), xs...)...);
 }
 
 // What the compiler names where operands of a product are of types that do not go together.

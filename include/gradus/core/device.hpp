@@ -18,10 +18,11 @@ using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes 
 struct cpu {
   using stream_type = gradus::stream;
   using resource_type = memory_resource;
-  static constexpr bool computes = true;            ///< kernels run; otherwise only shapes and bytes are kept account of
-  static constexpr bool host_addressable = true;    ///< this program may read and write the memory through its address
-  static constexpr bool has_tf32 = false;           ///< has products of operands rounded to TF32
-  static constexpr bool rounds_in_products = true;  ///< products round a float operand to the other's 16 bits on the way
+  static constexpr bool computes = true;          ///< kernels run; otherwise only shapes and bytes are kept account of
+  static constexpr bool host_addressable = true;  ///< this program may read and write the memory through its address
+  static constexpr bool has_tf32 = false;         ///< has products of operands rounded to TF32
+  static constexpr bool rounds_in_products =
+      true;  ///< products round a float operand to the other's 16 bits on the way
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
