@@ -5,7 +5,7 @@
 #   scripts/sample.sh RUN --prompt "In the beginning" --top-p 0.9 --count 1000
 #   scripts/sample.sh RUN --help                              # all flags of gpt_sample
 #
-# RUN is a run folder. Its file 'flags' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
+# RUN is a run folder. Its file 'config' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
 # model is RUN/model.safetensors, and its tokenizer RUN/tokenizer.json, if there is one; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,20 +21,19 @@ run=$1
 shift
 [[ -e $run ]] || fail "$run: no such folder"
 [[ -d $run ]] || fail "$run: is a file; name the folder of a run"
-[[ -f $run/flags && -r $run/flags ]] || fail "$run: no run of train.sh: it has no file 'flags'"
+[[ -f $run/config && -r $run/config ]] || fail "$run: no run of train.sh: it has no file 'config'"
 
-mapfile -t flags <"$run/flags"
 sizes=(layers heads width context vocabulary batch)
-for ((i = 0; i + 1 < ${#flags[@]}; ++i)); do
-  case ${flags[i]} in
-    --layers | --heads | --width | --context | --vocabulary | --batch | --precision | --optimizer) declare "${flags[i]#--}=${flags[i + 1]}" ;;
+while IFS=' =' read -r name value; do
+  case $name in
+    layers | heads | width | context | vocabulary | batch | precision | optimizer) declare "$name=$value" ;;
   esac
-done
+done <"$run/config"
 for name in "${sizes[@]}"; do
-  [[ ${!name:-} =~ ^[1-9][0-9]{0,5}$ ]] || fail "$run/flags: it does not say --$name; is it the file of a run?"
+  [[ ${!name:-} =~ ^[1-9][0-9]{0,5}$ ]] || fail "$run/config: it does not say $name; is it the file of a run?"
 done
 [[ ${precision:-} =~ ^[a-z0-9_]+$ && ${optimizer:-} =~ ^[a-z0-9_]+$ ]] ||
-  fail "$run/flags: it does not say --precision and --optimizer; is it the file of a run?"
+  fail "$run/config: it does not say precision and optimizer; is it the file of a run?"
 model=""
 for name in model best checkpoint; do
   if [[ -z $model && -f $run/$name.safetensors ]]; then model=$run/$name.safetensors; fi

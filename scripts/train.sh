@@ -26,14 +26,15 @@
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
 #   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
+#   --config FILE     flags from a file of lines 'name = value', such as runs/mine/config, which repeats that run; flags that are given override them
 #   --profile         say at the end where the time of the steps went, by operation; also in profile.txt of the run folder
 #   --plan            say what memory the run would take (and write --memory-report), train nothing
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
-# --out, --eval-every, --sample, --save-every, --save-retry, --no-save.
+# --out, --eval-every, --sample, --save-every, --save-retry, --no-save, --tensorboard, --anomaly.
 #
-# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, flags, checkpoint.safetensors, which is saved every few
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C), with the one before, best.safetensors, the model that did best on the validation
 # text, and at the end model.safetensors. The compiled trainer stays
 # in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
@@ -48,10 +49,42 @@ fail() {
 }
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}"; }
 
-model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin=""
+model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
+# words_of FILE: the flags in a file of lines 'name = value', in the array words.
+words_of() {
+  local line number=0 name value
+  words=()
+  while IFS= read -r line || [[ -n $line ]]; do
+    number=$((number + 1))
+    [[ $line =~ ^[[:blank:]]*(#.*)?$ ]] && continue
+    [[ $line =~ ^[[:blank:]]*([a-z0-9-]+)[[:blank:]]*=[[:blank:]]*(.*)$ ]] || fail "$1: line $number: must be 'name = value', not '${line:0:60}'"
+    name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
+    value=${value%"${value##*[![:space:]]}"}
+    if [[ $value == \"*\" && ${#value} -ge 2 ]]; then value=${value:1:${#value}-2}; fi
+    case $name=$value in
+      save=false) words+=(--no-save) ;;
+      save=true | profile=true | tensorboard=true | anomaly=true) words+=("--$name") ;;
+      profile=false | tensorboard=false | anomaly=false) ;;
+      help=* | resume=* | config=* | out=* | plan=*) fail "$1: line $number: $name is for the command line" ;;
+      *) words+=("--$name" "$value") ;;
+    esac
+  done <"$1"
+}
+# Drops what a flag that is given takes the place of from `passed`: without FLAG... VALUE.
+without() {
+  local kept=() name
+  while [[ ${#passed[@]} -gt 0 ]]; do
+    for name in "$@"; do
+      if [[ ${passed[0]} == "$name" ]]; then passed=("${passed[@]:2}"); continue 2; fi
+    done
+    kept+=("${passed[0]}")
+    passed=("${passed[@]:1}")
+  done
+  passed=("${kept[@]+"${kept[@]}"}")
+}
 # Reads flags; where a run is resumed, first those it was started with, and then those that are given.
 read_flags() {
   local given=0 given_judged=0  # files of flags given count anew in every call
@@ -78,11 +111,15 @@ read_flags() {
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         batch_tokens=$2
         shift 2 ;;
+      --config)
+        [[ -n ${2:-} && $2 != --* ]] || fail "--config needs the name of a file"
+        config=$2
+        shift 2 ;;
       --resume)
         [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
         resume=$2
         shift 2 ;;
-      --save | --no-save | --profile) passed+=("$1"); shift ;;
+      --save | --no-save | --profile | --tensorboard | --anomaly) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
@@ -93,36 +130,42 @@ read_flags() {
   done
 }
 read_flags "$@"
+fixed=(model layers heads width context vocabulary batch precision optimizer)
+[[ -z $resume || -z $config ]] || fail "--config and --resume: give one of them; a resumed run has a configuration"
 if [[ -n $resume && $help -eq 0 ]]; then
   [[ -d $resume ]] || fail "--resume: $resume: no such folder"
-  [[ -f $resume/flags && -r $resume/flags ]] || fail "--resume: $resume: no run of train.sh: it has no file 'flags'"
-  fixed=(model layers heads width context vocabulary batch precision optimizer)
+  config=$resume/config
+  [[ -f $config && -r $config ]] || fail "--resume: $resume: no run of train.sh: it has no file 'config'"
   for name in "${fixed[@]}"; do
     [[ -z ${!name} ]] || fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
   done
   [[ " ${passed[*]-} " != *" --out "* ]] || fail "--out and --resume: give one of them; a resumed run stays in its folder"
+fi
+if [[ -n $config && $help -eq 0 ]]; then
+  [[ -f $config && -r $config ]] || fail "--config: $config: no such file, or it cannot be read"
+  words_of "$config"
   given=("$@")
   limits=$steps$minutes  # how long the run is: either takes the place of both
+  other_batches=$batch_tokens
   memory=" ${passed[*]-} "
-  passed=() data=() judged=() tokenizer="" steps="" minutes=""
-  mapfile -t started_with <"$resume/flags"
-  origin="$resume/flags: "
-  read_flags "${started_with[@]}"
-  for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say --$name; is it the file of a run?"; done
-  [[ $help -eq 0 && ${#data[@]} -gt 0 && $resume/flags == "${origin%: }" ]] || fail "it is not the file of a run"
+  for name in "${fixed[@]}"; do printf -v "$name" %s ""; done
+  passed=() data=() judged=() tokenizer="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
+  origin="$config: "
+  read_flags "${words[@]+"${words[@]}"}"
+  if [[ -n $resume ]]; then
+    for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say $name; is it the file of a run?"; done
+    [[ ${#data[@]} -gt 0 ]] || fail "it says no data; is it the file of a run?"
+  fi
   origin=""
   if [[ -n $limits ]]; then steps="" minutes=""; fi
-  if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then  # one takes the place of the other
-    kept=()
-    while [[ ${#passed[@]} -gt 0 ]]; do
-      if [[ ${passed[0]} == --checkpoint || ${passed[0]} == --memory-budget ]]; then passed=("${passed[@]:2}"); continue; fi
-      kept+=("${passed[0]}")
-      passed=("${passed[@]:1}")
-    done
-    passed=("${kept[@]+"${kept[@]}"}")
-  fi
+  # One takes the place of the other.
+  if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then without --checkpoint --memory-budget; fi
+  if [[ $memory == *" --accumulate "* ]]; then batch_tokens=""; fi
+  if [[ -n $other_batches ]]; then without --accumulate; fi
+  if [[ $memory == *" --validation "* ]]; then judged=(); fi
+  if [[ ${#judged[@]} -gt 0 || " ${given[*]-} " == *" --validation-data "* ]]; then without --validation; fi
   read_flags "${given[@]}"
-  passed+=(--resume "$resume")
+  if [[ -n $resume ]]; then passed+=(--resume "$resume"); fi
 fi
 model=${model:-tiny} precision=${precision:-fp32} optimizer=${optimizer:-adamw}
 if [[ $help -eq 1 ]]; then usage; exit 0; fi

@@ -2,12 +2,16 @@
 // Flags read by CLI11, with the errors that program.hpp ends in. For sources that read flags alone: CLI11 takes seconds to compile.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <gradus/train/progress.hpp>
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "program.hpp"
 
@@ -32,10 +36,11 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value
   return app.add_option(name, value, description)->transform(decimal);
 }
 
-/// Reads the command line. Throws bad_flag; returns false where --help was asked for and printed.
-inline bool read_flags(CLI::App& app, int argc, char** argv) {
+/// Reads the words of a command line. Throws bad_flag; returns false where --help was asked for and printed.
+inline bool read_flags(CLI::App& app, std::vector<std::string> words) {
   try {
-    app.parse(argc, argv);
+    std::ranges::reverse(words);  // as CLI11 takes them
+    app.parse(std::move(words));
     return true;
   } catch (const CLI::CallForHelp&) {
     const std::size_t columns = gr::output_columns();
@@ -44,6 +49,10 @@ inline bool read_flags(CLI::App& app, int argc, char** argv) {
     std::fputs(gr::wrap_text(app.help(), columns, indent).c_str(), stdout);
     return false;
   } catch (const CLI::ParseError& e) { throw bad_flag(e.what()); }
+}
+inline bool read_flags(CLI::App& app, int argc, char** argv) {
+  if (argc > 0) app.name(std::filesystem::path(argv[0]).filename().string());
+  return read_flags(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
 }
 
 }  // namespace gpt

@@ -28,29 +28,6 @@ struct sampling {
   }
 };
 
-/// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns false.
-/// `logits_of(tokens)` gives the logits [1, context, vocabulary] of a window of tokens: every token written is a forward pass over
-/// the whole context, on plain tensors. In the memory that is planned for a trainer there is room for that, and none for a cache; programs that
-/// write text use a token_window.
-template <class Logits>
-void generate(const Logits& logits_of, const vocabulary& words, std::string_view prompt, int count, const sampling& how,
-              const std::function<bool(std::string_view)>& emit) {
-  std::vector<std::int32_t> text = words.encode(prompt);
-  gr::token_sampler sampler(how.rule);
-  for (int i = 0; i < count; ++i) {
-    // The last `context` tokens; a shorter text is padded behind, where causal attention does not look.
-    const std::size_t known = std::min<std::size_t>(text.size(), sizes.context);
-    std::vector<token> window(sizes.context);
-    std::transform(text.end() - static_cast<std::ptrdiff_t>(known), text.end(), window.begin(),
-                   [](std::int32_t t) { return static_cast<token>(t); });
-    const auto logits = logits_of(window.data());
-    const std::span next(logits.data() + (known - 1) * sizes.padded_vocabulary(), words.size());
-    const std::span<const token> before(window.data(), known);
-    text.push_back(static_cast<std::int32_t>(sampler.choose(next, before, how.draw(static_cast<std::uint32_t>(i)))));
-    if (words.ends_text(text.back()) || !emit(words.text_of(text.back()))) return;
-  }
-}
-
 /// The tokens of a text that a model sees, and the logits of the next one. Keys and values of the tokens before are kept, so that a token costs
 /// a forward pass over itself alone. The logits are those of a pass over all tokens of the window, to the bit.
 ///
@@ -115,5 +92,19 @@ class token_window {
   gr::tensor<typename X::compute, gr::shape<1, C.padded_vocabulary()>> logits_;
   std::vector<std::int32_t> tokens_, again_;
 };
+
+/// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns false.
+template <class X, config C>
+void generate(token_window<X, C>& window, const vocabulary& words, std::string_view prompt, int count,
+              const sampling& how, const std::function<bool(std::string_view)>& emit) {
+  gr::token_sampler sampler(how.rule);
+  window.begin(words.encode(prompt));
+  for (int i = 0; i < count; ++i) {
+    const auto next = static_cast<std::int32_t>(
+        sampler.choose(window.logits().first(words.size()), window.tokens(), how.draw(static_cast<std::uint32_t>(i))));
+    if (words.ends_text(next) || !emit(words.text_of(next))) return;
+    if (i + 1 < count) window.add(next);
+  }
+}
 
 }  // namespace gpt

@@ -47,10 +47,9 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
-// The plans of what keeps nothing for backward and so does not depend on the schedule: evaluating and sampling.
-std::vector<gr::memory_plan> other_plans(const step_options& step) {
-  return {gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step)),
-          gr::make_plan(gr::trace<planned>([](planned& t) { t.logits(nullptr); }, step))};
+// The plan of evaluating, which keeps nothing for backward and so does not depend on the schedule.
+gr::memory_plan evaluation(const step_options& step) {
+  return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step));
 }
 
 // What a schedule comes to, with every block in its place.
@@ -61,8 +60,8 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   m.step = gr::trace_step<planned>(step);
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
-  m.plans = other_plans(step);
-  m.plans.insert(m.plans.begin(), gr::make_plan(m.step, where));
+  m.plans.push_back(gr::make_plan(m.step, where));
+  m.plans.push_back(evaluation(step));
   m.offsets = std::move(where.offsets);
   for (const gr::memory_plan& p : m.plans) m.workspace_bytes = std::max(m.workspace_bytes, p.bytes);
   return m;
@@ -83,9 +82,7 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
   const gr::scheduler<planned, step_options> search(step, times);
-  std::size_t others = 0;
-  for (const gr::memory_plan& p : other_plans(step))
-    others = std::max(others, search.worth_having().front().plan.persistent_bytes + p.bytes);
+  const std::size_t others = search.worth_having().front().plan.persistent_bytes + evaluation(step).bytes;
   const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
   if (!chosen) {
     const std::size_t least = std::max(others, search.least_budget());

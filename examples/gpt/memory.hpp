@@ -12,7 +12,7 @@
 namespace gpt {
 
 /// The work whose plans share one workspace.
-enum planned_work : std::size_t { training_plan, evaluation_plan, sampling_plan };
+enum planned_work : std::size_t { training_plan, evaluation_plan };
 
 struct chosen_memory {
   gr::region_schedule regions;

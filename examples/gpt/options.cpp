@@ -1,8 +1,10 @@
 #include "options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <string_view>
 
@@ -15,36 +17,96 @@ namespace gpt {
 
 namespace {
 
-// The flags that repeat a run, sizes included, one word each: what scripts/train.sh --resume reads. Files by absolute names.
-std::vector<std::string> repeating(int argc, char** argv, const gr::dataset_files& files) {
-  std::vector<std::string> flags;
-  const auto add = [&](const std::string& name, const std::string& value) {
-    flags.push_back(name);
-    flags.push_back(value);
-  };
-  for (const auto& [name, size] : named_sizes()) add(std::string("--") + name, std::to_string(size));
-  add("--batch", std::to_string(batch_size));
-  add("--precision", precision_name);
-  add("--optimizer", optimizer_name);
+// What is compiled in.
+gr::config_entries compiled_in() {
+  gr::config_entries all;
+  for (const auto& [name, size] : named_sizes()) all.emplace_back(name, std::to_string(size));
+  all.emplace_back("batch", std::to_string(batch_size));
+  all.emplace_back("precision", precision_name);
+  all.emplace_back("optimizer", optimizer_name);
+  return all;
+}
+
+// Flags of which one takes the place of another.
+bool exclude_each_other(std::string_view a, std::string_view b) {
+  constexpr std::string_view groups[][2] = {{"steps", "minutes"},
+                                            {"checkpoint", "memory-budget"},
+                                            {"validation", "validation-data"},
+                                            {"accumulate", "batch-tokens"},
+                                            {"profile", "anomaly"}};
+  return a == b || std::ranges::any_of(
+                       groups, [&](const auto& g) { return (a == g[0] && b == g[1]) || (a == g[1] && b == g[0]); });
+}
+
+constexpr std::string_view switches[] = {"save", "profile", "tensorboard", "anomaly"};
+
+// The words of the command line behind those of the files that --config names, without what the command line says itself.
+std::vector<std::string> with_configs(int argc, char** argv) {
+  std::vector<std::string> given, words, files, names;
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i], name = word.substr(0, word.find('='));
-    const bool alone = name.size() == word.size();  // --name value, and not --name=value
-    if (name == "--out" || name == "--resume") {
-      if (alone) ++i;
-    } else if (name == "--data" || name == "--validation-data" || name == "--tokenizer") {
-      while (alone && i + 1 < argc && std::string_view(argv[i + 1]).substr(0, 2) != "--") ++i;
-    } else {
-      flags.push_back(word);
+    const std::string_view word = argv[i];
+    if (word == "--config") {
+      if (i + 1 == argc) throw bad_flag("--config needs the name of a file");
+      files.emplace_back(argv[++i]);
+      continue;
+    }
+    if (word.starts_with("--config=")) {
+      files.emplace_back(word.substr(9));
+      continue;
+    }
+    given.emplace_back(word);
+    if (!word.starts_with("--")) continue;
+    const std::string_view name = word.substr(2, word.find('=') - 2);
+    names.emplace_back(name == "no-save" ? "save" : name);
+  }
+  const gr::config_entries fixed = compiled_in();
+  for (const std::string& file : files)
+    for (const auto& [name, value] : gr::read_config(file)) {
+      const auto compiled = std::ranges::find(fixed, name, [](const auto& e) { return e.first; });
+      if (compiled != fixed.end()) {
+        if (compiled->second == value) continue;
+        throw bad_flag("--config: " + file + ": its " + name + " is " + value + ", and this program was compiled for " +
+                       compiled->second + "; scripts/train.sh --config compiles one for it");
+      }
+      if (std::ranges::any_of(names, [&n = name](const auto& g) { return exclude_each_other(g, n); })) continue;
+      if (std::ranges::find(switches, name) != std::end(switches)) {
+        check_flag(value == "true" || value == "false", "--config: " + file + ": " + name, "true or false", value);
+        if (value == "true") words.push_back("--" + name);
+        else if (name == "save") words.push_back("--no-save");
+        continue;
+      }
+      words.push_back("--" + name);
+      words.push_back(value);
+    }
+  words.insert(words.end(), given.begin(), given.end());
+  return words;
+}
+
+// What repeats a run: every flag, given or not, and files by absolute names.
+gr::config_entries repeating(const CLI::App& app, const options& o) {
+  gr::config_entries all = compiled_in();
+  const auto is_given = [&](const std::string& name) { return app.get_option("--" + name)->count() > 0; };
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    if (name.empty() || name == "help" || name == "out" || name == "resume" || name == "plan") continue;
+    const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" || name == "memory-report";
+    if (std::ranges::find(switches, name) != std::end(switches)) continue;
+    if (option->count() > 0) {
+      for (const std::string& value : option->results())
+        all.emplace_back(name, is_file ? std::filesystem::absolute(value).string() : value);
+    } else if (const std::string value = option->get_default_str(); !value.empty() && !is_file) {
+      const bool replaced = (name == "checkpoint" && is_given("memory-budget")) ||
+                            (name == "validation" && is_given("validation-data")) ||
+                            (name == "accumulate" && is_given("batch-tokens"));
+      if (!replaced) all.emplace_back(name, value);
     }
   }
-  const auto add_files = [&](const char* name, const std::vector<std::string>& names) {
-    if (!names.empty()) flags.push_back(name);
-    for (const std::string& file : names) flags.push_back(std::filesystem::absolute(file).string());
-  };
-  add_files("--validation-data", files.validation_data);
-  if (!files.tokenizer.empty()) add_files("--tokenizer", {files.tokenizer});
-  add_files("--data", files.data);
-  return flags;
+  if (o.minutes == 0 && !is_given("steps")) all.emplace_back("steps", std::to_string(o.steps));
+  for (const auto& [name, on] :
+       {std::pair{"save", o.save}, {"profile", o.profile}, {"tensorboard", o.tensorboard}, {"anomaly", o.anomaly}})
+    all.emplace_back(name, on ? "true" : "false");
+  gr::config_text(all);  // throws where a file's name cannot stand in it
+  return all;
 }
 
 // "100": steps; "30s", "5m", "1h": time.
@@ -139,9 +201,19 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
                  "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
   app.add_flag("--profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
-  if (!read_flags(app, argc, argv)) return std::nullopt;
+  app.add_flag("--tensorboard", o.tensorboard, "write event files for TensorBoard into the run folder");
+  app.add_flag(
+      "--anomaly", o.anomaly,
+      "end at the first operation, forward or backward, that computes something that is not finite, and name it "
+      "(takes time: everything that is computed is read)");
+  std::string config;  // read before
+  app.add_option("--config", config,
+                 "file of lines 'name = value' with these flags, such as the file config of a run folder; flags of the "
+                 "command line come first");
+  if (!read_flags(app, with_configs(argc, argv))) return std::nullopt;
 
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (o.anomaly && o.profile) throw bad_flag("--anomaly and --profile: give one of them");
   if (share->count() > 0 && judged->count() > 0) throw bad_flag("--validation and --validation-data: give one of them");
   check_flag(o.files.validation_share > 0 && o.files.validation_share < 1, "--validation", "between 0 and 1",
              o.files.validation_share);
@@ -182,7 +254,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
   read_pace(save_every, o);
   check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
-  o.flags = repeating(argc, argv, o.files);
+  o.config = repeating(app, o);
   return o;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gradus/data/dataset_files.hpp>
+#include <gradus/io/config_file.hpp>
 
 #include "config.hpp"
 #include "training.hpp"
@@ -32,8 +33,8 @@ struct options {
   int accumulate = 1;
   std::size_t batch_tokens = 0;  ///< an update, from which `accumulate` follows; 0: not given
   std::string out;
-  std::string resume;              ///< run folder to resume; empty: a new run
-  std::vector<std::string> flags;  ///< that repeat this run, but --out and --resume
+  std::string resume;         ///< run folder to resume; empty: a new run
+  gr::config_entries config;  ///< every flag that repeats this run, sizes included, but --out and --resume
   long long eval_every = 100;
   int sample = 400;
   bool save = true;
@@ -44,6 +45,8 @@ struct options {
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none
   bool profile = false;       ///< tell where the time of the steps went
+  bool tensorboard = false;   ///< write event files
+  bool anomaly = false;       ///< end at the first operation that computes something that is not finite
   bool plan = false;          ///< say what memory the run takes, and end
 
   /// The part that shapes a step.

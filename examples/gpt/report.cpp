@@ -1,6 +1,9 @@
 #include "report.hpp"
 
 #include <cstdio>
+#include <ctime>
+
+#include <gradus/train/size_hints.hpp>
 
 #include "speed.hpp"
 
@@ -20,10 +23,14 @@ std::string nats(double loss, double bytes_a_token) {
 
 }  // namespace
 
-void write_flags(const std::filesystem::path& folder, const std::vector<std::string>& flags) {
-  std::string lines;
-  for (const std::string& word : flags) lines += word + "\n";
-  gr::write_file_atomically(folder / "flags", lines);
+void write_config(const std::filesystem::path& folder, const options& o) {
+  const std::time_t now = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
+  std::string text = "# Written by gpt_train of gradus ";
+  text += std::to_string(GRADUS_VERSION_MAJOR) + "." + std::to_string(GRADUS_VERSION_MINOR) + "." +
+          std::to_string(GRADUS_VERSION_PATCH) + ", " + date + ". To repeat the run: scripts/train.sh --config FILE\n";
+  gr::write_file_atomically(folder / "config", text + gr::config_text(o.config));
 }
 
 void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
@@ -65,6 +72,14 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 counted(static_cast<gr::index>(start.threads), "thread").c_str(), start.machine_flops / 1e12);
   report.line(line);
   report.line("run folder " + folder.string());
+  constexpr gr::index head = sizes.width / sizes.heads;
+  const std::string heads = std::to_string(gr::rounded_up(head, 16));
+  const std::string wider = std::to_string(gr::rounded_up(head, 16) * sizes.heads);
+  for (const std::string& hint :
+       {gr::size_hint("a head width", head, 16, "--width " + wider + " has heads " + heads + " wide"),
+        gr::size_hint("a vocabulary", sizes.vocabulary, 64,
+                      "a tokenizer of " + std::to_string(gr::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
+    if (!hint.empty()) report.line(hint);
   if (start.resumed_after >= 0) report.line("resumed after step " + std::to_string(start.resumed_after));
 }
 

@@ -12,8 +12,8 @@ namespace gr = gradus;
 
 namespace gpt {
 
-/// Writes the flags that repeat a run into its folder, one word a line.
-void write_flags(const std::filesystem::path& folder, const std::vector<std::string>& flags);
+/// Writes the configuration that repeats a run into its folder: the file config.
+void write_config(const std::filesystem::path& folder, const options& o);
 
 /// What a run begins with.
 struct run_start {
@@ -25,7 +25,7 @@ struct run_start {
   long long resumed_after = -1;  ///< step; below 0: a new run
 };
 
-/// Shows it, and logs it where the run is new.
+/// Shows it, with hints where a size of the model wastes time, and logs it where the run is new.
 void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
                   const chosen_memory& memory, const run_start& start);
 

@@ -1,6 +1,9 @@
 #pragma once
 // The memory of a run: what stays from step to step comes from the heap, what a step needs lies where the plan says.
 
+#include <optional>
+#include <utility>
+
 #include <gradus/meta/measured_trace.hpp>
 
 #include "memory.hpp"
@@ -12,25 +15,31 @@ class run_memory {
   gr::stream stream_;
   gr::host_resource heap_;
   gr::stats_resource kept_;
-  gr::planned_resource planned_;
+  std::optional<gr::planned_resource> planned_;
+  gr::pool_resource pool_;
   gr::trace_resource traced_;
 
  public:
   gr::context<gr::cpu> persistent;  ///< of parameters and optimizer state
   gr::context<gr::cpu> transient;   ///< of what a step asks for and gives back
+  gr::context<gr::cpu> after;       ///< of what comes when no step does any more
 
   run_memory(const options& o, const chosen_memory& chosen)
       : kept_(heap_),
-        planned_(chosen.plans, heap_, stream_),
-        traced_(planned_),
+        planned_(std::in_place, chosen.plans, heap_, stream_),
+        pool_(heap_),
+        traced_(*planned_),
         persistent(stream_, kept_),
-        transient(stream_, o.memory_report.empty() ? static_cast<gr::memory_resource&>(planned_) : traced_) {
+        transient(stream_, o.memory_report.empty() ? static_cast<gr::memory_resource&>(*planned_) : traced_),
+        after(stream_, pool_) {
     if (o.threads > 0) gr::set_thread_count(stream_, o.threads);
   }
 
   int threads() { return gr::thread_count(stream_); }
   /// Says which plan comes next.
-  void use(planned_work work) { planned_.use(work); }
+  void use(planned_work work) { planned_->use(work); }
+  /// No step comes any more: gives the workspace back, so that there is room for what comes after.
+  void free_workspace() { planned_.reset(); }
   /// Tells `who` of every operation from now on; null ends that.
   void observe(gr::observer* who) {
     transient.observe(who);

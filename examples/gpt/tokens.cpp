@@ -64,8 +64,8 @@ std::optional<options> read_options(int argc, char** argv) {
   app.add_option("--broken-utf8", o.broken,
                  "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does")
       ->capture_default_str();
-  app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
-      ->capture_default_str();
+  auto* separator = app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
+                        ->capture_default_str();
   if (!gpt::read_flags(app, argc, argv)) return std::nullopt;
   gpt::check_flag(o.layout == "nanogpt" || o.layout == "llm.c", "--layout", "nanogpt or llm.c", o.layout);
   gpt::check_flag(o.broken == "keep" || o.broken == "replace", "--broken-utf8", "keep or replace", o.broken);
@@ -75,6 +75,8 @@ std::optional<options> read_options(int argc, char** argv) {
     throw gpt::bad_flag("--validation and --validation-data: give one of them");
   if (vocabulary->count() > 0 && o.tokenizer != "train")
     throw gpt::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
+  if (separator->count() > 0 && o.tokenizer == "bytes")
+    throw gpt::bad_flag("--separator: with --tokenizer bytes there is no such token; a line end comes between texts");
   if (o.tokenizer == "bytes" && o.broken != "keep")
     throw gpt::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
   if (files->count() > 0) o.validation = 0;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <gradus/data/prefetch.hpp>
+#include <gradus/train/anomaly.hpp>
 #include <gradus/train/profile.hpp>
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/run_saver.hpp>
@@ -81,7 +82,8 @@ int train(const gpt::options& o) {
                            .best = o.save ? "best.safetensors" : ""},
                           at.step);
   const gr::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
-  gpt::write_flags(folder, o.flags);
+  gpt::write_config(folder, o);
+  if (o.tensorboard) report.write_events(at.step);
   if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
   if (!from.warning.empty()) report.warn(from.warning);
   const std::size_t parameters = gr::parameter_count(t.net);
@@ -125,6 +127,8 @@ int train(const gpt::options& o) {
                                       .workers = static_cast<std::size_t>(o.workers),
                                       .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
   gr::profiler profile;
+  gr::anomaly_finder anomalies(!trainer::scales_loss);
+  gr::observer* const watching = o.profile ? &profile : o.anomaly ? static_cast<gr::observer*>(&anomalies) : nullptr;
   gr::step_report now{.step = at.step, .loss = std::nan(""), .tokens = at.tokens};
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     memory.use(gpt::evaluation_plan);
@@ -142,7 +146,7 @@ int train(const gpt::options& o) {
     now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
     const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
     if (look) memory.start_trace();
-    else memory.observe(o.profile ? &profile : nullptr);
+    else memory.observe(watching);
 
     double loss = 0;
     int taken = 0;
@@ -159,6 +163,7 @@ int train(const gpt::options& o) {
     saver.finish();  // a checkpoint that is being written is of what the update changes
     gpt::set_rate(t.optimizer.options, now.lr);
     t.update();
+    if (o.anomaly) gpt::check_worth_saving(t.net);
 
     if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
     memory.observe(nullptr);
@@ -210,11 +215,11 @@ int train(const gpt::options& o) {
   }
   if (o.sample > 0 && (data.bytes() || data.tokenizer() != nullptr) && !stopped && !stop.noticed()) {
     report.line("a sample:");
-    memory.use(gpt::sampling_plan);
+    memory.free_workspace();  // for the keys and values of the text
     const gpt::vocabulary words(gpt::tokenizer_beside(model_file));
-    const auto logits_of = [&t](const gpt::token* window) { return t.logits(window); };
+    gpt::token_window window(t.net, memory.after);
     gr::printable_text shown;
-    gpt::generate(logits_of, words, "", o.sample, {.seed = o.seed}, [&](std::string_view some) {
+    gpt::generate(window, words, "", o.sample, {.seed = o.seed}, [&](std::string_view some) {
       std::fputs(shown.add(some).c_str(), stdout);
       return std::fflush(stdout) == 0 && !stop.noticed();
     });

@@ -129,11 +129,6 @@ class training {
     return static_cast<float>(gr::item(net.loss(upload(inputs), upload(targets))));
   }
 
-  /// Logits of one sequence, with nothing recorded.
-  constexpr auto logits(const Token* inputs) {
-    return net(gr::from_host<Token, gr::shape<1, C.context>>(transient_, inputs, gr::category::input));
-  }
-
   /// A whole step on no data, for plans.
   constexpr void step() {
     for (int i = 0; i < options_.accumulate; ++i) add_batch(nullptr, nullptr);

@@ -226,6 +226,38 @@ runs() {
   succeeds "${quick[@]}" --out dropped --dropout 0.2 --accumulate 2 --no-save
   [[ ! -e dropped/model.safetensors ]] || wrong "--no-save saved"
 
+  # A run is repeated from its configuration, and flags that are given override it.
+  has first/config '^# Written by gpt_train of gradus [0-9.]+, 20[0-9-]+ [0-9:]+\.'
+  has first/config '^layers = 4$'
+  has first/config '^seed = 1$'
+  has first/config '^steps = 2$'
+  has first/config "^data = $PWD/text\$"
+  succeeds "$train" --config first/config --out repeated
+  cmp -s first/model.safetensors repeated/model.safetensors || wrong "a configuration does not repeat its run"
+  cmp -s <(tail -n +2 first/config) <(tail -n +2 repeated/config) || wrong "a repeated run has another configuration"
+  succeeds "$train" --config first/config --seed 2 --out other_seed --no-save
+  [[ $(losses third) == "$(losses other_seed)" ]] || wrong "--seed does not override the configuration"
+  has other_seed/config '^seed = 2$'
+  has other_seed/config '^save = false$'
+  printf 'steps = 3 # three\n' >bad
+  refuses 2 '--steps must be a whole number' "$train" --data text --config bad
+  printf '\n\nsteps\n' >bad
+  refuses 1 "bad: line 3: must be 'name = value', not 'steps'" "$train" --data text --config bad
+  printf 'layers = 5\n' >bad
+  refuses 2 '--config: bad: its layers is 5, and this program was compiled for 4' "$train" --data text --config bad
+  printf 'spets = 5\n' >bad
+  refuses 2 'spets' "$train" --data text --config bad
+  refuses 1 'nowhere: no such file' "$train" --config nowhere
+
+  # Event files for TensorBoard; the operation that spoils a run is named.
+  succeeds "${quick[@]}" --tensorboard --no-save --out events
+  grep -qa 'loss/validation' events/events.out.tfevents.* || wrong "no event file with losses"
+  succeeds "${quick[@]}" --anomaly --no-save --out fine
+  [[ $(losses first) == "$(losses fine)" ]] || wrong "--anomaly changes the losses"
+  refuses 1 'anomaly: [a-z_]+ \((forward|backward|update)\) is the first to compute (-?inf|nan): |the parameter .* is no longer finite' \
+    "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly --out anomaly
+  refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
+
   # The last update has the last word: a model that it spoilt is not saved.
   refuses 1 'the validation loss is no longer finite at step 1; try a lower --lr' \
     "$train" --data text --steps 1 --weight-decay 1e300 --sample 0 --out spoilt
@@ -344,7 +376,7 @@ disk() {
   # The log fits, the model does not.
   refuses 1 'full/checkpoint.safetensors: cannot be written: File too large' \
     full_disk 100 "$train" --data text --steps 2 --save-retry 0 --out full
-  [[ $(ls full) == $'flags\nlog.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
+  [[ $(ls full) == $'config\nlog.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
   # While training that is a warning, and one only; at the end the model is tried again before the run is given up.
   full_disk 100 "$train" --data text --steps 5 --save-every 1 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
   [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] || wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
@@ -452,6 +484,11 @@ resume() {
   cp cut/checkpoint-previous.safetensors changed/
   succeeds "$train" "${flags[@]}" --steps 11 --resume changed
   has err "warning: changed/checkpoint.safetensors: has no tensor 'blocks.0.norm1.weight'; resuming from checkpoint-previous"
+  # A pipe where the log should be does not keep the run waiting.
+  cp -r cut piped_log
+  rm piped_log/log.jsonl
+  mkfifo piped_log/log.jsonl
+  refuses 1 'piped_log/log.jsonl: is not a plain file; move it away' timeout 60 "$train" "${flags[@]}" --steps 20 --resume piped_log
   # One process at a time.
   set -m
   begin twice --seed 7
@@ -579,11 +616,18 @@ script() {
   has out '^resumed after step 2$'
   has out '^step +4  loss .* validation '
   refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere
-  refuses 2 "--resume: .*: no run of train.sh: it has no file 'flags'" "$script" --resume .
+  refuses 2 "--resume: .*: no run of train.sh: it has no file 'config'" "$script" --resume .
   refuses 2 '--model: a resumed run keeps the model' "$script" --resume run --model nano
   mkdir bad
-  echo --bogus >bad/flags
-  refuses 2 "train.sh: bad/flags: unknown argument '--bogus'" "$script" --resume bad
+  echo bogus = 1 >bad/config
+  refuses 2 "train.sh: bad/config: unknown argument '--bogus'" "$script" --resume bad
+  echo bogus >bad/config
+  refuses 2 "train.sh: bad/config: line 1: must be 'name = value', not 'bogus'" "$script" --resume bad
+  # And repeated with its configuration.
+  succeeds alone "$script" --config run/config --out repeated --steps 2
+  [[ $(losses repeated) == "$(losses run | head -n 2)" ]] || wrong "the repeated run has other losses"
+  refuses 2 '--config and --resume: give one of them' "$script" --config run/config --resume run
+  refuses 2 '--config: nowhere: no such file' "$script" --config nowhere
 
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m

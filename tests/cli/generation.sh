@@ -74,8 +74,8 @@ refuses 2 'sample.sh: nowhere: no such folder' "$script" nowhere
 refuses 2 'sample.sh: text: is a file' "$script" text
 refuses 2 "sample.sh: .: no run of train.sh: it has no file 'flags'" "$script" .
 mkdir bad
-echo --bogus >bad/flags
-refuses 2 'sample.sh: bad/flags: it does not say --layers' "$script" bad
-cp run/flags bad/flags
+echo bogus = 1 >bad/config
+refuses 2 'sample.sh: bad/config: it does not say layers' "$script" bad
+cp run/config bad/config
 refuses 2 'sample.sh: bad: no model was saved yet' "$script" bad
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -47,6 +47,8 @@ struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_s
     const typename std::remove_reference_t<decltype(ctx)>::running now(
         ctx, activity{detail::name_of(op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
     op.backward(saved, std::move(gradient), std::get<I>(sinks)...);
+    if (ctx.observed_by() != nullptr)
+      (std::get<I>(sinks).look([&](const auto& g) { detail::tell_computed(ctx, g, I + 1); }), ...);
   }
 };
 

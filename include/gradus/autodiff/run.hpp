@@ -91,6 +91,20 @@ constexpr decltype(auto) taken(X&& x, const Xs&... all) {
   else return tensor_of<X>(plain(taken_operand(std::forward<X>(x), all...)));
 }
 
+// Tells who observes the context of floating-point elements that the current operation computed.
+template <class D, class X>
+constexpr void tell_computed(context<D>& ctx, const X& x, std::size_t operand) {
+  if constexpr (std::is_same_v<D, cpu> && is_tensor<X>)
+    if constexpr (is_floating<typename X::value_type>) {
+      using T = typename X::value_type;
+      if (!x) return;
+      const auto read = [](const void* data, std::size_t i) {
+        return static_cast<double>(static_cast<compute_type<T>>(static_cast<const T*>(data)[i]));
+      };
+      ctx.observed_by()->computed(ctx.current(), {x.data(), X::shape::size, read, operand});
+    }
+}
+
 // Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides.
 template <bool Keep, class Op, class D, class... Xs>
 constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
@@ -101,6 +115,10 @@ constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   auto result =
       op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
   if constexpr (is_tensor<decltype(result)>) mark_origin(result, from);
+  if (ctx.observed_by() != nullptr) {
+    if constexpr (requires { result.output; }) tell_computed(ctx, result.output, 0);
+    else tell_computed(ctx, result, 0);
+  }
   return result;
 }
 

@@ -99,6 +99,7 @@ class safetensors_file {
     std::error_code problem;
     if (!std::filesystem::exists(path_, problem)) fail("no such file");
     if (std::filesystem::is_directory(path_, problem)) fail("is a directory");
+    if (!std::filesystem::is_regular_file(path_, problem)) fail("is not a plain file");
     in_.open(path_, std::ios::binary);
     const std::uint64_t file_bytes = std::filesystem::file_size(path_, problem);
     if (!in_ || problem) fail("cannot be read");

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <string_view>
 
 #include "../core/cost.hpp"
@@ -26,6 +27,16 @@ struct activity {
 
 struct memory_request;
 
+/// Floating-point elements that an operation has computed, in the host's memory.
+struct computed_values {
+  const void* data = nullptr;
+  std::size_t count = 0;
+  double (*read)(const void* data, std::size_t i) = nullptr;  ///< element i
+  std::size_t operand = 0;  ///< 0: its result; k: the gradient that has gathered for its operand k, from 1
+
+  double at(std::size_t i) const { return read(data, i); }
+};
+
 /// Told of every operation that runs in a context; see context::observe. For profiles, timelines and plans.
 class observer {
  public:
@@ -35,6 +46,9 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
+  /// What an operation computed, when it is there; on the CPU. Of several results of one operation (statistics) only the first is told. What this
+  /// throws ends the step.
+  constexpr virtual void computed(const activity&, const computed_values&) {}
   /// The operation named `by` keeps the block that `request` asked for until its backward.
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}
 };

@@ -93,6 +93,11 @@ class gradient_sink {
   constexpr explicit operator bool() const { return slot_ != nullptr; }
   /// True when nothing has been contributed yet.
   constexpr bool is_empty() const { return !slot_->value(); }
+  /// f(gradient) of what has gathered so far, if anything has.
+  template <class F>
+  constexpr void look(const F& f) const {
+    if (slot_ != nullptr && slot_->value()) f(slot_->value());
+  }
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
   /// A gradient of another element type is converted.
   template <class T>

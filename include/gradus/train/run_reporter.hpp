@@ -9,8 +9,10 @@
 #include <fstream>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "overfitting.hpp"
 #include "progress.hpp"
 #include "run_log.hpp"
+#include "tensorboard.hpp"
 
 namespace gradus {
 
@@ -59,6 +62,11 @@ class run_reporter {
         log_((read_log(steps), folder_ / "log.jsonl")) {}  // rewritten before it is opened
 
   void line(std::string_view text) { progress_.line(text); }
+  /// From now on, each step's numbers go to an event file for TensorBoard in the folder, too; they continue a run that took `steps`.
+  void write_events(long long steps = 0) {
+    attempt(events_failed_,
+            [&] { events_ = std::make_unique<tensorboard_writer>(folder_, steps > 0 ? steps + 1 : 0); });
+  }
   /// Something that went wrong and does not end the run.
   void warn(std::string_view text) {
     progress_.clear();
@@ -79,6 +87,7 @@ class run_reporter {
   void step(const step_report& r) {
     train_.x.push_back(static_cast<double>(r.step));
     train_.y.push_back(r.loss);
+    if (events_ != nullptr) attempt(events_failed_, [&] { write_event(r); });
     if (std::isnan(r.validation)) {
       log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
       if (progress_.due()) progress_.update(r.fraction, figures(r, progress_.room()));
@@ -113,7 +122,15 @@ class run_reporter {
     }
   }
 
+  // A pipe in the log's place would keep the run waiting for a reader.
+  void check_log() const {
+    std::error_code problem;
+    const auto status = std::filesystem::status(folder_ / "log.jsonl", problem);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      throw error((folder_ / "log.jsonl").string() + ": is not a plain file; move it away");
+  }
   void read_log(long long steps) {
+    check_log();
     if (steps == 0) return;
     std::ifstream log(folder_ / "log.jsonl");
     std::string kept;
@@ -159,6 +176,13 @@ class run_reporter {
                                                            "step", "loss (nats a " + names_.unit + ")"},
                                                           curves));
   }
+  void write_event(const step_report& r) {
+    if (std::isnan(r.validation)) return events_->scalars(r.step, {{"loss/train", r.loss}, {"learning rate", r.lr}});
+    events_->scalars(r.step, {{"loss/train", r.loss},
+                              {"loss/validation", r.validation},
+                              {"learning rate", r.lr},
+                              {names_.unit + "s per second", r.tokens_per_second}});
+  }
   void tell_of_overfitting() {
     const auto found = find_overfitting(train_.x, train_.y, validation_.x, validation_.y);
     if (!found || found->step == told_of_) return;
@@ -202,7 +226,8 @@ class run_reporter {
   curve validation_{"validation", "#d62728", {}, {}};
   run_log log_;
   progress progress_;
-  bool log_failed_ = false, picture_failed_ = false;
+  std::unique_ptr<tensorboard_writer> events_;
+  bool log_failed_ = false, picture_failed_ = false, events_failed_ = false;
   double told_of_ = -1;  // the lowest validation loss's step, of which overfitting was told
 };
 
