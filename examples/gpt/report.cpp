@@ -76,7 +76,7 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
   const std::string heads = std::to_string(gr::rounded_up(head, 16));
   const std::string wider = std::to_string(gr::rounded_up(head, 16) * sizes.heads);
   for (const std::string& hint :
-       {gr::size_hint("a head width", head, 16, "--width " + wider + " has heads " + heads + " wide"),
+       {gr::size_hint("attention with a head width", head, 16, "--width " + wider + " has heads " + heads + " wide"),
         gr::size_hint("a vocabulary", sizes.vocabulary, 64,
                       "a tokenizer of " + std::to_string(gr::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
     if (!hint.empty()) report.line(hint);
