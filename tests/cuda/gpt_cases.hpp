@@ -1,11 +1,11 @@
 #pragma once
 // The GPT of examples/gpt, as it is, trained for some steps.
 #include <cstdlib>
-#include <gpt/model.hpp>
 #include <gradus/memory/memory_plan.hpp>
 #include <gradus/optim/adamw.hpp>
 #include <gradus/optim/loss_scaler.hpp>
 
+#include "../../examples/gpt/model.hpp"
 #include "cases.hpp"
 
 inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .context = 32, .vocabulary = 61};
