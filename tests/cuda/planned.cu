@@ -8,6 +8,7 @@ namespace {
 
 template <class D>
 struct planned_step {
+  using device = D;
   struct net {
     gr::param<gr::on<D>, 13, 29> w;
     gr::param<gr::on<D>, 29> b;
@@ -89,7 +90,7 @@ TEST_CASE(
     "a step that clips its gradients asks the GPU's planned memory for what was planned, from the first step on") {
   if (no_gpu()) return;
   gpu g;
-  gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<planned_step<gr::meta>>()),
+  gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<planned_step<gr::cuda_meta>>()),
                                                       g.poisoned, g.stream);
   gr::context<gr::cuda> transient{g.stream, planned};
   planned_step<gr::cuda> in_plan(g.ctx, transient);
