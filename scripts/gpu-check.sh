@@ -76,12 +76,15 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo 'build $builddir/mlp: link $builddir/mlp.o'
   echo 'build $builddir/bench.o: cu bench/cuda/cuda.cu'
   echo 'build $builddir/bench: link $builddir/bench.o'
+  # GPT-2 124M as published figures are taken.
+  echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'; echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
+  echo 'build $builddir/gpt_step: link $builddir/gpt_step.o'
 } >"$build/build.ninja"
 
 { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; } >"$out/gpu.txt" 2>/dev/null || echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
 say "GPU" "$(head -n 1 "$out/gpu.txt")"
-rm -f "$build"/{tests,mlp,bench}  # a failed build must not leave an old program to run
-step build 240 ninja -f "$build/build.ninja" -k 0
+rm -f "$build"/{tests,mlp,bench,gpt_step}  # a failed build must not leave an old program to run
+step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then
   step tests 120 "$build/tests" && say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$out/tests.log" | tr '\n' ' ')"
   if command -v compute-sanitizer >/dev/null && nvidia-smi >/dev/null 2>&1; then
@@ -92,6 +95,7 @@ if [[ -x $build/mlp ]]; then step "example cuda_mlp" 60 "$build/mlp" && say "  l
 if [[ -x $build/bench ]]; then
   if GRADUS_BENCH_JSON=$out/bench.json step bench 60 "$build/bench"; then sed 's/^/  /' "$out/bench.log" >>"$table"; fi
 fi
+if [[ -x $build/gpt_step ]]; then step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && sed 's/^/  /' "$out/GPT-2_124M,_batch_16.log" >>"$table"; fi
 # Leaves what is left of ten minutes to PyTorch, the most telling settings first.
 if [[ $torch -eq 1 ]] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   for setting in "64 --compile" "64" "32 --compile" "64 --max-autotune" "16 --compile"; do

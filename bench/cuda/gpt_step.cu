@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <gpt/model.hpp>
 #include <gradus/cuda.hpp>
 #include <vector>
+
+#include "../../examples/gpt/model.hpp"
 
 #ifndef GPT_LAYERS
 #define GPT_LAYERS 1

@@ -1,11 +1,11 @@
 #pragma once
 // The GPT of examples/gpt, as it is, trained for some steps.
 #include <cstdlib>
-#include <gpt/model.hpp>
 #include <gradus/memory/memory_plan.hpp>
 #include <gradus/optim/adamw.hpp>
 #include <gradus/optim/loss_scaler.hpp>
 
+#include "../../examples/gpt/model.hpp"
 #include "cases.hpp"
 
 inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .context = 32, .vocabulary = 61};
@@ -13,6 +13,7 @@ inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .co
 /// A step of two small batches, with dropout and clipping. What lives from step to step is from one context, the rest from another.
 template <class P, class D>
 struct gpt_training {
+  using device = D;
   static constexpr gr::index batches = 2;
   using ids = gr::shape<2, small_gpt.context>;
   using tokens = gr::tensor<std::uint16_t, ids, D>;
@@ -98,5 +99,5 @@ void gpt_cases(runner<D>& r) {
 
 // Computed in the .cpp file.
 std::vector<record> gpt_on_cpu(unsigned seed);
-/// Memory of a step in bf16_mixed, as it is planned on `meta`.
+/// Memory of a step in bf16_mixed, as it is planned.
 gr::memory_plan plan_of_gpt(bool recompute);

@@ -8,6 +8,7 @@ namespace {
 
 template <class D>
 struct planned_step {
+  using device = D;
   struct net {
     gr::param<gr::on<D>, 13, 29> w;
     gr::param<gr::on<D>, 29> b;
@@ -24,6 +25,10 @@ struct planned_step {
       : persistent(kept), transient(freed), optimizer(model), tape(freed) {
     gr::init(model, kept, gr::he_normal{.seed = 11});
   }
+  constexpr void abandon() {
+    tape.clear();
+    optimizer.clear_gradients();
+  }
   constexpr void step() {
     auto x = gr::full<float, gr::shape<37, 13>>(transient, 0.5f, gr::category::input);
     auto y = gr::gelu(gr::linear(tape.watch(std::move(x)), model.w, model.b));
@@ -33,13 +38,59 @@ struct planned_step {
   }
 };
 
+/// Refuses one request.
+class refusing_resource final : public gr::resource_adaptor<gr::cuda_stream> {
+ public:
+  explicit refusing_resource(gr::cuda_resource& from) : resource_adaptor(from) {}
+  int requests = 0, refused = -1;  ///< how many there were; which one is refused
+
+ private:
+  void* do_allocate(const gr::memory_request& request, gr::cuda_stream& on) override {
+    if (requests++ == refused) throw gr::shortage("refusing_resource", request, {});
+    return this->from().allocate(request, on);
+  }
+  void do_deallocate(void* memory, const gr::memory_request& request, gr::cuda_stream& on) noexcept override {
+    this->from().deallocate(memory, request, on);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("a step that any one request for GPU memory ends leaves nothing behind, and the next one is good") {
+  if (no_gpu()) return;
+  gpu g;
+  refusing_resource some(g.poisoned);
+  gr::context<gr::cuda> ctx{g.stream, some};
+  std::vector<float> expected;
+  {
+    planned_step<gr::cuda> plain(g.ctx, g.ctx);
+    plain.step();
+    expected = gr::to_host(plain.model.w.value());
+  }
+  int refusals = 0;
+  for (bool refused = true; refused; ++refusals) {
+    planned_step<gr::cuda> t(g.ctx, ctx);
+    some.requests = 0;
+    some.refused = refusals;
+    refused = false;
+    try {
+      t.step();
+    } catch (const gr::out_of_memory&) {
+      refused = true;
+      t.abandon();
+      some.refused = -1;
+      t.step();
+    }
+    CHECK(gr::to_host(t.model.w.value()) == expected);
+  }
+  CHECK(refusals > 5);
+}
 
 TEST_CASE(
     "a step that clips its gradients asks the GPU's planned memory for what was planned, from the first step on") {
   if (no_gpu()) return;
   gpu g;
-  gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<planned_step<gr::meta>>()),
+  gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<planned_step<gr::cuda_meta>>()),
                                                       g.poisoned, g.stream);
   gr::context<gr::cuda> transient{g.stream, planned};
   planned_step<gr::cuda> in_plan(g.ctx, transient);

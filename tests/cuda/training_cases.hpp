@@ -123,6 +123,11 @@ void training_cases(runner<D>& r) {
   step_alone<gr::bf16>(r, "any precision", false, [](auto& net) { return gr::any_precision_adamw{net, {.lr = 1e-3}}; });
   step_alone<float>(r, "adamw_8bit", true, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
   step_alone<gr::bf16>(r, "adamw_8bit, bf16", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  step_alone<float>(r, "adafactor", true, [](auto& net) { return gr::adafactor{net}; });
+  step_alone<gr::bf16>(r, "adafactor, bf16", false, [](auto& net) {
+    return gr::adafactor{net, {.lr = 1e-2, .beta1 = 0.9}};
+  });
+  step_alone<float>(r, "muon", true, [](auto& net) { return gr::muon{net}; });
   averages<float>(r, "averages");
   averages<gr::bf16>(r, "averages, bf16");
   step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {

@@ -10,13 +10,36 @@
 
 namespace gradus {
 
+#if defined(__CUDACC__)
+namespace detail {
+// By the GPU's instructions. The results are those of the functions below, but for the bits of a NaN.
+#if GRADUS_GPU_PASS
+__device__ inline std::uint16_t bf16_on_gpu(float x) {
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ inline std::uint16_t f16_on_gpu(float x) {
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ inline float float_on_gpu(std::uint16_t f16_bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(f16_bits));
+  return x;
+}
+#endif
+}  // namespace detail
+#endif
+
 /// bfloat16: the upper half of a float (8 exponent bits, 7 mantissa bits).
 struct bf16 {
   std::uint16_t bits = 0;
 
   constexpr bf16() = default;
   /// Rounds to nearest, ties to even; NaN stays NaN, infinities stay infinite.
-  GRADUS_HD constexpr explicit bf16(float value) : bits(from_float(std::bit_cast<std::uint32_t>(value))) {}
+  GRADUS_HD constexpr explicit bf16(float value) : bits(rounded(value)) {}
   GRADUS_HD constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   static GRADUS_HD constexpr bf16 from_bits(std::uint16_t b) {
     bf16 r;
@@ -25,6 +48,12 @@ struct bf16 {
   }
 
  private:
+  static GRADUS_HD constexpr std::uint16_t rounded(float value) {
+#if GRADUS_GPU_PASS
+    if (!std::is_constant_evaluated()) return detail::bf16_on_gpu(value);
+#endif
+    return from_float(std::bit_cast<std::uint32_t>(value));
+  }
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
     if ((u & 0x7FFFFFFFu) > 0x7F800000u)  // NaN: keep the upper payload bits, or set one where only lower ones were
       return static_cast<std::uint16_t>((u >> 16) | ((u & 0x7F0000u) == 0u ? 0x40u : 0u));
@@ -38,8 +67,13 @@ struct f16 {
 
   constexpr f16() = default;
   /// Rounds to nearest, ties to even; overflow gives infinity; subnormals and NaN are kept.
-  GRADUS_HD constexpr explicit f16(float value) : bits(from_float(std::bit_cast<std::uint32_t>(value))) {}
-  GRADUS_HD constexpr operator float() const { return std::bit_cast<float>(to_float(bits)); }
+  GRADUS_HD constexpr explicit f16(float value) : bits(rounded(value)) {}
+  GRADUS_HD constexpr operator float() const {
+#if GRADUS_GPU_PASS
+    if (!std::is_constant_evaluated()) return detail::float_on_gpu(bits);
+#endif
+    return std::bit_cast<float>(to_float(bits));
+  }
   static GRADUS_HD constexpr f16 from_bits(std::uint16_t b) {
     f16 r;
     r.bits = b;
@@ -47,6 +81,12 @@ struct f16 {
   }
 
  private:
+  static GRADUS_HD constexpr std::uint16_t rounded(float value) {
+#if GRADUS_GPU_PASS
+    if (!std::is_constant_evaluated()) return detail::f16_on_gpu(value);
+#endif
+    return from_float(std::bit_cast<std::uint32_t>(value));
+  }
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     const std::uint32_t magnitude = u & 0x7FFFFFFFu;

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include "../core/dtype.hpp"
@@ -221,5 +223,79 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   if constexpr (std::is_same_v<typename P::output, double>) return false;
   else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
 }
+
+/// Products of floats whose extents are known only at run time, such as those of an optimizer. A plan for each, kept in the context.
+class float_products {
+ public:
+  explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
+  float_products(const float_products&) = delete;
+  float_products& operator=(const float_products&) = delete;
+  ~float_products() {
+    for (auto& [of, p] : plans_) {
+      for (const cublasLtMatrixLayout_t made : p.layouts)
+        if (made != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(made));
+      if (p.operation != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(p.operation));
+    }
+  }
+  /// c = op(a) op(b) on row-major, dense matrices: op(a) is m x k, op(b) is k x n.
+  void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const float* a,
+                const float* b, float* c) {
+    plan& p = plans_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
+    if (!p.ready) make(p, transpose_a, transpose_b, m, n, k);
+    const float alpha = 1, beta = 0;
+    void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
+    check(cublasLtMatmul(library_->handle(), p.operation, &alpha, b, p.layouts[0], a, p.layouts[1], &beta, c,
+                         p.layouts[2], c, p.layouts[2], &p.algorithm, room, workspace::least, ctx.stream().handle()),
+          "cublasLtMatmul");
+  }
+
+ private:
+  struct plan {
+    cublasLtMatmulDesc_t operation = nullptr;
+    cublasLtMatrixLayout_t layouts[3] = {};  // b, a and c, which the library takes for their transposes
+    cublasLtMatmulAlgo_t algorithm{};
+    bool ready = false;
+  };
+  void make(plan& p, bool transpose_a, bool transpose_b, index m, index n, index k) {
+    check(cublasLtMatmulDescCreate(&p.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const cublasOperation_t of_left = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            of_right = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(cublasLtMatmulDescSetAttribute(p.operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_left, sizeof of_left),
+          "cublasLtMatmulDescSetAttribute");
+    check(cublasLtMatmulDescSetAttribute(p.operation, CUBLASLT_MATMUL_DESC_TRANSB, &of_right, sizeof of_right),
+          "cublasLtMatmulDescSetAttribute");
+    const index rows[] = {transpose_b ? k : n, transpose_a ? m : k, n},
+                columns[] = {transpose_b ? n : k, transpose_a ? k : m, m};
+    for (int i = 0; i < 3; ++i)
+      check(cublasLtMatrixLayoutCreate(&p.layouts[i], CUDA_R_32F, rows[i], columns[i],
+                                       static_cast<std::int64_t>(rows[i])),
+            "cublasLtMatrixLayoutCreate");
+    cublasLtMatmulPreference_t preference = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    const std::size_t bytes = workspace::least;
+    const std::uint32_t alignment = sizeof(float);  // a matrix may begin anywhere in its optimizer's memory
+    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                                 &bytes, sizeof bytes);
+    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), p.operation, p.layouts[0], p.layouts[1], p.layouts[2],
+                                              p.layouts[2], preference, 1, &found, &count);
+    static_cast<void>(cublasLtMatmulPreferenceDestroy(preference));
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (count == 0)
+      throw error("cuBLASLt has no kernel for a product of " + std::to_string(m) + " x " + std::to_string(k) + " and " +
+                  std::to_string(k) + " x " + std::to_string(n) + " floats");
+    p.algorithm = found.algo;
+    p.ready = true;
+  }
+
+  gemm_library* library_;
+  std::map<std::tuple<index, index, index, unsigned>, plan> plans_;
+};
 
 }  // namespace gradus::cuda_kit

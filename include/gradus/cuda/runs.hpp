@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "../core/dtype.hpp"
@@ -34,29 +35,62 @@ inline constexpr int vector_width = [] {
   return static_cast<int>(16 / largest);
 }();
 
+namespace detail {
+// As one access: of a struct of elements the compiler may make several.
+template <std::size_t Bytes>
+using word_of = std::conditional_t<
+    Bytes % 16 == 0, uint4,
+    std::conditional_t<Bytes % 8 == 0, uint2,
+                       std::conditional_t<Bytes % 4 == 0, std::uint32_t,
+                                          std::conditional_t<Bytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
+// As one instruction: the compiler makes several stores of what it has computed element by element.
+__device__ inline void store_word(uint4* to, uint4 w) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(w.x), "r"(w.y),
+               "r"(w.z), "r"(w.w)
+               : "memory");
+}
+__device__ inline void store_word(uint2* to, uint2 w) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(w.x), "r"(w.y) : "memory");
+}
+template <class W>
+__device__ inline void store_word(W* to, W w) {
+  *to = w;
+}
+}  // namespace detail
+
 /// N elements from an address aligned for them; only the first `count` when `Whole` is false.
 template <int N, bool Whole, class T>
 __device__ inline vector_of<T, N> load(const T* from, int count) {
+  vector_of<T, N> v;
   if constexpr (Whole) {
-    return *reinterpret_cast<const vector_of<T, N>*>(from);
+    using word = detail::word_of<sizeof v>;
+    word words[sizeof v / sizeof(word)];
+#pragma unroll
+    for (std::size_t k = 0; k < sizeof v / sizeof(word); ++k) words[k] = reinterpret_cast<const word*>(from)[k];
+    memcpy(static_cast<void*>(&v), words, sizeof v);
   } else {
-    vector_of<T, N> v;
 #pragma unroll
     for (int i = 0; i < N; ++i) v.at[i] = i < count ? from[i] : T{};
-    return v;
   }
+  return v;
 }
+/// To global memory.
 template <int N, bool Whole, class T>
 __device__ inline void store(T* to, const vector_of<T, N>& v, int count) {
   if constexpr (Whole) {
-    *reinterpret_cast<vector_of<T, N>*>(to) = v;
+    using word = detail::word_of<sizeof v>;
+    word words[sizeof v / sizeof(word)];
+    memcpy(words, &v, sizeof v);
+#pragma unroll
+    for (std::size_t k = 0; k < sizeof v / sizeof(word); ++k)
+      detail::store_word(reinterpret_cast<word*>(to) + k, words[k]);
   } else {
 #pragma unroll
     for (int i = 0; i < N; ++i)
       if (i < count) to[i] = v.at[i];
   }
 }
-/// to[i] (+)= from(i), rounded once.
+/// to[i] (+)= from(i) in global memory, rounded once.
 template <int N, bool Whole, class T, class F>
 __device__ inline void put(T* to, bool accumulate, int count, const F& from) {
   using C = decltype(from(0));

@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(block_threads)
   sum_over_row_lanes<plan>(sum);
   if (!here || threadIdx.x >= static_cast<unsigned>(plan::lanes)) return;
   if constexpr (Chunks == 1)
-    put<plan::width, false>(to + out_row * columns + run * plan::width, accumulate, plan::width,
-                            [&](int i) { return factor * sum.at[i]; });
-  else store<plan::width, false>(partial + (out_row * Chunks + chunk) * columns + run * plan::width, sum, plan::width);
+    put<plan::width, true>(to + out_row * columns + run * plan::width, accumulate, plan::width,
+                           [&](int i) { return factor * sum.at[i]; });
+  else store<plan::width, true>(partial + (out_row * Chunks + chunk) * columns + run * plan::width, sum, plan::width);
 }
 
 /// Of the sums of whole rows: a warp or a block for each part of a sum.

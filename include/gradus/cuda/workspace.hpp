@@ -13,15 +13,17 @@ namespace gradus::cuda_kit {
 
 /// Scratch memory that all kernels of a context share: they run one after another on its stream, and none reads what another left
 /// there. It is the library's and no tensor: it does not come from the context's resource, whose requests may be planned. It grows
-/// where a kernel wants more than the 32 MiB that it begins with, which happens in a program's first step.
-class workspace {
+/// where a kernel wants more than it begins with, which happens in a program's first step.
+/// @tparam Least bytes that it begins with
+template <std::size_t Least>
+class basic_workspace {
  public:
-  static constexpr std::size_t least = std::size_t{32} << 20;  ///< what cuBLASLt wants for its fastest kernels
+  static constexpr std::size_t least = Least;
 
-  explicit workspace(context<cuda>&) {}
-  workspace(const workspace&) = delete;
-  workspace& operator=(const workspace&) = delete;
-  ~workspace() { static_cast<void>(cudaFree(memory_)); }
+  explicit basic_workspace(context<cuda>&) {}
+  basic_workspace(const basic_workspace&) = delete;
+  basic_workspace& operator=(const basic_workspace&) = delete;
+  ~basic_workspace() { static_cast<void>(cudaFree(memory_)); }
 
   /// At least `bytes`, aligned to 256. Throws out_of_memory.
   void* reserve(context<cuda>& ctx, std::size_t bytes) {
@@ -49,6 +51,10 @@ class workspace {
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+using workspace = basic_workspace<(std::size_t{32} << 20)>;  ///< as large as cuBLASLt wants it for its fastest kernels
+/// For what a product reads while it works in the workspace.
+using operand_workspace = basic_workspace<(std::size_t{64} << 10)>;
 
 /// Room for `count` elements of T in the context's workspace, until the next kernel that asks for some.
 template <class T>

@@ -47,8 +47,7 @@ struct adafactor_step {
 
 /// Adafactor (Shazeer and Stern 2018, as in Hugging Face's transformers): squared gradients g^2 + eps1 are averaged by row (R) and by column (C)
 /// of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS / clip_threshold) and multiplied by the rate. Tensors of
-/// rank 1 have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of an r x c matrix, and 4 more with beta1. On
-/// the CPU (and `meta`).
+/// rank 1 have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of an r x c matrix, and 4 more with beta1.
 /// @tparam T what parameters are stored in; not double
 /// @tparam G what their gradients gather in
 template <class T, class D, class G = T>

@@ -85,7 +85,7 @@ struct adamw_8bit_step {};
 
 /// AdamW with moments of 8 bits (Dettmers et al. 2022): blocks of 256 values share a scale, their largest magnitude, and each value is one of 256
 /// numbers between -1 and 1 times that. The step itself is made in float. 2.03 bytes of state a parameter; tensors under 4096 elements have
-/// 8. On the CPU (and `meta`).
+/// 8.
 /// @tparam T what parameters are stored in; not double
 /// @tparam G what their gradients gather in
 template <class T, class D, class G = T>

@@ -11,6 +11,8 @@
 #include "../cuda/rows.hpp"
 #include "../tensor/tensor.hpp"
 #include "adamw_8bit.hpp"
+#include "cuda/adafactor.hpp"
+#include "cuda/muon.hpp"
 #include "element_optimizer.hpp"
 #include "weight_average.hpp"
 
@@ -149,7 +151,7 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// One block a partial sum.
+/// One block a partial sum, at most.
 inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradient_pass::partial_sums::extent(-1));
 
 /// Adds each block's squares, and what is not finite, to its own partial sums (or assigns them, in the first table).
@@ -183,10 +185,11 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <int Threads>
-__global__ void __launch_bounds__(Threads)
-    conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to, const double* partial) {
-  const double squares = row_sum<Threads>(partial[threadIdx.x]);
-  const double not_finite = row_sum<Threads>(partial[Threads + threadIdx.x]);
+__global__ void __launch_bounds__(Threads) conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to,
+                                                                         const double* partial, unsigned blocks) {
+  const bool there = threadIdx.x < blocks;
+  const double squares = row_sum<Threads>(there ? partial[threadIdx.x] : 0.0);
+  const double not_finite = row_sum<Threads>(there ? partial[Threads + threadIdx.x] : 0.0);
   if (threadIdx.x == 0) pass.conclude(*to, squares, not_finite);
 }
 
@@ -298,14 +301,17 @@ struct kernel<op::gradient_pass, cuda> {
                       const std::vector<update_span<T, G>>& spans) {
     using namespace cuda_kit;
     double* partial = sums.data();
-    if (spans.empty()) device_access<cuda>::zero(ctx, partial, 2 * gradient_pass_blocks * sizeof(double));
+    unsigned blocks = 0;
     bool first = true;
     for_tables(spans, [&](const auto& table) {
-      launch(ctx, &gradient_pass_kernel<T, G>, gradient_pass_blocks, block_threads, table, pass, to, partial, first);
+      // Of several tables each has as many, so that all partial sums are there from the first on.
+      blocks = table.size < table.capacity && first ? std::min(gradient_pass_blocks, table.first_chunk[table.size])
+                                                    : gradient_pass_blocks;
+      launch(ctx, &gradient_pass_kernel<T, G>, blocks, block_threads, table, pass, to, partial, first);
       first = false;
     });
     launch(ctx, &conclude_gradient_pass_kernel<static_cast<int>(gradient_pass_blocks)>, 1, gradient_pass_blocks, pass,
-           to, partial);
+           to, partial, blocks);
   }
 };
 

@@ -111,16 +111,22 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
       store<width, true>(mine + Columns + at, sums_b[slot], width);
     });
   } else {  // the warps of the block add theirs, one after another
-    __shared__ alignas(16) C room[2][Columns];
+    constexpr int runs = static_cast<int>(plan::runs);
+    __shared__ C room[2][width][runs];
     for (int warp = 0; warp < plan::rows_at_once; ++warp) {
       if (static_cast<int>(threadIdx.x) / 32 == warp)
         plan::each([&](int slot, int at) {
-          put<width, true>(room[0] + at, warp > 0, width, [&](int i) { return sums_w[slot].at[i]; });
-          put<width, true>(room[1] + at, warp > 0, width, [&](int i) { return sums_b[slot].at[i]; });
+#pragma unroll
+          for (int i = 0; i < width; ++i) {
+            C &of_w = room[0][i][at / width], &of_b = room[1][i][at / width];
+            of_w = (warp > 0 ? of_w : C(0)) + sums_w[slot].at[i];
+            of_b = (warp > 0 ? of_b : C(0)) + sums_b[slot].at[i];
+          }
         });
       __syncthreads();
     }
-    for (index i = threadIdx.x; i < 2 * Columns; i += plan::block) mine[i] = room[0][i];
+    for (int r = static_cast<int>(threadIdx.x); r < 2 * runs; r += plan::block)
+      put<width, true>(mine + r * width, false, width, [&](int i) { return room[r / runs][i][r % runs]; });
   }
 }
 

@@ -98,8 +98,16 @@ struct kernel<op::linear, cuda> {
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, view<Out, Y, cuda> y, view<const T, X, cuda> x,
                       view<const T, W, cuda> w, view<const TB, B, cuda> b) {
     using p = cuda_kit::product<Acc, T, Out, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
-    if constexpr (std::is_same_v<TB, Out>)
-      if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), b.data())) return;
+    const Out* bias = nullptr;
+    if constexpr (std::is_same_v<TB, Out>) {
+      bias = b.data();
+    } else {  // the library takes a bias of the result's type
+      auto& room = ctx.get<cuda_kit::operand_workspace>();
+      const view<Out, B, cuda> rounded(static_cast<Out*>(room.reserve(ctx, B::size * sizeof(Out))));
+      kernel<op::convert, cuda>::forward(ctx, rounded, b, false);
+      bias = rounded.data();
+    }
+    if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), bias)) return;
     kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y,
                                                            b);  // the product is added to the bias
     cuda_kit::gemm<p>(ctx, x.data(), w.data(), y.data(), true);

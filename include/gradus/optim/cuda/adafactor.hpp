@@ -1,0 +1,266 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "../../core/math.hpp"
+#include "../../cuda/rows.hpp"
+#include "../../cuda/workspace.hpp"
+#include "../adafactor.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+
+/// What the passes over one tensor find out, on the GPU.
+struct adafactor_numbers {
+  double values, updates;  ///< sums of squares, over all matrices of the tensor
+  double row_mean;         ///< of the averages of the matrix at hand
+  float beta;              ///< how much averages keep
+  float keep, lr;          ///< the value times this, less the update times that
+};
+inline constexpr int adafactor_blocks = 256;  ///< at most, of passes that leave one partial sum a block
+
+template <class T, class G>
+struct adafactor_work {
+  factored_span<T, G> t;
+  adafactor_options options;
+  step_inputs in;
+  adafactor_numbers* numbers;
+  double* partial;  ///< two for each block
+  int blocks;       ///< of this tensor's passes
+  index first;      ///< element of the matrix at hand
+  float *row_means, *column_means;
+
+  __device__ tensor_step now() const {
+    struct {
+      double lr, weight_decay;
+    } const rule{options.lr == 0 ? 1.0 : options.lr, options.weight_decay};
+    return in.at(rule, t);
+  }
+  __device__ float square(const gradient_scaling<float>& scaling, index i) const {
+    const float g = scaling(static_cast<float>(t.gradient[i]));
+    return g * g;
+  }
+  /// Elements of this block: rows of `columns` in turn, or parts of a vector.
+  template <class F>
+  __device__ void for_rows(const F& f) const {
+    for (index row = blockIdx.x; row < t.rows; row += gridDim.x) f(row);
+  }
+  __device__ void leave(double a, double b) const {
+    a = row_sum<static_cast<int>(block_threads)>(a);
+    b = row_sum<static_cast<int>(block_threads)>(b);
+    if (threadIdx.x == 0) partial[blockIdx.x] = a, partial[adafactor_blocks + blockIdx.x] = b;
+  }
+};
+
+template <class T, class G>
+__global__ void adafactor_begin_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  w.numbers->values = w.numbers->updates = 0;
+  w.numbers->beta = static_cast<float>(1 - math::pow(w.now().t, w.options.decay_rate));
+}
+
+/// Averages of the rows, and the squares of the values.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  const gradient_scaling<float> scaling(w.in);
+  const float beta = w.numbers->beta;
+  double values = 0;
+  w.for_rows([&](index row) {
+    double squares = 0;
+    for (index j = threadIdx.x; j < w.t.columns; j += block_threads) {
+      const index i = w.first + row * w.t.columns + j;
+      squares += static_cast<double>(w.square(scaling, i) + static_cast<float>(w.options.eps1));
+      const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
+      values += p * p;
+    }
+    squares = row_sum<static_cast<int>(block_threads)>(squares);
+    if (threadIdx.x == 0)
+      w.row_means[row] =
+          beta * w.row_means[row] + (1 - beta) * static_cast<float>(squares / static_cast<double>(w.t.columns));
+  });
+  w.leave(values, 0);
+}
+/// Averages of 32 columns; a warp takes a row at a time.
+template <class T, class G>
+__global__ void __launch_bounds__(1024) adafactor_columns_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  __shared__ double sums[32][33];
+  const gradient_scaling<float> scaling(w.in);
+  const index j = static_cast<index>(blockIdx.x) * 32 + threadIdx.x % 32;
+  double sum = 0;
+  if (j < w.t.columns)
+    for (index row = threadIdx.x / 32; row < w.t.rows; row += 32)
+      sum +=
+          static_cast<double>(w.square(scaling, w.first + row * w.t.columns + j) + static_cast<float>(w.options.eps1));
+  sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (threadIdx.x >= 32 || j >= w.t.columns) return;
+  double all = 0;
+  for (int k = 0; k < 32; ++k) all += sums[k][threadIdx.x];
+  const float beta = w.numbers->beta;
+  w.column_means[j] = beta * w.column_means[j] + (1 - beta) * static_cast<float>(all / static_cast<double>(w.t.rows));
+}
+/// The mean of the rows' averages, and the sum of the values' squares.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_mean_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  constexpr int threads = static_cast<int>(block_threads);
+  double mean = 0, values = 0;
+  for (index row = threadIdx.x; row < w.t.rows; row += block_threads) mean += static_cast<double>(w.row_means[row]);
+  for (int b = static_cast<int>(threadIdx.x); b < w.blocks; b += threads) values += w.partial[b];
+  mean = row_sum<threads>(mean);
+  values = row_sum<threads>(values);
+  if (threadIdx.x != 0) return;
+  w.numbers->row_mean = mean / static_cast<double>(w.t.rows);
+  w.numbers->values += values;
+}
+
+/// Update of element j of a row, before its rate.
+template <class T, class G>
+__device__ inline float adafactor_update(const adafactor_work<T, G>& w, const gradient_scaling<float>& scaling,
+                                         index row, index j, float row_factor) {
+  const float g = scaling(static_cast<float>(w.t.gradient[w.first + row * w.t.columns + j]));
+  return g * row_factor * (1 / sqrtf(w.column_means[j]));
+}
+template <class T, class G>
+__device__ inline float adafactor_row_factor(const adafactor_work<T, G>& w, index row) {
+  return static_cast<float>(1 / math::sqrt(static_cast<double>(w.row_means[row]) / w.numbers->row_mean));
+}
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_updates_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  const gradient_scaling<float> scaling(w.in);
+  double updates = 0;
+  w.for_rows([&](index row) {
+    const float factor = adafactor_row_factor(w, row);
+    for (index j = threadIdx.x; j < w.t.columns; j += block_threads) {
+      const double u = static_cast<double>(adafactor_update(w, scaling, row, j, factor));
+      updates += u * u;
+    }
+  });
+  w.leave(0, updates);
+}
+/// A vector's averages, and both sums of squares.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_vector_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  const gradient_scaling<float> scaling(w.in);
+  const float beta = w.numbers->beta;
+  double values = 0, updates = 0;
+  for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
+       i += static_cast<index>(gridDim.x) * block_threads) {
+    const float squared = w.square(scaling, i);
+    const float v = beta * w.row_means[i] + (1 - beta) * (squared + static_cast<float>(w.options.eps1));
+    w.row_means[i] = v;
+    updates += static_cast<double>(squared / v);
+    const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
+    values += p * p;
+  }
+  w.leave(values, updates);
+}
+/// Adds up what the blocks left of the updates (and of a vector's values); `last`: makes the rates of it.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads)
+    adafactor_rates_kernel(adafactor_work<T, G> w, bool vector, bool last) {
+  if (w.in.skips()) return;
+  constexpr int threads = static_cast<int>(block_threads);
+  static_assert(adafactor_blocks == threads);
+  const bool there = static_cast<int>(threadIdx.x) < w.blocks;
+  const double values = row_sum<threads>(vector && there ? w.partial[threadIdx.x] : 0.0);
+  const double updates = row_sum<threads>(there ? w.partial[adafactor_blocks + threadIdx.x] : 0.0);
+  if (threadIdx.x != 0) return;
+  adafactor_numbers& n = *w.numbers;
+  n.values += values;
+  n.updates += updates;
+  if (!last) return;
+  const adafactor_options& o = w.options;
+  const tensor_step s = w.now();
+  double lr = s.lr;
+  if (o.lr == 0) lr *= fmin(o.warmup ? 1e-6 * s.t : 1e-2, 1 / math::sqrt(s.t));
+  const auto size = static_cast<double>(w.t.size);
+  if (o.scale_parameter) lr *= fmax(o.eps2, math::sqrt(n.values / size));
+  const double held = fmax(1.0, math::sqrt(n.updates / size) / o.clip_threshold);
+  n.keep = static_cast<float>(1 - s.weight_decay * lr);
+  n.lr = static_cast<float>(lr / held);
+}
+/// Takes the step.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  const gradient_scaling<float> scaling(w.in);
+  const adafactor_numbers n = *w.numbers;
+  const auto take = [&](index i, float u) {
+    u *= n.lr;
+    if (w.t.update != nullptr) {
+      u = static_cast<float>(w.options.beta1) * w.t.update[i] + static_cast<float>(1 - w.options.beta1) * u;
+      w.t.update[i] = u;
+    }
+    const float p = static_cast<float>(w.t.value[i]) * n.keep - u;
+    w.t.value[i] = convert_element<T>(p);
+    if constexpr (std::is_same_v<T, bf16>)
+      if (w.in.rounds == rounding::stochastic)
+        w.t.value[i] = round_stochastically(p, w.in.key.words((w.t.first + i) / 8), (w.t.first + i) % 8);
+  };
+  if (w.t.rows == 0) {
+    for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
+         i += static_cast<index>(gridDim.x) * block_threads)
+      take(i, scaling(static_cast<float>(w.t.gradient[i])) / sqrtf(w.row_means[i]));
+  } else {
+    w.for_rows([&](index row) {
+      const float factor = adafactor_row_factor(w, row);
+      for (index j = threadIdx.x; j < w.t.columns; j += block_threads)
+        take(w.first + row * w.t.columns + j, adafactor_update(w, scaling, row, j, factor));
+    });
+  }
+}
+
+}  // namespace cuda_kit
+
+/// Tensor by tensor. Nothing comes back to the host: rates are made on the GPU.
+template <>
+struct kernel<op::adafactor_step, cuda> {
+  template <class T, class G>
+  static void forward(context<cuda>& ctx, const op::adafactor_step& step, const std::vector<factored_span<T, G>>& spans,
+                      const step_inputs& in, double*) {
+    using namespace cuda_kit;
+    auto* const numbers = reinterpret_cast<adafactor_numbers*>(scratch<double>(ctx, 16 + 2 * adafactor_blocks));
+    for (const factored_span<T, G>& t : spans) {
+      const auto blocks = static_cast<int>(
+          std::min<index>(adafactor_blocks, t.rows == 0 ? (t.size + block_threads - 1) / block_threads : t.rows));
+      adafactor_work<T, G> w{
+          t,           step.options,  in, numbers, reinterpret_cast<double*>(numbers) + 16, blocks, 0,
+          t.row_means, t.column_means};
+      const auto grid = static_cast<unsigned>(blocks);
+      launch(ctx, &adafactor_begin_kernel<T, G>, 1, 1, w);
+      if (t.rows == 0) {
+        launch(ctx, &adafactor_vector_kernel<T, G>, grid, block_threads, w);
+        launch(ctx, &adafactor_rates_kernel<T, G>, 1, block_threads, w, true, true);
+        launch(ctx, &adafactor_step_kernel<T, G>, grid, block_threads, w);
+        continue;
+      }
+      const auto at = [&](index matrix) {
+        w.first = matrix * t.rows * t.columns;
+        w.row_means = t.row_means + matrix * t.rows;
+        w.column_means = t.column_means + matrix * t.columns;
+      };
+      for (index matrix = 0; matrix < t.matrices; ++matrix) {
+        at(matrix);
+        launch(ctx, &adafactor_rows_kernel<T, G>, grid, block_threads, w);
+        launch(ctx, &adafactor_columns_kernel<T, G>, static_cast<unsigned>((t.columns + 31) / 32), 1024, w);
+        launch(ctx, &adafactor_mean_kernel<T, G>, 1, block_threads, w);
+        launch(ctx, &adafactor_updates_kernel<T, G>, grid, block_threads, w);
+        launch(ctx, &adafactor_rates_kernel<T, G>, 1, block_threads, w, false, matrix + 1 == t.matrices);
+      }
+      for (index matrix = 0; matrix < t.matrices; ++matrix) {
+        at(matrix);
+        if (t.matrices > 1) launch(ctx, &adafactor_mean_kernel<T, G>, 1, block_threads, w);
+        launch(ctx, &adafactor_step_kernel<T, G>, grid, block_threads, w);
+      }
+    }
+  }
+};
+
+}  // namespace gradus
