@@ -51,6 +51,7 @@ shows new/train.bin "64 65 66 67 198"
 make_new "$tokens" --data text --out new --tokenizer train --vocabulary 60000
 has out 'the text gave [0-9]+ tokens, not 60000'
 
+rm -rf new
 writes_nothing 2 '--separator: with --tokenizer bytes there is no such token' "$tokens" --data first second --out new --separator x
 
 # Shards, with llm.c's header: 1024 bytes each.
