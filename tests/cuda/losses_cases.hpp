@@ -1,6 +1,9 @@
 #pragma once
+#include <gradus/nn/init.hpp>
+#include <gradus/nn/module.hpp>
 #include <gradus/ops/cross_entropy/cross_entropy.hpp>
 #include <gradus/ops/linear_cross_entropy/linear_cross_entropy.hpp>
+#include <gradus/tensor/param.hpp>
 
 #include "cases.hpp"
 

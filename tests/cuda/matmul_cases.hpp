@@ -1,4 +1,6 @@
 #pragma once
+#include <gradus/ops/matmul/matmul.hpp>
+
 #include "cases.hpp"
 
 template <class D>
