@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """Prints what the kernels of a GPU program move, from counters of its launches.
 
-    scripts/cuda_cost.py COUNTERS.jsonl [PROGRAM]
+    scripts/cuda_cost.py COUNTERS.jsonl [PTXAS.log]
 
 COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (32-byte sectors of global memory that warps asked for),
 "global_bytes_requested" (by threads), "unique_bytes_read" and "unique_bytes_written" (each byte once: what DRAM has to move at least),
-"unique_sectors_read" and "unique_sectors_written", "bank_conflict_ways", "active_lanes_per_warp_instruction", "tensor_macs". PROGRAM, built for a
-real architecture, adds registers and spills (cuobjdump).
+"unique_sectors_read" and "unique_sectors_written", "bank_conflict_ways", "active_lanes_per_warp_instruction", "tensor_macs". PTXAS.log is what
+`nvcc -Xptxas -v` said of the program, and adds registers and spills.
 
 Columns: launches; MB that DRAM has to move at least; how often that goes over the second-level cache's wires (sectors asked for / unique
 sectors); what share of those sectors' bytes is used; ways of bank conflicts; lanes at work; the fewest blocks of a launch; registers and
-bytes of stack; microseconds at the bandwidth of an A100, H100 and H200.
+bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
 """
 import collections
 import json
 import re
-import subprocess
 import sys
 
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12, "H200": 4.8e12}  # bytes a second, published
@@ -26,21 +25,20 @@ def short(name):
     return name.split("<")[0].split("::")[-1]
 
 
-def resources(program):
-    """Most registers and stack of each kernel's instantiations."""
-    text = subprocess.run(["cuobjdump", "-res-usage", program], capture_output=True, text=True, check=True).stdout
+def resources(log):
+    """Most registers, and most bytes of spills, of each kernel's instantiations."""
     found = collections.defaultdict(lambda: (0, 0))
-    name = None
-    for line in text.splitlines():
-        at = re.search(r"Function (\S+?):", line)
-        if at:
-            mangled = at.group(1)
-            known = re.findall(r"\d+([a-z0-9_]*_kernel)", mangled)
-            name = re.sub(r"^\d+", "", known[0]) if known else None
-        use = re.search(r"REG:(\d+) STACK:(\d+)", line)
-        if use and name:
-            regs, stack = found[name]
-            found[name] = (max(regs, int(use.group(1))), max(stack, int(use.group(2))))
+    name, spills = None, 0
+    with open(log, encoding="utf-8") as lines:
+        for line in lines:
+            if at := re.search(r"Compiling entry function '(\S+)'", line):
+                known = re.findall(r"cuda_kit\d+([a-z0-9_]+?_kernel)|\d+(DeviceRadix[A-Za-z]+Kernel)", at.group(1))
+                name = (known[0][0] or known[0][1]) if known else None
+            elif at := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+                spills = int(at.group(1)) + int(at.group(2))
+            elif (at := re.search(r"Used (\d+) registers", line)) and name:
+                most = found[name]
+                found[name] = (max(most[0], int(at.group(1))), max(most[1], spills))
     return found
 
 
@@ -64,13 +62,13 @@ def main():
             k["lanes"] += one["active_lanes_per_warp_instruction"]
             k["blocks"] = min(k["blocks"] or one["blocks"], one["blocks"])
     use = resources(sys.argv[2]) if len(sys.argv) > 2 else {}
-    head = f"{'kernel':34} {'launches':>8} {'MB':>9} {'again':>6} {'used':>6} {'ways':>5} {'lanes':>6} {'blocks':>7} {'regs':>5} {'stack':>6}"
+    head = f"{'kernel':34} {'launches':>8} {'MB':>9} {'again':>6} {'used':>6} {'ways':>5} {'lanes':>6} {'blocks':>7} {'regs':>5} {'spills':>6}"
     print(head + "".join(f" {gpu + ' us':>9}" for gpu in BANDWIDTH))
     total = collections.Counter()
     for name, k in sorted(kernels.items(), key=lambda item: -item[1]["bytes"]):
-        regs, stack = use.get(name, ("-", "-"))
+        regs, spills = use.get(name, ("-", "-"))
         row = f"{name[:34]:34} {k['launches']:8d} {k['bytes'] / 1e6:9.3f} {k['sectors'] / max(1, k['unique_sectors']):6.2f} "
-        row += f"{k['used'] / max(1, 32 * k['sectors']):6.2f} {k['ways']:5.2f} {k['lanes'] / k['launches']:6.1f} {k['blocks']:7d} {regs:>5} {stack:>6}"
+        row += f"{k['used'] / max(1, 32 * k['sectors']):6.2f} {k['ways']:5.2f} {k['lanes'] / k['launches']:6.1f} {k['blocks']:7d} {regs:>5} {spills:>6}"
         print(row + "".join(f" {k['bytes'] / rate * 1e6:9.2f}" for rate in BANDWIDTH.values()))
         total["launches"] += k["launches"]
         total["bytes"] += k["bytes"]
