@@ -47,8 +47,11 @@ struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_s
     const typename std::remove_reference_t<decltype(ctx)>::running now(
         ctx, activity{detail::name_of(op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
     op.backward(saved, std::move(gradient), std::get<I>(sinks)...);
-    if (ctx.observed_by() != nullptr)
-      (std::get<I>(sinks).look([&](const auto& g) { detail::tell_computed(ctx, g, I + 1); }), ...);
+    if (ctx.observed_by() == nullptr) return;
+    const auto tell = [&](const auto& sink, std::size_t number) {  // nvcc 13 expands no pack within a lambda
+      sink.look([&](const auto& g) { detail::tell_computed(ctx, g, number); });
+    };
+    (tell(std::get<I>(sinks), I + 1), ...);
   }
 };
 
