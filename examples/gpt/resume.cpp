@@ -78,6 +78,7 @@ found_checkpoint find_checkpoint(const options& o, const data_identity& data, co
       metadata = gr::read_metadata(path);
       for (const auto& [name, value] : expected.all()) metadata.text(name);
       found.at = position_in(metadata);
+      gr::safetensors_file(path).check_checksum();
     } catch (const gr::error& e) {
       const std::string what = e.what();
       damage += (damage.empty() ? "" : "; ") +

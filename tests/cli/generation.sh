@@ -72,7 +72,7 @@ compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen
 refuses 2 'sample.sh: name the run folder first' "$script"
 refuses 2 'sample.sh: nowhere: no such folder' "$script" nowhere
 refuses 2 'sample.sh: text: is a file' "$script" text
-refuses 2 "sample.sh: .: no run of train.sh: it has no file 'flags'" "$script" .
+refuses 2 "sample.sh: .: no run of train.sh: it has no file 'config'" "$script" .
 mkdir bad
 echo bogus = 1 >bad/config
 refuses 2 'sample.sh: bad/config: it does not say layers' "$script" bad
