@@ -47,7 +47,11 @@ fail() {
   echo "${message//[[:cntrl:]]/?}" >&2
   exit 2
 }
-usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}"; }
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "$(columns)"; }
+columns() {
+  local wide=${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}
+  if [[ $wide =~ ^[1-9][0-9]{0,3}$ ]]; then echo "$wide"; else echo 80; fi
+}
 
 model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
@@ -55,7 +59,7 @@ steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
 # words_of FILE: the flags in a file of lines 'name = value', in the array words.
 words_of() {
-  local line number=0 name value
+  local line number=0 name value names=" "
   words=()
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
@@ -64,10 +68,13 @@ words_of() {
     name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
     value=${value%"${value##*[![:space:]]}"}
     if [[ $value == \"*\" && ${#value} -ge 2 ]]; then value=${value:1:${#value}-2}; fi
+    [[ $names != *" $name "* || $name == data || $name == validation-data ]] || fail "$1: line $number: $name stands there twice"
+    names+="$name "
     case $name=$value in
       save=false) words+=(--no-save) ;;
       save=true | profile=true | tensorboard=true | anomaly=true) words+=("--$name") ;;
       profile=false | tensorboard=false | anomaly=false) ;;
+      save=* | profile=* | tensorboard=* | anomaly=*) fail "$1: line $number: $name is true or false, not '${value:0:60}'" ;;
       help=* | resume=* | config=* | out=* | plan=*) fail "$1: line $number: $name is for the command line" ;;
       *) words+=("--$name" "$value") ;;
     esac
@@ -83,6 +90,11 @@ without() {
     kept+=("${passed[0]}")
     passed=("${passed[@]:1}")
   done
+  passed=("${kept[@]+"${kept[@]}"}")
+}
+without_switch() {
+  local kept=() word
+  for word in "${passed[@]+"${passed[@]}"}"; do [[ $word == "$1" ]] || kept+=("$word"); done
   passed=("${kept[@]+"${kept[@]}"}")
 }
 # Reads flags; where a run is resumed, first those it was started with, and then those that are given.
@@ -113,6 +125,7 @@ read_flags() {
         shift 2 ;;
       --config)
         [[ -n ${2:-} && $2 != --* ]] || fail "--config needs the name of a file"
+        [[ -z $config || $config == "$2" ]] || fail "--config: give one file"
         config=$2
         shift 2 ;;
       --resume)
@@ -145,6 +158,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   [[ -f $config && -r $config ]] || fail "--config: $config: no such file, or it cannot be read"
   words_of "$config"
   given=("$@")
+  words_given=" ${*//=/ } "  # --flag=value as --flag value
   limits=$steps$minutes  # how long the run is: either takes the place of both
   other_batches=$batch_tokens
   memory=" ${passed[*]-} "
@@ -157,6 +171,12 @@ if [[ -n $config && $help -eq 0 ]]; then
     [[ ${#data[@]} -gt 0 ]] || fail "it says no data; is it the file of a run?"
   fi
   origin=""
+  # Sizes, rates and files that belong to what is given otherwise.
+  if [[ $words_given == *" --model "* ]]; then layers="" heads="" width="" context="" vocabulary="" batch="" lr="" sample=""; fi
+  if [[ $words_given == *" --optimizer "* ]]; then lr=""; fi
+  if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
+  if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
+  if [[ -z $resume ]]; then without --memory-report; fi  # the report is the other run's
   if [[ -n $limits ]]; then steps="" minutes=""; fi
   # One takes the place of the other.
   if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then without --checkpoint --memory-budget; fi
