@@ -93,7 +93,8 @@ inline std::string profile_table(const profiler& p, const machine_rates& machine
     return std::max(products, machine.bytes > 0 ? static_cast<double>(work.bytes()) / machine.bytes : 0);
   };
   const auto share = [&](double part, double whole) {
-    std::snprintf(text, sizeof text, "%7.0f %%", whole > 0 ? 100 * part / whole : 0);
+    if (part > 2 * whole) return std::string("  > 200 %");  // the machine was busy when its best was measured
+    std::snprintf(text, sizeof text, "%7.0f %%", 100 * part / whole);
     return std::string(text);
   };
   std::string table;
@@ -133,7 +134,9 @@ inline std::string profile_table(const profiler& p, const machine_rates& machine
     table += best_of(r.work) > 0 ? share(best_of(r.work), seconds) : std::string("        -");
     table += '\n';
   }
-  if (least > 0 && p.step_seconds() > 0) {
+  if (least > 1.2 * p.step_seconds()) {
+    table += "the machine did less when its best was measured than in the steps: it is busy with other work\n";
+  } else if (least > 0) {
     std::snprintf(text, sizeof text,
                   "at its best, this machine would take %.2f ms a step: %.0f %% of that is reached\n",
                   1e3 * least / steps, 100 * least / p.step_seconds());

@@ -96,5 +96,8 @@ TEST_CASE("the table has a row an operation, the slowest first, in 80 columns") 
   CHECK(lines[3].starts_with("quick "));
   CHECK(lines[3].find(" forward        1 ") != std::string::npos);                            // runs a step
   CHECK(lines[4].starts_with("at its best, this machine would take 30.00 ms a step: 60 %"));  // 3 x 20 bytes at 1 kB/s
+  const std::string busy = gr::profile_table(profile, {.flops = 1e6, .bytes = 1});  // when its best was measured
+  CHECK(busy.find("  > 200 %\n") != std::string::npos);
+  CHECK(busy.find("it is busy with other work\n") != std::string::npos);
   CHECK(gr::profile_table(gr::profiler()).starts_with("0 steps of 0.00 ms"));
 }
