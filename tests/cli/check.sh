@@ -254,7 +254,7 @@ runs() {
   grep -qa 'loss/validation' events/events.out.tfevents.* || wrong "no event file with losses"
   succeeds "${quick[@]}" --anomaly --no-save --out fine
   [[ $(losses first) == "$(losses fine)" ]] || wrong "--anomaly changes the losses"
-  refuses 1 'anomaly: [a-z_]+ \((forward|backward|update)\) is the first to compute (-?inf|nan): |the parameter .* is no longer finite' \
+  refuses 1 'anomaly: at step [0-9]+, [a-z_]+ \((forward|backward|update)\) is the first to compute (-?inf|nan): |the parameter .* is no longer finite' \
     "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly --out anomaly
   refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
 

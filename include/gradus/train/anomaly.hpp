@@ -15,6 +15,8 @@ class anomaly_finder final : public observer {
  public:
   /// Without `gradients` only forward is looked at: loss scaling of f16 lets gradients overflow on purpose.
   explicit anomaly_finder(bool gradients = true) : gradients_(gradients) {}
+  /// The step that the message names, from 1; 0: none.
+  std::size_t step = 0;
 
   void begin(const activity&) override {}
   void end(const activity&) override {}
@@ -26,8 +28,9 @@ class anomaly_finder final : public observer {
   }
 
  private:
-  [[noreturn]] static void fail(const activity& what, const computed_values& values, std::size_t i, double value) {
+  [[noreturn]] void fail(const activity& what, const computed_values& values, std::size_t i, double value) const {
     std::string text = "anomaly: ";
+    if (step > 0) text.append("at step ").append(std::to_string(step)).append(", ");
     text.append(what.name).append(" (").append(phase_name(what.phase)).append(") is the first to compute ");
     text.append(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf").append(": element ").append(std::to_string(i));
     text.append(" of ").append(std::to_string(values.count)).append(" of its ");

@@ -51,8 +51,11 @@ TEST_CASE("the first operation that computes something that is not finite is nam
   CHECK_NOTHROW(step());
   set(1, 200, 3);
   CHECK(message_of(step) == "anomaly: exp (forward) is the first to compute inf: element 1 of 3 of its result");
+  finder.step = 7;
   set(1, 2, -1);
-  CHECK(message_of(step) == "anomaly: sqrt (forward) is the first to compute nan: element 2 of 3 of its result");
+  CHECK(message_of(step) ==
+        "anomaly: at step 7, sqrt (forward) is the first to compute nan: element 2 of 3 of its result");
+  finder.step = 0;
   set(1, 0, 1);  // sqrt(0): forward is finite, its derivative is not
   CHECK(message_of(step) ==
         "anomaly: sqrt (backward) is the first to compute inf: element 1 of 3 of its gradient for operand 1");
