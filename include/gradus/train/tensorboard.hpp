@@ -38,7 +38,7 @@ inline void add_bytes(std::string& to, unsigned field, std::string_view bytes) {
   add_varint(to, bytes.size());
   to.append(bytes);
 }
-// A CRC of a text that holds its own CRC says nothing, so TFRecord rotates it and adds a constant.
+// TFRecord masks its CRCs (rotated, plus a constant): the CRC of data that contains its own CRC is a constant.
 inline std::uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(crc32c_of(std::as_bytes(std::span(bytes))), 15) + 0xA282EAD8u;
 }

@@ -36,6 +36,24 @@ struct attention_operand {
 
 namespace detail {
 
+/// Where the queries, keys and values of a packed operand [batch, time, 3 width] lie, and a result [batch, time, width].
+template <index Heads, class X>
+struct packed_attention {
+  static constexpr index batch = X::extent(0);
+  static constexpr index time = X::extent(1);
+  static constexpr index width = X::extent(2) / 3;
+  static constexpr index depth = width / Heads;
+  /// 0: queries, 1: keys, 2: values.
+  template <class T>
+  static attention_operand<T> part(T* data, index which, bool accumulate = false) {
+    return {data + which * width, time * 3 * width, depth, 3 * width, accumulate};
+  }
+  template <class T>
+  static attention_operand<T> output(T* data) {
+    return {data, time * width, depth, width, false};
+  }
+};
+
 template <index Width, index Parts>
 inline constexpr bool width_divides = Width % Parts == 0;
 template <class K, class V>

@@ -34,21 +34,9 @@ struct kernel<op::causal_attention<Heads>, cpu> {
 
  private:
   template <class X>
-  struct dims {
-    static constexpr index batch = X::extent(0);
-    static constexpr index time = X::extent(1);
-    static constexpr index width = X::extent(2) / 3;
-    static constexpr index depth = width / Heads;
+  struct dims : detail::packed_attention<Heads, X> {
     template <class C, class T>
-    using flash = cpu_kit::flash_attention<C, T, depth, time, time, true>;
-    template <class T>
-    static attention_operand<T> part(T* data, index which, bool accumulate = false) {
-      return {data + which * width, time * 3 * width, depth, 3 * width, accumulate};
-    }
-    template <class T>
-    static attention_operand<T> output(T* data) {
-      return {data, time * width, depth, width, false};
-    }
+    using flash = cpu_kit::flash_attention<C, T, dims::depth, dims::time, dims::time, true>;
   };
 };
 

@@ -73,12 +73,7 @@ struct kernel<op::permute<Order...>, cpu> {
   static constexpr index tile = 64;
   static constexpr index grain = 1 << 14;
 
-  static constexpr index place_of(index axis) {
-    index at = 0;
-    index found = 0;
-    ((Order == axis ? found = at : found, ++at), ...);
-    return found;
-  }
+  static constexpr index place_of(index axis) { return op::permute<Order...>::place_of(axis); }
   // Offset in the input of the element at `offset` in the output.
   template <class To, class From>
   static index start(index offset) {

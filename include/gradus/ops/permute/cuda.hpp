@@ -86,12 +86,7 @@ struct kernel<op::permute<Order...>, cuda> {
   }
 
  private:
-  static constexpr index place_of(index axis) {
-    index at = 0;
-    index found = 0;
-    ((Order == axis ? found = at : found, ++at), ...);
-    return found;
-  }
+  static constexpr index place_of(index axis) { return op::permute<Order...>::place_of(axis); }
   template <index Rank>
   static constexpr bool keeps_last() {
     if constexpr (Rank == 0) return true;

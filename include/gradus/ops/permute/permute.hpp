@@ -43,13 +43,15 @@ struct permute {
     });
   }
 
- private:
+  /// Which axis of the result is this axis of x.
   static constexpr index place_of(index axis) {
     index at = 0;
     index found = 0;
     ((Order == axis ? found = at : found, ++at), ...);
     return found;
   }
+
+ private:
   template <class>
   struct inverse_of;
   template <std::size_t... I>

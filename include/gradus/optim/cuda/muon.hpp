@@ -21,13 +21,13 @@ template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     muon_direction_kernel(matrix_span<T, G> t, muon_options o, step_inputs in, float* to, double* partial) {
   const gradient_scaling<float> scaling(in);
-  const float rest = static_cast<float>(1 - o.momentum), ahead = static_cast<float>(o.nesterov ? o.momentum : 1.0);
+  const float weight = static_cast<float>(1 - o.momentum), mix = static_cast<float>(o.nesterov ? o.momentum : 1.0);
   const bool skips = in.skips();
   double squares = 0;
   for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < t.size;
        i += static_cast<index>(gridDim.x) * block_threads) {
     const float g = scaling(static_cast<float>(t.gradient[i])), before = t.momentum[i];
-    const float m = before + rest * (g - before), u = g + ahead * (m - g);
+    const float m = before + weight * (g - before), u = g + mix * (m - g);
     if (!skips) t.momentum[i] = m;
     to[i] = skips ? 0.0f : u;
     squares += static_cast<double>(u) * static_cast<double>(u);
