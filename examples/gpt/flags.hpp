@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <gradus/train/progress.hpp>
@@ -35,6 +36,24 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value
   };
   return app.add_option(name, value, description)->transform(decimal);
 }
+
+/// Adds the option `name` for a number in decimal digits, such as 0.1 or 3e-4, which has to be `what`; anything but a finite number for which
+/// `fine` holds throws bad_flag.
+inline CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, const std::string& what,
+                               bool (*fine)(double), const std::string& description) {
+  const auto decimal = [=](const std::string& text) {
+    double x = 0;
+    const char* end = text.data() + text.size();
+    const std::from_chars_result read = std::from_chars(text.data(), end, x);
+    check_flag(read.ec == std::errc{} && read.ptr == end && std::isfinite(x) && fine(x), name, what,
+               text.empty() ? "''" : text);
+    return text;
+  };
+  return app.add_option(name, value, description)->transform(decimal);
+}
+inline bool is_positive(double x) { return x > 0; }
+inline bool is_not_negative(double x) { return x >= 0; }
+inline bool is_below_1(double x) { return x >= 0 && x < 1; }
 
 /// Reads the words of a command line. Throws bad_flag; returns false where --help was asked for and printed.
 inline bool read_flags(CLI::App& app, std::vector<std::string> words) {

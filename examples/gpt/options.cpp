@@ -138,9 +138,10 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
                                 "texts or shards for validation (default: val*.bin of the folder, or a share)")
                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
                      ->expected(1, -1);
-  auto* share =
-      app.add_option("--validation", o.files.validation_share, "share of the data, from its end, for validation")
-          ->capture_default_str();
+  auto* share = add_number(
+                    app, "--validation", o.files.validation_share, "between 0 and 1",
+                    [](double x) { return x > 0 && x < 1; }, "share of the data, from its end, for validation")
+                    ->capture_default_str();
   app.add_option(
       "--tokenizer", o.files.tokenizer,
       "tokenizer.json that encodes the texts (default: bytes), or encoded the shards (default: their folder's)");
@@ -152,17 +153,21 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
-  auto* minutes = app.add_option("--minutes", o.minutes, "stop after this time; the learning rate follows the clock");
-  app.add_option("--lr", o.lr, "highest learning rate")->capture_default_str();
+  add_number(app, "--minutes", o.minutes, "a positive number", is_positive,
+             "stop after this time; the learning rate follows the clock");
+  add_number(app, "--lr", o.lr, "a positive number", is_positive, "highest learning rate")->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "learning rate after the warm-up: constant, linear, cosine or wsd (stable, then decay)")
       ->capture_default_str();
   add_whole_number(app, "--warmup", o.warmup, 0, most,
                    "steps over which the learning rate rises (at most a tenth of the run)")
       ->capture_default_str();
-  app.add_option("--weight-decay", o.weight_decay, "on matrices only")->capture_default_str();
-  app.add_option("--clip", o.clip, "largest gradient norm; 0: no limit")->capture_default_str();
-  app.add_option("--dropout", o.dropout, "share of values dropped in training")->capture_default_str();
+  add_number(app, "--weight-decay", o.weight_decay, "0 or more", is_not_negative, "on matrices only")
+      ->capture_default_str();
+  add_number(app, "--clip", o.clip, "0 or more", is_not_negative, "largest gradient norm; 0: no limit")
+      ->capture_default_str();
+  add_number(app, "--dropout", o.dropout, "at least 0 and below 1", is_below_1, "share of values dropped in training")
+      ->capture_default_str();
   add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
       ->capture_default_str();
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
@@ -184,8 +189,8 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   app.add_option("--save-every", save_every,
                  "steps (100) or time (30s, 5m, 1h) between checkpoints while training; 0: save only at the end")
       ->capture_default_str();
-  app.add_option("--save-retry", o.save_retry,
-                 "seconds to go on trying where the model cannot be written at the end, as on a full disk")
+  add_number(app, "--save-retry", o.save_retry, "0 or more", is_not_negative,
+             "seconds to go on trying where the model cannot be written at the end, as on a full disk")
       ->capture_default_str();
   auto* checkpoint =
       app.add_option(
@@ -215,8 +220,6 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
   if (o.anomaly && o.profile) throw bad_flag("--anomaly and --profile: give one of them");
   if (share->count() > 0 && judged->count() > 0) throw bad_flag("--validation and --validation-data: give one of them");
-  check_flag(o.files.validation_share > 0 && o.files.validation_share < 1, "--validation", "between 0 and 1",
-             o.files.validation_share);
   check_flag(o.order == "random" || o.order == "shuffled", "--order", "random or shuffled", o.order);
   if (tokens->count() > 0) {
     if (accumulate->count() > 0)
@@ -243,17 +246,10 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
   }
   if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
-  if (minutes->count() > 0)
-    check_flag(o.minutes > 0 && std::isfinite(o.minutes), "--minutes", "a positive number", o.minutes);
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
-  check_flag(o.lr > 0 && std::isfinite(o.lr), "--lr", "a positive number", o.lr);
   check_flag(o.schedule == "constant" || o.schedule == "linear" || o.schedule == "cosine" || o.schedule == "wsd",
              "--schedule", "constant, linear, cosine or wsd", o.schedule);
-  check_flag(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay", "0 or more", o.weight_decay);
-  check_flag(o.clip >= 0, "--clip", "0 or more", o.clip);
-  check_flag(o.dropout >= 0 && o.dropout < 1, "--dropout", "at least 0 and below 1", o.dropout);
   read_pace(save_every, o);
-  check_flag(o.save_retry >= 0 && std::isfinite(o.save_retry), "--save-retry", "0 or more", o.save_retry);
   o.config = repeating(app, o);
   return o;
 }

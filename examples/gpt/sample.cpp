@@ -44,16 +44,18 @@ bool read_options(options& o, int argc, char** argv) {
   gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, one after another")
       ->capture_default_str();
   auto& rule = o.how.rule;
-  app.add_option("--temperature", rule.temperature, "0: always the likeliest token; 1: the model's own odds")
+  gpt::add_number(app, "--temperature", rule.temperature, "0 or more", gpt::is_not_negative,
+                  "0: always the likeliest token; 1: the model's own odds")
       ->capture_default_str();
   gpt::add_whole_number(app, "--top-k", rule.top_k, 0, static_cast<std::size_t>(std::numeric_limits<int>::max()),
                         "choose among this many tokens; 0: among all")
       ->capture_default_str();
-  app.add_option("--top-p", rule.top_p,
-                 "choose among the fewest tokens whose probabilities add up to this; 1: among all")
+  gpt::add_number(
+      app, "--top-p", rule.top_p, "above 0 and at most 1", [](double x) { return x > 0 && x <= 1; },
+      "choose among the fewest tokens whose probabilities add up to this; 1: among all")
       ->capture_default_str();
-  app.add_option("--repetition-penalty", rule.repetition_penalty,
-                 "above 1, tokens that the model sees already become less likely")
+  gpt::add_number(app, "--repetition-penalty", rule.repetition_penalty, "above 0", gpt::is_positive,
+                  "above 1, tokens that the model sees already become less likely")
       ->capture_default_str();
   app.add_option("--stop", o.stop, "end before this text; may be given several times")->expected(1)->take_all();
   gpt::add_whole_number(app, "--seed", o.how.seed, 0, gpt::most_seed, "another seed, another text")
@@ -64,11 +66,6 @@ bool read_options(options& o, int argc, char** argv) {
   gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
       ->capture_default_str();
   if (!gpt::read_flags(app, argc, argv)) return false;
-  gpt::check_flag(rule.temperature >= 0 && std::isfinite(rule.temperature), "--temperature", "0 or more",
-                  rule.temperature);
-  gpt::check_flag(rule.top_p > 0 && rule.top_p <= 1, "--top-p", "above 0 and at most 1", rule.top_p);
-  gpt::check_flag(rule.repetition_penalty > 0 && std::isfinite(rule.repetition_penalty), "--repetition-penalty",
-                  "above 0", rule.repetition_penalty);
   for (const std::string& text : o.stop) gpt::check_flag(!text.empty(), "--stop", "a text", "''");
   return true;
 }

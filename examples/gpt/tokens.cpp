@@ -53,7 +53,8 @@ std::optional<options> read_options(int argc, char** argv) {
   auto* vocabulary = gpt::add_whole_number(app, "--vocabulary", o.vocabulary, 257, 65536,
                                            "tokens of a BPE that is trained: 256 bytes, merged ones, and <|endoftext|>")
                          ->capture_default_str();
-  auto* share = app.add_option("--validation", o.validation, "share of the text, from its end, for validation; 0: none")
+  auto* share = gpt::add_number(app, "--validation", o.validation, "at least 0 and below 1", gpt::is_below_1,
+                                "share of the text, from its end, for validation; 0: none")
                     ->capture_default_str();
   auto* files = app.add_option("--validation-data", o.validation_data, "text files for validation, instead of a share")
                     ->expected(1, -1);
@@ -69,7 +70,6 @@ std::optional<options> read_options(int argc, char** argv) {
   if (!gpt::read_flags(app, argc, argv)) return std::nullopt;
   gpt::check_flag(o.layout == "nanogpt" || o.layout == "llm.c", "--layout", "nanogpt or llm.c", o.layout);
   gpt::check_flag(o.broken == "keep" || o.broken == "replace", "--broken-utf8", "keep or replace", o.broken);
-  gpt::check_flag(o.validation >= 0 && o.validation < 1, "--validation", "at least 0 and below 1", o.validation);
   gpt::check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
   if (share->count() > 0 && files->count() > 0)
     throw gpt::bad_flag("--validation and --validation-data: give one of them");

@@ -191,6 +191,9 @@ losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/log.jsonl"; }
 
 runs() {
   succeeds "${quick[@]}" --out first
+  refuses 2 '--temperature must be 0 or more, not warm' "$sample" model --temperature warm
+  refuses 2 '--top-p must be above 0 and at most 1, not half' "$sample" model --top-p half
+  refuses 2 '--repetition-penalty must be above 0, not nan' "$sample" model --repetition-penalty nan
   has out '^step +2  loss .* validation .* s  .* tokens/s'
   fits 80
   has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
