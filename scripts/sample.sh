@@ -21,10 +21,13 @@ run=$1
 shift
 [[ -e $run ]] || fail "$run: no such folder"
 [[ -d $run ]] || fail "$run: is a file; name the folder of a run"
+[[ -e $run/config || ! -f $run/flags ]] ||
+  fail "$run: a run of an earlier version, which had a file 'flags' in place of 'config'; gpt_sample, compiled for its sizes, can read its model"
 [[ -f $run/config && -r $run/config ]] || fail "$run: no run of train.sh: it has no file 'config'"
 
 sizes=(layers heads width context vocabulary batch)
-while IFS=' =' read -r name value; do
+while IFS=' =' read -r name value || [[ -n $name ]]; do
+  value=${value%$'\r'}
   case $name in
     layers | heads | width | context | vocabulary | batch | precision | optimizer) declare "$name=$value" ;;
   esac

@@ -25,6 +25,9 @@ while [[ $# -gt 0 ]]; do
     *) fail "unknown argument '$1'; --help lists what there is" ;;
   esac
 done
+status=0
+[[ "" =~ $only ]] || status=$?
+[[ $status -lt 2 ]] || fail "--only: '$only' is not a regular expression"
 case $preset in
   release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v3 | aarch64 | coverage) ;;
   *) fail "no preset '$preset': release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage" ;;

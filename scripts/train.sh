@@ -53,6 +53,54 @@ columns() {
   if [[ $wide =~ ^[1-9][0-9]{0,3}$ ]]; then echo "$wide"; else echo 80; fi
 }
 
+# check_value FLAG VALUE: what the trainer would say of it, before a minute of compiling.
+check_value() {
+  local must number='^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$' fine=1
+  case $1 in
+    --steps) must=1..4294967295 ;;
+    --batch-tokens) must=1..2147483648 ;;
+    --accumulate) must=1..1000 ;;
+    --eval-every) must=1..9223372036854775807 ;;
+    --warmup) must=0..9223372036854775807 ;;
+    --seed) must=0..18446744073709551615 ;;
+    --threads) must=0..4096 ;;
+    --workers) must=0..64 ;;
+    --sample) must=0..2147483647 ;;
+    --minutes | --lr) must="a positive number" ;;
+    --weight-decay | --clip | --save-retry) must="0 or more" ;;
+    --dropout) must="at least 0 and below 1" ;;
+    --validation) must="between 0 and 1" ;;
+    --schedule) must="constant, linear, cosine or wsd" ;;
+    --order) must="random or shuffled" ;;
+    --checkpoint) must="none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,..." ;;
+    --save-every) must="a number of steps, such as 100, or a time, such as 30s, 5m or 1h" ;;
+    --memory-budget) must="a number and a unit, such as 600MiB or 1.5GiB" ;;
+    --memory-report) must="a file named *.html or *.json" ;;
+    *) return ;;
+  esac
+  case $must in
+    *..[0-9]*)
+      is_whole "$2" "${must%..*}" "${must#*..}" || fine=0
+      must="a whole number from ${must%..*} to ${must#*..}" ;;
+    "a positive number") [[ $2 =~ $number && ${2%%[eE]*} == *[1-9]* ]] || fine=0 ;;
+    "0 or more") [[ $2 =~ $number ]] || fine=0 ;;
+    "at least 0 and below 1") [[ $2 =~ $number ]] && is_below_1 "$2" || fine=0 ;;
+    "between 0 and 1") [[ $2 =~ $number && ${2%%[eE]*} == *[1-9]* ]] && is_below_1 "$2" || fine=0 ;;
+    none,*) [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
+    *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;
+    *unit*) [[ $2 =~ ^[0-9]+(\.[0-9]+)?\ *([kKMGT]?B|[KMGT]iB)$ && $2 == *[1-9]* ]] || fine=0 ;;
+    *html*) [[ $2 == *.html || $2 == *.json ]] || fine=0 ;;
+    *) [[ ", ${must/ or /, }, " == *", $2, "* ]] || fine=0 ;;
+  esac
+  [[ $fine -eq 1 ]] || fail "$1 must be $must, not $2"
+}
+is_whole() {  # NUMBER LEAST MOST, of any length
+  [[ $1 =~ ^0*([0-9]+)$ ]] || return 1
+  local n=${BASH_REMATCH[1]}
+  [[ ${#n} -lt ${#3} || (${#n} -eq ${#3} && ! $n > $3) ]] && [[ $2 -eq 0 || $n != 0 ]]  # the least is 0 or 1
+}
+is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
+
 model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
@@ -63,19 +111,20 @@ words_of() {
   words=()
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
+    line=${line%$'\r'}
     [[ $line =~ ^[[:blank:]]*(#.*)?$ ]] && continue
-    [[ $line =~ ^[[:blank:]]*([a-z0-9-]+)[[:blank:]]*=[[:blank:]]*(.*)$ ]] || fail "$1: line $number: must be 'name = value', not '${line:0:60}'"
+    [[ $line =~ ^[[:blank:]]*([a-z0-9-]+)[[:blank:]]*=[[:blank:]]*(.*)$ ]] || fail "line $number: must be 'name = value', not '${line:0:60}'"
     name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
     value=${value%"${value##*[![:space:]]}"}
     if [[ $value == \"*\" && ${#value} -ge 2 ]]; then value=${value:1:${#value}-2}; fi
-    [[ $names != *" $name "* || $name == data || $name == validation-data ]] || fail "$1: line $number: $name stands there twice"
+    [[ $names != *" $name "* || $name == data || $name == validation-data ]] || fail "line $number: $name stands there twice"
     names+="$name "
     case $name=$value in
       save=false) words+=(--no-save) ;;
       save=true | profile=true | tensorboard=true | anomaly=true) words+=("--$name") ;;
       profile=false | tensorboard=false | anomaly=false) ;;
-      save=* | profile=* | tensorboard=* | anomaly=*) fail "$1: line $number: $name is true or false, not '${value:0:60}'" ;;
-      help=* | resume=* | config=* | out=* | plan=*) fail "$1: line $number: $name is for the command line" ;;
+      save=* | profile=* | tensorboard=* | anomaly=*) fail "line $number: $name is true or false, not '${value:0:60}'" ;;
+      help=* | resume=* | config=* | out=* | plan=*) fail "line $number: $name is for the command line" ;;
       *) words+=("--$name" "$value") ;;
     esac
   done <"$1"
@@ -99,7 +148,7 @@ without_switch() {
 }
 # Reads flags; where a run is resumed, first those it was started with, and then those that are given.
 read_flags() {
-  local given=0 given_judged=0  # files of flags given count anew in every call
+  local given=0 given_judged=0 name  # files of flags given count anew in every call
   while [[ $# -gt 0 ]]; do
     # --flag=value reads like --flag value
     if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
@@ -115,13 +164,11 @@ read_flags() {
         [[ -n ${1:-} && $1 != --* ]] || fail "--validation-data needs the name of a file"
         if [[ $given_judged -eq 0 ]]; then judged=() given_judged=1; fi
         while [[ $# -gt 0 && $1 != --* ]]; do judged+=("$1"); shift; done ;;
-      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup)
+      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
-        printf -v "${1#--}" %s "$2"
-        shift 2 ;;
-      --batch-tokens)
-        [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
-        batch_tokens=$2
+        check_value "$1" "$2"
+        name=${1#--}
+        printf -v "${name//-/_}" %s "$2"
         shift 2 ;;
       --config)
         [[ -n ${2:-} && $2 != --* ]] || fail "--config needs the name of a file"
@@ -136,6 +183,7 @@ read_flags() {
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+        check_value "$1" "$2"
         passed+=("$1" "$2")
         shift 2 ;;
       *) fail "unknown argument '$1'; --help lists what there is" ;;
@@ -148,6 +196,8 @@ fixed=(model layers heads width context vocabulary batch precision optimizer)
 if [[ -n $resume && $help -eq 0 ]]; then
   [[ -d $resume ]] || fail "--resume: $resume: no such folder"
   config=$resume/config
+  [[ -e $config || ! -f $resume/flags ]] ||
+    fail "--resume: $resume: a run of an earlier version, which had a file 'flags' in place of 'config'; this version cannot resume it"
   [[ -f $config && -r $config ]] || fail "--resume: $resume: no run of train.sh: it has no file 'config'"
   for name in "${fixed[@]}"; do
     [[ -z ${!name} ]] || fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
@@ -155,7 +205,11 @@ if [[ -n $resume && $help -eq 0 ]]; then
   [[ " ${passed[*]-} " != *" --out "* ]] || fail "--out and --resume: give one of them; a resumed run stays in its folder"
 fi
 if [[ -n $config && $help -eq 0 ]]; then
-  [[ -f $config && -r $config ]] || fail "--config: $config: no such file, or it cannot be read"
+  [[ -e $config ]] || fail "--config: $config: no such file"
+  [[ ! -d $config ]] || fail "--config: $config: is a directory; name a file"
+  [[ -f $config ]] || fail "--config: $config: is not a plain file"
+  [[ -r $config ]] || fail "--config: $config: cannot be read: Permission denied"
+  if [[ -n $resume ]]; then origin="$config: "; else origin="--config: $config: "; fi
   words_of "$config"
   given=("$@")
   words_given=" ${*//=/ } "  # --flag=value as --flag value
@@ -164,7 +218,6 @@ if [[ -n $config && $help -eq 0 ]]; then
   memory=" ${passed[*]-} "
   for name in "${fixed[@]}"; do printf -v "$name" %s ""; done
   passed=() data=() judged=() tokenizer="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
-  origin="$config: "
   read_flags "${words[@]+"${words[@]}"}"
   if [[ -n $resume ]]; then
     for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say $name; is it the file of a run?"; done
@@ -228,12 +281,6 @@ for name in layers heads width context vocabulary batch; do
 done
 [[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
-[[ -z $steps || ($steps =~ ^[1-9][0-9]{0,9}$ && $steps -le 4294967295) ]] ||
-  fail "--steps must be a whole number above 0 (at most 4294967295), not '$steps'"
-[[ -z $batch_tokens || $batch_tokens =~ ^[1-9][0-9]{0,9}$ ]] || fail "--batch-tokens must be a whole number above 0, not '$batch_tokens'"
-number='^[0-9]+(\.[0-9]*)?$|^\.[0-9]+$'
-[[ -z $minutes || ($minutes =~ $number && $minutes =~ [1-9]) ]] || fail "--minutes must be a number above 0, in digits such as 2.5, not '$minutes'"
-[[ $sample =~ ^[0-9]{1,6}$ ]] || fail "--sample must be a whole number, not '$sample'"
 # The trainer says the same, but only after it was compiled.
 check_files() {  # FLAG FILE...
   local flag=$1 file
@@ -276,7 +323,8 @@ compile() {  # TARGET...
   build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
   mkdir -p "$build"
   log=$build/build.log
-  [[ -x $build/examples/$1 ]] || echo "compiling $1 for these sizes: about a minute"
+  local programs=$*
+  [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
   if ! {
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
       -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
@@ -289,6 +337,7 @@ compile() {  # TARGET...
   fi
 }
 started=$SECONDS
+if [[ -n $batch_tokens ]]; then batch_tokens=$((10#$batch_tokens)); fi
 if [[ -n $batch_tokens && -z $batch_given ]]; then
   budget=""
   for ((i = 0; i + 1 < ${#passed[@]}; ++i)); do
@@ -300,6 +349,9 @@ if [[ -n $batch_tokens && -z $batch_given ]]; then
   elif [[ $((batch * context)) -gt $batch_tokens ]]; then
     batch=$((batch_tokens / context > 0 ? batch_tokens / context : 1))
   fi
+fi
+if [[ -n $batch_tokens && $(((batch_tokens + batch * context / 2) / (batch * context))) -gt 1000 ]]; then
+  fail "--batch-tokens must be at most $((1000 * batch * context)) with this batch, not $batch_tokens"
 fi
 compile gpt_train gpt_sample
 echo "compiled for these sizes in $((SECONDS - started)) s"

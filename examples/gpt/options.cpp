@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include <gradus/core/byte_size.hpp>
 #include <gradus/train/token_budget.hpp>
@@ -40,9 +42,22 @@ bool exclude_each_other(std::string_view a, std::string_view b) {
 
 constexpr std::string_view switches[] = {"save", "profile", "tensorboard", "anomaly"};
 
+gr::config_entries read_config(const std::string& file) {
+  try {
+    return gr::read_config(file);
+  } catch (const gr::error& e) { throw bad_flag(std::string("--config: ") + e.what()); }
+}
+
+// Words of a command line.
+struct command_words {
+  std::vector<std::string> all;
+  std::map<std::string, std::string> files;  ///< flags that a file gives, with the file's name
+};
+
 // The words of the command line behind those of the files that --config names, without what the command line says itself.
-std::vector<std::string> with_configs(int argc, char** argv) {
-  std::vector<std::string> given, words, files, names;
+command_words with_configs(int argc, char** argv) {
+  command_words words;
+  std::vector<std::string> given, files, names;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--config") {
@@ -61,7 +76,7 @@ std::vector<std::string> with_configs(int argc, char** argv) {
   }
   const gr::config_entries fixed = compiled_in();
   for (const std::string& file : files)
-    for (const auto& [name, value] : gr::read_config(file)) {
+    for (const auto& [name, value] : read_config(file)) {
       const auto compiled = std::ranges::find(fixed, name, [](const auto& e) { return e.first; });
       if (compiled != fixed.end()) {
         if (compiled->second == value) continue;
@@ -71,15 +86,24 @@ std::vector<std::string> with_configs(int argc, char** argv) {
       if (std::ranges::any_of(names, [&n = name](const auto& g) { return exclude_each_other(g, n); })) continue;
       if (std::ranges::find(switches, name) != std::end(switches)) {
         check_flag(value == "true" || value == "false", "--config: " + file + ": " + name, "true or false", value);
-        if (value == "true") words.push_back("--" + name);
-        else if (name == "save") words.push_back("--no-save");
+        if (value == "true") words.all.push_back("--" + name);
+        else if (name == "save") words.all.push_back("--no-save");
         continue;
       }
-      words.push_back("--" + name);
-      words.push_back(value);
+      words.all.push_back("--" + name);
+      words.all.push_back(value);
+      words.files.emplace(name, file);
     }
-  words.insert(words.end(), given.begin(), given.end());
+  words.all.insert(words.all.end(), given.begin(), given.end());
   return words;
+}
+
+// Whether a message is of this flag.
+bool names_flag(std::string_view message, const std::string& name) {
+  const std::size_t at = message.find("--" + name);
+  if (at == std::string_view::npos) return false;
+  const std::string_view behind = message.substr(at + 2 + name.size());
+  return behind.empty() || behind.front() == ' ' || behind.front() == ':';
 }
 
 // What repeats a run: every flag, given or not, and files by absolute names.
@@ -124,9 +148,7 @@ void read_pace(const std::string& text, options& o) {
   o.save_steps = seconds > 0 ? 0 : static_cast<long long>(number);
 }
 
-}  // namespace
-
-std::optional<options> read_options(int argc, char** argv, const std::string& what) {
+std::optional<options> read_words(std::vector<std::string> words, const std::string& what) {
   options o;
   CLI::App app{what};
   app.option_defaults()->multi_option_policy(
@@ -215,7 +237,7 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   app.add_option("--config", config,
                  "file of lines 'name = value' with these flags, such as the file config of a run folder; flags of the "
                  "command line come first");
-  if (!read_flags(app, with_configs(argc, argv))) return std::nullopt;
+  if (!read_flags(app, std::move(words))) return std::nullopt;
 
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
   if (o.anomaly && o.profile) throw bad_flag("--anomaly and --profile: give one of them");
@@ -252,6 +274,20 @@ std::optional<options> read_options(int argc, char** argv, const std::string& wh
   read_pace(save_every, o);
   o.config = repeating(app, o);
   return o;
+}
+
+}  // namespace
+
+std::optional<options> read_options(int argc, char** argv, const std::string& what) {
+  const command_words words = with_configs(argc, argv);
+  try {
+    return read_words(words.all, what);
+  } catch (const bad_flag& e) {
+    const std::string problem = e.what();
+    for (const auto& [name, file] : words.files)
+      if (names_flag(problem, name)) throw bad_flag("--config: " + file + ": " + problem);
+    throw;
+  }
 }
 
 void check_vocabulary(std::size_t tokens) {

@@ -46,17 +46,90 @@ flip() {
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
 quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
 
+# refuses_alike FLAG VALUE: the script does, before it compiles, in the words of the trainer.
+refuses_alike() {
+  refuses 2 "^train.sh: $1 must be .*, not $2\$" "$script" --data text "$1" "$2"
+  cp err said
+  refuses 2 "^gpt_train: $1 must be .*, not $2\$" "$train" --data text "$1" "$2"
+  [[ $(sed 's/^train.sh: //' said) == "$(sed 's/^gpt_train: //' err)" ]] || wrong "the script says '$(cat said)', the trainer '$(cat err)'"
+}
+
 flags() {
   refuses 2 'width 130 is not divisible by --heads 4; try --width 132' "$script" --width 130
   refuses 2 '--layers must be a whole number above 0.*0' "$script" --layers 0
   refuses 2 '--heads must be a whole number' "$script" --heads four
   refuses 2 '--context must be a whole number' "$script" --context -8
   refuses 2 '--batch must be a whole number' "$script" --batch 1.5
-  refuses 2 '--minutes must be a number above 0, .*not .-3' "$script" --minutes -3
-  refuses 2 '--minutes must be a number above 0' "$script" --minutes 0
-  refuses 2 '--minutes must be a number above 0' "$script" --minutes=soon
-  refuses 2 '--steps must be a whole number above 0' "$script" --steps 0
-  refuses 2 '--steps must be .*at most 4294967295.*not .4294967296' "$script" --steps 4294967296
+  refuses 2 '--minutes must be a positive number, not soon' "$script" --minutes=soon
+  local flag value
+  while read -r flag value; do
+    for value in $value; do refuses_alike "$flag" "$value"; done
+  done <<'END'
+--steps 0 4294967296 99999999999999999999 many 1.5
+--minutes -3 0 0e5 nan soon 1e
+--lr abc 0 -1 inf 0x10 3e-4x
+--seed -1 18446744073709551616 0x10
+--batch-tokens 0 1.5 2147483649
+--accumulate 0 1001 two
+--weight-decay -0.1 nan much
+--clip -1 1,5
+--dropout 1 1.5 -0.1 some
+--threads -1 4097
+--workers 65
+--warmup -1 9223372036854775808
+--schedule steep or
+--order odd
+--checkpoint most nonesuch
+--save-every -1 1.5 5d s
+--save-retry -1 nan
+--eval-every 0
+--validation 0 1 0.0 x
+--sample -1 2147483648
+--memory-report picture.png
+END
+  # What the script lets through, the trainer does too: what is refused is the text.
+  : >nothing
+  while read -r flag value; do
+    for value in $value; do
+      refuses 1 'nothing: is empty' "$train" --data nothing "$flag" "$value"
+      refuses 2 '--data: nothing: is empty' "$script" --data nothing "$flag" "$value"
+    done
+  done <<'END'
+--steps 1 007 4294967295
+--minutes .5 5. 1e-3 2E+1
+--lr 3e-4
+--seed 0 18446744073709551615
+--accumulate 1000
+--dropout 0 0.999 1e-9
+--warmup 9223372036854775807
+--schedule wsd
+--order shuffled
+--checkpoint none keep:linear,gelu
+--save-every 0 100 30s .5m 1h
+--memory-budget 600MiB 1.5GiB 1000kB
+--memory-report x.json
+--validation 0.5
+END
+  refuses 2 '--memory-budget must be a number and a unit, such as 600MiB' "$script" --memory-budget 600
+  refuses 2 '--memory-budget must be a number and a unit' "$script" --memory-budget 0MiB
+  refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "$script" --data text --batch-tokens 3000000
+  mkdir run_of_old folder
+  : >run_of_old/flags
+  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "$script" --resume run_of_old
+  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "${script%/*}/sample.sh" run_of_old
+  mkfifo pipe
+  local program
+  for program in "$script" "$train"; do
+    refuses 2 '--config: nowhere: no such file' "$program" --config nowhere
+    refuses 2 '--config: folder: is a directory; name a file' "$program" --config folder
+    refuses 2 '--config: pipe: is not a plain file' "$program" --config pipe
+    printf '\r\n# a comment\r\n \r\nsteps\r\n' >lines
+    refuses 2 "--config: lines: line 4: must be 'name = value', not 'steps'" "$program" --config lines
+    printf 'data = text\r\nsteps = 3\r\nlr = abc\r\n' >lines
+    refuses 2 '--config: lines: --lr must be a positive number, not abc$' "$program" --config lines
+    refuses 2 '--minutes must be a positive number, not -1$' "$program" --config lines --lr 1 --minutes -1
+  done
+  refuses 2 "test.sh: --only: '\[' is not a regular expression" "${script%/*}/test.sh" --only '['
   refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
   refuses 2 "--optimizer is 'adam': adamw, sgd, lion" "$script" --optimizer adam
   refuses 2 '--optimizer muon makes its steps in float' "$script" --optimizer muon --precision fp64
@@ -92,7 +165,6 @@ flags() {
   refuses 2 '--batch-tokens must be a whole number from 1 .*, not 0' "${quick[@]}" --batch-tokens 0
   refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "${quick[@]}" --batch-tokens 3000000
   refuses 2 '--accumulate and --batch-tokens: give one of them' "${quick[@]}" --batch-tokens 4096 --accumulate 2
-  refuses 2 '--batch-tokens must be a whole number above 0, not .1.5' "$script" --batch-tokens 1.5
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
@@ -118,6 +190,9 @@ flags() {
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
   refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
+  refuses 2 '--temperature must be 0 or more, not warm' "$sample" model --temperature warm
+  refuses 2 '--top-p must be above 0 and at most 1, not half' "$sample" model --top-p half
+  refuses 2 '--repetition-penalty must be above 0, not nan' "$sample" model --repetition-penalty nan
   refuses 2 '--count must be a whole number from 1 .*, not 0' "$sample" model --count 0
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "$sample" model --seed -1
   refuses 2 '--top-k must be a whole number from 0 .*, not many' "$sample" model --top-k many
@@ -191,9 +266,6 @@ losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/log.jsonl"; }
 
 runs() {
   succeeds "${quick[@]}" --out first
-  refuses 2 '--temperature must be 0 or more, not warm' "$sample" model --temperature warm
-  refuses 2 '--top-p must be above 0 and at most 1, not half' "$sample" model --top-p half
-  refuses 2 '--repetition-penalty must be above 0, not nan' "$sample" model --repetition-penalty nan
   has out '^step +2  loss .* validation .* s  .* tokens/s'
   fits 80
   has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
@@ -243,14 +315,17 @@ runs() {
   has other_seed/config '^seed = 2$'
   has other_seed/config '^save = false$'
   printf 'steps = 3 # three\n' >bad
-  refuses 2 '--steps must be a whole number' "$train" --data text --config bad
+  refuses 2 '--config: bad: --steps must be a whole number' "$train" --data text --config bad
   printf '\n\nsteps\n' >bad
-  refuses 1 "bad: line 3: must be 'name = value', not 'steps'" "$train" --data text --config bad
+  refuses 2 "--config: bad: line 3: must be 'name = value', not 'steps'" "$train" --data text --config bad
   printf 'layers = 5\n' >bad
   refuses 2 '--config: bad: its layers is 5, and this program was compiled for 4' "$train" --data text --config bad
   printf 'spets = 5\n' >bad
   refuses 2 'spets' "$train" --data text --config bad
-  refuses 1 'nowhere: no such file' "$train" --config nowhere
+  # Line ends of Windows.
+  sed 's/$/\r/' first/config >windows
+  succeeds "$train" --config windows --out of_windows --no-save
+  [[ $(losses first) == "$(losses of_windows)" ]] || wrong "a configuration with CRLF is another"
 
   # Event files for TensorBoard; the operation that spoils a run is named.
   succeeds "${quick[@]}" --tensorboard --no-save --out events
@@ -627,11 +702,13 @@ script() {
   refuses 2 "train.sh: bad/config: unknown argument '--bogus'" "$script" --resume bad
   echo bogus >bad/config
   refuses 2 "train.sh: bad/config: line 1: must be 'name = value', not 'bogus'" "$script" --resume bad
-  # And repeated with its configuration.
-  succeeds alone "$script" --config run/config --out repeated --steps 2
+  # And repeated with its configuration, whatever its line ends.
+  sed 's/$/\r/' run/config >windows
+  succeeds alone "$script" --config windows --out repeated --steps 2
   [[ $(losses repeated) == "$(losses run | head -n 2)" ]] || wrong "the repeated run has other losses"
   refuses 2 '--config and --resume: give one of them' "$script" --config run/config --resume run
-  refuses 2 '--config: nowhere: no such file' "$script" --config nowhere
+  mv windows repeated/config
+  succeeds alone "${script%/*}/sample.sh" repeated --count 3
 
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m
