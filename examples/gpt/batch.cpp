@@ -1,5 +1,6 @@
 // Finds the batch that training is to be compiled for: from the tokens of an update, and from the memory that there is. scripts/train.sh asks it.
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -16,12 +17,23 @@ namespace gr = gradus;
 
 namespace {
 
+template <gr::index Batch>
+using planned = gpt::training<gr::meta, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
+
 /// What a step of so many sequences takes, parameters and optimizer state included, with nothing computed again.
 template <gr::index Batch>
 std::size_t bytes_of_a_step() {
-  using planned = gpt::training<gr::meta, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
-  const gr::step_trace step = gr::trace_step<planned>(gpt::step_options{});
+  const gr::step_trace step = gr::trace_step<planned<Batch>>(gpt::step_options{});
   return gr::summarize(step).persistent_bytes + gr::make_plan(step).bytes;
+}
+
+/// The least that steps of one sequence take, and evaluating, whatever is computed again.
+std::size_t least_bytes() {
+  const gpt::step_options step;
+  const gr::scheduler<planned<1>, gpt::step_options> search(step);
+  const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
+  const std::size_t evaluation = gr::make_plan(gr::trace<planned<1>>(evaluate, step)).bytes;
+  return std::max(search.least_budget(), search.worth_having().front().plan.persistent_bytes + evaluation);
 }
 
 }  // namespace
@@ -40,6 +52,11 @@ int main(int argc, char** argv) {
     } catch (const gr::error& e) { throw gpt::bad_flag(std::string("--memory-budget: ") + e.what()); }
 
     const std::size_t two = bytes_of_a_step<2>(), three = bytes_of_a_step<3>();
+    if (budget < two)
+      if (const std::size_t least = least_bytes(); budget < least)
+        throw gpt::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+                            "; the least that is feasible for this model and a batch of 1 is " +
+                            std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
     const std::size_t largest = gr::bytes_by_batch{2, two, three - two}.largest_within(budget);
     std::printf("%zu\n", gr::split_tokens(tokens, gpt::sizes.context, largest).batch);
     return 0;

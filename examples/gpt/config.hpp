@@ -69,9 +69,9 @@ inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
            {"vocabulary", sizes.vocabulary}}};
 }
 
-/// "4 layers", "1 layer"
-inline std::string counted(gr::index n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+/// "4 layers", "1 layer"; "2 batches" where the plural is given
+inline std::string counted(gr::index n, const std::string& what, const std::string& plural = "") {
+  return std::to_string(n) + " " + (n == 1 ? what : plural.empty() ? what + "s" : plural);
 }
 /// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"
 inline std::string describe_model() {

@@ -64,6 +64,10 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 batch_size * batches * sizes.context, static_cast<double>(start.tokens) / 1e6,
                 start.bytes ? " MB of text" : "M tokens");
   report.line(line);
+  if (const std::size_t tokens = batch_size * batches * sizes.context; o.batch_tokens > 0 && o.batch_tokens != tokens)
+    report.line("--batch-tokens " + std::to_string(o.batch_tokens) + ": the nearest is " + std::to_string(tokens) +
+                ", " + counted(batches, "batch", "batches") + " of " + std::to_string(batch_size) + " x " +
+                std::to_string(sizes.context));
   std::snprintf(line, sizeof line,
                 "memory planned: %.0f MiB persistent, %.0f MiB for steps (%.0f MiB kept for backward)",
                 mib(memory.plan.persistent_bytes), mib(memory.workspace_bytes), mib(memory.plan.saved_bytes));

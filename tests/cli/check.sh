@@ -600,7 +600,10 @@ memory() {
   local batch=${train%/*}/gpt_batch
   if [[ -x $batch ]]; then
     [[ $("$batch" --batch-tokens 16384 --memory-budget $((whole + 1))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
-    [[ $("$batch" --batch-tokens 16384 --memory-budget 1MiB) -eq 1 ]] || wrong "gpt_batch found room in 1 MiB"
+    refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible for this model and a batch of 1 is [0-9]+MiB$' \
+      "$batch" --batch-tokens 16384 --memory-budget 1MiB
+    least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
+    [[ $("$batch" --batch-tokens 16384 --memory-budget "${least}MiB") -eq 1 ]] || wrong "gpt_batch finds no room in the $least MiB that it named"
     [[ $("$batch" --batch-tokens 1000 --memory-budget 1GiB) -eq 8 ]] || wrong "gpt_batch took more than the tokens"
     refuses 2 '--memory-budget: ' "$batch" --batch-tokens 1000 --memory-budget much
   fi
@@ -626,6 +629,7 @@ memory() {
   has profiled/profile.txt '^at its best, this machine would take '
   succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
   has single.html "<td>peak</td><td>$planned</td>"
+  has out '^--batch-tokens 6000: the nearest is 6144, 3 batches of 16 x 128$'
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
   least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
   [[ $least -lt $whole ]] || wrong "the least budget, '$least', is not below $whole MiB"
