@@ -2,6 +2,7 @@
 // The memory of a run: what stays from step to step comes from the heap, what a step needs lies where the plan says.
 
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <gradus/meta/measured_trace.hpp>
@@ -9,6 +10,34 @@
 #include "memory.hpp"
 
 namespace gpt {
+
+/// Tells two observers, each of which may be null.
+class observer_pair final : public gr::observer {
+  gr::observer *first_ = nullptr, *second_ = nullptr;
+
+  void tell(const auto& what) {
+    if (first_ != nullptr) what(*first_);
+    if (second_ != nullptr) what(*second_);
+  }
+
+ public:
+  void set(gr::observer* first, gr::observer* second) {
+    first_ = first;
+    second_ = second;
+  }
+  void begin(const gr::activity& what) override {
+    tell([&](gr::observer& o) { o.begin(what); });
+  }
+  void end(const gr::activity& what) override {
+    tell([&](gr::observer& o) { o.end(what); });
+  }
+  void computed(const gr::activity& what, const gr::computed_values& values) override {
+    tell([&](gr::observer& o) { o.computed(what, values); });
+  }
+  void saved(std::string_view by, const gr::memory_request& request) override {
+    tell([&](gr::observer& o) { o.saved(by, request); });
+  }
+};
 
 class run_memory {
   gr::step_trace measured_;  // ends last: if the traced step throws, the model still gives its memory back through it
@@ -18,6 +47,7 @@ class run_memory {
   std::optional<gr::planned_resource> planned_;
   gr::pool_resource pool_;
   gr::trace_resource traced_;
+  observer_pair tracing_;
 
  public:
   gr::context<gr::cpu> persistent;  ///< of parameters and optimizer state
@@ -45,10 +75,11 @@ class run_memory {
     transient.observe(who);
     persistent.observe(who);
   }
-  /// Writes down what happens until finish_trace().
-  void start_trace() {
+  /// Writes down what happens until finish_trace(). `also`, unless null, is told of every operation as well.
+  void start_trace(gr::observer* also) {
     traced_.start(measured_);
-    observe(&traced_);
+    tracing_.set(&traced_, also);
+    observe(&tracing_);
   }
   const gr::step_trace& finish_trace() {
     traced_.finish();

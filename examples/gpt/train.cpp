@@ -146,7 +146,7 @@ int train(const gpt::options& o) {
     now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
     anomalies.step = now.step + 1;
     const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
-    if (look) memory.start_trace();
+    if (look) memory.start_trace(o.anomaly ? &anomalies : nullptr);
     else memory.observe(watching);
 
     double loss = 0;

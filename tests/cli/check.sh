@@ -335,6 +335,10 @@ runs() {
   refuses 1 'anomaly: at step [0-9]+, [a-z_]+ \((forward|backward|update)\) is the first to compute (-?inf|nan): |the parameter .* is no longer finite' \
     "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly --out anomaly
   refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
+  refuses 1 'anomaly: at step 2, ' "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly \
+    --memory-report measured.html --out anomaly_measured
+  succeeds "${quick[@]}" --anomaly --memory-report measured.html --no-save --out fine_measured
+  has measured.html 'The measured peak is the planned one, to the byte'
 
   # The last update has the last word: a model that it spoilt is not saved.
   refuses 1 'the validation loss is no longer finite at step 1; try a lower --lr' \
