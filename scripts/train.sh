@@ -32,11 +32,11 @@
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
-# --out, --eval-every, --sample, --save-every, --save-retry, --no-save, --tensorboard, --anomaly.
+# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly.
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is saved every few
-# minutes and when the run is told to end (Ctrl-C), with the one before, best.safetensors, the model that did best on the validation
-# text, and at the end model.safetensors. The compiled trainer stays
+# minutes and when the run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with N - 1 before), best.safetensors, the model
+# that did best on the validation text, and at the end model.safetensors. The compiled trainer stays
 # in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -65,6 +65,7 @@ check_value() {
     --seed) must=0..18446744073709551615 ;;
     --threads) must=0..4096 ;;
     --workers) must=0..64 ;;
+    --keep-checkpoints) must=1..100 ;;
     --sample) must=0..2147483647 ;;
     --minutes | --lr) must="a positive number" ;;
     --weight-decay | --clip | --save-retry) must="0 or more" ;;
@@ -181,7 +182,7 @@ read_flags() {
         shift 2 ;;
       --save | --no-save | --profile | --tensorboard | --anomaly) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
-      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry)
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         passed+=("$1" "$2")

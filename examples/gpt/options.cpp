@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <gradus/core/byte_size.hpp>
+#include <gradus/train/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
 #include "flags.hpp"
@@ -213,6 +214,9 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
       ->capture_default_str();
   add_number(app, "--save-retry", o.save_retry, "0 or more", is_not_negative,
              "seconds to go on trying where the model cannot be written at the end, as on a full disk")
+      ->capture_default_str();
+  add_whole_number(app, "--keep-checkpoints", o.keep_checkpoints, 1, static_cast<int>(gr::most_checkpoints),
+                   "checkpoints to keep: the last one, and those before it")
       ->capture_default_str();
   auto* checkpoint =
       app.add_option(

@@ -41,6 +41,7 @@ struct options {
   double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
   long long save_steps = 0;   ///< between checkpoints; 0: not by steps
   double save_retry = 300;    ///< seconds
+  int keep_checkpoints = 2;
   std::string checkpoint = "none";
   std::string memory_budget;  ///< empty: none
   std::string memory_report;  ///< file; empty: none

@@ -47,6 +47,56 @@ run_position position_in(const gr::run_metadata& metadata) {
   return at;
 }
 
+std::string joined(const std::string& a, const std::string& b) { return a.empty() ? b : a + "; " + b; }
+
+// What a run that cannot be resumed is still good for.
+std::string rest_of(const std::filesystem::path& folder) {
+  std::error_code problem;
+  for (const char* model : {"model.safetensors", "best.safetensors"})
+    if (std::filesystem::exists(folder / model, problem))
+      return "its " + std::string(model) + " can still be used: scripts/sample.sh " + folder.string();
+  return "start a new run with --out";
+}
+
+// The newest good one from a number of saves on; `damage` is that of newer ones.
+found_checkpoint find_from(std::size_t from, std::string damage, const options& o, const data_identity& data) {
+  const std::filesystem::path folder = o.resume;
+  std::error_code problem;
+  if (!std::filesystem::is_directory(folder, problem)) throw gr::error("--resume: " + o.resume + ": no such folder");
+  for (std::size_t age = from; age < gr::most_checkpoints; ++age) {
+    const std::filesystem::path path = gr::checkpoint_path(folder, age);
+    if (!std::filesystem::exists(path, problem)) continue;
+    gr::run_metadata metadata;
+    found_checkpoint found{.path = path, .age = age, .at = {}, .damage = damage};
+    const gr::run_metadata expected = identity_of(o, data);
+    try {
+      metadata = gr::read_metadata(path);
+      for (const auto& [name, value] : expected.all()) metadata.text(name);
+      found.at = position_in(metadata);
+      gr::safetensors_file(path).check_checksum();
+    } catch (const gr::error& e) {
+      const std::string what = e.what();
+      damage = joined(
+          damage, what.starts_with(path.string()) ? what : path.string() + ": is not a checkpoint of a run: " + what);
+      continue;
+    }
+    for (const auto& [name, value] : expected.all())
+      if (const std::string& was = metadata.text(name); was != value)
+        throw gr::error(path.string() + ": its " + name + " is " + was + ", and this run's is " + value +
+                        "; resume it with the same value, or start a new run with --out");
+    const auto taken = [&](const char* flag, const std::string& amount) {
+      return bad_flag(std::string(flag) + ": the run in " + o.resume + " has taken " + amount +
+                      " already; give more than that to resume it");
+    };
+    if (o.steps > 0 && found.at.step >= o.steps) throw taken("--steps", std::to_string(found.at.step) + " steps");
+    if (o.minutes > 0 && found.at.elapsed >= 60 * o.minutes)
+      throw taken("--minutes", std::to_string(found.at.elapsed / 60) + " minutes");
+    return found;
+  }
+  if (damage.empty()) throw gr::error("--resume: " + o.resume + ": has no checkpoint");
+  throw gr::error(damage + "; no checkpoint is left to resume from; " + rest_of(folder));
+}
+
 }  // namespace
 
 gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at) {
@@ -62,46 +112,19 @@ gr::run_metadata metadata_of(const options& o, const data_identity& data, const 
   return metadata;
 }
 
-found_checkpoint find_checkpoint(const options& o, const data_identity& data, const std::string& damage_of_last) {
+std::string found_checkpoint::warning() const {
+  if (damage.empty()) return "";
+  return damage + "; resuming from " + path.filename().string() + ", step " + std::to_string(at.step);
+}
+
+found_checkpoint find_checkpoint(const options& o, const data_identity& data) {
   if (o.resume.empty()) return {};
-  const std::filesystem::path folder = o.resume;
-  std::error_code problem;
-  if (!std::filesystem::is_directory(folder, problem)) throw gr::error("--resume: " + o.resume + ": no such folder");
-  std::string damage = damage_of_last;
-  for (const auto& path : {gr::checkpoint_path(folder), gr::previous_checkpoint_path(folder)}) {
-    if (!std::filesystem::exists(path, problem)) continue;
-    if (!damage_of_last.empty() && path == gr::checkpoint_path(folder)) continue;
-    gr::run_metadata metadata;
-    found_checkpoint found{.path = path, .at = {}, .warning = ""};
-    const gr::run_metadata expected = identity_of(o, data);
-    try {
-      metadata = gr::read_metadata(path);
-      for (const auto& [name, value] : expected.all()) metadata.text(name);
-      found.at = position_in(metadata);
-      gr::safetensors_file(path).check_checksum();
-    } catch (const gr::error& e) {
-      const std::string what = e.what();
-      damage += (damage.empty() ? "" : "; ") +
-                (what.starts_with(path.string()) ? what : path.string() + ": is not a checkpoint of a run: " + what);
-      continue;
-    }
-    for (const auto& [name, value] : expected.all())
-      if (const std::string& was = metadata.text(name); was != value)
-        throw gr::error(path.string() + ": its " + name + " is " + was + ", and this run's is " + value +
-                        "; resume it with the same value, or start a new run with --out");
-    const auto taken = [&](const char* flag, const std::string& amount) {
-      return bad_flag(std::string(flag) + ": the run in " + o.resume + " has taken " + amount +
-                      " already; give more than that to resume it");
-    };
-    if (o.steps > 0 && found.at.step >= o.steps) throw taken("--steps", std::to_string(found.at.step) + " steps");
-    if (o.minutes > 0 && found.at.elapsed >= 60 * o.minutes)
-      throw taken("--minutes", std::to_string(found.at.elapsed / 60) + " minutes");
-    if (!damage.empty())
-      found.warning =
-          damage + "; resuming from " + path.filename().string() + ", step " + std::to_string(found.at.step);
-    return found;
-  }
-  throw gr::error(damage.empty() ? "--resume: " + o.resume + ": has no checkpoint" : damage);
+  return find_from(0, "", o, data);
+}
+
+found_checkpoint find_checkpoint_behind(const found_checkpoint& newer, const std::string& damage, const options& o,
+                                        const data_identity& data) {
+  return find_from(newer.age + 1, joined(newer.damage, damage), o, data);
 }
 
 }  // namespace gpt

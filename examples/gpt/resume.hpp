@@ -33,15 +33,23 @@ struct run_position {
 /// The last checkpoint that can be read.
 struct found_checkpoint {
   std::filesystem::path path;  ///< empty: none is asked for
+  std::size_t age = 0;         ///< saves, of gradus::checkpoint_path
   run_position at;
-  std::string warning;  ///< of a newer one that is damaged; empty: none
+  std::string damage;  ///< of newer ones; empty: none
+
+  /// What the run is to tell of damage; empty: nothing.
+  std::string warning() const;
 };
 
 /// What a checkpoint of this run at this position says besides its tensors.
 gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at);
 
-/// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged; `damage` says so of the last one's
-/// tensors. Throws gradus::error where there is none, and where it is of another model, optimizer, data or seed.
-found_checkpoint find_checkpoint(const options& o, const data_identity& data, const std::string& damage = "");
+/// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged, and so on. Throws gradus::error where there
+/// is none, and where it is of another model, optimizer, data or seed.
+found_checkpoint find_checkpoint(const options& o, const data_identity& data);
+
+/// The one behind `newer`, whose tensors are damaged as `damage` says.
+found_checkpoint find_checkpoint_behind(const found_checkpoint& newer, const std::string& damage, const options& o,
+                                        const data_identity& data);
 
 }  // namespace gpt

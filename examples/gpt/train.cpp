@@ -30,17 +30,16 @@ namespace {
 namespace gr = gradus;
 using gpt::trainer, gpt::windows;
 
-/// Reads the checkpoint that was found, or the one before where its tensors are damaged.
+/// Reads the checkpoint that was found, or one before where its tensors are damaged.
 void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::data_identity& data,
                      gr::context<gr::cpu>& ctx, trainer& t) {
-  try {
-    gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
-  } catch (const gr::error& e) {
-    from = gpt::find_checkpoint(o, data, e.what());
-    gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+  for (bool read = false; !read;) {
+    try {
+      gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+      read = true;
+    } catch (const gr::error& e) { from = gpt::find_checkpoint_behind(from, e.what(), o, data); }
   }
-  if (!from.warning.empty() && from.path == gr::previous_checkpoint_path(o.resume))
-    gr::move_damaged_checkpoint(o.resume);
+  if (!from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
   t.resume_after(static_cast<std::uint32_t>(from.at.step * o.accumulate), from.at.loss_scale, from.at.clean_steps);
 }
 
@@ -85,7 +84,7 @@ int train(const gpt::options& o) {
   gpt::write_config(folder, o);
   if (o.tensorboard) report.write_events(at.step);
   if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
-  if (!from.warning.empty()) report.warn(from.warning);
+  if (!from.damage.empty()) report.warn(from.warning());
   const std::size_t parameters = gr::parameter_count(t.net);
   gpt::report_start(report, folder, o, chosen,
                     {.parameters = parameters,
@@ -99,9 +98,10 @@ int train(const gpt::options& o) {
   const auto prepare_checkpoint = [&]() -> std::function<void()> {
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
-    return [&folder,
+    return [&folder, keep = static_cast<std::size_t>(o.keep_checkpoints),
             checkpoint = gr::prepare_checkpoint(memory.persistent, t.net, t.optimizer, metadata_of(o, identity, at))] {
-      checkpoint.write(gr::checkpoint_path(folder), gr::previous_checkpoint_path(folder));
+      checkpoint.write(gr::checkpoint_path(folder), gr::older_checkpoint_paths(folder, keep));
+      gr::remove_old_checkpoints(folder, keep);
     };
   };
   const auto warn = [&](const std::string& text) { report.warn(text); };

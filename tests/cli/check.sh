@@ -82,6 +82,7 @@ flags() {
 --checkpoint most nonesuch
 --save-every -1 1.5 5d s
 --save-retry -1 nan
+--keep-checkpoints 0 101
 --eval-every 0
 --validation 0 1 0.0 x
 --sample -1 2147483648
@@ -334,11 +335,11 @@ runs() {
   [[ $(losses first) == "$(losses fine)" ]] || wrong "--anomaly changes the losses"
   refuses 1 'anomaly: at step [0-9]+, [a-z_]+ \((forward|backward|update)\) is the first to compute (-?inf|nan): |the parameter .* is no longer finite' \
     "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly --out anomaly
-  refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
   refuses 1 'anomaly: at step 2, ' "$train" --data text --steps 5 --lr 1e30 --clip 0 --warmup 0 --sample 0 --anomaly \
     --memory-report measured.html --out anomaly_measured
   succeeds "${quick[@]}" --anomaly --memory-report measured.html --no-save --out fine_measured
   has measured.html 'The measured peak is the planned one, to the byte'
+  refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
 
   # The last update has the last word: a model that it spoilt is not saved.
   refuses 1 'the validation loss is no longer finite at step 1; try a lower --lr' \
@@ -545,7 +546,21 @@ resume() {
   same_as_straight flipped
   cp cut_short torn/checkpoint.safetensors
   cp cut_short torn/checkpoint-previous.safetensors
-  refuses 1 'torn/checkpoint.*safetensors: ' "$train" "${flags[@]}" --steps 20 --resume torn
+  refuses 1 'torn/checkpoint.*safetensors: .*; no checkpoint is left to resume from; its model.safetensors can still be used: scripts/sample.sh torn$' \
+    "$train" "${flags[@]}" --steps 20 --resume torn
+  rm torn/model.safetensors torn/best.safetensors
+  refuses 1 'no checkpoint is left to resume from; start a new run with --out$' "$train" "${flags[@]}" --steps 20 --resume torn
+  # As many are kept as asked; damaged ones are passed over, in order.
+  succeeds "$train" "${flags[@]}" --save-every 1 --keep-checkpoints 4 --out many
+  [[ $(cd many && echo checkpoint*) == "checkpoint-previous-2.safetensors checkpoint-previous-3.safetensors checkpoint-previous.safetensors checkpoint.safetensors" ]] ||
+    wrong "--keep-checkpoints 4 kept $(cd many && echo checkpoint*)"
+  cp cut_short many/checkpoint.safetensors
+  cp one_byte many/checkpoint-previous.safetensors
+  succeeds "$train" "${flags[@]}" --keep-checkpoints 1 --resume many
+  has err 'warning: many/checkpoint.safetensors: .*; many/checkpoint-previous.safetensors: is damaged: .*; resuming from checkpoint-previous-2.safetensors, step [0-9]+'
+  same_as_straight many
+  [[ $(cd many && echo checkpoint*) == "checkpoint-damaged.safetensors checkpoint.safetensors" ]] ||
+    wrong "--keep-checkpoints 1 kept $(cd many && echo checkpoint*)"
 
   refuses 1 'nowhere: no such folder' "$train" "${flags[@]}" --resume nowhere
   mkdir empty
@@ -614,6 +629,7 @@ memory() {
   succeeds "${quick[@]}" --out accumulated --accumulate 3 --no-save
   succeeds "${quick[@]}" --out by_tokens --batch-tokens 6000 --no-save
   has by_tokens/log.jsonl '"accumulate": 3,'
+  has out '^--batch-tokens 6000: the nearest is 6144, 3 batches of 16 x 128$'
   [[ $(losses accumulated) == "$(losses by_tokens)" ]] || wrong "--batch-tokens is not --accumulate"
 
   # What is computed again changes memory, not the losses; the least budget named is one that works.
@@ -633,7 +649,6 @@ memory() {
   has profiled/profile.txt '^at its best, this machine would take '
   succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
   has single.html "<td>peak</td><td>$planned</td>"
-  has out '^--batch-tokens 6000: the nearest is 6144, 3 batches of 16 x 128$'
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
   least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
   [[ $least -lt $whole ]] || wrong "the least budget, '$least', is not below $whole MiB"

@@ -117,7 +117,8 @@ class safetensors_file {
   }
 
   /// Reads the whole file and throws gradus::error if it has a checksum (see safetensors_writer::add_checksum) that is another than that of
-  /// its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is.
+  /// its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is; a program that changes such a file is to leave
+  /// out `crc32c` of its metadata.
   void check_checksum() {
     const auto found = metadata_.find(detail::safetensors_checksum_key);
     if (found == metadata_.end()) return;
@@ -137,8 +138,7 @@ class safetensors_file {
       sum.add(some);
     }
     if (const std::string computed = detail::hexadecimal(sum.value()); computed != found->second)
-      fail("is damaged: its checksum is " + found->second + ", and that of its bytes " + computed +
-           " (a program that changes such a file is to leave out 'crc32c' of its metadata)");
+      fail("is damaged: its checksum is " + found->second + ", and that of its bytes " + computed);
   }
 
   /// The tensors by name.

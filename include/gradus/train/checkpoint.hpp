@@ -89,14 +89,16 @@ class pending_checkpoint {
  public:
   explicit pending_checkpoint(safetensors_writer file) : file_(std::move(file)) {}
 
-  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as `previous` (unless `previous` is
-  /// empty, or the file system has no hard links). Throws gradus::error; files that were there are then as before.
-  void write(const std::filesystem::path& path, const std::filesystem::path& previous = {}) const {
+  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the first of `older` (unless the
+  /// file system has no hard links), what was there as the second, and so on; what was the last is gone. Throws gradus::error; files that were
+  /// there are then as before.
+  void write(const std::filesystem::path& path, const std::vector<std::filesystem::path>& older = {}) const {
     file_.write(path, [&] {
       std::error_code problem;
-      if (previous.empty() || !std::filesystem::exists(path, problem)) return;
-      std::filesystem::remove(previous, problem);
-      std::filesystem::create_hard_link(path, previous, problem);
+      if (older.empty() || !std::filesystem::exists(path, problem)) return;
+      for (std::size_t i = older.size() - 1; i > 0; --i) std::filesystem::rename(older[i - 1], older[i], problem);
+      std::filesystem::remove(older.front(), problem);
+      std::filesystem::create_hard_link(path, older.front(), problem);
     });
   }
 
@@ -120,11 +122,11 @@ pending_checkpoint prepare_checkpoint(context<cpu>& ctx, const Model& model, Opt
   return pending_checkpoint(std::move(file));
 }
 
-/// Writes a checkpoint: prepare_checkpoint(...).write(path, previous).
+/// Writes a checkpoint: prepare_checkpoint(...).write(path, older).
 template <class Model, class Optimizer>
 void write_checkpoint(const std::filesystem::path& path, context<cpu>& ctx, const Model& model, Optimizer& optimizer,
-                      const run_metadata& metadata, const std::filesystem::path& previous = {}) {
-  prepare_checkpoint(ctx, model, optimizer, metadata).write(path, previous);
+                      const run_metadata& metadata, const std::vector<std::filesystem::path>& older = {}) {
+  prepare_checkpoint(ctx, model, optimizer, metadata).write(path, older);
 }
 
 /// What is known of a checkpoint before anything is read from it.

@@ -1,11 +1,13 @@
 #pragma once
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
@@ -40,19 +42,36 @@ inline std::filesystem::path make_run_folder(const std::string& asked) {
   return folder;
 }
 
-/// The checkpoints in a run's folder: the last one, and the one before.
-inline std::filesystem::path checkpoint_path(const std::filesystem::path& folder) {
-  return folder / "checkpoint.safetensors";
+/// Most checkpoints that a run's folder holds.
+inline constexpr std::size_t most_checkpoints = 100;
+
+/// The checkpoint in a run's folder that is so many saves old: checkpoint.safetensors is the last one, checkpoint-previous.safetensors the one
+/// before, checkpoint-previous-2.safetensors the one before that, and so on.
+inline std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::size_t age = 0) {
+  std::string name = "checkpoint";
+  if (age > 0) name += "-previous";
+  if (age > 1) name.append("-").append(std::to_string(age));
+  return folder / name.append(".safetensors");
 }
-inline std::filesystem::path previous_checkpoint_path(const std::filesystem::path& folder) {
-  return folder / "checkpoint-previous.safetensors";
+/// Those behind the last one where `keep` are kept in all, the newest first.
+inline std::vector<std::filesystem::path> older_checkpoint_paths(const std::filesystem::path& folder,
+                                                                 std::size_t keep) {
+  std::vector<std::filesystem::path> paths;
+  for (std::size_t age = 1; age < keep; ++age) paths.push_back(checkpoint_path(folder, age));
+  return paths;
 }
-/// Moves a last checkpoint that is damaged to checkpoint-damaged.safetensors and the one before into its place, so that the next save keeps
+/// Removes those that are too many where `keep` are kept. Nothing is thrown where that cannot be.
+inline void remove_old_checkpoints(const std::filesystem::path& folder, std::size_t keep) {
+  std::error_code problem;
+  for (std::size_t age = keep; age < most_checkpoints; ++age)
+    std::filesystem::remove(checkpoint_path(folder, age), problem);
+}
+/// Moves a last checkpoint that is damaged to checkpoint-damaged.safetensors and the one of `age` into its place, so that the next save keeps
 /// the good one. Nothing is thrown where that cannot be: it is no reason not to resume.
-inline void move_damaged_checkpoint(const std::filesystem::path& folder) {
+inline void move_damaged_checkpoint(const std::filesystem::path& folder, std::size_t age = 1) {
   std::error_code problem;
   std::filesystem::rename(checkpoint_path(folder), folder / "checkpoint-damaged.safetensors", problem);
-  if (!problem) std::filesystem::rename(previous_checkpoint_path(folder), checkpoint_path(folder), problem);
+  if (!problem) std::filesystem::rename(checkpoint_path(folder, age), checkpoint_path(folder), problem);
 }
 
 /// Keeps a run to one process: while it lives, no other can be made for the same folder. An empty name locks nothing. Throws gradus::error

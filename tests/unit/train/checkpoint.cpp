@@ -131,17 +131,20 @@ TEST_CASE("a run is resumed from its checkpoint bit for bit, whatever its optimi
   check_resumes<gr::bf16_pure, with_rounding>();
 }
 
-TEST_CASE("the checkpoint before stays beside the new one") {
+TEST_CASE("checkpoints before stay beside the new one, as many as there are names for") {
   const scratch_folder here;
-  const auto path = here.path / "run.safetensors", before = here.path / "before.safetensors";
+  const auto path = here.path / "run.safetensors", before = here.path / "before.safetensors",
+             oldest = here.path / "oldest.safetensors";
   run<gr::fp32, with_adamw> r;
-  for (int step = 1; step <= 3; ++step) {
+  for (int step = 1; step <= 5; ++step) {
     gr::run_metadata metadata;
     metadata.set("step", step);
-    gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, metadata, before);
+    gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, metadata, {before, oldest});
     CHECK(gr::read_metadata(path).number<int>("step") == step);
-    if (step > 1) CHECK(gr::read_metadata(before).number<int>("step") == step - 1);
     CHECK(std::filesystem::exists(before) == (step > 1));
+    CHECK(std::filesystem::exists(oldest) == (step > 2));
+    if (step > 1) CHECK(gr::read_metadata(before).number<int>("step") == step - 1);
+    if (step > 2) CHECK(gr::read_metadata(oldest).number<int>("step") == step - 2);
   }
 }
 

@@ -38,14 +38,28 @@ TEST_CASE("a run folder is made, and one that holds something is refused") {
   CHECK_THROWS_WITH_AS(gr::make_run_folder((made / "file").string()), doctest::Contains("is not a folder"), gr::error);
 }
 
+TEST_CASE("of the checkpoints of a run, as many are kept as asked, the newest first") {
+  const gradus_test::scratch_folder f;
+  CHECK(gr::checkpoint_path(f.path) == f.path / "checkpoint.safetensors");
+  CHECK(gr::older_checkpoint_paths(f.path, 1).empty());
+  CHECK(gr::older_checkpoint_paths(f.path, 3) == std::vector<fs::path>{f.path / "checkpoint-previous.safetensors",
+                                                                       f.path / "checkpoint-previous-2.safetensors"});
+  for (const std::size_t age : {0, 1, 2, 3, 4}) std::ofstream(gr::checkpoint_path(f.path, age)) << age;
+  gr::remove_old_checkpoints(f.path, 3);
+  for (const std::size_t age : {0, 1, 2, 3, 4}) CHECK(fs::exists(gr::checkpoint_path(f.path, age)) == (age < 3));
+  gr::move_damaged_checkpoint(f.path, 2);
+  CHECK(contents(gr::checkpoint_path(f.path)) == "2");
+  CHECK(contents(gr::checkpoint_path(f.path, 1)) == "1");
+}
+
 TEST_CASE("a damaged checkpoint gives its place to the one before") {
   const gradus_test::scratch_folder f;
   std::ofstream(gr::checkpoint_path(f.path)) << "damaged";
-  std::ofstream(gr::previous_checkpoint_path(f.path)) << "good";
+  std::ofstream(gr::checkpoint_path(f.path, 1)) << "good";
   gr::move_damaged_checkpoint(f.path);
   CHECK(contents(gr::checkpoint_path(f.path)) == "good");
   CHECK(contents(f.path / "checkpoint-damaged.safetensors") == "damaged");
-  CHECK_FALSE(fs::exists(gr::previous_checkpoint_path(f.path)));
+  CHECK_FALSE(fs::exists(gr::checkpoint_path(f.path, 1)));
   gr::move_damaged_checkpoint(f.path / "nowhere");  // nothing to move
 }
 
