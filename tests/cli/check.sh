@@ -646,7 +646,7 @@ memory() {
   succeeds "$train" --data text --steps 3 --sample 0 --no-save --out profiled --profile
   has out '^3 steps of [0-9.]* ms, [0-9]* % of it within operations$'
   has profiled/profile.txt '^linear +backward +16 '
-  has profiled/profile.txt '^at its best, this machine would take '
+  has profiled/profile.txt '^(at its best, this machine would take |the machine did less when its best was measured )'
   succeeds "$train" --data text --steps 1 --sample 0 --no-save --out single --memory-report single.html
   has single.html "<td>peak</td><td>$planned</td>"
   "${quick[@]}" --dropout 0.1 --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough"
