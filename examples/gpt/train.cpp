@@ -144,7 +144,7 @@ int train(const gpt::options& o) {
   while (!done && !stopped) {
     const gr::stopwatch watch;
     now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
-    anomalies.step = now.step + 1;
+    anomalies.step = static_cast<std::size_t>(now.step + 1);
     const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
     if (look) memory.start_trace(o.anomaly ? &anomalies : nullptr);
     else memory.observe(watching);
