@@ -2,12 +2,13 @@
 # Formats the C++ and CUDA sources with clang-format 16.
 #
 #   scripts/format.sh [--check] [FILE...]     --check changes nothing and fails if something would change;
+#                                             of the files that are given, those named *.hpp, *.cpp and *.cu;
 #                                             without files: everything under include, tests, examples and bench
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
-check=0
+check=0 given=0
 files=()
 for argument in "$@"; do
   case $argument in
@@ -15,15 +16,16 @@ for argument in "$@"; do
     --check) check=1 ;;
     -*) echo "format.sh: unknown argument '$argument'; --check or files" >&2; exit 2 ;;
     *) [[ -f $argument ]] || { echo "format.sh: no file '$argument'" >&2; exit 2; }
-       files+=("$argument") ;;
+       given=1
+       if [[ $argument =~ \.(hpp|cpp|cu)$ ]]; then files+=("$argument"); fi ;;
   esac
 done
 gradus_setup format
-if [[ ${#files[@]} -eq 0 ]]; then
+if [[ ${#files[@]} -eq 0 && $given -eq 0 ]]; then
   found=$(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
-  [[ -n $found ]] || { echo "format.sh: nothing to format"; exit 0; }
-  mapfile -t files <<<"$found"
+  if [[ -n $found ]]; then mapfile -t files <<<"$found"; fi
 fi
+[[ ${#files[@]} -gt 0 ]] || { echo "format.sh: nothing to format"; exit 0; }
 
 if [[ $check -eq 1 ]]; then
   # By comparison: --dry-run complains of the comments behind `namespace a::inline B`, which formatting leaves alone.

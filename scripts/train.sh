@@ -11,8 +11,10 @@
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step; the vocabulary is that of a tokenizer.json, if there is one
+#   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU, which takes the CUDA toolkit (nvcc, cuBLASLt)
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
-#                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64
+#                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64;
+#                     on a GPU also tf32
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
 #   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
 #   --steps N         optimizer steps
@@ -37,7 +39,7 @@
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with N - 1 before), best.safetensors, the model
 # that did best on the validation text, and at the end model.safetensors. The compiled trainer stays
-# in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw, with gpt_sample beside it, which writes more text: examples/gpt_sample MODEL there.
+# in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw and -cuda if it is for a GPU, with gpt_sample beside it, which writes more text.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
@@ -102,7 +104,7 @@ is_whole() {  # NUMBER LEAST MOST, of any length
 }
 is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
 
-model="" precision="" optimizer="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
+model="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
@@ -165,7 +167,7 @@ read_flags() {
         [[ -n ${1:-} && $1 != --* ]] || fail "--validation-data needs the name of a file"
         if [[ $given_judged -eq 0 ]]; then judged=() given_judged=1; fi
         while [[ $# -gt 0 && $1 != --* ]]; do judged+=("$1"); shift; done ;;
-      --model | --precision | --optimizer | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
+      --model | --precision | --optimizer | --device | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         name=${1#--}
@@ -217,7 +219,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   limits=$steps$minutes  # how long the run is: either takes the place of both
   other_batches=$batch_tokens
   memory=" ${passed[*]-} "
-  for name in "${fixed[@]}"; do printf -v "$name" %s ""; done
+  for name in "${fixed[@]}" device; do printf -v "$name" %s ""; done
   passed=() data=() judged=() tokenizer="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
   read_flags "${words[@]+"${words[@]}"}"
   if [[ -n $resume ]]; then
@@ -241,7 +243,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   read_flags "${given[@]}"
   if [[ -n $resume ]]; then passed+=(--resume "$resume"); fi
 fi
-model=${model:-tiny} precision=${precision:-fp32} optimizer=${optimizer:-adamw}
+model=${model:-tiny} precision=${precision:-fp32} optimizer=${optimizer:-adamw} device=${device:-cpu}
 if [[ $help -eq 1 ]]; then usage; exit 0; fi
 
 # A model: its sizes, and a learning rate and a length of sample that suit them.
@@ -254,7 +256,19 @@ case $model in
   gpt2-medium) preset=(24 16 1024 1024 50257 8  3e-4 0) ;;
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
 esac
+case $device in
+  cpu) ;;
+  cuda)
+    command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS), or leave --device out to train on the CPU"
+    # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
+    if [[ -z ${GRADUS_CUDA_LAUNCHER:-} && $plan -eq 0 && ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
+      fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to train on the CPU"
+    fi ;;
+  *) fail "--device is '$device': cpu or cuda" ;;
+esac
 case $precision in
+  tf32) [[ $device == cuda ]] || fail "--precision tf32 is for --device cuda: TF32 is a format of NVIDIA GPUs" ;;
   fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
   *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64" ;;
 esac
@@ -321,14 +335,22 @@ fi
 
 # The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes a second.
 compile() {  # TARGET...
-  build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
+  build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
+  if [[ $optimizer != adamw ]]; then build+=-$optimizer; fi
+  local cuda=(-DGRADUS_CUDA=OFF)
+  if [[ $device == cuda ]]; then
+    build+=-cuda
+    cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
+    # For the GPU that is here; a plan needs none.
+    if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
+  fi
   mkdir -p "$build"
   log=$build/build.log
   local programs=$*
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
   if ! {
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
-      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
+      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
       -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
       cmake --build "$build" --target "$@"
   } >"$log" 2>&1; then
@@ -354,7 +376,7 @@ fi
 if [[ -n $batch_tokens && $(((batch_tokens + batch * context / 2) / (batch * context))) -gt 1000 ]]; then
   fail "--batch-tokens must be at most $((1000 * batch * context)) with this batch, not $batch_tokens"
 fi
-compile gpt_train gpt_sample
+if [[ $device == cpu ]]; then compile gpt_train gpt_sample; else compile gpt_train; fi
 echo "compiled for these sizes in $((SECONDS - started)) s"
 
 flags=(--sample "$sample")
@@ -366,4 +388,6 @@ if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $batch_tokens ]]; then flags+=(--batch-tokens "$batch_tokens"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
-exec "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}
+launcher=()
+if [[ $device == cuda ]]; then read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"; fi
+exec ${launcher[@]+"${launcher[@]}"} "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}

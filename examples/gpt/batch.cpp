@@ -18,7 +18,7 @@ namespace gr = gradus;
 namespace {
 
 template <gr::index Batch>
-using planned = gpt::training<gr::meta, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
+using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
 
 /// What a step of so many sequences takes, parameters and optimizer state included, with nothing computed again.
 template <gr::index Batch>

@@ -1,6 +1,6 @@
 #pragma once
-// The sizes and the precision that are part of the model's type, and the optimizer. They come from the build (scripts/train.sh passes them as definitions); what is
-// not given is that of the model called tiny.
+// The sizes, the precision and the device that are part of the model's type, and the optimizer. They come from the build (scripts/train.sh passes them as
+// definitions); what is not given is that of the model called tiny, on the CPU.
 
 #include <array>
 #include <cstdint>
@@ -36,6 +36,9 @@
 #ifndef GPT_OPTIMIZER
 #define GPT_OPTIMIZER adamw
 #endif
+#ifndef GPT_DEVICE
+#define GPT_DEVICE cpu
+#endif
 
 namespace gpt {
 
@@ -48,16 +51,24 @@ using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
                                  std::conditional_t<(sizes.vocabulary <= 65536), std::uint16_t, std::int32_t>>;
 
 using precision = gr::GPT_PRECISION;
+/// The same on the CPU, which has no products in TF32.
+using host_precision = std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32, precision>;
+/// What the model is trained on. Text is written on the CPU.
+using device = gr::GPT_DEVICE;
+inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
+/// Asks for memory as `device` does, and computes nothing.
+using planned_device = std::conditional_t<on_gpu, gr::cuda_meta, gr::meta>;
 #define GPT_TEXT_OF(name) #name
 #define GPT_TEXT(name)    GPT_TEXT_OF(name)
 inline constexpr const char* precision_name = GPT_TEXT(GPT_PRECISION);
 template <class T, class D, class G>
 using optimizer = gr::GPT_OPTIMIZER<T, D, G>;
 inline constexpr const char* optimizer_name = GPT_TEXT(GPT_OPTIMIZER);
+inline constexpr const char* device_name = GPT_TEXT(GPT_DEVICE);
 #undef GPT_TEXT
 #undef GPT_TEXT_OF
 
-using X = gr::on<gr::cpu, precision>;
+using X = gr::on<gr::cpu, host_precision>;
 using network = model<X, sizes>;
 
 /// The sizes of this program's model, as they are called on the command line.

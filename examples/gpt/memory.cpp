@@ -14,7 +14,7 @@ namespace gpt {
 
 namespace {
 
-using planned = training<gr::meta, sizes, batch_size, token, precision, optimizer>;
+using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
 
 // "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.
 gr::save_listed read_policy(const std::string& text) {
@@ -73,7 +73,7 @@ double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
   const step_options step = o.step();
-  const gr::time_table times{machine_flops, 10e9};
+  const gr::time_table times{machine_flops, on_gpu ? 1.5e12 : 10e9};
   if (o.memory_budget.empty()) {
     chosen_memory m = plan_memory(step, regions_for(o.checkpoint, step));
     m.step_seconds = times.seconds(m.step);

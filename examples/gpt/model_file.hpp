@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,24 +14,36 @@
 
 namespace gpt {
 
-inline void save_model(const network& net, const std::filesystem::path& path) {
+/// Values of a parameter where the host can read them: as they lie, or a copy.
+template <class P>
+decltype(auto) host_values(const P& p) {
+  if constexpr (P::device::host_addressable) return p.value().values();
+  else return gr::to_host(p.value());
+}
+
+template <class On>
+void save_model(const model<On, sizes>& net, const std::filesystem::path& path) {
   gr::safetensors_writer file;
   file.set_metadata("model", "gradus gpt");
   file.set_metadata("precision", precision_name);
   file.add_checksum();
   for (const auto& [name, size] : named_sizes()) file.set_metadata(name, std::to_string(size));
+  std::vector<std::shared_ptr<const void>> kept;  // what the file is to be written from
   gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-    using S = typename std::remove_cvref_t<decltype(p)>::shape;
-    const std::vector<std::size_t> shape(S::extents.begin(), S::extents.end());
-    file.add(name, shape, p.value().values());
+    using P = std::remove_cvref_t<decltype(p)>;
+    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
+    const auto values = std::make_shared<decltype(host_values(p))>(host_values(p));
+    file.add(name, shape, std::span<const typename P::value_type>(*values));
+    kept.push_back(values);
   });
   file.write(path);
 }
 
 /// A model that the last update spoilt must not replace a good one: throws if a parameter is not finite.
-inline void check_worth_saving(const network& net) {
+template <class On>
+void check_worth_saving(const model<On, sizes>& net) {
   gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-    for (const auto value : p.value().values())
+    for (const auto value : host_values(p))
       if (!std::isfinite(static_cast<float>(value)))
         throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
   });

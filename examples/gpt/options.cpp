@@ -27,6 +27,7 @@ gr::config_entries compiled_in() {
   all.emplace_back("batch", std::to_string(batch_size));
   all.emplace_back("precision", precision_name);
   all.emplace_back("optimizer", optimizer_name);
+  all.emplace_back("device", device_name);
   return all;
 }
 
@@ -244,6 +245,9 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   if (!read_flags(app, std::move(words))) return std::nullopt;
 
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (o.anomaly && on_gpu)
+    throw bad_flag(
+        "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");
   if (o.anomaly && o.profile) throw bad_flag("--anomaly and --profile: give one of them");
   if (share->count() > 0 && judged->count() > 0) throw bad_flag("--validation and --validation-data: give one of them");
   check_flag(o.order == "random" || o.order == "shuffled", "--order", "random or shuffled", o.order);

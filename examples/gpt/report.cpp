@@ -5,8 +5,6 @@
 
 #include <gradus/train/size_hints.hpp>
 
-#include "speed.hpp"
-
 namespace gpt {
 namespace {
 
@@ -50,7 +48,8 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 {"accumulate", o.accumulate},
                 {"lr", o.lr},
                 {"seed", o.seed},
-                {"threads", start.threads},
+                {"device", device_name},
+                {"machine", start.machine},
                 {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
                 {"planned_mib", mib(memory.total_bytes())},
                 {"gemm_tflops", start.machine_flops / 1e12}});
@@ -72,8 +71,8 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 "memory planned: %.0f MiB persistent, %.0f MiB for steps (%.0f MiB kept for backward)",
                 mib(memory.plan.persistent_bytes), mib(memory.workspace_bytes), mib(memory.plan.saved_bytes));
   report.line(line);
-  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products",
-                counted(static_cast<gr::index>(start.threads), "thread").c_str(), start.machine_flops / 1e12);
+  std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products", start.machine.c_str(),
+                start.machine_flops / 1e12);
   report.line(line);
   report.line("run folder " + folder.string());
   constexpr gr::index head = sizes.width / sizes.heads;
@@ -93,8 +92,8 @@ void report_end(gr::run_reporter& report, const chosen_memory& memory, const run
   std::snprintf(line, sizeof line, "validation loss %s after %lld steps",
                 nats(end.validation, end.bytes_a_token).c_str(), end.steps);
   report.line(line);
-  std::snprintf(line, sizeof line, "memory: %.0f MiB planned, the process's peak %.0f MiB", mib(memory.total_bytes()),
-                process_peak_mib());
+  std::snprintf(line, sizeof line, "memory: %.0f MiB planned, the %s peak %.0f MiB", mib(memory.total_bytes()),
+                on_gpu ? "GPU's" : "process's", end.peak_mib);
   report.line(line);
   if (!end.scales_loss) return;
   std::snprintf(line, sizeof line, "loss scale %g at the end; updates skipped where gradients overflowed: %zu",

@@ -20,7 +20,7 @@ struct run_start {
   std::size_t parameters = 0;
   std::size_t tokens = 0;  ///< of all the data
   bool bytes = true;       ///< each of them is a byte of text
-  int threads = 0;
+  std::string machine;     ///< that it runs on
   double machine_flops = 0;
   long long resumed_after = -1;  ///< step; below 0: a new run
 };
@@ -38,6 +38,7 @@ struct run_end {
   bool scales_loss = false;
   double loss_scale = 1;
   std::size_t skipped = 0;  ///< updates whose gradients overflowed
+  double peak_mib = 0;      ///< of the process, or of the GPU
 };
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_end& end);
 

@@ -1,13 +1,15 @@
 #pragma once
-// The memory of a run: what stays from step to step comes from the heap, what a step needs lies where the plan says.
+// The memory of a run, on the device that trains: what stays from step to step comes from the heap, what a step needs lies where the plan says.
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <gradus/meta/measured_trace.hpp>
 
 #include "memory.hpp"
+#include "speed.hpp"
 
 namespace gpt {
 
@@ -41,18 +43,18 @@ class observer_pair final : public gr::observer {
 
 class run_memory {
   gr::step_trace measured_;  // ends last: if the traced step throws, the model still gives its memory back through it
-  gr::stream stream_;
-  gr::host_resource heap_;
-  gr::stats_resource kept_;
-  std::optional<gr::planned_resource> planned_;
-  gr::pool_resource pool_;
-  gr::trace_resource traced_;
+  stream stream_;
+  device_heap heap_;
+  gr::basic_stats_resource<stream> kept_;
+  std::optional<gr::basic_planned_resource<stream>> planned_;
+  gr::basic_pool_resource<stream> pool_;
+  gr::basic_trace_resource<stream> traced_;
   observer_pair tracing_;
 
  public:
-  gr::context<gr::cpu> persistent;  ///< of parameters and optimizer state
-  gr::context<gr::cpu> transient;   ///< of what a step asks for and gives back
-  gr::context<gr::cpu> after;       ///< of what comes when no step does any more
+  gr::context<device> persistent;  ///< of parameters and optimizer state
+  gr::context<device> transient;   ///< of what a step asks for and gives back
+  gr::context<device> after;       ///< of what comes when no step does any more
 
   run_memory(const options& o, const chosen_memory& chosen)
       : kept_(heap_),
@@ -60,12 +62,17 @@ class run_memory {
         pool_(heap_),
         traced_(*planned_),
         persistent(stream_, kept_),
-        transient(stream_, o.memory_report.empty() ? static_cast<gr::memory_resource&>(*planned_) : traced_),
+        transient(stream_, o.memory_report.empty() ? static_cast<gr::basic_resource<stream>&>(*planned_) : traced_),
         after(stream_, pool_) {
-    if (o.threads > 0) gr::set_thread_count(stream_, o.threads);
+    set_threads(stream_, o.threads);
   }
 
-  int threads() { return gr::thread_count(stream_); }
+  /// What the steps run on: "2 threads", or the name of a GPU.
+  std::string machine() { return machine_name(stream_); }
+  /// Most memory that was in use at once, in MiB: of the process, or of the GPU.
+  double peak_mib() const { return gpt::peak_mib(heap_); }
+  /// Returns when what was submitted has run.
+  void wait() const { stream_.synchronize(); }
   /// Says which plan comes next.
   void use(planned_work work) { planned_->use(work); }
   /// No step comes any more: gives the workspace back, so that there is room for what comes after.

@@ -23,7 +23,7 @@ namespace gr = gradus;
 namespace {
 
 // A token reads each weight once, so copies in the type of products pay.
-using X = gr::on<gr::cpu, gr::precision_with<gpt::precision, gr::keep_copies>>;
+using X = gr::on<gr::cpu, gr::precision_with<gpt::host_precision, gr::keep_copies>>;
 
 struct options {
   std::string model, prompt, tokenizer;

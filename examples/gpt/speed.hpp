@@ -1,21 +1,29 @@
 #pragma once
-// How fast training is, against what the machine could do.
+// What the device that trains is called, what it takes and how fast it is. Everything that is different on a GPU stands here.
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <string>
-#include <vector>
+#include <utility>
 
 #ifdef __APPLE__
 #include <sys/resource.h>
 #endif
 
-#include <gradus/cpu/gemm.hpp>
 #include <gradus/train/stopwatch.hpp>
 
 #include "config.hpp"
 
 namespace gpt {
+
+using stream = device::stream_type;
+
+#ifdef __CUDACC__
+using device_heap = gr::device_resource;
+#else
+using device_heap = gr::host_resource;
+#endif
 
 /// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
 /// context for attention's two products (Chowdhery et al. 2022, appendix B).
@@ -36,42 +44,64 @@ inline double process_peak_mib() {
 #endif
 }
 
-/// FLOP/s of this machine's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width], in the type in
-/// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
-inline double machine_flops(int threads) {
-  constexpr std::size_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
-  using factor = precision::compute;
-  const std::vector<factor> a(rows * in, factor(1.0f)), b(in * out, factor(1.0f));
-  std::vector<factor> c(rows * out);
-  gr::stream stream;
-  if (threads > 0) gr::set_thread_count(stream, threads);
-  gr::host_resource heap;
-  gr::context ctx{stream, heap};
+#ifdef __CUDACC__
+inline bool is_there() { return gr::cuda_available(); }
+inline void set_threads(stream&, int) {}
+inline std::string machine_name(const stream& on) {
+  cudaDeviceProp known{};
+  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device()), "cudaGetDeviceProperties");
+  return std::string(known.name) + ", " + std::to_string(on.processors()) + " multiprocessors";
+}
+inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }
+#else
+inline bool is_there() { return true; }
+inline void set_threads(stream& on, int threads) {
+  if (threads > 0) gr::set_thread_count(on, threads);
+}
+inline std::string machine_name(stream& on) { return counted(static_cast<gr::index>(gr::thread_count(on)), "thread"); }
+inline double peak_mib(const device_heap&) { return process_peak_mib(); }
+#endif
+
+/// How often a second `work` runs on the device at best: of about `seconds` of it.
+template <class Work>
+double best_rate(const stream& on, double seconds, const Work& work) {
+  constexpr int runs = on_gpu ? 20 : 1;  // a GPU's work is submitted ahead
   double best = 0;
-  for (const gr::stopwatch all; best == 0 || all.seconds() < 0.3;) {
+  for (const gr::stopwatch all; best == 0 || all.seconds() < seconds;) {
     const gr::stopwatch one;
-    gr::cpu_kit::gemm<gr::compute_type<factor>>(ctx, false, false, rows, out, in, a.data(), in, b.data(), out, false,
-                                                c.data(), out);
-    best = std::max(best, 2.0 * static_cast<double>(rows * in * out) / one.seconds());
+    for (int i = 0; i < runs; ++i) work();
+    on.synchronize();
+    best = std::max(best, runs / one.seconds());
   }
   return best;
 }
 
-/// Bytes a second, read and written, that this machine moves at best: of about 0.2 seconds of ReLU over 32 MiB.
+/// FLOP/s of the device's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width], in the type in
+/// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
+inline double machine_flops(int threads) {
+  if (!is_there()) return 150e12;  // of an A100 in 16 bits: a plan can be made without a GPU
+  constexpr gr::index rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
+  using factor = precision::compute;
+  stream on;
+  set_threads(on, threads);
+  device_heap heap;
+  gr::basic_pool_resource<stream> pool(heap);
+  gr::context<device> ctx(on, pool);
+  const auto a = gr::full<factor, gr::shape<rows, in>>(ctx, factor(1.0f));
+  const auto b = gr::full<factor, gr::shape<in, out>>(ctx, factor(1.0f));
+  const auto product = [&] { static_cast<void>(gr::matmul(a, b)); };
+  return best_rate(on, 0.3, product) * 2.0 * static_cast<double>(rows * in * out);
+}
+
+/// Bytes a second, read and written, that the device moves at best: of about 0.2 seconds of ReLU over 32 MiB.
 inline double machine_bandwidth(int threads) {
-  gr::stream stream;
-  if (threads > 0) gr::set_thread_count(stream, threads);
-  gr::host_resource heap;
-  gr::pool_resource pool(heap);
-  gr::context ctx{stream, pool};
+  stream on;
+  set_threads(on, threads);
+  device_heap heap;
+  gr::basic_pool_resource<stream> pool(heap);
+  gr::context<device> ctx(on, pool);
   const auto x = gr::full<float, gr::shape<(1 << 23)>>(ctx, 1.0f);
-  double best = 0;
-  for (const gr::stopwatch all; best == 0 || all.seconds() < 0.2;) {
-    const gr::stopwatch one;
-    const auto y = gr::relu(x);
-    best = std::max(best, 2.0 * static_cast<double>(x.bytes) / one.seconds());
-  }
-  return best;
+  return best_rate(on, 0.2, [&] { static_cast<void>(gr::relu(x)); }) * 2.0 * static_cast<double>(x.bytes);
 }
 
 }  // namespace gpt

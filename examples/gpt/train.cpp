@@ -13,7 +13,7 @@
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/run_saver.hpp>
 
-#include "generate.hpp"
+#include "closing_sample.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
 #include "model_file.hpp"
@@ -32,7 +32,7 @@ using gpt::trainer, gpt::windows;
 
 /// Reads the checkpoint that was found, or one before where its tensors are damaged.
 void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::data_identity& data,
-                     gr::context<gr::cpu>& ctx, trainer& t) {
+                     gr::context<gpt::device>& ctx, trainer& t) {
   for (bool read = false; !read;) {
     try {
       gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
@@ -41,6 +41,14 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
   }
   if (!from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
   t.resume_after(static_cast<std::uint32_t>(from.at.step * o.accumulate), from.at.loss_scale, from.at.clean_steps);
+}
+
+/// Text is written on the CPU: by the model as it lies there, or by the file that was saved of it.
+template <class D, class Net>
+void write_sample(const gpt::closing_sample& sample, const Net& net, gr::context<D>& ctx,
+                  const std::filesystem::path& model_file) {
+  if constexpr (D::host_addressable) sample.write(net, ctx, gpt::tokenizer_beside(model_file));
+  else sample.write(model_file);
 }
 
 int plan(const gpt::options& o) {
@@ -90,7 +98,7 @@ int train(const gpt::options& o) {
                     {.parameters = parameters,
                      .tokens = data.tokens(),
                      .bytes = data.bytes(),
-                     .threads = memory.threads(),
+                     .machine = memory.machine(),
                      .machine_flops = machine_flops,
                      .resumed_after = from.path.empty() ? -1 : at.step});
 
@@ -126,7 +134,7 @@ int train(const gpt::options& o) {
   gr::prefetcher batches(make_batch, {.first = static_cast<std::uint64_t>(at.step) * batches_a_step,
                                       .workers = static_cast<std::size_t>(o.workers),
                                       .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
-  gr::profiler profile;
+  gr::profiler profile([&] { memory.wait(); });
   gr::anomaly_finder anomalies(!trainer::scales_loss);
   gr::observer* const watching = o.profile ? &profile : o.anomaly ? static_cast<gr::observer*>(&anomalies) : nullptr;
   gr::step_report now{.step = at.step, .loss = std::nan(""), .tokens = at.tokens};
@@ -208,23 +216,18 @@ int train(const gpt::options& o) {
                    .saved = o.save ? model_file.string() : "",
                    .scales_loss = trainer::scales_loss,
                    .loss_scale = t.loss_scale(),
-                   .skipped = t.optimizer.skipped()});
+                   .skipped = t.optimizer.skipped(),
+                   .peak_mib = memory.peak_mib()});
   if (o.profile) {
     const gr::machine_rates rates{machine_flops, gpt::machine_bandwidth(o.threads)};
     report.line(gr::profile_table(profile, rates, gr::output_columns()));
     report.attempt([&] { gr::write_file_atomically(folder / "profile.txt", gr::profile_table(profile, rates)); });
   }
-  if (o.sample > 0 && (data.bytes() || data.tokenizer() != nullptr) && !stopped && !stop.noticed()) {
+  const bool readable = data.bytes() || data.tokenizer() != nullptr;
+  if (o.sample > 0 && readable && (o.save || !gpt::on_gpu) && !stopped && !stop.noticed()) {
     report.line("a sample:");
     memory.free_workspace();  // for the keys and values of the text
-    const gpt::vocabulary words(gpt::tokenizer_beside(model_file));
-    gpt::token_window window(t.net, memory.after);
-    gr::printable_text shown;
-    gpt::generate(window, words, "", o.sample, {.seed = o.seed}, [&](std::string_view some) {
-      std::fputs(shown.add(some).c_str(), stdout);
-      return std::fflush(stdout) == 0 && !stop.noticed();
-    });
-    std::puts(shown.finish().c_str());
+    write_sample({o.sample, o.seed, [&] { return stop.noticed(); }}, t.net, memory.after, model_file);
   }
   if (o.save) report.line("more of it: scripts/sample.sh " + folder.string());
   return 0;

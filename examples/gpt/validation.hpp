@@ -14,7 +14,7 @@
 
 namespace gpt {
 
-using trainer = training<gr::cpu, sizes, batch_size, token, precision, optimizer>;
+using trainer = training<device, sizes, batch_size, token, precision, optimizer>;
 using windows = gr::token_windows<token, sizes.context>;
 
 /// Throws if a loss says that the parameters are no longer worth saving.

@@ -1,4 +1,6 @@
 #pragma once
+#include <type_traits>
+
 #include "../core/config.hpp"
 #include "../ops/attention/attention.hpp"
 #include "../ops/attention/cached.hpp"
@@ -15,6 +17,15 @@ constexpr double square_root(double x) {  // std::sqrt is not constexpr
 }
 /// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth (GPT-2).
 constexpr double residual_scale(index depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
+/// X for norms whose results products read. They give what those are cast to, which is the same numbers with a pass less, forward and backward.
+template <class X>
+struct norms_before_products {
+  using policy = typename X::precision;
+  using in_products = on<typename X::device, precision_with<policy, in_low<op::layer_norm, op::rms_norm>>>;
+  static constexpr bool casts = !std::is_same_v<typename policy::compute, typename policy::reduce> &&
+                                policy::template list_of<op::linear>(op::linear::precision) == op_precision::low;
+  using type = std::conditional_t<casts, in_products, X>;
+};
 template <index Heads, index Width>
 inline constexpr bool heads_divide_width = Width % Heads == 0;
 }  // namespace detail
@@ -53,9 +64,10 @@ struct mlp {
 /// A pre-norm transformer block (GPT-2): x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches.
 template <class X, index Width, index Heads, index Depth = 1>
 struct block {
-  layer_norm<X, Width> norm1;
+  using norm = layer_norm<typename detail::norms_before_products<X>::type, Width>;
+  norm norm1;
   nn::attention<X, Width, Heads, Depth> attention;
-  layer_norm<X, Width> norm2;
+  norm norm2;
   nn::mlp<X, Width, Depth> mlp;
   GRADUS_MEMBERS(norm1, attention, norm2, mlp)
 

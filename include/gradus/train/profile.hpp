@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../memory/activity.hpp"
@@ -12,10 +14,14 @@
 namespace gradus {
 
 /// Where the time of training goes, by operation and phase. It sees a context that it observes: `ctx.observe(&profile)`; an observer that is
-/// not set costs one comparison an operation. Times are the host's, so on a device that works behind the host they are those of
-/// submission.
+/// not set costs one comparison an operation. Times are the host's. On a device that works behind the host those are times of submission, unless the
+/// profiler waits for it: `profiler profile([&] { stream.synchronize(); })`; what is measured then is each operation by itself, its launch included.
 class profiler final : public observer {
  public:
+  profiler() = default;
+  /// `wait` is called before each time is taken.
+  explicit profiler(std::function<void()> wait) : wait_(std::move(wait)) {}
+
   /// What one operation took in one phase, all its runs together.
   struct entry {
     std::string_view name;
@@ -57,7 +63,8 @@ class profiler final : public observer {
     double begin, inner;  // seconds; inner: spent in operations within it
   };
 
-  static double clock() {
+  double clock() const {
+    if (wait_) wait_();
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
   entry& entry_of(const activity& what) {
@@ -67,6 +74,7 @@ class profiler final : public observer {
     return entries_.back();
   }
 
+  std::function<void()> wait_;
   std::vector<entry> entries_;
   std::vector<running> open_;
   std::size_t steps_ = 0;

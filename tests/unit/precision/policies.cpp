@@ -119,6 +119,56 @@ TEST_CASE("a policy with other lists takes operations out of the low one and int
   CHECK(gradus_test::same_bits(a(x), plain(x)));
 }
 
+namespace {
+
+// A block whose norms give what the policy says, and the products cast that.
+template <class X>
+struct block_by_hand {
+  gr::nn::layer_norm<X, 16> norm1;
+  gr::nn::attention<X, 16, 2> attention;
+  gr::nn::layer_norm<X, 16> norm2;
+  gr::nn::mlp<X, 16> mlp;
+  GRADUS_MEMBERS(norm1, attention, norm2, mlp)
+  constexpr auto operator()(auto x) const {
+    auto y = x + attention(norm1(x));
+    return y + mlp(norm2(y));
+  }
+};
+
+template <class P, class Block>
+auto gradients_of(workplace& at, const gr::tensor<float, gr::shape<2, 7, 16>, gr::cpu>& x, std::size_t& casts) {
+  Block block;
+  gr::init(block, at.ctx, gr::normal_init{.seed = 3, .stddev = 0.5});
+  journal ran(at.ctx);
+  gr::tape<gr::cpu> tape(at.ctx);
+  const auto y = block(tape.watch(x));
+  gr::backward(gr::sum(y * y));
+  casts = ran.count("cast");
+  std::vector<std::vector<typename P::gradient>> found;
+  gr::for_each_param(block, [&](std::string_view, const auto& p) { found.push_back(gr::to_host(p.gradient())); });
+  return found;
+}
+
+template <class P>
+void check_norms_of_a_block(bool casts_less) {
+  workplace at;
+  const auto x = normal<float, gr::shape<2, 7, 16>>(at.ctx);
+  std::size_t casts = 0, casts_by_hand = 0;
+  const auto found = gradients_of<P, gr::nn::block<on<P>, 16, 2>>(at, x, casts);
+  CHECK(found == gradients_of<P, block_by_hand<on<P>>>(at, x, casts_by_hand));
+  CHECK((casts < casts_by_hand) == casts_less);
+}
+
+}  // namespace
+
+TEST_CASE("a block's norms give what its products take, with the bits of a cast between them") {
+  check_norms_of_a_block<gr::bf16_mixed>(true);
+  check_norms_of_a_block<gr::fp16_mixed>(true);
+  check_norms_of_a_block<gr::bf16_pure>(true);
+  check_norms_of_a_block<gr::fp32>(false);
+  check_norms_of_a_block<gr::precision_with<gr::bf16_mixed, gr::in_full<gr::op::linear>>>(false);
+}
+
 TEST_CASE("the accumulator of a policy is what sums are kept in") {
   // 1 + 2^-30 needs more than a float: a product that adds up in double sees the second term.
   workplace at;

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# cuda.sh WORK TRAIN...: the trainer for a GPU, of 1 layer, as a user meets it; TRAIN is the program, behind what starts it. Status 77 where there
+# is no GPU.
+set -euo pipefail
+[[ $# -ge 2 ]] || { echo "usage: $0 WORK TRAIN..." >&2; exit 2; }
+work=$1
+here=$(cd "$(dirname "$0")" && pwd)
+train=("${@:2}")
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+source "$here/support.sh"
+
+for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
+losses() { grep -oE '"(step|loss|validation_loss)": [^,}]*' "$1/log.jsonl"; }
+
+# A plan needs no GPU, a run does.
+succeeds "${@: -1}" --plan
+has out 'planned in all'
+refuses 2 '--anomaly .* for the CPU' "${train[@]}" --data text --steps 1 --anomaly
+flags=(--data text --dropout 0.1 --accumulate 2 --lr 3e-2 --schedule constant --eval-every 3)
+status=0
+"${train[@]}" "${flags[@]}" --steps 8 --sample 20 --profile --memory-report step.html --out straight >out 2>err </dev/null || status=$?
+if grep -q '^gpt_train: cuda_stream: ' err; then
+  [[ $status -eq 1 && ! -e straight ]] || wrong "no GPU: status $status"
+  cat err
+  [[ $failures -eq 0 ]] && exit 77
+  exit 1
+fi
+[[ $status -eq 0 ]] || wrong "status $status: $(tail -n 3 err)"
+# It learns, and says what it ran on.
+has out 'multiprocessors'
+has out "the GPU's peak"
+has out '^a sample:'
+has out '^causal_attention +backward '
+awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
+  wrong "it did not learn: $(losses straight)"
+# An interrupted run goes on with the same bits.
+succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
+succeeds "${train[@]}" "${flags[@]}" --steps 8 --sample 0 --resume cut
+has out '^resumed after step 4'
+[[ $(losses straight) == "$(losses cut)" ]] || wrong "the losses of the resumed run are others"
+cmp -s straight/model.safetensors cut/model.safetensors || wrong "the weights of the resumed run are others"
+cmp -s straight/best.safetensors cut/best.safetensors || wrong "another model was the best"
+
+echo "$failures checks failed"
+[[ $failures -eq 0 ]]
