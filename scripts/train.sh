@@ -34,7 +34,7 @@
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
-# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly.
+# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly, --graph.
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with N - 1 before), best.safetensors, the model
@@ -124,9 +124,9 @@ words_of() {
     names+="$name "
     case $name=$value in
       save=false) words+=(--no-save) ;;
-      save=true | profile=true | tensorboard=true | anomaly=true) words+=("--$name") ;;
-      profile=false | tensorboard=false | anomaly=false) ;;
-      save=* | profile=* | tensorboard=* | anomaly=*) fail "line $number: $name is true or false, not '${value:0:60}'" ;;
+      save=true | profile=true | tensorboard=true | anomaly=true | graph=true) words+=("--$name") ;;
+      profile=false | tensorboard=false | anomaly=false | graph=false) ;;
+      save=* | profile=* | tensorboard=* | anomaly=* | graph=*) fail "line $number: $name is true or false, not '${value:0:60}'" ;;
       help=* | resume=* | config=* | out=* | plan=*) fail "line $number: $name is for the command line" ;;
       *) words+=("--$name" "$value") ;;
     esac
@@ -182,7 +182,7 @@ read_flags() {
         [[ -n ${2:-} && $2 != --* ]] || fail "--resume needs the folder of a run"
         resume=$2
         shift 2 ;;
-      --save | --no-save | --profile | --tensorboard | --anomaly) passed+=("$1"); shift ;;
+      --save | --no-save | --profile | --tensorboard | --anomaly | --graph) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
@@ -232,6 +232,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   if [[ $words_given == *" --optimizer "* ]]; then lr=""; fi
   if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
   if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
+  if [[ $words_given == *" --device cpu "* ]]; then without_switch --graph; fi
   if [[ -z $resume ]]; then without --memory-report; fi  # the report is the other run's
   if [[ -n $limits ]]; then steps="" minutes=""; fi
   # One takes the place of the other.
@@ -267,6 +268,8 @@ case $device in
     fi ;;
   *) fail "--device is '$device': cpu or cuda" ;;
 esac
+[[ $device == cuda || " ${passed[*]-} " != *" --graph "* ]] ||
+  fail "--graph submits steps to a GPU as CUDA graphs: it is for --device cuda"
 case $precision in
   tf32) [[ $device == cuda ]] || fail "--precision tf32 is for --device cuda: TF32 is a format of NVIDIA GPUs" ;;
   fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;

@@ -42,7 +42,7 @@ bool exclude_each_other(std::string_view a, std::string_view b) {
                        groups, [&](const auto& g) { return (a == g[0] && b == g[1]) || (a == g[1] && b == g[0]); });
 }
 
-constexpr std::string_view switches[] = {"save", "profile", "tensorboard", "anomaly"};
+constexpr std::string_view switches[] = {"save", "profile", "tensorboard", "anomaly", "graph"};
 
 gr::config_entries read_config(const std::string& file) {
   try {
@@ -129,7 +129,7 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
   }
   if (o.minutes == 0 && !is_given("steps")) all.emplace_back("steps", std::to_string(o.steps));
   for (const auto& [name, on] :
-       {std::pair{"save", o.save}, {"profile", o.profile}, {"tensorboard", o.tensorboard}, {"anomaly", o.anomaly}})
+       {std::pair{"save", o.save}, {"profile", o.profile}, {"tensorboard", o.tensorboard}, {"anomaly", o.anomaly}, {"graph", o.graph}})
     all.emplace_back(name, on ? "true" : "false");
   gr::config_text(all);  // throws where a file's name cannot stand in it
   return all;
@@ -233,6 +233,7 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
                  "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)");
   app.add_flag("--profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
+  app.add_flag("--graph", o.graph, "on a GPU: submit each step as one CUDA graph");
   app.add_flag("--tensorboard", o.tensorboard, "write event files for TensorBoard into the run folder");
   app.add_flag(
       "--anomaly", o.anomaly,
@@ -245,6 +246,7 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   if (!read_flags(app, std::move(words))) return std::nullopt;
 
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+  if (o.graph && !on_gpu) throw bad_flag("--graph submits steps to a GPU as CUDA graphs: it is for --device cuda");
   if (o.anomaly && on_gpu)
     throw bad_flag(
         "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");

@@ -48,6 +48,7 @@ struct options {
   bool profile = false;       ///< tell where the time of the steps went
   bool tensorboard = false;   ///< write event files
   bool anomaly = false;       ///< end at the first operation that computes something that is not finite
+  bool graph = false;         ///< submit each step to the GPU as one graph
   bool plan = false;          ///< say what memory the run takes, and end
 
   /// The part that shapes a step.

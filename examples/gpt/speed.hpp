@@ -21,8 +21,13 @@ using stream = device::stream_type;
 
 #ifdef __CUDACC__
 using device_heap = gr::device_resource;
+using step_graph = gr::step_graph;
 #else
 using device_heap = gr::host_resource;
+struct step_graph {
+  explicit step_graph(gr::context<device>&) {}
+  void run(const auto& step) { step(); }
+};
 #endif
 
 /// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *

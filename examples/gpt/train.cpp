@@ -23,6 +23,7 @@
 #include "resume.hpp"
 #include "run_memory.hpp"
 #include "speed.hpp"
+#include "step_runner.hpp"
 #include "validation.hpp"
 
 namespace {
@@ -145,6 +146,14 @@ int train(const gpt::options& o) {
     if (!enough())
       gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
+  gpt::step_runner steps(t, memory, o);
+  const gpt::step_runner::parts parts{.next_batch = [&] { return batches.next(); },
+                                      .before_update =
+                                          [&] {
+                                            saver.finish();  // what is being written is of what the update changes
+                                            gpt::set_rate(t.optimizer.options, now.lr);
+                                          },
+                                      .stop = [&] { return stop.noticed(); }};
   const gr::stopwatch run;
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
   const long long first = at.step;
@@ -157,28 +166,17 @@ int train(const gpt::options& o) {
     if (look) memory.start_trace(o.anomaly ? &anomalies : nullptr);
     else memory.observe(watching);
 
-    double loss = 0;
-    int taken = 0;
-    do {
-      const auto batch = batches.next();
-      loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data())) / o.accumulate;
-    } while (++taken < o.accumulate && !stop.noticed());
-    gpt::check_finite("loss", loss, now.step + 1);
-    if (taken < o.accumulate) {  // a step that is cut short is not taken
-      t.abandon();
-      stopped = true;
-      break;
-    }
-    saver.finish();  // a checkpoint that is being written is of what the update changes
-    gpt::set_rate(t.optimizer.options, now.lr);
-    t.update();
+    const bool as_graph = o.graph && !look && watching == nullptr;
+    const auto loss = as_graph ? steps.take_as_graph(parts, now.step + 1) : steps.take(parts, now.step + 1);
+    stopped = !loss;
+    if (stopped) break;
     if (o.anomaly) gpt::check_worth_saving(t.net);
 
     if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
     memory.observe(nullptr);
     if (!look) profile.add_step(watch.seconds());
     if (now.step % 4 == 0) data.release();
-    now.loss = loss;
+    now.loss = *loss;
     at.step = ++now.step;
     at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
     at.training_seconds += watch.seconds();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "model.hpp"
 
@@ -82,17 +83,40 @@ class training {
         options_(o) {
     net.dropout = o.dropout;
     net.regions = o.regions;
+    for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(persistent));
     // In bf16, updates below 1/256 of a value would be lost. Where the optimizer keeps what rounding takes, none are.
     if constexpr (rounds_stochastically) optimizer.set_rounding(gr::rounding::stochastic, o.seed);
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
-  /// Forward and backward of one batch; gradients gather. Returns its loss in nats a token.
-  constexpr float add_batch(const Token* inputs, const Token* targets) {
-    const auto loss = net.loss(tape_.watch(upload(inputs)), upload(targets));
-    const auto value = static_cast<float>(gr::item(loss.value()));
+  /// Puts a batch where gather(i) reads it.
+  constexpr void load(int i, const Token* inputs, const Token* targets) {
+    if constexpr (D::computes) {
+      slot& s = slots_[static_cast<std::size_t>(i)];
+      gr::device_access<D>::upload(persistent_, s.inputs.data(), inputs, s.inputs.bytes);
+      gr::device_access<D>::upload(persistent_, s.targets.data(), targets, s.targets.bytes);
+    }
+  }
+  /// Forward and backward of batch i of a step; gradients gather. Waits for nothing.
+  constexpr void gather(int i) {
+    slot& s = slots_[static_cast<std::size_t>(i)];
+    const auto loss = net.loss(tape_.watch(s.inputs), s.targets);
+    static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
+    if constexpr (D::computes)
+      gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
     gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
-    return value;
+  }
+  /// Mean loss of the step's batches, in nats a token.
+  constexpr double loss() const {
+    double sum = 0;
+    for (const slot& s : slots_) sum += static_cast<double>(static_cast<float>(gr::item(s.loss))) / options_.accumulate;
+    return sum;
+  }
+  /// All of it for one batch. Returns its loss.
+  constexpr float add_batch(const Token* inputs, const Token* targets) {
+    load(0, inputs, targets);
+    gather(0);
+    return static_cast<float>(gr::item(slots_.front().loss));
   }
   /// Clips the gathered gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale changes nothing,
   /// and counts in optimizer.skipped().
@@ -131,11 +155,19 @@ class training {
 
   /// A whole step on no data, for plans.
   constexpr void step() {
-    for (int i = 0; i < options_.accumulate; ++i) add_batch(nullptr, nullptr);
+    for (int i = 0; i < options_.accumulate; ++i) gather(i);
     update();
   }
 
  private:
+  // A batch of a step, and its loss.
+  struct slot {
+    gr::tensor<Token, ids, D> inputs, targets;
+    gr::tensor<typename P::reduce, gr::shape<>, D> loss;
+    constexpr explicit slot(gr::context<D>& ctx)
+        : inputs(ctx, gr::category::input), targets(ctx, gr::category::input), loss(ctx, gr::category::input) {}
+  };
+
   constexpr auto upload(const Token* tokens) const {
     return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
   }
@@ -166,6 +198,7 @@ class training {
 
   gr::context<D>& persistent_;
   gr::context<D>& transient_;
+  std::vector<slot> slots_;
   gr::tape<D> tape_;
   std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
   step_options options_;

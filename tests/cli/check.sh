@@ -136,6 +136,10 @@ END
   refuses 2 '--optimizer muon makes its steps in float' "$script" --optimizer muon --precision fp64
   refuses 2 '--schedule must be constant, linear, cosine or wsd.*steep' "$train" --data text --schedule steep
   refuses 2 "--precision is 'fp8': fp32" "$script" --precision fp8
+  refuses 2 '--precision tf32 is for --device cuda' "$script" --precision tf32
+  refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
+  refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
+  refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
   refuses 2 '--data needs' "$script" --data

@@ -35,6 +35,10 @@ has out '^a sample:'
 has out '^causal_attention +backward '
 awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
   wrong "it did not learn: $(losses straight)"
+# As graphs, its steps have the same bits.
+succeeds "${train[@]}" "${flags[@]}" --steps 8 --sample 0 --graph --out graph
+[[ $(losses straight) == "$(losses graph)" ]] || wrong "the losses of steps as graphs are others"
+cmp -s straight/model.safetensors graph/model.safetensors || wrong "the weights of steps as graphs are others"
 # An interrupted run goes on with the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
 succeeds "${train[@]}" "${flags[@]}" --steps 8 --sample 0 --resume cut
