@@ -128,8 +128,11 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
     }
   }
   if (o.minutes == 0 && !is_given("steps")) all.emplace_back("steps", std::to_string(o.steps));
-  for (const auto& [name, on] :
-       {std::pair{"save", o.save}, {"profile", o.profile}, {"tensorboard", o.tensorboard}, {"anomaly", o.anomaly}, {"graph", o.graph}})
+  for (const auto& [name, on] : {std::pair{"save", o.save},
+                                 {"profile", o.profile},
+                                 {"tensorboard", o.tensorboard},
+                                 {"anomaly", o.anomaly},
+                                 {"graph", o.graph}})
     all.emplace_back(name, on ? "true" : "false");
   gr::config_text(all);  // throws where a file's name cannot stand in it
   return all;

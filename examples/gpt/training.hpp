@@ -102,8 +102,7 @@ class training {
     slot& s = slots_[static_cast<std::size_t>(i)];
     const auto loss = net.loss(tape_.watch(s.inputs), s.targets);
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
-    if constexpr (D::computes)
-      gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
+    if constexpr (D::computes) gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
     gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
   }
   /// Mean loss of the step's batches, in nats a token.
