@@ -24,13 +24,16 @@ inline void check_finite(const char* what, double loss, long long step) {
                     "; try a lower --lr");
 }
 
-inline std::size_t batches_of(std::size_t tokens) { return std::max<std::size_t>(tokens / trainer::ids::size, 1); }
+/// Batches of about so many tokens, and of no more than there are.
+inline std::size_t batches_of(const windows& judged, std::size_t tokens) {
+  return std::max<std::size_t>(std::min(tokens, judged.tokens()) / trainer::ids::size, 1);
+}
 
-/// Mean loss over about `tokens` tokens, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
+/// Mean loss over about `tokens` tokens, or all where there are fewer, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
 /// `stop` says before the end that it is not to go on.
 inline double validation_loss(trainer& t, const gr::dataset& data, const windows& judged, std::size_t tokens,
                               const std::function<bool()>& stop) {
-  const std::size_t batches = batches_of(tokens);
+  const std::size_t batches = batches_of(judged, tokens);
   double sum = 0;
   for (std::size_t part = 0; part < batches; ++part) {
     if (stop()) return std::nan("");
@@ -45,7 +48,7 @@ inline double validation_loss(trainer& t, const gr::dataset& data, const windows
 inline double bytes_a_token(const gr::dataset& data, const windows& judged, std::size_t tokens) {
   if (data.bytes()) return 1;
   if (data.tokenizer() == nullptr) return 0;
-  const std::size_t batches = batches_of(tokens);
+  const std::size_t batches = batches_of(judged, tokens);
   std::size_t bytes = 0;
   for (std::size_t part = 0; part < batches; ++part)
     for (const token t : judged.spread_batch<batch_size>(part, batches).targets)

@@ -20,7 +20,7 @@ has out 'planned in all'
 refuses 2 '--anomaly .* for the CPU' "${train[@]}" --data text --steps 1 --anomaly
 flags=(--data text --dropout 0.1 --accumulate 2 --lr 3e-2 --schedule constant --eval-every 3)
 status=0
-"${train[@]}" "${flags[@]}" --steps 8 --sample 20 --profile --memory-report step.html --out straight >out 2>err </dev/null || status=$?
+"${train[@]}" "${flags[@]}" --steps 6 --sample 5 --profile --memory-report step.html --out straight >out 2>err </dev/null || status=$?
 if grep -q '^gpt_train: cuda_stream: ' err; then
   [[ $status -eq 1 && ! -e straight ]] || wrong "no GPU: status $status"
   cat err
@@ -36,12 +36,12 @@ has out '^causal_attention +backward '
 awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
   wrong "it did not learn: $(losses straight)"
 # As graphs, its steps have the same bits.
-succeeds "${train[@]}" "${flags[@]}" --steps 8 --sample 0 --graph --out graph
+succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --graph --out graph
 [[ $(losses straight) == "$(losses graph)" ]] || wrong "the losses of steps as graphs are others"
 cmp -s straight/model.safetensors graph/model.safetensors || wrong "the weights of steps as graphs are others"
 # An interrupted run goes on with the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
-succeeds "${train[@]}" "${flags[@]}" --steps 8 --sample 0 --resume cut
+succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --resume cut
 has out '^resumed after step 4'
 [[ $(losses straight) == "$(losses cut)" ]] || wrong "the losses of the resumed run are others"
 cmp -s straight/model.safetensors cut/model.safetensors || wrong "the weights of the resumed run are others"
