@@ -119,6 +119,33 @@ TEST_CASE("the driver's allocator, too, keeps memory that a second stream uses")
   CHECK(given_back.done());
 }
 
+TEST_CASE("what a second stream reads of memory that was given back is what was there") {
+  if (no_gpu()) return;
+  two_streams t;
+  void* p = t.memory.allocate(mebibyte, t.a);
+  gr::cuda_kit::check(cudaMemsetAsync(p, 1, mebibyte.bytes, t.a.handle()), "cudaMemsetAsync");
+  gr::cuda_event filled;
+  t.a.record(filled);
+  t.b.wait(filled);
+  t.memory.used_on(p, mebibyte, t.b);
+  t.door.hold(t.b);
+  void* read = t.memory.allocate(mebibyte, t.b);
+  gr::cuda_kit::check(cudaMemcpyAsync(read, p, mebibyte.bytes, cudaMemcpyDeviceToDevice, t.b.handle()),
+                      "cudaMemcpyAsync");
+  t.memory.deallocate(p, mebibyte, t.a);
+  void* next = t.memory.allocate(mebibyte, t.a);
+  gr::cuda_kit::check(cudaMemsetAsync(next, 2, mebibyte.bytes, t.a.handle()), "cudaMemsetAsync");
+  t.door.open();
+  t.a.synchronize();
+  std::vector<unsigned char> found(mebibyte.bytes);
+  gr::cuda_kit::check(cudaMemcpyAsync(found.data(), read, found.size(), cudaMemcpyDeviceToHost, t.b.handle()),
+                      "cudaMemcpyAsync");
+  t.b.synchronize();
+  CHECK(found == std::vector<unsigned char>(found.size(), 1));
+  t.memory.deallocate(read, mebibyte, t.b);
+  t.memory.deallocate(next, mebibyte, t.a);
+}
+
 namespace {
 __global__ void never_started(int* /*nothing*/) {}
 template <class T>
