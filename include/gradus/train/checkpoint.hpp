@@ -88,9 +88,8 @@ void for_each_checkpointed(context<D>& ctx, const Model& model, Optimizer& optim
 /// device's memory it holds a copy.
 class pending_checkpoint {
  public:
-  explicit pending_checkpoint(safetensors_writer file, std::vector<std::unique_ptr<std::byte[]>> copies = {})
-      : file_(std::move(file)),
-        copies_(std::make_shared<std::vector<std::unique_ptr<std::byte[]>>>(std::move(copies))) {}
+  explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {})
+      : file_(std::move(file)), copies_(std::move(copies)) {}
 
   /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the first of `older` (unless the
   /// file system has no hard links), what was there as the second, and so on; what was the last is gone. Throws gradus::error; files that were
@@ -107,7 +106,7 @@ class pending_checkpoint {
 
  private:
   safetensors_writer file_;
-  std::shared_ptr<std::vector<std::unique_ptr<std::byte[]>>> copies_;  // of tensors that `file_` refers to
+  std::vector<std::shared_ptr<std::byte[]>> copies_;  // of tensors that `file_` refers to
 };
 
 /// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's states as
@@ -119,7 +118,7 @@ pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optim
   for (const auto& [name, text] : metadata.all()) file.set_metadata(name, text);
   file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
   file.add_checksum();
-  std::vector<std::unique_ptr<std::byte[]>> copies;
+  std::vector<std::shared_ptr<std::byte[]>> copies;
   detail::for_each_checkpointed(ctx, model, optimizer,
                                 [&](const std::string& name, const std::string& dtype, const auto& shape,
                                     std::size_t count, void* data, std::size_t bytes) {

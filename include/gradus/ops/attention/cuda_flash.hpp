@@ -56,6 +56,15 @@ struct flash_attention {
       for (int k = 0; k < run; ++k) tile[r * apart + at + k] = static_cast<C>(v.at[k]) * factor;
     }
   }
+  /// The next tiles of keys and values of a head, for all threads, when all are done with the ones before.
+  static __device__ void take_keys(C* ks, const attention_operand<const T>& k, C* vs,
+                                   const attention_operand<const T>& v, index heads, index pair, index first,
+                                   index end) {
+    __syncthreads();
+    gather<others>(ks, head(k, heads, pair), k.time, first, end, C(1));
+    gather<others>(vs, head(v, heads, pair), v.time, first, end, C(1));
+    __syncthreads();
+  }
   /// sum = A B^T: rows of this thread of A with rows tx, tx + 8, .. of B.
   static __device__ void multiply_rows(scores& sum, const C* a, const C* b) {
 #pragma unroll
@@ -152,10 +161,7 @@ __global__ void __launch_bounds__(F::threads)
   for (int r = 0; r < F::each; ++r) largest[r] = -INFINITY, total[r] = 0;
   const index end = F::keys_end(q0);
   for (index j0 = 0; j0 < end; j0 += F::others) {
-    __syncthreads();
-    F::template gather<F::others>(ks, F::head(k, heads, pair), k.time, j0, keys, C(1));
-    F::template gather<F::others>(vs, F::head(v, heads, pair), v.time, j0, keys, C(1));
-    __syncthreads();
+    F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s;
     F::multiply_rows(s, qs, ks);
 #pragma unroll
@@ -248,10 +254,7 @@ __global__ void __launch_bounds__(F::threads)
   typename F::sums sum{};
   const index end = F::keys_end(q0);
   for (index j0 = 0; j0 < end; j0 += F::others) {
-    __syncthreads();
-    F::template gather<F::others>(ks, F::head(k, heads, pair), k.time, j0, keys, C(1));
-    F::template gather<F::others>(vs, F::head(v, heads, pair), v.time, j0, keys, C(1));
-    __syncthreads();
+    F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s, d;
     F::multiply_rows(s, qs, ks);
     F::multiply_rows(d, dys, vs);

@@ -43,6 +43,12 @@ struct tensor_attention {
   static __device__ U* head(const attention_operand<U>& x, index heads, index pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
   }
+  /// Starts copies of Rows rows of a head into a tile, from row `first` on; zeros from row `end` on.
+  template <int Rows>
+  static __device__ void gather(const tile& to, const attention_operand<const T>& x, index heads, index pair,
+                                index first, index end) {
+    to.template gather<Rows, depth, threads>(head(x, heads, pair), x.time, first, end);
+  }
   /// What f makes of the values of the four threads that have a row.
   template <class F>
   static __device__ float over_row(float x, const F& f) {
@@ -80,15 +86,15 @@ __global__ void __launch_bounds__(F::threads)
   const auto vs = [&](int place) { return tile{qs.data + (F::rows + (2 + place) * F::others) * tile::apart}; };
   const index pair = blockIdx.x % pairs;
   const index q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
-  qs.template gather<F::rows, depth, F::threads>(F::head(q, heads, pair), q.time, q0, queries);
+  F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
   typename F::sums sum{};
   float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
   const int row = F::strip_row();
   in_turn<F::others>(
       0, F::keys_end(q0, keys),
       [&](index j0, int place) {
-        ks(place).template gather<F::others, depth, F::threads>(F::head(k, heads, pair), k.time, j0, keys);
-        vs(place).template gather<F::others, depth, F::threads>(F::head(v, heads, pair), v.time, j0, keys);
+        F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
+        F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
       },
       [&](index j0, int place) {
         typename F::scores s;
@@ -148,8 +154,8 @@ __global__ void __launch_bounds__(F::threads)
   const auto vs = [&](int place) { return tile{qs.data + (2 * F::rows + (2 + place) * F::others) * tile::apart}; };
   const index pair = blockIdx.x % pairs;
   const index q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;
-  qs.template gather<F::rows, depth, F::threads>(F::head(q, heads, pair), q.time, q0, queries);
-  dys.template gather<F::rows, depth, F::threads>(F::head(dy, heads, pair), dy.time, q0, queries);
+  F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
+  F::template gather<F::rows>(dys, dy, heads, pair, q0, queries);
   const int row = F::strip_row();
   float norm[2], mean[2];
 #pragma unroll
@@ -162,8 +168,8 @@ __global__ void __launch_bounds__(F::threads)
   in_turn<F::others>(
       0, F::keys_end(q0, keys),
       [&](index j0, int place) {
-        ks(place).template gather<F::others, depth, F::threads>(F::head(k, heads, pair), k.time, j0, keys);
-        vs(place).template gather<F::others, depth, F::threads>(F::head(v, heads, pair), v.time, j0, keys);
+        F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
+        F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
       },
       [&](index j0, int place) {
         typename F::scores s, d;
@@ -200,15 +206,15 @@ __global__ void __launch_bounds__(F::threads)
   auto* const norms = reinterpret_cast<float*>(ks.data + (2 * F::rows + 4 * F::others) * tile::apart);
   float* const means = norms + 2 * F::others;
   const index pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
-  ks.template gather<F::rows, depth, F::threads>(F::head(k, heads, pair), k.time, k0, keys);
-  vs.template gather<F::rows, depth, F::threads>(F::head(v, heads, pair), v.time, k0, keys);
+  F::template gather<F::rows>(ks, k, heads, pair, k0, keys);
+  F::template gather<F::rows>(vs, v, heads, pair, k0, keys);
   const int row = F::strip_row();
   typename F::sums sum_k{}, sum_v{};
   in_turn<F::others>(
       F::causal ? k0 : 0, queries,
       [&](index i0, int place) {
-        qs(place).template gather<F::others, depth, F::threads>(F::head(q, heads, pair), q.time, i0, queries);
-        dys(place).template gather<F::others, depth, F::threads>(F::head(dy, heads, pair), dy.time, i0, queries);
+        F::template gather<F::others>(qs(place), q, heads, pair, i0, queries);
+        F::template gather<F::others>(dys(place), dy, heads, pair, i0, queries);
         if (threadIdx.x < F::others) {
           const bool there = i0 + threadIdx.x < queries;
           const index at = there ? pair * queries + i0 + threadIdx.x : 0;
