@@ -25,9 +25,9 @@ class step_runner {
   step_runner(trainer& t, run_memory& memory, const options& o)
       : t_(t), batches_(o.accumulate), graph_(memory.transient) {}
 
-  /// Takes step number `step`, batch by batch. Returns its loss; nothing where it was told to stop, and no step is taken then. Throws before the
-  /// update where the loss is not finite.
-  std::optional<double> take(const parts& p, long long step) {
+  /// Takes a step, batch by batch; nothing where it was told to stop, and no step is taken then. On the CPU it throws before the update
+  /// where the loss of step number `step` is not finite; on a GPU that shows when the loss is read.
+  std::optional<trainer::step_loss> take(const parts& p, long long step) {
     for (int i = 0; i < batches_; ++i) {
       if (i > 0 && p.stop()) {
         t_.abandon();
@@ -36,14 +36,14 @@ class step_runner {
       load(p, i);
       t_.gather(i);
     }
-    const double loss = t_.loss();
-    check_finite("loss", loss, step);
+    const auto loss = t_.send_loss();
+    if constexpr (!on_gpu) check_finite("loss", loss.value(), step);
     p.before_update();
     t_.update();
     return loss;
   }
-  /// The same bits, submitted to a GPU as one graph. Throws after the update where the loss is not finite.
-  std::optional<double> take_as_graph(const parts& p, long long step) {
+  /// The same bits, submitted to a GPU as one graph.
+  std::optional<trainer::step_loss> take_as_graph(const parts& p) {
     for (int i = 0; i < batches_; ++i) {
       if (i > 0 && p.stop()) return std::nullopt;
       load(p, i);
@@ -53,9 +53,7 @@ class step_runner {
       for (int i = 0; i < batches_; ++i) t_.gather(i);
       t_.update();
     });
-    const double loss = t_.loss();
-    check_finite("loss", loss, step);
-    return loss;
+    return t_.send_loss();
   }
 
  private:

@@ -15,6 +15,7 @@
 
 #include "closing_sample.hpp"
 #include "interrupt.hpp"
+#include "late_report.hpp"
 #include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
@@ -146,6 +147,7 @@ int train(const gpt::options& o) {
     if (!enough())
       gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
+  gpt::late_report told(report);
   gpt::step_runner steps(t, memory, o);
   const gpt::step_runner::parts parts{.next_batch = [&] { return batches.next(); },
                                       .before_update =
@@ -167,16 +169,16 @@ int train(const gpt::options& o) {
     else memory.observe(watching);
 
     const bool as_graph = o.graph && !look && watching == nullptr;
-    const auto loss = as_graph ? steps.take_as_graph(parts, now.step + 1) : steps.take(parts, now.step + 1);
+    const auto loss = as_graph ? steps.take_as_graph(parts) : steps.take(parts, now.step + 1);
     stopped = !loss;
     if (stopped) break;
+    told.tell();  // on a GPU, the step before
     if (o.anomaly) gpt::check_worth_saving(t.net);
 
     if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
     memory.observe(nullptr);
     if (!look) profile.add_step(watch.seconds());
     if (now.step % 4 == 0) data.release();
-    now.loss = *loss;
     at.step = ++now.step;
     at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
     at.training_seconds += watch.seconds();
@@ -187,6 +189,8 @@ int train(const gpt::options& o) {
     done = now.fraction >= 1;
     now.validation = std::nan("");
     if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
+    now.elapsed = elapsed();
+    told.hold(now, *loss);
     stopped = stop.noticed();
     if (stopped) break;
     const bool best = !done && now.validation < at.best_validation;  // the last one is measured on more text
@@ -195,14 +199,14 @@ int train(const gpt::options& o) {
     if (done) save_at_end();
     else if (o.save) saver.save_if_due(now.step);
     if (best && o.save) report.attempt([&] { gpt::save_model(t.net, folder / "best.safetensors"); });
-    now.elapsed = elapsed();
-    report.step(now);
+    told.tell_unless_late();
   }
 
   // Asked to end early: the model comes first, how good it is comes then.
   if (stopped) {
     save_at_end();
     validate(8192, [] { return false; });
+    now.loss = told.loss();
     now.elapsed = elapsed();
     report.step(now);
   }

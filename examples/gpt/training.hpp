@@ -2,6 +2,8 @@
 // One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the very
 // same code computes nothing and says, to the byte, what it would hold.
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -80,6 +82,7 @@ class training {
         transient_(transient),
         tape_(transient, o.seed),
         scaler_(persistent),
+        losses_{losses(persistent, batches(o)), losses(persistent, batches(o))},
         options_(o) {
     net.dropout = o.dropout;
     net.regions = o.regions;
@@ -89,13 +92,32 @@ class training {
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
-  /// Puts a batch where gather(i) reads it.
-  constexpr void load(int i, const Token* inputs, const Token* targets) {
-    if constexpr (D::computes) {
-      slot& s = slots_[static_cast<std::size_t>(i)];
-      gr::device_access<D>::upload(persistent_, s.inputs.data(), inputs, s.inputs.bytes);
-      gr::device_access<D>::upload(persistent_, s.targets.data(), targets, s.targets.bytes);
+  using losses = gr::staging_buffer<typename P::reduce, D>;
+  /// The loss of a step, on its way to the host: until value() is asked for, neither waits for the other.
+  class step_loss {
+    friend training;
+    losses* values_;
+    constexpr explicit step_loss(losses& values) : values_(&values) {}
+
+   public:
+    /// Mean loss of the step's batches, in nats a token. To be asked for before the step after the next one sends its own.
+    constexpr double value() const {
+      const auto each = values_->values();
+      double sum = 0;
+      for (const auto loss : each)
+        sum += static_cast<double>(static_cast<float>(loss)) / static_cast<double>(each.size());
+      return sum;
     }
+  };
+
+  /// Puts a batch where gather(i) reads it. Waits for what was put there before, not for this.
+  constexpr void load(int i, const Token* inputs, const Token* targets) {
+    slot& s = slots_[static_cast<std::size_t>(i)];
+    const auto text = s.text.values();
+    std::copy_n(inputs, text.size() / 2, text.begin());
+    std::copy_n(targets, text.size() / 2, text.begin() + static_cast<std::ptrdiff_t>(text.size() / 2));
+    s.text.upload(s.inputs);
+    s.text.upload(s.targets, ids::size);
   }
   /// Forward and backward of batch i of a step; gradients gather. Waits for nothing.
   constexpr void gather(int i) {
@@ -105,11 +127,12 @@ class training {
     if constexpr (D::computes) gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
     gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
   }
-  /// Mean loss of the step's batches, in nats a token.
-  constexpr double loss() const {
-    double sum = 0;
-    for (const slot& s : slots_) sum += static_cast<double>(static_cast<float>(gr::item(s.loss))) / options_.accumulate;
-    return sum;
+  /// Sends the loss of the step whose batches were gathered to the host.
+  constexpr step_loss send_loss() {
+    turn_ = 1 - turn_;
+    losses& to = losses_[turn_];
+    for (gr::index i = 0; i < slots_.size(); ++i) to.download(slots_[i].loss, i);
+    return step_loss(to);
   }
   /// All of it for one batch. Returns its loss.
   constexpr float add_batch(const Token* inputs, const Token* targets) {
@@ -163,13 +186,19 @@ class training {
   struct slot {
     gr::tensor<Token, ids, D> inputs, targets;
     gr::tensor<typename P::reduce, gr::shape<>, D> loss;
+    gr::staging_buffer<Token, D> text;  // inputs, then targets
     constexpr explicit slot(gr::context<D>& ctx)
-        : inputs(ctx, gr::category::input), targets(ctx, gr::category::input), loss(ctx, gr::category::input) {}
+        : inputs(ctx, gr::category::input),
+          targets(ctx, gr::category::input),
+          loss(ctx, gr::category::input),
+          text(ctx, 2 * ids::size) {}
   };
 
   constexpr auto upload(const Token* tokens) const {
     return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
   }
+
+  static constexpr gr::index batches(const step_options& o) { return static_cast<gr::index>(o.accumulate); }
 
   static constexpr bool rounds_stochastically =
       std::is_same_v<typename P::store, gr::bf16> && !requires { requires optimizer_type::compensated; };
@@ -200,6 +229,8 @@ class training {
   std::vector<slot> slots_;
   gr::tape<D> tape_;
   std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
+  std::array<losses, 2> losses_;  // in turn: one is read while the other is on its way
+  gr::index turn_ = 0;
   step_options options_;
 };
 

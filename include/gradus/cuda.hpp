@@ -57,4 +57,5 @@
 #include "precision/policy.hpp"
 #include "tensor/creation.hpp"
 #include "tensor/param.hpp"
+#include "tensor/staging_buffer.hpp"
 #include "tensor/tensor.hpp"

@@ -61,5 +61,6 @@
 #include "tensor/param.hpp"
 #include "tensor/print.hpp"
 #include "tensor/random.hpp"
+#include "tensor/staging_buffer.hpp"
 #include "tensor/tensor.hpp"
 #include "testing/gradcheck.hpp"

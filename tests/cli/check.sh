@@ -635,6 +635,9 @@ memory() {
   has by_tokens/log.jsonl '"accumulate": 3,'
   has out '^--batch-tokens 6000: the nearest is 6144, 3 batches of 16 x 128$'
   [[ $(losses accumulated) == "$(losses by_tokens)" ]] || wrong "--batch-tokens is not --accumulate"
+  # The loss of a step is the mean of its batches: a model that knows nothing yet gives each of 256 bytes the same chance, ln 256 = 5.55.
+  awk -F'"loss": ' '/"loss"/ { exit !($2 + 0 > 5.3 && $2 + 0 < 5.8) }' accumulated/log.jsonl ||
+    wrong "the first loss of three batches: $(losses accumulated | head -n 2)"
 
   # What is computed again changes memory, not the losses; the least budget named is one that works.
   succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json

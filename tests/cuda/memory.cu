@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -47,6 +48,26 @@ TEST_CASE("bytes that go up to the GPU, across it and down again come back as th
   CHECK(gr::to_host(gr::clone(x)) == values);
   CHECK(gr::to_host(gr::zeros<float, gr::shape<7>>(d.ctx)) == std::vector<float>(7, 0.0f));
   CHECK(gr::item(gr::full<float, gr::shape<>>(d.ctx, 2.5f)) == 2.5f);
+}
+
+TEST_CASE("copies through pinned memory are submitted, and waited for when their values are asked for") {
+  if (no_gpu()) return;
+  std::atomic<bool> opened{false};
+  gpu d;
+  gate door{opened};
+  const auto values = runner<gr::cuda>(d.ctx, gradus_test::fresh_seed()).random<float>(1013);
+  auto x = gr::empty<float, gr::shape<1013>>(d.ctx);
+  gr::staging_buffer<float, gr::cuda> up(d.ctx, 1013), down(d.ctx, 1015);
+  std::ranges::copy(values, up.values().begin());
+  door.hold(d.stream);
+  up.upload(x);
+  down.download(x, 2);
+  CHECK_FALSE(up.arrived());
+  CHECK_FALSE(down.arrived());
+  door.open();
+  const auto found = down.values();
+  CHECK(std::vector<float>(found.begin() + 2, found.end()) == values);
+  CHECK(up.arrived());
 }
 
 TEST_CASE("a request that the GPU cannot serve says how much was asked for and how much is free") {

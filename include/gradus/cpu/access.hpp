@@ -1,6 +1,8 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "../memory/context.hpp"
 #include "parallel.hpp"
@@ -19,6 +21,19 @@ struct device_access<cpu> {
   }
   static void upload(context<cpu>& ctx, void* to, const void* from, std::size_t bytes) { copy(ctx, to, from, bytes); }
   static void download(context<cpu>& ctx, void* to, const void* from, std::size_t bytes) { copy(ctx, to, from, bytes); }
+  static void download_later(context<cpu>& ctx, void* to, const void* from, std::size_t bytes) {
+    copy(ctx, to, from, bytes);
+  }
+  /// Memory of the host for values that are uploaded or downloaded.
+  template <class T>
+  class host_values {
+    std::vector<T> values_;
+
+   public:
+    explicit host_values(index size) : values_(size) {}
+    std::span<T> all() { return values_; }
+    std::span<const T> all() const { return values_; }
+  };
 
   /// f(begin, end) on ranges of n elements, on the context's threads.
   template <class F>

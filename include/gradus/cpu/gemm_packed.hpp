@@ -91,11 +91,30 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   };
   using rows_at = rows_of<T>;
 
-  // A packed strip, where it is to be packed from if it is not yet, and what is to be fetched meanwhile.
+  // A packed strip, where it is to be packed from if it is not yet, and the strip to be fetched meanwhile.
   struct strip_of_a {
     rows_of<direct_type> from;
     word* packed;
     rows_of<direct_type> next;
+  };
+  // Cache lines of a strip: those of row after row; or, where it is taken transposed, one in each row.
+  template <bool TransposeA>
+  struct lines_of_strip {
+    rows_of<direct_type> strip;
+    index steps;
+    index next = 0, end = count();
+
+    index in_row() const { return (steps + width - 1) / width; }
+    index count() const { return strip.data == nullptr ? 0 : TransposeA ? steps * each : in_row() * Rows; }
+    // The `part`th of `parts`.
+    lines_of_strip part(index part, index parts) const {
+      return {strip, steps, count() * part / parts, count() * (part + 1) / parts};
+    }
+    GRADUS_INLINE void fetch(index lines) {
+      for (const index stop = std::min(end, next + lines); next < stop; ++next)
+        __builtin_prefetch(
+            (TransposeA ? strip.at(next, Rows - 1) : strip.at(next / in_row(), next % in_row() * width * each)).data);
+    }
   };
   // Packed panels, `rows` apart, and where the first `direct` columns are to be packed from if they are not yet.
   template <class S>
@@ -137,7 +156,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
             const bool meets = TransposeA && i + strip <= m && across >= columns && whole;
             if constexpr (std::is_same_v<SA, direct_type>) {
               if (meets) x.from = {a.at(i, p), a.stride};
-              if (!TransposeA && i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
+              if (i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
             }
             if (x.from.data == nullptr) pack_left<TransposeA>(a.at(i, p), a.stride, inner, m - i, left);
             block_of_b<direct_type_of_b<SB>> y{{}, 0, right, once ? 0 : steps};
@@ -241,14 +260,15 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   template <bool TransposeA, index R, class S>
   static void multiply_strip(index rows, index across, index steps, const strip_of_a& a, const block_of_b<S>& b,
                              rows_at add, T* c, index ldc) {
+    const lines_of_strip<TransposeA> next{a.next, steps};
+    const index panels = (across + columns - 1) / columns;
     const auto panel = [&](rows_of<direct_type> from_a, rows_of<S> from_b, index j, auto... to) {
       multiply<TransposeA, S>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
                               std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
-                              b.packed + j * b.rows, to...);
+                              b.packed + j * b.rows, next.part(j / columns, panels), to...);
     };
     for (index j = 0; j < across; j += columns) {
       const rows_at more = add.at(0, j);
-      fetch(a.next, steps, j / columns, (across + columns - 1) / columns);
       if (across - j < columns) {
         alignas(64) T edge[R * columns];
         panel({}, {}, j, R, rows_at{}, edge, columns);
@@ -261,41 +281,43 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
       }
     }
   }
-  // One of several parts of a strip that is packed next: fetched a part at a time, it does not hold up what is multiplied.
-  static void fetch(rows_of<direct_type> strip_of_rows, index steps, index number, index parts) {
-    if (strip_of_rows.data == nullptr) return;
-    const index wide = (steps + width - 1) / width, lines = wide * Rows;
-    for (index l = lines * number / parts; l < lines * (number + 1) / parts; ++l)
-      __builtin_prefetch(strip_of_rows.at(l / wide, l % wide * width * each).data);
-  }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
   // What is packed on the way costs two branches a step, which are always foreseen; a kernel for each case costs compile time.
+  // What is needed later, C and the next strip, is fetched a few lines at a time: a core waits for few of them at once, and many would
+  // hold up those that the arithmetic reads.
   template <bool TransposeA, class S, std::size_t... R, std::size_t... P, std::size_t... I>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
                                          std::index_sequence<I...>, index steps, rows_of<direct_type> a, word* left,
-                                         rows_of<S> b, word* right, index rows, rows_at add, T* c, index ldc) {
+                                         rows_of<S> b, word* right, lines_of_strip<TransposeA> next, index rows,
+                                         rows_at add, T* c, index ldc) {
     constexpr index row = TransposeA ? 1 : depth, step = TransposeA ? strip : 1;
-    (__builtin_prefetch(c + I / Across * ldc + I % Across * width, 1), ...);
+    constexpr index parts = sizeof...(R);  // of the sum, one for each row of C
+    const index part = (steps + parts - 1) / parts, lines = (next.end - next.next + parts - 1) / parts;
+    const T* row_of_c = c;
     vector sum[sizeof...(I)];
     ((sum[I] = vector{}), ...);
-    for (index p = 0; p < steps; ++p, left += step, right += columns) {
-      words x[Across];
-      if (b.data != nullptr) {
-        ((x[P] = lanes::load_across(b.data + P * width, b.stride)), ...);
-        for (index e = 0; e < each; ++e) (__builtin_prefetch(b.data + (ahead + e) * b.stride + P * width), ...);
-        (store(x[P], right + P * width), ...);
-        b.data += each * b.stride;
-      } else {
-        (std::memcpy(&x[P], right + P * width, Bytes), ...);
-      }
-      if constexpr (TransposeA) {
-        if (a.data != nullptr) {
-          for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
-          for (index s = 0; s < strip; s += width) store(lanes::load_across(a.data + s, a.stride), left + s);
-          a.data += each * a.stride;
+    for (index p = 0; p < steps; row_of_c += ldc) {
+      (__builtin_prefetch(row_of_c + P * width, 1), ...);
+      next.fetch(lines);
+      for (const index end = std::min(steps, p + part); p < end; ++p, left += step, right += columns) {
+        words x[Across];
+        if (b.data != nullptr) {
+          ((x[P] = lanes::load_across(b.data + P * width, b.stride)), ...);
+          for (index e = 0; e < each; ++e) (__builtin_prefetch(b.data + (ahead + e) * b.stride + P * width), ...);
+          (store(x[P], right + P * width), ...);
+          b.data += each * b.stride;
+        } else {
+          (std::memcpy(&x[P], right + P * width, Bytes), ...);
         }
+        if constexpr (TransposeA) {
+          if (a.data != nullptr) {
+            for (index e = 0; e < each; ++e) __builtin_prefetch(a.data + (ahead + e) * a.stride + strip - 1);
+            for (index s = 0; s < strip; s += width) store(lanes::load_across(a.data + s, a.stride), left + s);
+            a.data += each * a.stride;
+          }
+        }
+        (lanes::multiply_row(sum + R * Across, left[R * row], x, across), ...);
       }
-      (lanes::multiply_row(sum + R * Across, left[R * row], x, across), ...);
     }
     (lanes::finish(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
                    c + I / Across * ldc + I % Across * width),

@@ -2,6 +2,8 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <memory>
+#include <span>
 
 #include "../memory/context.hpp"
 #include "runs.hpp"
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, ind
 }  // namespace cuda_kit
 
 /// Everything is ordered on the context's stream. An upload from ordinary memory is staged before it returns; pinned memory must
-/// stay as it is until the stream has passed. A download returns when the bytes are there.
+/// stay as it is until the stream has passed. A download returns when the bytes are there; download_later at once.
 template <>
 struct device_access<cuda> {
   static void zero(context<cuda>& ctx, void* to, std::size_t bytes) {
@@ -43,10 +45,32 @@ struct device_access<cuda> {
                     "cudaMemcpyAsync (host to device)");
   }
   static void download(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {
-    cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, ctx.stream().handle()),
-                    "cudaMemcpyAsync (device to host)");
+    download_later(ctx, to, from, bytes);
     ctx.stream().synchronize();
   }
+  /// Into pinned memory, which has the bytes once the stream has passed.
+  static void download_later(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {
+    cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, ctx.stream().handle()),
+                    "cudaMemcpyAsync (device to host)");
+  }
+  /// Pinned memory of the host. Throws where there is no more of it.
+  template <class T>
+  class host_values {
+    struct give_back {
+      void operator()(T* memory) const { static_cast<void>(cudaFreeHost(memory)); }
+    };
+    std::unique_ptr<T[], give_back> values_;
+    index size_;
+
+   public:
+    explicit host_values(index size) : size_(size) {
+      void* memory = nullptr;
+      cuda_kit::check(cudaMallocHost(&memory, size * sizeof(T)), "cudaMallocHost");
+      values_.reset(static_cast<T*>(memory));
+    }
+    std::span<T> all() { return {values_.get(), size_}; }
+    std::span<const T> all() const { return {values_.get(), size_}; }
+  };
 };
 
 }  // namespace gradus

@@ -1,0 +1,76 @@
+#pragma once
+#include <span>
+#include <string>
+
+#include "../core/device.hpp"
+#include "../core/error.hpp"
+#include "../core/extent.hpp"
+#include "../memory/context.hpp"
+#include "tensor.hpp"
+
+namespace gradus {
+
+/// Values of the host on their way to a device or back. A copy is submitted and the host goes on; it waits when it asks for the values. For a GPU
+/// the memory is pinned: only then does a copy run beside the host.
+///
+///     gr::staging_buffer<float, gr::cuda> losses{ctx, steps};
+///     losses.download(loss.value(), step);  // submitted
+///     ...
+///     show(losses.values());                // waits, if it still has to
+///
+/// One object has one copy after another under way, in one direction at a time: values() comes between them.
+template <class T, class D>
+class staging_buffer {
+ public:
+  /// For copies on the stream of `ctx`, which must outlive this. The values are not initialised.
+  constexpr staging_buffer(context<D>& ctx, index size) : ctx_(&ctx), values_(size) {}
+  staging_buffer(staging_buffer&&) = default;
+  staging_buffer& operator=(staging_buffer&&) = delete;
+  /// Waits for the copies.
+  constexpr ~staging_buffer() {
+    try {
+      passed_.synchronize();
+    } catch (const error&) {  // a device that failed copies nothing more
+    }
+  }
+
+  /// The values, once the copies submitted so far have run: the host waits for them. Throws the error of a device that failed.
+  constexpr std::span<T> values() {
+    passed_.synchronize();
+    return values_.all();
+  }
+  /// Whether values() would return at once.
+  constexpr bool arrived() const { return passed_.done(); }
+
+  /// Submits a copy of values `from` and following to all elements of `to`.
+  template <class Shape>
+  constexpr void upload(tensor<T, Shape, D>& to, index from = 0) {
+    if constexpr (D::computes) {
+      check(from, Shape::size);
+      device_access<D>::upload(*ctx_, to.data(), values_.all().data() + from, to.bytes);
+      ctx_->stream().record(passed_);
+    }
+  }
+  /// Submits a copy of all elements of `from` to values `to` and following.
+  template <class Shape>
+  constexpr void download(const tensor<T, Shape, D>& from, index to = 0) {
+    if constexpr (D::computes) {
+      check(to, Shape::size);
+      device_access<D>::download_later(*ctx_, values_.all().data() + to, from.data(), from.bytes);
+      ctx_->stream().record(passed_);
+    }
+  }
+
+ private:
+  constexpr void check(index begin, index count) const {
+    if (begin > values_.all().size() || count > values_.all().size() - begin)
+      throw error("staging_buffer: a tensor of " + std::to_string(count) + " elements at " + std::to_string(begin) +
+                  " does not fit into " + std::to_string(values_.all().size()) + " values");
+  }
+
+  context<D>* ctx_;
+  typename device_access<D>::template host_values<T> values_;
+  typename D::stream_type::event passed_;
+};
+
+}  // namespace gradus
