@@ -76,7 +76,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
 
  private:
   static constexpr index strip = (Rows + width - 1) / width * width;  // rows of A, whole registers
-  static constexpr index low = std::min<index>(Rows, 4);              // rows of a low strip
+  static constexpr index low = Rows / 2 + 1;                          // rows of a low strip
   static constexpr index ahead = 24;                                  // rows from what is read to what is fetched
   static constexpr index chunk = 36 * Rows;                           // rows of partial sums, where C is not in T
 
@@ -144,19 +144,19 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
       const rows_at shift{bias == nullptr ? nullptr : lanes::bias_in_t(bias + j, across, memory + how.bias), 0};
       for (index top = 0; top < m; top += how.height) {
         const index bottom = std::min(m, top + how.height);
-        const bool once = bottom - top <= Rows && direct == across;  // nothing is read again
+        const bool once = top + height_of_strip(bottom - top) == bottom && direct == across;  // nothing is read again
         index p = 0;
         do {  // once even if k is 0
           const index inner = std::min(deep, k - p);
           const index steps = (inner + each - 1) / each;
           pack_right(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * steps);
-          for (index i = top; i < bottom; i += Rows) {
-            const index there = std::min(Rows, bottom - i);
+          for (index i = top, there; i < bottom; i += there) {
+            there = height_of_strip(bottom - i);
             strip_of_a x{{}, left, {}};
             const bool meets = TransposeA && i + strip <= m && across >= columns && whole;
             if constexpr (std::is_same_v<SA, direct_type>) {
               if (meets) x.from = {a.at(i, p), a.stride};
-              if (i + 2 * Rows <= m) x.next = {a.at(i + Rows, p), a.stride};
+              if (i + there + Rows <= m) x.next = {a.at(i + there, p), a.stride};
             }
             if (x.from.data == nullptr) pack_left<TransposeA>(a.at(i, p), a.stride, inner, m - i, left);
             block_of_b<direct_type_of_b<SB>> y{{}, 0, right, once ? 0 : steps};
@@ -167,10 +167,9 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
             if constexpr (in_place) to = c + i * ldc + j;
             else to = memory + how.sums + (k <= deep ? 0 : i - top) * how.wide, stride = how.wide;
             const bool again = p > 0 || (in_place && bias == nullptr && accumulate);
-            of_rows<TransposeA>(there, [&]<index R>() {
-              multiply_strip<TransposeA, R>(there, across, steps, x, y, again ? rows_at{to, stride} : shift, to,
-                                            stride);
-            });
+            const auto multiply = there > low ? &multiply_strip<TransposeA, Rows, direct_type_of_b<SB>>
+                                              : &multiply_strip<TransposeA, low, direct_type_of_b<SB>>;
+            multiply(there, across, steps, x, y, again ? rows_at{to, stride} : shift, to, stride);
             if constexpr (!in_place)
               if (p + deep >= k)
                 lanes::round_rows(to, stride, there, across, bias == nullptr && accumulate, c + i * ldc + j, ldc);
@@ -181,12 +180,9 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     }
   }
 
-  // Calls f with the height of a strip that holds `rows`. Low strips are the end of a product, and the whole of one that generates
-  // text; the rows of weight gradients are many, and one height of theirs will do.
-  template <bool TransposeA, class F>
-  static void of_rows(index rows, const F& f) {
-    if (TransposeA || rows > low) f.template operator()<Rows>();
-    else f.template operator()<TransposeA ? Rows : low>();
+  // Rows of the next strip, where `rows` are left: low ones end a product, so that few rows are computed that C does not have.
+  static constexpr index height_of_strip(index rows) {
+    return std::min(rows, rows <= low || (rows > Rows && rows <= 2 * low) ? low : Rows);
   }
 
   // ---- packing -----------------------------------------------------------------------------------------------------------
