@@ -299,7 +299,25 @@ for name in layers heads width context vocabulary batch; do
 done
 [[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
-# The trainer says the same, but only after it was compiled.
+# The trainer says the same of flags and files, but only after it was compiled.
+is_passed() {
+  local word
+  for word in "${passed[@]+"${passed[@]}"}"; do [[ $word != "$1" ]] || return 0; done
+  return 1
+}
+one_of() { fail "$1 and $2: give one of them${3-}"; }
+if is_passed --anomaly && [[ $device == cuda ]]; then
+  fail "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu"
+fi
+if is_passed --anomaly && is_passed --profile; then one_of --anomaly --profile; fi
+if is_passed --validation && [[ ${#judged[@]} -gt 0 ]]; then one_of --validation --validation-data; fi
+if is_passed --accumulate && [[ -n $batch_tokens ]]; then
+  one_of --accumulate --batch-tokens "; the tokens decide how many batches a step takes"
+fi
+if is_passed --checkpoint && is_passed --memory-budget; then
+  one_of --checkpoint --memory-budget "; the budget chooses what to checkpoint"
+fi
+if is_passed --no-save && [[ -n $resume ]]; then one_of --resume --no-save "; a resumed run saves itself"; fi
 check_files() {  # FLAG FILE...
   local flag=$1 file
   shift

@@ -140,6 +140,13 @@ END
   refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
   refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
+  # In the same words, by the script before it compiles and by the trainer: flags that exclude each other.
+  for program in "$script" "$train"; do
+    refuses 2 '^[a-z_]*(.sh)?: --anomaly and --profile: give one of them$' "$program" --data text --anomaly --profile
+    refuses 2 '--validation and --validation-data: give one of them$' "$program" --data text --validation 0.1 --validation-data text
+    refuses 2 '--accumulate and --batch-tokens: give one of them; the tokens decide ' "$program" --data text --accumulate 2 --batch-tokens 4096
+    refuses 2 '--checkpoint and --memory-budget: give one of them; the budget chooses ' "$program" --data text --checkpoint blocks --memory-budget 1GiB
+  done
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
   refuses 2 '--data needs' "$script" --data
@@ -169,7 +176,6 @@ END
   refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
   refuses 2 '--batch-tokens must be a whole number from 1 .*, not 0' "${quick[@]}" --batch-tokens 0
   refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "${quick[@]}" --batch-tokens 3000000
-  refuses 2 '--accumulate and --batch-tokens: give one of them' "${quick[@]}" --batch-tokens 4096 --accumulate 2
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
@@ -191,7 +197,6 @@ END
   refuses 2 '--memory-budget: .*cannot be negative' "${quick[@]}" --memory-budget=-1MiB
   refuses 2 '--memory-budget: .*size of nothing' "${quick[@]}" --memory-budget 0MiB
   refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
-  refuses 2 'give one of them' "${quick[@]}" --memory-budget 1GiB --checkpoint blocks
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
   refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
@@ -343,7 +348,6 @@ runs() {
     --memory-report measured.html --out anomaly_measured
   succeeds "${quick[@]}" --anomaly --memory-report measured.html --no-save --out fine_measured
   has measured.html 'The measured peak is the planned one, to the byte'
-  refuses 2 '--anomaly and --profile: give one' "${quick[@]}" --anomaly --profile
 
   # The last update has the last word: a model that it spoilt is not saved.
   refuses 1 'the validation loss is no longer finite at step 1; try a lower --lr' \
