@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "../core/device.hpp"
+#include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "trace_writer.hpp"
 
