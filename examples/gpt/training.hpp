@@ -96,10 +96,12 @@ class training {
   /// The loss of a step, on its way to the host: until value() is asked for, neither waits for the other.
   class step_loss {
     friend training;
-    losses* values_;
+    losses* values_ = nullptr;
     constexpr explicit step_loss(losses& values) : values_(&values) {}
 
    public:
+    /// Of no step: it has no value.
+    constexpr step_loss() = default;
     /// Mean loss of the step's batches, in nats a token. To be asked for before the step after the next one sends its own.
     constexpr double value() const {
       const auto each = values_->values();
