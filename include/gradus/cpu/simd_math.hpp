@@ -88,9 +88,10 @@ GRADUS_INLINE pack<T> log(pack<T> x) {
   } else {
     using P = pack<float>;
     using bits = cpu_math::float_bits;
-    constexpr std::int32_t root_of_half = 0x3F3504F3;
+    constexpr std::int32_t root_of_half = 0x3F3504F3, all_but_sign = 0x7FFFFFFF;
     const auto subnormal = x < P(0x1p-126f);
-    const bits raw = cpu_math::bits_as<bits>(select(subnormal, x * P(0x1p23f), x).v);
+    // Without the sign, so that nothing overflows: below zero there is no logarithm.
+    const bits raw = cpu_math::bits_as<bits>(select(subnormal, x * P(0x1p23f), x).v) & all_but_sign;
     const bits exponent = (raw - root_of_half) >> 23;
     const P f = P(cpu_math::bits_as<P::native>(raw - (exponent << 23))) - P(1.0f);
     const P e = select(subnormal, cpu_math::to_floats(exponent) - P(23.0f), cpu_math::to_floats(exponent));
