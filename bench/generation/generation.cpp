@@ -1,16 +1,28 @@
-// Tokens a second of a GPT-2 of 124M random parameters, one sequence at a time: with a key-value cache, at several positions, and by a
-// forward pass over the whole context. Beside them, how fast the parameters can be read: bytes_per_second of a token counts the
-// parameters that it multiplies by, in the type they are multiplied in.
-#include <benchmark/benchmark.h>
-
+// Tokens a second of a GPT-2 of random parameters that writes behind a prompt, with a key-value cache: one line of JSON.
+//
+//   bench_generation [--precision fp32|bf16_mixed] [--batch 1|8] [--prompt 32] [--tokens 64] [--threads 0] [--whole]
+//
+//   tok_s          tokens a second that are written, all sequences together
+//   prompt_tok_s   tokens a second of the prompt, which is taken in 64 at a time
+//   whole_tok_s    with --whole: of writing by a pass over the whole context, without a cache
+//   read_gb_s      parameters that a step multiplies by, in the type they are multiplied in, over the step's time
+//   memory_gb_s    how fast this machine reads as much memory and adds it up
+//   peak_mib       the most memory that the process ever held
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <numeric>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
+#include <gradus/generate/sampling.hpp>
 #include <gradus/gradus.hpp>
 
+#include "../support/process.hpp"
 #include "gpt/cached.hpp"
 
 namespace gr = gradus;
@@ -19,96 +31,141 @@ namespace {
 constexpr gpt::config gpt2{12, 12, 768, 1024, 50257};
 constexpr gr::index chunk = 64;
 
-template <class Precision>
-struct writer {
+struct options {
+  std::string precision = "fp32";
+  gr::index batch = 1, prompt = 32, tokens = 64;
+  int threads = 0;
+  bool whole = false;
+};
+
+double seconds_of(const auto& what) {
+  const double start = bench::now_ms();
+  what();
+  return 1e-3 * (bench::now_ms() - start);
+}
+
+// The best of several: other programs take memory bandwidth for a while.
+double memory_gb_s(gr::context<gr::cpu>& ctx, std::size_t bytes) {
+  constexpr gr::index part = 1 << 16, lanes = gr::lanes<float>;
+  std::vector<float> numbers(bytes / sizeof(float) / part * part, 1.0f), sums(numbers.size() / part);
+  double best = 0;
+  for (int i = 0; i < 10; ++i) {
+    const double s = seconds_of([&] {
+      gr::cpu_kit::parallel_tasks(ctx, sums.size(), [&](gr::index t) {
+        gr::pack<float> sum[8];
+        for (auto& x : sum) x = gr::pack<float>(0);
+        for (gr::index j = 0; j < part; j += 8 * lanes)
+          for (gr::index k = 0; k < 8; ++k)
+            sum[k] = sum[k] + gr::pack<float>::load(numbers.data() + t * part + j + k * lanes);
+        for (gr::index k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
+        sums[t] = gr::sum_lanes(sum[0]);
+      });
+    });
+    best = std::max(best, 1e-9 * static_cast<double>(numbers.size() * sizeof(float)) / s);
+  }
+  if (std::count(sums.begin(), sums.end(), static_cast<float>(part)) != static_cast<std::ptrdiff_t>(sums.size()))
+    std::fprintf(stderr, "bench_generation: wrong sums\n"), std::exit(1);
+  return best;
+}
+
+template <class Precision, gr::index Batch>
+void measure(const options& o) {
   using X = gr::on<gr::cpu, gr::precision_with<Precision, gr::keep_copies>>;
-  using network = gpt::model<X, gpt2>;
-  static constexpr std::size_t bytes_read =
-      (12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) *
-      sizeof(typename X::compute);
-
-  writer() { gr::init(net, ctx, gr::normal_init{.seed = 1}); }
-
+  constexpr double bytes_read =
+      static_cast<double>((12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) *
+                          sizeof(typename X::compute));
   gr::stream stream;
+  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
   gr::host_resource heap;
   gr::pool_resource pool{heap};
   gr::context<gr::cpu> ctx{stream, pool};
-  network net;
-  gpt::cache<X, gpt2, 1> past{ctx};
-};
+  gpt::model<X, gpt2> net;
+  gr::init(net, ctx, gr::normal_init{.seed = 1});
+  gpt::cache<X, gpt2, Batch> past{ctx};
+  gr::token_sampler sampler{{.temperature = 0}};
+  std::array<std::int32_t, Batch> last{};
+  const std::span<const std::int32_t> nothing;
 
-template <class Precision>
-writer<Precision>& the_writer() {
-  static const auto one = std::make_unique<writer<Precision>>();
-  return *one;
-}
+  const auto take_in = [&]<gr::index Times>(std::integral_constant<gr::index, Times>,
+                                            const std::vector<std::int32_t>& ids, gr::index count) {
+    const auto logits =
+        gpt::next(net, gr::from_host<std::int32_t, gr::shape<Batch, Times>>(ctx, ids.data()), past, count);
+    for (gr::index b = 0; b < Batch; ++b)
+      last[b] = static_cast<std::int32_t>(
+          sampler.choose(logits.values().subspan(b * gpt2.padded_vocabulary(), gpt2.vocabulary), nothing, 0));
+  };
+  const auto read_prompt = [&] {
+    past.rewind(0);
+    for (gr::index p = 0; p < o.prompt; p += chunk) {
+      std::vector<std::int32_t> ids(Batch * chunk);
+      for (gr::index i = 0; i < ids.size(); ++i)
+        ids[i] = static_cast<std::int32_t>((p * 31 + i * 97) % gpt2.vocabulary);
+      take_in(std::integral_constant<gr::index, chunk>{}, ids, std::min(chunk, o.prompt - p));
+    }
+  };
+  const auto write = [&] { take_in(std::integral_constant<gr::index, 1>{}, {last.begin(), last.end()}, 1); };
 
-template <class Precision, gr::index Times>
-void take_in(writer<Precision>& w, gr::index position) {
-  std::vector<std::int32_t> ids(Times);
-  std::iota(ids.begin(), ids.end(), 0);
-  w.past.rewind(0);
-  while (w.past.position() < position) w.past.advance(1);
-  const auto logits =
-      gpt::next(w.net, gr::from_host<std::int32_t, gr::shape<1, Times>>(w.ctx, ids.data()), w.past, Times);
-  benchmark::DoNotOptimize(logits.data());
-}
-
-template <class Precision>
-void token(benchmark::State& state) {
-  auto& w = the_writer<Precision>();
-  for (auto _ : state) take_in<Precision, 1>(w, static_cast<gr::index>(state.range(0)));
-  state.SetItemsProcessed(state.iterations());
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(w.bytes_read));
-}
-template <class Precision>
-void prompt(benchmark::State& state) {
-  auto& w = the_writer<Precision>();
-  for (auto _ : state) take_in<Precision, chunk>(w, static_cast<gr::index>(state.range(0)));
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk));
-}
-template <class Precision>
-void whole_context(benchmark::State& state) {
-  auto& w = the_writer<Precision>();
-  const auto ids = gr::zeros<std::int32_t, gr::shape<1, gpt2.context>>(w.ctx);
-  for (auto _ : state) {
-    const auto logits = w.net(ids);
-    benchmark::DoNotOptimize(logits.data());
+  read_prompt();  // makes copies of parameters and fills the pool
+  write();
+  const double reading = seconds_of(read_prompt);
+  const double writing = seconds_of([&] {
+    for (gr::index i = 0; i < o.tokens; ++i) write();
+  });
+  const auto steps = static_cast<double>(o.tokens);
+  double whole_tok_s = 0;
+  if constexpr (Batch == 1) {
+    if (o.whole) {
+      const auto ids = gr::zeros<std::int32_t, gr::shape<1, gpt2.context>>(ctx);
+      whole_tok_s = 1 / seconds_of([&] { net(ids); });
+    }
   }
-  state.SetItemsProcessed(state.iterations());
-}
-// As many bytes as a token multiplies by in float, summed up by all threads.
-void memory(benchmark::State& state) {
-  auto& w = the_writer<gr::fp32>();
-  std::vector<float> numbers(w.bytes_read / sizeof(float), 1.0f);
-  constexpr gr::index part = 1 << 16;
-  std::vector<float> sums(numbers.size() / part);
-  for (auto _ : state) {
-    gr::cpu_kit::parallel_tasks(w.ctx, sums.size(), [&](gr::index i) {
-      gr::pack<float> sum[8];
-      for (auto& s : sum) s = gr::pack<float>(0);
-      constexpr gr::index lanes = gr::lanes<float>;
-      for (gr::index j = 0; j < part; j += 8 * lanes)
-        for (gr::index k = 0; k < 8; ++k)
-          sum[k] = sum[k] + gr::pack<float>::load(numbers.data() + i * part + j + k * lanes);
-      for (gr::index k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
-      sums[i] = gr::sum_lanes(sum[0]);
-    });
-    benchmark::DoNotOptimize(sums.data());
-  }
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(sums.size() * part * sizeof(float)));
+  std::printf(
+      "{\"tok_s\": %.2f, \"prompt_tok_s\": %.2f, \"whole_tok_s\": %.3f, \"read_gb_s\": %.2f, \"memory_gb_s\": %.2f, "
+      "\"peak_mib\": %.1f}\n",
+      steps * Batch / writing, static_cast<double>(o.prompt * Batch) / reading, whole_tok_s,
+      1e-9 * bytes_read * steps / writing, memory_gb_s(ctx, static_cast<std::size_t>(bytes_read)),
+      bench::status_bytes("VmHWM") / (1 << 20));
 }
 
-void by_the_clock(benchmark::internal::Benchmark* b) {
-  b->Unit(benchmark::kMillisecond)->UseRealTime()->MeasureProcessCPUTime();
+template <class Precision>
+void measure(const options& o) {
+  if (o.batch == 1) measure<Precision, 1>(o);
+  else measure<Precision, 8>(o);
 }
 
-BENCHMARK(memory)->Apply(by_the_clock);
-BENCHMARK(token<gr::fp32>)->Name("token/fp32/at")->Arg(0)->Arg(512)->Arg(1023)->Apply(by_the_clock);
-BENCHMARK(token<gr::bf16_mixed>)->Name("token/bf16_mixed/at")->Arg(0)->Arg(512)->Arg(1023)->Apply(by_the_clock);
-BENCHMARK(prompt<gr::fp32>)->Name("chunk_of_64/fp32/at")->Arg(0)->Arg(960)->Apply(by_the_clock);
-BENCHMARK(prompt<gr::bf16_mixed>)->Name("chunk_of_64/bf16_mixed/at")->Arg(0)->Arg(960)->Apply(by_the_clock);
-BENCHMARK(whole_context<gr::fp32>)->Name("whole_context/fp32")->Apply(by_the_clock);
-BENCHMARK(whole_context<gr::bf16_mixed>)->Name("whole_context/bf16_mixed")->Apply(by_the_clock);
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "bench_generation: %s\n", what.c_str());
+  std::exit(2);
+}
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--whole") {
+      o.whole = true;
+      continue;
+    }
+    if (++i == argc) fail(flag + " needs a value");
+    const std::string value = argv[i];
+    if (flag == "--precision") {
+      o.precision = value;
+      continue;
+    }
+    const long long number = std::atoll(value.c_str());
+    if (number < 0 || number > 1024) fail(flag + " must be 0 to 1024, not " + value);
+    if (flag == "--batch") o.batch = static_cast<gr::index>(number);
+    else if (flag == "--prompt") o.prompt = static_cast<gr::index>(number);
+    else if (flag == "--tokens") o.tokens = static_cast<gr::index>(number);
+    else if (flag == "--threads") o.threads = static_cast<int>(number);
+    else fail("no flag " + flag);
+  }
+  if (o.batch != 1 && o.batch != 8) fail("--batch must be 1 or 8, for which it is compiled");
+  if (o.prompt == 0 || o.tokens == 0 || o.prompt + o.tokens >= gpt2.context)
+    fail("--prompt and --tokens must be 1 at least, and below 1024 together");
+  if (o.precision == "fp32") measure<gr::fp32>(o);
+  else if (o.precision == "bf16_mixed") measure<gr::bf16_mixed>(o);
+  else fail("--precision must be fp32 or bf16_mixed, not " + o.precision);
+}

@@ -16,16 +16,15 @@ build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, wher
 gradus over the best peer, or null on the rows that state a peer's own figure.
 """
 import argparse
-import json
-import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from peers import ROOT, find_python, machine, print_table, ratio, run_json, show, versions, write_rows
+
 SHAPES = {  # layers, width, context: what the FLOPs of a token depend on besides the parameters
     "nano": (6, 384, 256),
     "seed": (4, 256, 512),
@@ -39,54 +38,6 @@ PEERS = {  # flag: what it is called, its script, its package, and what it is st
 }
 FIGURES = (("tok_s", "tokens", "tok/s"), ("peak_mib", "peak memory", "MiB"),
            ("peak_over_base_mib", "peak memory over base", "MiB"), ("share", "share of bare GEMM", "1"))
-
-
-def has_packages(python, packages):
-    try:
-        return subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
-def find_python(packages):
-    named = os.environ.get("GRADUS_PEERS_PYTHON")
-    if named:
-        if has_packages(named, packages):
-            return named
-        print(f"GRADUS_PEERS_PYTHON={named} has not all of {', '.join(packages)}: looking further", flush=True)
-    venv = ROOT / "build" / "peers"
-    own = str(venv / "bin" / "python")
-    for python in (own, sys.executable):
-        if has_packages(python, packages):
-            return python
-    print(f"making a Python environment with {', '.join(packages)} in {venv.relative_to(ROOT)} (once, a large download)", flush=True)
-    try:
-        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        subprocess.run([own, "-m", "pip", "install", "--quiet", *packages], check=True)
-    except (OSError, subprocess.CalledProcessError) as e:
-        print(f"that failed: {e}", flush=True)
-    if has_packages(own, packages):
-        return own
-    sys.exit(f"no Python with {', '.join(packages)}: set GRADUS_PEERS_PYTHON to one")
-
-
-def run_json(command, threads):
-    """Runs a command and returns the JSON object on its last line of output, or None, having said why."""
-    env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    lines = done.stdout.strip().splitlines()
-    try:
-        if done.returncode == 0:
-            return json.loads(lines[-1])
-    except (IndexError, ValueError):
-        pass
-    print(f"  failed ({done.returncode}): {' '.join(map(str, command))}\n{done.stderr[-2000:]}", flush=True)
-    return None
-
-
-def flops_per_token(model, params):
-    layers, width, context = SHAPES[model]
-    return 6 * params + 12 * layers * width * context
 
 
 def medians(results):
@@ -142,37 +93,12 @@ def measure(model, o, python):
     return sides, best
 
 
-def machine():
-    model = platform.processor() or platform.machine()
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    return f"{model}, {os.cpu_count()} cores"
-
-
-def versions(python, packages):
-    code = "; ".join(f"import {p}; print('{p}', {p}.__version__)" for p in packages)
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split("\n")
-
-
-def show(value, form="{:.0f}"):
-    return form.format(value) if value is not None else "-"
-
-
 def best_of(sides, key):
     """The best figure of any peer: the most tokens a second, the least memory."""
     values = [side[key] for name, side in sides.items() if name != "gradus" and side.get(key) is not None]
     if not values:
         return None
     return min(values) if key.startswith("peak") else max(values)
-
-
-def ratio(a, b):
-    return a / b if a is not None and b else None
 
 
 def main():
@@ -213,14 +139,10 @@ def main():
                           show(bare) if mine else ""])
 
     head = ["model", "side", "tok/s", "of bare GEMM", "MiB", "tok/s over best peer", "MiB over best peer", "bare GFLOP/s"]
-    widths = [max(len(line[i]) for line in [head] + table) for i in range(len(head))]
     print(f"\n{machine()}; {', '.join(v for v in versions(python, packages) if v)}; {o.threads} threads, {o.precision}, "
           f"medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
-    for line in [head] + table:
-        print("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip())
-    path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "peers.json"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print_table(head, table)
+    write_rows(rows, "peers")
 
 
 if __name__ == "__main__":

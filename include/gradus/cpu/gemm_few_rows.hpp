@@ -28,7 +28,7 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
            k % (transpose_b ? width * each : each) == 0;
   }
   /// Bytes of its scratch.
-  static constexpr std::size_t bytes() { return (Most * depth + (2 * Most + 1) * most_columns) * sizeof(T); }
+  static constexpr std::size_t bytes() { return (Most * depth + 2 * Most * stride_of_sums + most_columns) * sizeof(T); }
   /// C = op(A) op(B), plus the bias in every row if there is one, with the bits of packed_gemm. `n` columns are multiplied, of a product
   /// that has `deep` = deep_of().
   template <class SA, class SB, class SC, class SBias>
@@ -37,25 +37,26 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
     constexpr bool in_place = std::is_same_v<SC, T>;
     word* const left = static_cast<word*>(scratch);
     T* const sums = static_cast<T*>(scratch) + Most * depth;
-    T* const own_totals = sums + Most * most_columns;
-    T* const own_bias = own_totals + Most * most_columns;
+    T* const own_totals = sums + Most * stride_of_sums;
+    T* const own_bias = own_totals + Most * stride_of_sums;
     for (index j = 0; j < n; j += most_columns) {
       const index across = std::min(most_columns, n - j);
       const T* const shift = bias == nullptr ? nullptr : lanes::bias_in_t(bias + j, across, own_bias);
       T* totals = own_totals;
-      index stride = most_columns;
+      index stride = stride_of_sums;
       if constexpr (in_place) totals = c + j, stride = ldc;
       for (index p = 0; p < k; p += deep) {
         const index inner = std::min(deep, k - p);
         for (index r = 0; r < m; ++r)
           for (index s = 0; s * each < inner; ++s)
-            left[r * depth + s] = lanes::one(a.at(r, p + s * each), 1, inner - s * each);
+            left[(s / 4 * m + r) * 4 + s % 4] = lanes::one(a.at(r, p + s * each), 1, inner - s * each);
+        for (index r = 0; r < m; ++r) std::fill_n(sums + r * stride_of_sums, across, T(0));
         if (b.transposed) add_columns(b.at(p, j), b.stride, inner, across, left, m, sums);
         else add_rows(b.at(p, j), b.stride, inner, across, left, m, sums);
         for (index r = 0; r < m; ++r)
           for (index s = 0; s < across; s += width) {
             T* const to = totals + r * stride + s;
-            lanes::finish(true, load(sums + r * most_columns + s),
+            lanes::finish(true, load(sums + r * stride_of_sums + s),
                           p > 0              ? to
                           : shift == nullptr ? nullptr
                                              : shift + s,
@@ -67,46 +68,67 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
   }
 
  private:
-  static constexpr index most_columns = 64 * width;  // whose sums stay in the first-level cache
+  static constexpr index most_columns = 32 * width;  // whose sums stay in the first-level cache
+  static constexpr index stride_of_sums =
+      most_columns + width;  // no power of two, or all rows would share a place there
 
-  // sums [m, most_columns] = left B, for `inner` rows of B where they stand: four at a time are streams that the processor foresees.
+  // sums [m, across] += left B, for `inner` rows of B where they stand. `left` has four steps of the first row, then of the next.
   template <class S>
   static void add_rows(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
-    for (index r = 0; r < m; ++r) std::fill_n(sums + r * most_columns, across, T(0));
-    const auto add = [&](index first, auto count) {
-      constexpr index rows = decltype(count)::value;
-      const S* const from = b + first * each * stride;
-      for (index j = 0; j < across; j += width) {
-        words x[rows];
-        for (index i = 0; i < rows * each; ++i) __builtin_prefetch(from + (2 * rows * each + i) * stride + j);
-        for (index i = 0; i < rows; ++i) x[i] = lanes::load_across(from + i * each * stride + j, stride);
-        for (index r = 0; r < m; ++r) {
-          vector sum = load(sums + r * most_columns + j);
-          for (index i = 0; i < rows; ++i)
-            lanes::multiply_row(&sum, left[r * depth + first + i], &x[i], std::index_sequence<0>{});
-          store(sum, sums + r * most_columns + j);
-        }
+    constexpr index wide = Bytes == 64 ? 4 : 2;  // 4 by 4 of 32 registers, or 4 by 2 of 16
+    const index steps = inner / each, in_fours = steps / 4 * 4, in_wide = across / (wide * width) * wide * width;
+    for (index s = 0; s < in_fours; s += 4) {  // so many streams the processor foresees
+      const S* const from = b + s * each * stride;
+      add_steps<4, wide>(from, stride, in_wide, left + s * m, m, sums);
+      add_steps<4, 1>(from + in_wide, stride, across - in_wide, left + s * m, m, sums + in_wide);
+    }
+    for (index s = in_fours; s < steps; ++s)
+      add_steps<1, 1>(b + s * each * stride, stride, across, left + in_fours * m + s % 4, m, sums);
+  }
+  template <index Steps, index Wide, class S>
+  static void add_steps(const S* b, index stride, index across, const word* left, index m, T* sums) {
+    constexpr auto lying_across = std::make_index_sequence<Wide>{};
+    for (index j = 0; j < across; j += Wide * width) {
+      words x[Steps][Wide];
+      for (index i = 0; i < Steps * each; ++i)
+        for (index w = 0; w < Wide; ++w) __builtin_prefetch(b + (2 * Steps * each + i) * stride + j + w * width);
+      for (index i = 0; i < Steps; ++i)
+        for (index w = 0; w < Wide; ++w) x[i][w] = lanes::load_across(b + i * each * stride + j + w * width, stride);
+      const word* factors = left;
+      for (T *to = sums + j, *const end = to + m * stride_of_sums; to != end; to += stride_of_sums, factors += 4) {
+        vector sum[Wide];
+        for (index w = 0; w < Wide; ++w) sum[w] = load(to + w * width);
+        for (index i = 0; i < Steps; ++i) lanes::multiply_row(sum, factors[i], x[i], lying_across);
+        for (index w = 0; w < Wide; ++w) store(sum[w], to + w * width);
       }
-    };
-    const index steps = inner / each;
-    index s = 0;
-    for (; s + 4 <= steps; s += 4) add(s, std::integral_constant<index, 4>{});
-    for (; s < steps; ++s) add(s, std::integral_constant<index, 1>{});
+    }
   }
   // The same where the columns of B are its rows in memory.
   template <class S>
   static void add_columns(const S* b, index stride, index inner, index across, const word* left, index m, T* sums) {
-    for (index j = 0; j < across; j += width) {
-      vector sum[Most] = {};
+    for (index j = 0; j < across; j += width, b += width * stride) {
       for (index p = 0; p < inner; p += width * each) {
         words x[width];
-        load_transposed(b + j * stride + p, stride, x, std::make_index_sequence<width>{});
-        for (index r = 0; r < m; ++r)
-          for (index i = 0; i < width; ++i)
-            lanes::multiply_row(&sum[r], left[r * depth + p / each + i], &x[i], std::index_sequence<0>{});
+        load_transposed(b + p, stride, x, std::make_index_sequence<width>{});
+        const word* factors = left + p / each * m;
+        T *to = sums + j, *const end = to + m * stride_of_sums;
+        for (; to + 4 * stride_of_sums <= end; to += 4 * stride_of_sums, factors += 4 * 4)
+          add_square<4>(x, factors, 4 * m, to, std::make_index_sequence<width>{});
+        for (; to != end; to += stride_of_sums, factors += 4)
+          add_square<1>(x, factors, 4 * m, to, std::make_index_sequence<width>{});
       }
-      for (index r = 0; r < m; ++r) store(sum[r], sums + r * most_columns + j);
     }
+  }
+  template <index Rows, std::size_t... I>
+  static GRADUS_INLINE void add_square(const words (&x)[sizeof...(I)], const word* left, index stride, T* sums,
+                                       std::index_sequence<I...>) {
+    vector sum[Rows];
+    for (index r = 0; r < Rows; ++r) sum[r] = load(sums + r * stride_of_sums);
+    const auto add = [&](const words& column, const word* factors) {
+      for (index r = 0; r < Rows; ++r) lanes::multiply_row(sum + r, factors[4 * r], &column, std::index_sequence<0>{});
+    };
+    (add(x[I], left + I / 4 * stride + I % 4), ...);
+    for (index r = 0; r < Rows; ++r) store(sum[r], sums + r * stride_of_sums);
   }
   template <class S, std::size_t... I>
   static GRADUS_INLINE void load_transposed(const S* from, index stride, words (&x)[sizeof...(I)],

@@ -38,7 +38,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
  public:
   using lanes::deep_of;
   /// What multiplies a few rows.
-  using few_rows = gemm_few_rows<T, std::min<index>(Rows, 4), Bytes, Factor>;
+  using few_rows = gemm_few_rows<T, 24, Bytes, Factor>;
 
   /// What is computed together: tiles had better be a multiple high and wide.
   static constexpr index rows_together = Rows, columns = Across * width;

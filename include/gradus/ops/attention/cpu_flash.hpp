@@ -263,6 +263,7 @@ struct flash_attention {
   static void forward_block(forward_scratch& room, index q0, index queries, T* out, index out_stride, C* lse,
                             const T* q, index q_stride, const T* k, index k_stride, const T* v, index v_stride) {
     const index packs = padded(queries) / lanes<C>;
+    const index rows = (queries + 1) / 2 * 2;  // of sums: a block_product takes two
     auto& [qt, keys, values, scores, second_weights, sums, largest, total, fade] = room;
     word* const weights = second_weights.or_the(as_words(scores));
     gather(as_words(sums), q, q_stride, queries, packs * lanes<C>);
@@ -285,11 +286,11 @@ struct flash_attention {
         else soften<false>(scores + i, weights + i, count, q0 + i, j0, largest + i, total + i, fade + i);
       }
       if (j0 > 0)
-        for (index i = i0; i < packs * lanes<C>; ++i)
+        for (index i = i0; i < rows; ++i)
           for (index d = 0; d < width; d += lanes<C>)
             (pack<C>::load(sums + i * width + d) * pack<C>(fade[i])).store(sums + i * width + d);
-      on_depth::run((packs - p0) * lanes<C>, width / lanes<C>, words(count), weights + i0, 1, query_block, values,
-                    sums + i0 * width, j0 > 0);
+      on_depth::run(rows - i0, width / lanes<C>, words(count), weights + i0, 1, query_block, values, sums + i0 * width,
+                    j0 > 0);
     }
     for (index i = 0; i < queries; ++i) {
       scatter(out + i * out_stride, 0, sums + i * width, 1, C(1) / total[i], false);
