@@ -105,5 +105,7 @@ void add_row(const machine& peak, const std::string& name, double bytes, double 
 
 /// gemm/<library>/<shape>: ours against those that were found when this was built (gemm.cpp).
 void register_gemm(const machine& peak);
+/// step/<optimizer>: one step (optimizers.cpp).
+void register_optimizers(const machine& peak);
 
 }  // namespace bench

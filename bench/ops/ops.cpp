@@ -242,6 +242,7 @@ int main(int argc, char** argv) {
   bench::add_row(w.peak, "peak/read", amount, 0, [&] { return amount / w.peak.read; });
   bench::add_row(w.peak, "peak/gemm", 0, amount, [&] { return amount / w.peak.gemm; });
   bench::register_gemm(w.peak);
+  bench::register_optimizers(w.peak);
   register_ops(w);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();  // they hold tensors of this world

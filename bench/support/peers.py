@@ -1,12 +1,15 @@
-"""What benchmarks share that run beside programs of other projects."""
+"""What benchmarks share that compare gradus with programs of other projects, or programs of its own with each other."""
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import bench_report  # noqa: E402
+
+machine = bench_report.machine
 
 
 def has_packages(python, packages):
@@ -52,18 +55,6 @@ def run_json(command, threads):
     return None
 
 
-def machine():
-    model = platform.processor() or platform.machine()
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    return f"{model}, {os.cpu_count()} cores"
-
-
 def versions(python, packages):
     code = "; ".join(f"import {p}; print('{p}', {p}.__version__)" for p in packages)
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.split("\n")
@@ -86,6 +77,4 @@ def print_table(head, table, left=2):
 
 def write_rows(rows, name):
     """Where scripts/bench.sh expects them, or into build/bench/NAME.json."""
-    path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / f"{name}.json"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    bench_report.write_rows(rows, os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / f"{name}.json"))

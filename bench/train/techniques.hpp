@@ -61,6 +61,8 @@ constexpr techniques all_but(std::size_t which) {
   techniques t = first_techniques(technique_count);
   t.*ladder_of_techniques[which].on = false;
   if (!t.bf16) t.bf16_weights = false;  // in fp32 there is neither
+  if (!t.fused_optimizer)
+    t.planned_memory = t.optimizer_8bit = false;  // its temporaries are in no plan, its states in float
   return t;
 }
 

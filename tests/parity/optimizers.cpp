@@ -155,6 +155,16 @@ TEST_CASE("the numbers of 8-bit states are those of bitsandbytes, and each code 
     }
     CHECK(map.value[map.nearest(0)] == 0);
     CHECK(map.value[map.nearest(1)] == 1);
+    for (unsigned code = map.zero; code < 255; ++code) {  // on both sides of what is half way to the next
+      CAPTURE(code);
+      const float middle = 0.5f * (map.value[code] + map.value[code + 1]);
+      const float below = middle * (1 - 1e-6f), above = middle * (1 + 1e-6f);
+      CHECK(map.nearest(below) == code);
+      CHECK(map.nearest(above) == code + 1);
+      if (low == 0) continue;
+      CHECK(map.nearest(-below) == 2 * map.zero - code);
+      CHECK(map.nearest(-above) == (code == 254 ? 0 : 2 * map.zero - code - 1));
+    }
   };
   check(gr::dynamic_map_of<true>, "map.signed");
   check(gr::dynamic_map_of<false>, "map.unsigned");

@@ -1,6 +1,5 @@
 #pragma once
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../core/math.hpp"
 #include "adamw.hpp"
 
 namespace gradus {
@@ -23,36 +23,53 @@ struct dynamic_map {
 
   constexpr dynamic_map() {
     unsigned code = zero;
-    double decade = 1e-6;
-    for (unsigned i = 0; i < 7; ++i, decade *= 10) {
-      const unsigned n = 1u << (Signed ? i : i + 1);
-      for (unsigned k = 0; k < n; ++k) value[++code] = static_cast<float>((0.1 + 0.9 * (k + 0.5) / n) * decade);
+    double unit = 1e-6;
+    for (unsigned i = 0; i < 7; ++i, unit *= 10) {
+      const unsigned n = first_of_decade << i;
+      decades_[i].rate = static_cast<float>(n / (0.9 * unit));
+      decades_[i].first = static_cast<float>(n);
+      for (unsigned k = 0; k < n; ++k) value[++code] = static_cast<float>((0.1 + 0.9 * (k + 0.5) / n) * unit);
     }
     value[255] = 1;
-    for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
-    // Where to begin the search for the number nearest to x: by the exponent and six bits of the mantissa.
+    decades_[7].first = first_of_decade << 7;
     code = zero;
-    for (unsigned part = 0; part < parts; ++part) {
-      const auto low = part == 0 ? 0.0f : std::bit_cast<float>((part + lowest) << shift);
-      while (code < 255 && low > middle(code)) ++code;
-      first_[part] = static_cast<std::uint8_t>(code);
+    for (decade& d : decades_) {
+      d.above = 0.5f * (value[code] + value[code + 1]);
+      code += static_cast<unsigned>(d.first);
     }
+    for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
   }
-  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign. Any code for NaN.
-  constexpr std::uint8_t nearest(float x) const {
-    const float size = x < 0 ? -x : x;
-    const std::uint32_t bits = (std::bit_cast<std::uint32_t>(size) & 0x7FFFFFFFu) >> shift;
-    const std::uint32_t part = bits < lowest ? 0 : bits - lowest;
-    unsigned code = first_[part < parts ? part : parts - 1];
-    while (code < 255 && size > middle(code)) ++code;
-    if (!Signed || !(x < 0)) return static_cast<std::uint8_t>(code);
-    return static_cast<std::uint8_t>(code == 255 ? 0 : 2 * zero - code);  // there is no -1
+  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are as near, up to a
+  /// part in a million, either one. Any code for NaN.
+  GRADUS_HD constexpr std::uint8_t nearest(float x) const {
+    const int steps = static_cast<int>(steps_from_zero(x < 0 ? -x : x));
+    const int code = static_cast<int>(zero) + (x < 0 ? -steps : steps);
+    return static_cast<std::uint8_t>(code < 0 ? 0 : code);  // there is no -1
+  }
+  /// How many codes the number nearest to `size` is away from 0, and a fraction of one, which is to be cut off.
+  template <class V>
+  GRADUS_HD constexpr V steps_from_zero(V size) const {
+    using math::select;
+    V rate(0.0f), first(first_of_decade - 1.0f);
+    for (const decade& d : decades_) {
+      const auto begun = size > V(d.above);
+      rate = select(begun, V(d.rate), rate);
+      first = select(begun, V(d.first), first);
+    }
+    const V last = first + first - V(0.5f);
+    V count = size * rate + first * V(8 / 9.0f);
+    count = select(count > last, last, count);
+    return select(count < first, first, count) - V(first_of_decade - 1.0f);
   }
 
  private:
-  static constexpr unsigned shift = 17, lowest = (127u - 22u) << 6, parts = 22 * 64 + 1;
-  constexpr float middle(unsigned code) const { return 0.5f * (value[code] + value[code + 1]); }
-  std::uint8_t first_[parts] = {};
+  static constexpr unsigned first_of_decade = Signed ? 1 : 2;
+  // Numbers of a decade are counted from `first`, which is how many they are: so the numbers before, counted together, are `first`
+  // less first_of_decade. They begin above `above`, and grow by 1 / rate. The last one is 1 alone.
+  struct decade {
+    float above = 0, rate = 0, first = 0;
+  };
+  decade decades_[8] = {};
 };
 template <bool Signed>
 inline constexpr dynamic_map<Signed> dynamic_map_of{};

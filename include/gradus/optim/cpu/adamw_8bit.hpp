@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "../../core/config.hpp"
@@ -54,10 +55,23 @@ struct kernel<op::adamw_8bit_step, cpu> {
   // Returns the scale.
   template <bool Signed>
   static float encode(const dynamic_map<Signed>& map, const float* from, index n, std::uint8_t* codes) {
-    float most = 0;
-    for (index i = 0; i < n; ++i) most = std::max(most, std::abs(from[i]));
-    const float scale = most > 0 ? most : 1.0f;
-    for (index i = 0; i < n; ++i) codes[i] = map.nearest(from[i] / scale);
+    pack<float> largest(0);
+    cpu_kit::for_packs<float>(n, [&](index i, auto which) {
+      const pack<float> size = abs(cpu_kit::load<float>(from + i, which));
+      largest = select(size > largest, size, largest);
+    });
+    const float most = max_lanes(largest);
+    const pack<float> scale(most > 0 ? most : 1.0f);
+    cpu_kit::for_packs<float>(n, [&](index i, auto which) {
+      const pack<float> x = cpu_kit::load<float>(from + i, which) / scale;
+      using integers = typename cpu_kit::vector_of<std::int32_t, lanes<float>>::type;
+      const integers steps = __builtin_convertvector(map.steps_from_zero(abs(x)).v, integers);
+      integers code = (x.v < 0 ? -steps : steps) + static_cast<std::int32_t>(map.zero);
+      code = code < 0 ? integers{} : code;  // there is no -1
+      using bytes = typename cpu_kit::vector_of<std::uint8_t, lanes<float>>::type;
+      const bytes narrow = __builtin_convertvector(code, bytes);
+      std::memcpy(codes + i, &narrow, cpu_kit::lanes_in(which));
+    });
     return most;
   }
 };
