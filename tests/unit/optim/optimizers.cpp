@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <gradus/gradus.hpp>
+
+#include "../../support/seed.hpp"
 
 namespace gr = gradus;
 
@@ -450,6 +453,30 @@ TEST_CASE("stochastic rounding to bf16 keeps small updates in the mean, and depe
   CHECK(one.mean == doctest::Approx(1.1).epsilon(2e-3));  // 8001 draws of 100 steps: a deviation of 2e-4
   CHECK(bits(one) == bits(run(gr::rounding::stochastic, 7, 2)));
   CHECK(bits(one) != bits(run(gr::rounding::stochastic, 8, 1)));
+}
+
+TEST_CASE("stochastic rounding of packs has the bits of that of one number after another, wherever they begin") {
+  const gr::random_key key{.seed = gradus_test::fresh_seed(), .step = 3, .ordinal = 1};
+  gr::step_inputs in{.rounds = gr::rounding::stochastic, .key = key};
+  std::vector<float> x(301);
+  for (gr::index i = 0; i < x.size(); ++i)
+    x[i] = std::ldexp(gr::uniform_float(key.words(900 + i)[0]) - 0.5f, static_cast<int>(i % 40) - 20);
+  x[5] = std::numeric_limits<float>::infinity();
+  x[40] = std::numeric_limits<float>::quiet_NaN();
+  x[41] = std::bit_cast<float>(0xFF800001u);  // a NaN whose upper half is that of minus infinity
+  x[300] = -std::numeric_limits<float>::infinity();
+  for (gr::index first : {0u, 3u, 8u, 61u, 4000u}) {
+    CAPTURE(first);
+    std::vector<gr::bf16> found(x.size());
+    gr::cpu_kit::value_writer writer(in);
+    gr::cpu_kit::for_packs<float>(x.size(), [&](gr::index i, auto n) {
+      writer.write(gr::cpu_kit::load<float>(x.data() + i, n), found.data() + i, n, first + i);
+    });
+    std::size_t wrong = 0;
+    for (gr::index i = 0; i < x.size(); ++i)
+      wrong += found[i].bits != gr::round_stochastically(x[i], key.words((first + i) / 8), (first + i) % 8).bits;
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("stochastic rounding goes to one of the two neighbours, leaves what bf16 can hold, and NaN stays NaN") {

@@ -45,13 +45,13 @@ struct kernel<op::adafactor_step, cpu> {
     GRADUS_INLINE P averaged(P so_far, P now) const { return P(beta) * so_far + P(1 - beta) * now; }
     // Takes the step of elements i .. by the update u.
     template <class Which>
-    GRADUS_INLINE void take(index i, P u, const rates& r, Which n) const {
+    GRADUS_INLINE void take(index i, P u, const rates& r, Which n, cpu_kit::value_writer& writer) const {
       u = u * P(r.lr);
       if (t.update != nullptr) {
         u = P(r.beta1) * cpu_kit::load<float>(t.update + i, n) + P(r.rest1) * u;
         cpu_kit::store(u, t.update + i, n);
       }
-      cpu_kit::store_value(cpu_kit::load<float>(t.value + i, n) * P(r.keep) - u, t.value + i, n, in, t.first + i);
+      writer.write(cpu_kit::load<float>(t.value + i, n) * P(r.keep) - u, t.value + i, n, t.first + i);
     }
   };
 
@@ -123,9 +123,10 @@ struct kernel<op::adafactor_step, cpu> {
     });
     const rates r = rates_of(o, s, t.size, {added(scratch, parts), added(scratch + most, parts)});
     in_parts(ctx, t.size, 1, [&](index begin, index end, index) {
+      cpu_kit::value_writer writer(w.in);
       cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
         const index i = begin + k;
-        w.take(i, w.gradient(i, n) / sqrt(cpu_kit::load<float>(t.row_means + i, n)), r, n);
+        w.take(i, w.gradient(i, n) / sqrt(cpu_kit::load<float>(t.row_means + i, n)), r, n, writer);
       });
     });
   }
@@ -185,11 +186,13 @@ struct kernel<op::adafactor_step, cpu> {
       const index first = matrix * t.rows * t.columns;
       const double mean = factors_of_columns(t, matrix, column_factors);
       in_parts(ctx, t.rows, t.columns, [&](index begin, index end, index) {
+        cpu_kit::value_writer writer(w.in);
         for (index row = begin; row < end; ++row) {
           const index at = first + row * t.columns;
           const float factor = row_factor(t.row_means[matrix * t.rows + row], mean);
-          cpu_kit::for_packs<float>(
-              t.columns, [&](index j, auto n) { w.take(at + j, update(w, at, j, factor, column_factors, n), r, n); });
+          cpu_kit::for_packs<float>(t.columns, [&](index j, auto n) {
+            w.take(at + j, update(w, at, j, factor, column_factors, n), r, n, writer);
+          });
         }
       });
     }

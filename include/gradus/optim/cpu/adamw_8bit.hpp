@@ -23,6 +23,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
     const gradient_scaling<float> scaling(in);
     cpu_kit::parallel_spans(ctx, spans, [&](const block_span<T, G>& t, index begin, index end) {
       const auto update = rule.template at<float>(in.at(rule, t));
+      cpu_kit::value_writer writer(in);
       for (; begin < end; begin += block) {
         const index n = std::min(block, end - begin);
         float here[2][block], *m = here[0], *v = here[1];
@@ -38,7 +39,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
           update(p, scaling(cpu_kit::load<float>(t.gradient + begin + i, which)), m1, v1);
           cpu_kit::store(m1, m + i, which);
           cpu_kit::store(v1, v + i, which);
-          cpu_kit::store_value(p, t.value + begin + i, which, in, t.first + begin + i);
+          writer.write(p, t.value + begin + i, which, t.first + begin + i);
         });
         if (t.codes[0] == nullptr) continue;
         t.states[0][begin / block] = encode(dynamic_map_of<true>, m, n, t.codes[0] + begin);

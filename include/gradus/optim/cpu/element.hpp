@@ -83,6 +83,7 @@ struct kernel<op::element_step, cpu> {
     constexpr bool compensated = detail::is_compensated<Rule, T>;
     cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
       const auto update = rule.template at<C>(in.at(rule, t));
+      cpu_kit::value_writer writer(in);
       cpu_kit::for_packs<C>(end - begin, [&](index k, auto n) {
         const index i = begin + k;
         const P g = scaling(cpu_kit::load<C>(t.gradient + i, n));
@@ -95,7 +96,7 @@ struct kernel<op::element_step, cpu> {
           [&]<std::size_t... J>(std::index_sequence<J...>) { update(p, g, s[J]...); }(std::make_index_sequence<N>{});
         for (std::size_t j = 0; j < N; ++j)
           if (!optional || states.at[j] != nullptr) cpu_kit::store(s[j], states.at[j] + t.first + i, n);
-        cpu_kit::store_value(p, t.value + i, n, in, t.first + i);
+        writer.write(p, t.value + i, n, t.first + i);
         if constexpr (compensated) cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.rest + t.first + i, n);
       });
     });

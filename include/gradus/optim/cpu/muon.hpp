@@ -27,10 +27,11 @@ struct kernel<op::muon_step, cpu> {
       const double longer = std::max(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
       const P by(s.lr * std::sqrt(longer)), keep(1 - s.lr * s.weight_decay);
       cpu_kit::parallel_elements(ctx, t.size, cpu_kit::span_chunk, [&](index begin, index end) {
+        cpu_kit::value_writer writer(in);
         cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
           const index i = begin + k;
           const P p = cpu_kit::load<float>(t.value + i, n) * keep - by * cpu_kit::load<float>(orthogonal + i, n);
-          cpu_kit::store_value(p, t.value + i, n, in, t.first + i);
+          writer.write(p, t.value + i, n, t.first + i);
         });
       });
     }

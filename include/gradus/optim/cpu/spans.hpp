@@ -2,13 +2,15 @@
 // What the steps of all optimizers share on the CPU: a loop over the spans of parameters, and the rounding of values.
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
+#include "../../cpu/philox_lanes.hpp"
 #include "../../cpu/simd.hpp"
 #include "../../cpu/vector_loop.hpp"
 #include "../param_list.hpp"
@@ -38,30 +40,61 @@ void parallel_spans(context<cpu>& ctx, const std::vector<Span>& spans, const F& 
   parallel_tasks(ctx, span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
 }
 
-/// Rounds a pack to bf16, up or down by 16 random bits below the cut. Element i of the row of all values draws from half i % 8 of
-/// the words of group i / 8. NaN stays NaN.
-GRADUS_INLINE void store_stochastically(pack<float> x, bf16* to, index n, const random_key& key, index first) {
-  std::array<std::uint32_t, 4> words{};
-  for (index i = 0; i < n; ++i) {
-    const index element = first + i;
-    if (i == 0 || element % 8 == 0) words = key.words(element / 8);
-    to[i] = round_stochastically(float{x.v[i]}, words, element % 8);
-  }
-}
 GRADUS_INLINE index lanes_in(all_lanes) { return lanes<float>; }
 GRADUS_INLINE index lanes_in(first_lanes n) { return n.count; }
 
-/// Writes values, rounded as the step asks for. `first` is the number of the first one in the row of all values.
-template <class T, class Which>
-GRADUS_INLINE void store_value(pack<compute_type<T>> x, T* to, Which n, const step_inputs& in, index first) {
-  if constexpr (std::is_same_v<T, bf16>) {
-    if (in.rounds == rounding::stochastic) {
-      store_stochastically(x, to, lanes_in(n), in.key, first);
-      return;
+/// Random halves for elements that are rounded one after another: half i % 8 of the words of group i / 8 is that of element i, as for
+/// round_stochastically. Drawn many at a time.
+class rounding_draws {
+ public:
+  /// That of element `first`, and those of the following ones of a pack.
+  GRADUS_INLINE const std::uint16_t* at(const random_key& key, index first) {
+    if (first < from_ || first + lanes<float> > from_ + philox_lanes::halves) {
+      from_ = first / 8 * 8;
+      philox_lanes::draw(key, from_ / 8).store(drawn_);
     }
+    return drawn_ + (first - from_);
   }
-  store(x, to, n);
-}
+
+ private:
+  static_assert(lanes<float> + 7 <= philox_lanes::halves);
+  index from_ = std::numeric_limits<index>::max();
+  std::uint16_t drawn_[philox_lanes::halves];
+};
+
+/// Writes new values, one after another, rounded as the step asks for. Each thread has its own.
+class value_writer {
+ public:
+  explicit value_writer(const step_inputs& in) : in_(in) {}
+
+  /// `first` is the number of the first one in the row of all values.
+  template <class T, class Which>
+  GRADUS_INLINE void write(pack<compute_type<T>> x, T* to, Which n, [[maybe_unused]] index first) {
+    if constexpr (std::is_same_v<T, bf16>)
+      if (in_.rounds == rounding::stochastic) return write_stochastically(x, to, n, first);
+    store(x, to, n);
+  }
+
+ private:
+  // round_stochastically, lane by lane.
+  template <class Which>
+  GRADUS_INLINE void write_stochastically(pack<float> x, bf16* to, Which n, index first) {
+    using words = typename vector_of<std::uint32_t, lanes<float>>::type;
+    using halves = typename vector_of<std::uint16_t, lanes<float>>::type;
+    words bits;
+    halves draw;
+    std::memcpy(&bits, &x.v, sizeof bits);
+    std::memcpy(&draw, draws_.at(in_.key, first), sizeof draw);
+    const words rounded = (bits + __builtin_convertvector(draw, words)) >> 16;
+    const words upper = bits >> 16, quiet = (upper & 0x7Fu) == 0u ? words{} + 0x40u : words{};
+    const words result = (bits & 0x7FFFFFFFu) > 0x7F800000u ? upper | quiet : rounded;  // NaN stays NaN
+    const halves narrow = __builtin_convertvector(result, halves);
+    std::memcpy(static_cast<void*>(to), &narrow, lanes_in(n) * sizeof(bf16));
+  }
+
+  const step_inputs& in_;
+  rounding_draws draws_;
+};
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
