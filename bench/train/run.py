@@ -2,7 +2,7 @@
 """What each technique brings: a GPT trained naively, and then with one technique more at a time.
 
     python3 bench/train/run.py [--model nano seed] [--rungs naive,bf16,...] [--tables ladder,ablation,optimizers]
-                               [--steps N] [--rounds 2] [--threads N] [--jobs 1] [--quick]
+                               [--steps N] [--rounds 2] [--threads N] [--jobs N] [--quick]
 
 Three tables for each model. The ladder: each rung has one technique more than the rung before. The ablation: all techniques but one, beside
 all of them. The optimizers: bf16 products, planned memory, nothing recomputed. --rungs names those of the ladder and of the ablation
@@ -266,7 +266,7 @@ def read_options():
     parser.add_argument("--steps", type=int, default=0, help="default: by model")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="0: all cores")
-    parser.add_argument("--jobs", type=int, default=1, help="compilers at a time")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at a time; default: one a core")
     parser.add_argument("--quick", action="store_true", help="two steps of each on a tiny model")
     o = parser.parse_args()
     if o.rounds < 1 or o.steps < 0 or o.jobs < 1:

@@ -28,69 +28,100 @@ struct sampling {
   }
 };
 
-/// The tokens of a text that a model sees, and the logits of the next one. Keys and values of the tokens before are kept, so that a token costs
-/// a forward pass over itself alone. The logits are those of a pass over all tokens of the window, to the bit.
+/// The tokens of `Texts` texts that a model sees, equally many of each, and the logits of the next ones. Keys and values of the tokens before are kept,
+/// so that a token costs a forward pass over itself alone. The logits are those of a pass over all tokens of the window, to the bit.
 ///
 /// When the window is full it slides: the last half of the context is taken in again from the start, which is a pass over so many tokens, once
 /// in half a context. (Positions are learned, so that keys and values cannot move.)
-template <class X, config C>
+template <class X, config C, gr::index Texts = 1>
 class token_window {
  public:
   using network = model<X, C>;
+  using ids = std::array<std::int32_t, Texts>;
 
   token_window(const network& net, gr::context<gr::cpu>& ctx) : net_(net), ctx_(ctx), past_(ctx) {
-    tokens_.reserve(C.context);
-    again_.reserve(C.context);
+    for (auto& text : tokens_) text.reserve(C.context);
+    for (auto& text : again_) text.reserve(C.context);
   }
 
-  /// Begins again with a text, of which the last `context` tokens are seen. What the window begins with already is not computed again.
+  /// Begins each text again with the same tokens, of which the last `context` are seen. What the window begins with already is not computed again.
   /// Throws gradus::error for a text without tokens, and for a token that the model has not.
   void begin(std::span<const std::int32_t> text) {
     if (text.empty()) throw gr::error("token_window: a text must begin with a token at least");
     text = text.last(std::min<std::size_t>(text.size(), C.context));
-    const auto differs = std::ranges::mismatch(text, tokens_).in1 - text.begin();
-    take_in(text, std::min(static_cast<gr::index>(differs), text.size() - 1));
+    std::size_t known = text.size() - 1;
+    for (const auto& before : tokens_)
+      known = std::min(known, static_cast<std::size_t>(std::ranges::mismatch(text, before).in1 - text.begin()));
+    std::array<std::span<const std::int32_t>, Texts> texts;
+    texts.fill(text);
+    take_in(texts, known);
   }
-  /// Adds a token behind the others.
-  void add(std::int32_t id) {
-    if (past_.room() > 0) return take(std::span(&id, 1));
-    again_.assign(tokens_.end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_.end());
-    again_.push_back(id);
-    take_in(std::span<const std::int32_t>(again_).last(std::max<gr::index>(1, C.context / 2)), 0);
+  /// Begins each text as the one in `other` stands, without computing anything again.
+  void begin_as(const token_window<X, C, 1>& other) {
+    past_.repeat(other.past_);
+    tokens_.fill(other.tokens_[0]);
+    logits_ = gr::tensor<typename X::compute, gr::shape<Texts, C.padded_vocabulary()>>(ctx_);
+    for (gr::index i = 0; i < Texts; ++i)
+      std::ranges::copy(other.logits_.values(), logits_.values().subspan(i * C.padded_vocabulary()).begin());
   }
-  /// The tokens that the model sees.
-  std::span<const std::int32_t> tokens() const { return tokens_; }
+  /// Adds a token behind the others of each text.
+  void add(const ids& next) {
+    if (past_.room() > 0) {
+      std::array<std::span<const std::int32_t>, Texts> texts;
+      for (gr::index i = 0; i < Texts; ++i) texts[i] = std::span(&next[i], 1);
+      return take(texts);
+    }
+    std::array<std::span<const std::int32_t>, Texts> texts;
+    for (gr::index i = 0; i < Texts; ++i) {
+      again_[i].assign(tokens_[i].end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_[i].end());
+      again_[i].push_back(next[i]);
+      texts[i] = std::span<const std::int32_t>(again_[i]).last(std::max<gr::index>(1, C.context / 2));
+    }
+    take_in(texts, 0);
+  }
+  /// The tokens that the model sees of a text.
+  std::span<const std::int32_t> tokens(gr::index text = 0) const { return tokens_[text]; }
   /// Logits of the token after them.
-  std::span<const typename X::compute> logits() const { return logits_.values().first(C.vocabulary); }
+  std::span<const typename X::compute> logits(gr::index text = 0) const {
+    return logits_.values().subspan(text * C.padded_vocabulary(), C.vocabulary);
+  }
 
  private:
+  template <class, config, gr::index>
+  friend class token_window;
+  using spans = std::array<std::span<const std::int32_t>, Texts>;
   static constexpr gr::index chunk = std::min<gr::index>(C.context, 64);  // of a long text
 
-  // The first `known` of these tokens are in the window.
-  void take_in(std::span<const std::int32_t> text, gr::index known) {
+  // The first `known` tokens of these texts are in the window.
+  void take_in(const spans& texts, gr::index known) {
     past_.rewind(known);
-    tokens_.resize(known);
-    while (tokens_.size() < text.size())
-      take(text.subspan(tokens_.size(), std::min(chunk, text.size() - tokens_.size())));
+    for (auto& text : tokens_) text.resize(known);
+    while (tokens_[0].size() < texts[0].size()) {
+      spans some = texts;
+      const std::size_t from = tokens_[0].size(), count = std::min(chunk, texts[0].size() - from);
+      for (auto& text : some) text = text.subspan(from, count);
+      take(some);
+    }
   }
-  void take(std::span<const std::int32_t> some) {
-    if (some.size() == 1) take_as<1>(some);
+  void take(const spans& some) {
+    if (some[0].size() == 1) take_as<1>(some);
     else take_as<chunk>(some);
-    tokens_.insert(tokens_.end(), some.begin(), some.end());
+    for (gr::index i = 0; i < Texts; ++i) tokens_[i].insert(tokens_[i].end(), some[i].begin(), some[i].end());
   }
   template <gr::index Times>
-  void take_as(std::span<const std::int32_t> some) {
-    std::array<std::int32_t, Times> ids{};
-    std::ranges::copy(some, ids.begin());
-    logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<1, Times>>(ctx_, ids.data(), gr::category::input), past_,
-                   some.size());
+  void take_as(const spans& some) {
+    std::array<std::int32_t, Texts * Times> all{};
+    for (gr::index i = 0; i < Texts; ++i)
+      std::ranges::copy(some[i], all.begin() + static_cast<std::ptrdiff_t>(i * Times));
+    logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input),
+                   past_, some[0].size());
   }
 
   const network& net_;
   gr::context<gr::cpu>& ctx_;
-  cache<X, C, 1> past_;
-  gr::tensor<typename X::compute, gr::shape<1, C.padded_vocabulary()>> logits_;
-  std::vector<std::int32_t> tokens_, again_;
+  cache<X, C, Texts> past_;
+  gr::tensor<typename X::compute, gr::shape<Texts, C.padded_vocabulary()>> logits_;
+  std::array<std::vector<std::int32_t>, Texts> tokens_, again_;
 };
 
 /// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns false.
@@ -103,7 +134,7 @@ void generate(token_window<X, C>& window, const vocabulary& words, std::string_v
     const auto next = static_cast<std::int32_t>(
         sampler.choose(window.logits().first(words.size()), window.tokens(), how.draw(static_cast<std::uint32_t>(i))));
     if (words.ends_text(next) || !emit(words.text_of(next))) return;
-    if (i + 1 < count) window.add(next);
+    if (i + 1 < count) window.add({next});
   }
 }
 

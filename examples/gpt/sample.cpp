@@ -1,14 +1,17 @@
 // Writes text with a model that gpt_train saved. Compiled for the model's sizes, like the trainer.
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gradus/generate/stop_text.hpp>
@@ -41,7 +44,7 @@ bool read_options(options& o, int argc, char** argv) {
   gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes,
                         "tokens to write, which are bytes without a tokenizer")
       ->capture_default_str();
-  gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, one after another")
+  gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, eight at a time")
       ->capture_default_str();
   auto& rule = o.how.rule;
   gpt::add_number(app, "--temperature", rule.temperature, "0 or more", gpt::is_not_negative,
@@ -103,28 +106,65 @@ class text_output {
 using seconds = std::chrono::duration<double>;
 using timer = std::chrono::steady_clock;
 
-struct text_writer {
-  const options& o;
-  const gpt::vocabulary& words;
-  gpt::token_window<X, gpt::sizes>& window;
-  gr::token_sampler sampler{o.how.rule};
-  std::int64_t written = 0;
-  text_output out = {};
+// Texts that are written together: each takes little longer than one by itself, because a step reads the parameters once.
+constexpr gr::index texts_together = 8;
 
-  /// Writes text number `number` behind the prompt. Returns false where nobody reads any more.
-  bool write(std::uint32_t number) {
-    gr::stop_text_finder stop(o.stop);
-    for (int i = 0; i < o.count && !stop.found(); ++i) {
-      const auto logits = window.logits().first(words.size());
-      const auto token = static_cast<std::int32_t>(
-          sampler.choose(logits, window.tokens(), o.how.draw(static_cast<std::uint32_t>(i), number)));
-      ++written;
-      if (words.ends_text(token)) break;
-      if (!out.add(stop.add(words.text_of(token)))) return false;
-      if (i + 1 < o.count && !stop.found()) window.add(token);
+class text_writer {
+ public:
+  text_writer(const options& o, const gpt::vocabulary& words, const std::string& prompt)
+      : o_(o), words_(words), prompt_(prompt), sampler_(o.how.rule) {}
+
+  /// Writes `count` texts from number `first` on, whose prompt is in the window. They are printed one after another: the first that
+  /// is not finished as it comes. Returns false where nobody reads any more.
+  template <class Window>
+  bool write(Window& window, std::uint32_t first, std::size_t count) {
+    std::vector<text> texts(count, text{gr::stop_text_finder(o_.stop), {}, false});
+    std::uint32_t shown = 0;
+    if (!begin(first)) return false;
+    for (int i = 0; i < o_.count; ++i) {
+      typename Window::ids next{};  // what a finished text goes on with nobody sees
+      for (std::uint32_t k = 0; k < count; ++k) {
+        text& t = texts[k];
+        if (t.finished) continue;
+        next[k] = static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.size()), window.tokens(k),
+                                                            o_.how.draw(static_cast<std::uint32_t>(i), first + k)));
+        ++written_;
+        const bool ends = words_.ends_text(next[k]);
+        if (!ends) t.unseen += t.stop.add(words_.text_of(next[k]));
+        t.finished = ends || t.stop.found() || i + 1 == o_.count;
+        if (t.finished) t.unseen += t.stop.finish();
+      }
+      for (; shown < count; ++shown) {
+        if (!out_.add(std::exchange(texts[shown].unseen, {}))) return false;
+        if (!texts[shown].finished) break;
+        if (!out_.end_line() || (shown + 1 < count && !begin(first + shown + 1))) return false;
+      }
+      if (shown == count) break;
+      window.add(next);
     }
-    return out.add(stop.finish()) && out.end_line();
+    return true;
   }
+  /// Tokens.
+  std::int64_t written() const { return written_; }
+
+ private:
+  struct text {
+    gr::stop_text_finder stop;
+    std::string unseen;
+    bool finished;
+  };
+
+  bool begin(std::uint32_t number) {
+    if (number > 0 && !print("--- " + std::to_string(number + 1) + "\n")) return false;
+    return out_.add(prompt_.empty() && words_.bytes() ? "\n" : prompt_);
+  }
+
+  const options& o_;
+  const gpt::vocabulary& words_;
+  const std::string& prompt_;
+  gr::token_sampler sampler_;
+  std::int64_t written_ = 0;
+  text_output out_;
 };
 
 int write_texts(const options& o) {
@@ -143,20 +183,26 @@ int write_texts(const options& o) {
   const auto start = timer::now();
   window.begin(prompt);
   const seconds reading = timer::now() - start;
-  text_writer writer{.o = o, .words = words, .window = window};
-  seconds writing{};
-  for (int i = 0; i < o.samples; ++i) {
-    if (i > 0 && !print("--- " + std::to_string(i + 1) + "\n")) return 0;
-    if (!writer.out.add(begins.empty() && words.bytes() ? "\n" : begins)) return 0;
-    const auto began = timer::now();
-    if (i > 0) window.begin(prompt);
-    if (!writer.write(static_cast<std::uint32_t>(i))) return 0;
-    writing += timer::now() - began;
+  text_writer writer(o, words, begins);
+  std::optional<gpt::token_window<X, gpt::sizes, texts_together>> together;
+  const auto began = timer::now();
+  for (std::uint32_t first = 0; first < static_cast<std::uint32_t>(o.samples);) {
+    const std::uint32_t left = static_cast<std::uint32_t>(o.samples) - first;
+    const std::uint32_t count = std::min<std::uint32_t>(left, texts_together);
+    if (count == 1) {
+      if (!writer.write(window, first, 1)) return 0;
+    } else {
+      if (!together) together.emplace(net, ctx);
+      together->begin_as(window);
+      if (!writer.write(*together, first, count)) return 0;
+    }
+    first += count;
   }
+  const seconds writing = timer::now() - began;
   if (o.speed)
     std::fprintf(stderr, "%zu tokens read in %.3f s; %lld written in %.3f s: %.1f tokens/s\n", prompt.size(),
-                 reading.count(), static_cast<long long>(writer.written), writing.count(),
-                 static_cast<double>(writer.written) / writing.count());
+                 reading.count(), static_cast<long long>(writer.written()), writing.count(),
+                 static_cast<double>(writer.written()) / writing.count());
   return 0;
 }
 

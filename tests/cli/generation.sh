@@ -22,6 +22,14 @@ cmp -s out one || wrong "another number of threads wrote another text"
 succeeds "$sample" $model --prompt "the " --count 300 --seed 3 --samples 3
 [[ $(grep -c '^--- [23]$' out) -eq 2 ]] || wrong "three samples have no two lines between them"
 head -c 305 out | cmp -s - one || wrong "the first of several samples is not that of the seed"
+mv out three
+succeeds "$sample" $model --prompt "the " --count 300 --seed 3 --samples 9  # eight together, and one
+[[ $(grep -c '^--- [2-9]$' out) -eq 8 ]] || wrong "nine samples have no eight lines between them"
+head -c "$(wc -c <three)" out | cmp -s - three || wrong "the first of nine samples are not those of three"
+succeeds "$sample" $model --prompt "the " --count 300 --seed 3 --samples 3 --stop fox
+[[ $(grep -c '^--- [23]$' out) -eq 2 ]] || wrong "samples that end early have no lines between them: $(cat out)"
+grep -q fox out && wrong "what was written together goes on behind a stop text: $(cat out)"
+mv three out
 awk '/^--- 2$/ { second = 1 } second' out | tail -n +2 | head -n 1 | cut -c 1-30 >second
 head -n 1 one | cut -c 1-30 | cmp -s - second && wrong "two samples are alike"
 printf 'the lazy' | "$sample" $model --prompt - --count 40 --temperature 0 --stop fox --stop og >out 2>err || wrong "a prompt from standard input: $(cat err)"

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -60,13 +61,48 @@ void check_a_long_text() {
     seen.push_back(t.any_token());
     if (seen.size() > C.context)  // the window slides: half of the context is left
       seen.erase(seen.begin(), seen.end() - std::max<std::ptrdiff_t>(1, C.context / 2));
-    t.window.add(seen.back());
+    t.window.add({seen.back()});
     CAPTURE(i);
     REQUIRE(t.is_right(seen));
   }
 }
 
+// Three texts together, beside a window for each: they begin alike and go on differently.
+template <class Precision, gpt::config C>
+void check_texts_together() {
+  using one = gpt::token_window<gr::on<gr::cpu, Precision>, C>;
+  text<Precision, C> t;
+  std::vector<one> apart;
+  for (int i = 0; i < 3; ++i) apart.emplace_back(t.net, t.ctx);
+  gpt::token_window<gr::on<gr::cpu, Precision>, C, 3> together(t.net, t.ctx);
+  std::vector<std::int32_t> prompt(1 + t.engine() % C.context);
+  for (auto& token : prompt) token = t.any_token();
+  for (int round = 0; round < 2; ++round) {
+    for (one& window : apart) window.begin(prompt);
+    if (round == 0) together.begin_as(apart[0]);
+    else together.begin(prompt);
+    for (gr::index i = 0; i < 2 * C.context; ++i) {
+      CAPTURE(round);
+      CAPTURE(i);
+      for (gr::index k = 0; k < 3; ++k) {
+        REQUIRE(std::ranges::equal(together.tokens(k), apart[k].tokens()));
+        REQUIRE(std::ranges::equal(together.logits(k), apart[k].logits(),
+                                   [](auto a, auto b) { return static_cast<float>(a) == static_cast<float>(b); }));
+      }
+      const std::array<std::int32_t, 3> next{t.any_token(), t.any_token(), t.any_token()};
+      for (gr::index k = 0; k < 3; ++k) apart[k].add({next[k]});
+      together.add(next);
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("texts that are written together have the logits of each by itself") {
+  check_texts_together<gr::fp32, small>();
+  check_texts_together<gr::bf16_mixed, small>();
+  check_texts_together<gr::fp32, longer>();
+}
 
 TEST_CASE("a window's logits are those of a pass over its tokens, also where it slides") {
   check_a_long_text<gr::fp32, small>();
@@ -82,7 +118,7 @@ TEST_CASE("a text that is begun again keeps what is the same, and a longer one i
   for (int again = 0; again < 3; ++again) {
     t.window.begin(prompt);
     REQUIRE(t.is_right(prompt));
-    t.window.add(5);
+    t.window.add({5});
     prompt[40] = (prompt[40] + 1) % 61;
   }
   prompt.resize(30);
@@ -101,8 +137,8 @@ TEST_CASE("a window takes no memory from the heap once it has written a token an
   const gpt::sampling how;
   const auto write = [&](int count) {
     for (int i = 0; i < count; ++i)
-      t.window.add(static_cast<std::int32_t>(
-          sampler.choose(t.window.logits(), t.window.tokens(), how.draw(static_cast<std::uint32_t>(i)))));
+      t.window.add({static_cast<std::int32_t>(
+          sampler.choose(t.window.logits(), t.window.tokens(), how.draw(static_cast<std::uint32_t>(i))))});
   };
   t.window.begin(std::vector<std::int32_t>{1});
   write(40);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "../core/config.hpp"
@@ -51,8 +52,22 @@ class key_value_cache {
     if (position > position_) fail_rewind(position);
     position_ = position;
   }
+  /// Keeps for each sequence what `one` keeps for its only one. Where the host can reach the memory.
+  void repeat(const key_value_cache<X, Layers, 1, Heads, Context, Depth>& one)
+    requires device::host_addressable
+  {
+    constexpr index head = Context * Depth;  // of one sequence
+    for (index kind = 0; kind < 2 * Layers; ++kind)
+      for (index sequence = 0; sequence < Batch; ++sequence)
+        for (index h = 0; h < Heads; ++h)
+          std::copy_n(one.kept_.data() + (kind * Heads + h) * head, one.position_ * Depth,
+                      kept_.data() + ((kind * Batch + sequence) * Heads + h) * head);
+    position_ = one.position_;
+  }
 
  private:
+  template <class, index, index, index, index, index>
+  friend class key_value_cache;
   constexpr void check(index count) const {
     if (count > room()) fail_full(count);
   }
