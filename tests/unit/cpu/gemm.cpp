@@ -280,31 +280,33 @@ TEST_CASE("the bits of a product do not depend on the number of threads") {
 TEST_CASE_TEMPLATE("a row has the same bits in a product of few rows and in one of many", T, float, double, gr::bf16) {
   using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
   world w;
-  const std::size_t many = 300, k = 1152;
+  const std::size_t many = 300;
   const auto numbers = [](std::size_t count, unsigned seed) {
     std::vector<T> values;
     for (float x : random_numbers(count, seed)) values.push_back(T(x));
     return values;
   };
   for (std::size_t n : sizes{203, 1536, 1552})  // whole registers or not, an even number of them or an odd one
-    for (bool transposed : {false, true}) {
-      const std::vector<T> a = numbers(many * k, 1), b = numbers(k * n, 2), bias = numbers(n, 3);
-      const auto product = [&](std::size_t m) {
-        std::vector<T> c(m * n);
-        gr::cpu_kit::gemm<Acc>(w.ctx, false, transposed, m, n, k, a.data(), k, b.data(), transposed ? k : n, false,
-                               c.data(), n, bias.data());
-        return c;
-      };
-      const std::vector<T> c = product(many);
-      for (std::size_t m : sizes{1, 3, 4, 7, 16, 23, 24, 25, 37, 130}) {
-        CAPTURE(n);
-        CAPTURE(transposed);
-        CAPTURE(m);
-        const std::vector<T> few = product(m);
-        CHECK(std::memcmp(static_cast<const void*>(few.data()), static_cast<const void*>(c.data()),
-                          few.size() * sizeof(T)) == 0);
+    for (std::size_t k : sizes{1152, 1158})     // a multiple of what is taken at once, or not
+      for (bool transposed : {false, true}) {
+        const std::vector<T> a = numbers(many * k, 1), b = numbers(k * n, 2), bias = numbers(n, 3);
+        const auto product = [&](std::size_t m) {
+          std::vector<T> c(m * n);
+          gr::cpu_kit::gemm<Acc>(w.ctx, false, transposed, m, n, k, a.data(), k, b.data(), transposed ? k : n, false,
+                                 c.data(), n, bias.data());
+          return c;
+        };
+        const std::vector<T> c = product(many);
+        for (std::size_t m : sizes{1, 3, 4, 7, 16, 23, 24, 25, 37, 130}) {
+          CAPTURE(n);
+          CAPTURE(k);
+          CAPTURE(transposed);
+          CAPTURE(m);
+          const std::vector<T> few = product(m);
+          CHECK(std::memcmp(static_cast<const void*>(few.data()), static_cast<const void*>(c.data()),
+                            few.size() * sizeof(T)) == 0);
+        }
       }
-    }
 }
 
 namespace {
