@@ -52,7 +52,7 @@ class token_window {
     std::size_t known = text.size() - 1;
     for (const auto& before : tokens_)
       known = std::min(known, static_cast<std::size_t>(std::ranges::mismatch(text, before).in1 - text.begin()));
-    std::array<std::span<const std::int32_t>, Texts> texts;
+    spans texts;
     texts.fill(text);
     take_in(texts, known);
   }
@@ -66,12 +66,11 @@ class token_window {
   }
   /// Adds a token behind the others of each text.
   void add(const ids& next) {
+    spans texts;
     if (past_.room() > 0) {
-      std::array<std::span<const std::int32_t>, Texts> texts;
       for (gr::index i = 0; i < Texts; ++i) texts[i] = std::span(&next[i], 1);
       return take(texts);
     }
-    std::array<std::span<const std::int32_t>, Texts> texts;
     for (gr::index i = 0; i < Texts; ++i) {
       again_[i].assign(tokens_[i].end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_[i].end());
       again_[i].push_back(next[i]);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -155,6 +156,7 @@ TEST_CASE("the numbers of 8-bit states are those of bitsandbytes, and each code 
     }
     CHECK(map.value[map.nearest(0)] == 0);
     CHECK(map.value[map.nearest(1)] == 1);
+    CHECK(map.nearest(std::numeric_limits<float>::quiet_NaN()) == map.zero);
     for (unsigned code = map.zero; code < 255; ++code) {  // on both sides of what is half way to the next
       CAPTURE(code);
       const float middle = 0.5f * (map.value[code] + map.value[code + 1]);

@@ -40,7 +40,7 @@ struct dynamic_map {
     for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
   }
   /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are as near, up to a
-  /// part in a million, either one. Any code for NaN.
+  /// part in a million, either one; that of 0 for NaN.
   GRADUS_HD constexpr std::uint8_t nearest(float x) const {
     const int steps = static_cast<int>(steps_from_zero(x < 0 ? -x : x));
     const int code = static_cast<int>(zero) + (x < 0 ? -steps : steps);
@@ -59,7 +59,7 @@ struct dynamic_map {
     const V last = first + first - V(0.5f);
     V count = size * rate + first * V(8 / 9.0f);
     count = select(count > last, last, count);
-    return select(count < first, first, count) - V(first_of_decade - 1.0f);
+    return select(count > first, count, first) - V(first_of_decade - 1.0f);  // of NaN too
   }
 
  private:
