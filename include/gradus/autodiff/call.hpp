@@ -92,10 +92,10 @@ constexpr auto meet(std::type_identity<A> a, std::type_identity<B> b) {
   constexpr auto short_float = []<class T>(std::type_identity<T>) {
     return std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
   };
-  if constexpr (std::is_void_v<B> || std::is_same_v<A, B>) return a;
-  else if constexpr (std::is_void_v<A>) return b;
-  else if constexpr (short_float(a) && std::is_same_v<B, float>) return a;
-  else if constexpr (short_float(b) && std::is_same_v<A, float>) return b;
+  constexpr bool of_a = std::is_void_v<B> || std::is_same_v<A, B> || (short_float(a) && std::is_same_v<B, float>);
+  constexpr bool of_b = std::is_void_v<A> || (short_float(b) && std::is_same_v<A, float>);
+  if constexpr (of_a) return a;
+  else if constexpr (of_b) return b;
   else return std::type_identity<types_differ>{};
 }
 template <class A, class... Rest>

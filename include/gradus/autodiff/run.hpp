@@ -82,7 +82,7 @@ constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
   } else {
     const int times = (static_cast<int>(is_among(x, all)) + ...);
     if (times > 1) return X(std::as_const(x));
-    return X(std::move(x));
+    return X(std::forward<X>(x));
   }
 }
 template <class X, class... Xs>

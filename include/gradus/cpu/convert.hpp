@@ -11,6 +11,13 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
+/// Whether the processor that is compiled for rounds to bf16 itself, and has dot products of pairs (AVX-512 BF16).
+#if defined(__AVX512BF16__)
+inline constexpr bool has_bf16_instructions = true;
+#else
+inline constexpr bool has_bf16_instructions = false;
+#endif
+
 /// N elements of T, as the vector extension has them.
 template <class T, index N>
 struct vector_of {
@@ -94,11 +101,25 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
   }
 }
 
+/// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
+template <class Floats>
+GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_unused]] Floats x) {
+  static_assert(sizeof(Floats) == 64);
+  typename vector_of<std::uint16_t, 16>::type rounded{};
+#if defined(__AVX512BF16__)
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
+#endif
+  return rounded;
+}
+
 /// N elements of T, rounded to S.
 template <class T, index N, class S>
 GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
   if constexpr (std::is_same_v<S, T>) {
     std::memcpy(to, &x, sizeof x);
+  } else if constexpr (has_bf16_instructions && std::is_same_v<S, bf16> && std::is_same_v<T, float> && N == 16) {
+    const auto halves = round_to_bf16(x);
+    std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
   } else if constexpr (detail::is_half<S>) {
     using words = typename vector_of<std::uint32_t, N>::type;
     const auto floats = __builtin_convertvector(x, typename vector_of<float, N>::type);

@@ -49,7 +49,7 @@ template <class T, index Bytes, class Factor>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
   static constexpr bool pairs =
-      has_pair_products && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
+      has_bf16_instructions && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
   static constexpr index each = pairs ? 2 : 1;  // factors of a lane
   using word = std::conditional_t<pairs, std::uint32_t, T>;
   // Not packs: g++ holds packs in registers only where a register has 64 bytes.

@@ -12,18 +12,11 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Whether the processor that is compiled for has the instruction (AVX-512 BF16).
-#if defined(__AVX512BF16__)
-inline constexpr bool has_pair_products = true;
-#else
-inline constexpr bool has_pair_products = false;
-#endif
-
 /// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written out, because the
 /// intrinsic function's header takes a third of a second to compile.
 template <class Floats, class Words>
 GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unused]] Words a, [[maybe_unused]] Words b) {
-  static_assert(has_pair_products && sizeof(Floats) == 64 && sizeof(Words) == 64);
+  static_assert(has_bf16_instructions && sizeof(Floats) == 64 && sizeof(Words) == 64);
 #if defined(__AVX512BF16__)
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 #endif
@@ -42,7 +35,7 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
 template <index N>
 GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
-  static_assert(has_pair_products && N == 16);
+  static_assert(has_bf16_instructions && N == 16);
 #if defined(__AVX512BF16__)
   typename vector_of<float, N>::type x, y;
   std::memcpy(&x, first, sizeof x);
@@ -63,7 +56,7 @@ GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t
 template <index N>
 GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
-  static_assert(has_pair_products && N == 16);
+  static_assert(has_bf16_instructions && N == 16);
 #if defined(__AVX512BF16__)
   typename vector_of<float, N>::type x, y;
   std::memcpy(&x, from, sizeof x);
@@ -74,17 +67,6 @@ GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
 /// One word.
 GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
   return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
-}
-
-/// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
-template <class Floats>
-GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_unused]] Floats x) {
-  static_assert(sizeof(Floats) == 64);
-  typename vector_of<std::uint16_t, 16>::type rounded{};
-#if defined(__AVX512BF16__)
-  __asm__("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x));
-#endif
-  return rounded;
 }
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

@@ -36,8 +36,8 @@ inline constexpr std::size_t most_tied_members = 12;
 
 template <class M, class... A>
 constexpr std::size_t count_members(A... a) {
-  if constexpr (sizeof...(A) > most_tied_members) return sizeof...(A);  // and maybe more
-  else if constexpr (requires { M{a..., anything{}}; }) return count_members<M>(a..., anything{});
+  constexpr bool more = sizeof...(A) <= most_tied_members;  // are counted
+  if constexpr (more && requires { M{a..., anything{}}; }) return count_members<M>(a..., anything{});
   else return sizeof...(A);
 }
 

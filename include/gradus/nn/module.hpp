@@ -67,12 +67,12 @@ inline constexpr bool points_at_model<M*> = is_param<std::remove_cv_t<M>> || nam
 template <class M>
 constexpr part part_of() {
   if constexpr (is_param<M>) return part::parameter;
-  else if constexpr (names_members<M>) return part::members;
-  else if constexpr (points_at_model<M>) return part::unknown;
-  else if constexpr (standard_part<M>::kind != part::unknown) return standard_part<M>::kind;
-  else if constexpr (std::is_trivially_copyable_v<M>) return part::no_parameter;
-  else if constexpr (std::is_aggregate_v<M>) return part::members;
-  else return part::unknown;
+  if constexpr (names_members<M>) return part::members;
+  if constexpr (points_at_model<M>) return part::unknown;
+  if constexpr (standard_part<M>::kind != part::unknown) return standard_part<M>::kind;
+  if constexpr (std::is_trivially_copyable_v<M>) return part::no_parameter;
+  if constexpr (std::is_aggregate_v<M>) return part::members;
+  return part::unknown;
 }
 template <class M>
 constexpr part part_of_element(types<M>) {

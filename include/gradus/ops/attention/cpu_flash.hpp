@@ -28,7 +28,7 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// @tparam Alike the bits are those of attention with as many queries, whose keys lie in the same blocks
 template <class C, class T, index Depth, index Queries, index Keys, bool Causal, index Alike = Queries>
 struct flash_attention {
-  static constexpr bool pairs = has_pair_products && std::is_same_v<T, bf16> && std::is_same_v<C, float>;
+  static constexpr bool pairs = has_bf16_instructions && std::is_same_v<T, bf16> && std::is_same_v<C, float>;
   static constexpr index each = pairs ? 2 : 1;
   using word = std::conditional_t<pairs, std::uint32_t, C>;
   static constexpr index words(index n) { return (n + each - 1) / each; }

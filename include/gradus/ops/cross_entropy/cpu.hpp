@@ -22,9 +22,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
     const index count = counted("cross_entropy(logits, targets)", ignore, targets);
-    T* const dlogits = gradient.data();
-    rows<compute_type<T>, columns_of<X>>(ctx, ignore, count, rows_of<X>, dlogits, dlogits, columns_of<X>,
-                                         row_losses.data(), logits.data(), targets.data());
+    rows<columns_of<X>>(ctx, ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
+                        targets.data());
     *loss.data() = mean<C>(row_losses, count);
   }
 
@@ -58,22 +57,21 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     }
     return count;
   }
-  /// Losses and gradients of `n` rows, for the mean of `count` rows in all. `powers` is room for rows of Columns elements, where the
-  /// exponentials stand meanwhile: the logits themselves, if nobody reads them again. Rows of the gradient are `stride` elements
-  /// apart. It may begin where `powers` does, and be of a narrower type.
-  template <class C, index Columns, class T, class W, class G, class I>
-  static void rows(context<cpu>& ctx, long long ignore, index count, index n, W* powers, G* gradient, index stride,
-                   double* row_losses, const T* logits, const I* targets) {
+  /// Losses and gradients of `n` rows, for the mean of `count` rows in all. `gradient` may be null (not wanted) or the logits
+  /// themselves.
+  template <index Columns, class T, class I>
+  static void rows(context<cpu>& ctx, long long ignore, index count, index n, T* gradient, double* row_losses,
+                   const T* logits, const I* targets) {
+    using C = compute_type<T>;
     cpu_kit::parallel_elements(ctx, n, Columns >= 8192 ? 1 : 8192 / Columns, [=](index first, index last) {
       for (index r = first; r < last; ++r) {
-        G* to = gradient == nullptr ? nullptr : gradient + r * stride;
+        T* to = gradient == nullptr ? nullptr : gradient + r * Columns;
         if (std::cmp_equal(targets[r], ignore)) {
           row_losses[r] = 0;
-          if (to != nullptr) std::fill_n(to, Columns, G(0.0f));
+          if (to != nullptr) std::fill_n(to, Columns, T(0.0f));
         } else {
-          row_losses[r] = row<C>(logits + r * Columns, static_cast<index>(targets[r]),
-                                 to == nullptr ? nullptr : powers + r * Columns, to, C(1) / static_cast<C>(count));
-          if (to != nullptr) std::fill_n(to + Vocabulary, Columns - Vocabulary, G(0.0f));
+          row_losses[r] = row(logits + r * Columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
+          if (to != nullptr) std::fill_n(to + Vocabulary, Columns - Vocabulary, T(0.0f));
         }
       }
     });
@@ -89,10 +87,10 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
  private:
   static constexpr index unroll = 4;
 
-  // Loss of one row; leaves (softmax - onehot) * weight in `to`. The row comes from memory in the first pass and is in the
-  // cache for the others.
-  template <class C, class T, class W, class G>
-  static double row(const T* x, index target, W* powers, G* to, C weight) {
+  // Loss of one row; leaves (softmax - onehot) * weight in `to`, where the exponentials stand meanwhile. The row comes from
+  // memory in the first pass and is in the cache for the others.
+  template <class T, class C = compute_type<T>>
+  static double row(const T* x, index target, T* to, C weight) {
     const C largest = row_max<C>(x);
     const C at_target = static_cast<C>(x[target]);
     const pack<C> shift(largest);
@@ -100,17 +98,17 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     sums.fill(pack<C>(0));
     const auto step = [&](index i, pack<C>& sum, auto n) {
       const pack<C> e = cpu_kit::inside_or(exp(cpu_kit::load<C>(x + i, n) - shift), C(0), n);
-      if (powers != nullptr) cpu_kit::store(e, powers + i, n);
+      if (to != nullptr) cpu_kit::store(e, to + i, n);
       sum = sum + e;
     };
     each<C>(step, sums);
     const C sum = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
     if (to != nullptr) {
       const pack<C> scale(weight / sum);
-      const C right = static_cast<C>(powers[target]) * (weight / sum) - weight;
-      cpu_kit::for_packs<C>(
-          Vocabulary, [&](index i, auto n) { cpu_kit::store(cpu_kit::load<C>(powers + i, n) * scale, to + i, n); });
-      to[target] = static_cast<G>(right);
+      const C right = static_cast<C>(to[target]) * (weight / sum) - weight;
+      cpu_kit::for_packs<C>(Vocabulary,
+                            [&](index i, auto n) { cpu_kit::store(cpu_kit::load<C>(to + i, n) * scale, to + i, n); });
+      to[target] = static_cast<T>(right);
     }
     return std::log(static_cast<double>(sum)) + (static_cast<double>(largest) - static_cast<double>(at_target));
   }

@@ -21,9 +21,6 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
                       view<const I, Targets> targets) {
     constexpr index width = columns_of<X>;
     constexpr index columns = columns_of<Chunk>;
-    // The gradient of the logits takes their place, in the type in which products of it are fast. That of f16 has too narrow a range.
-    using G = std::conditional_t<std::is_same_v<TX, bf16>, bf16, C>;
-    constexpr index stride = columns * sizeof(C) / sizeof(G);
     const bool recorded = dx.data() != nullptr;
     const index count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
     for (index first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
@@ -31,13 +28,13 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
       const TX* const from = x.data() + first * width;
       C* const chunk = logits.data();
       cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);
-      G* const dchunk = recorded ? static_cast<G*>(static_cast<void*>(chunk)) : nullptr;
-      row_kernel::template rows<C, columns>(ctx, ignore, count, n, chunk, dchunk, stride, row_losses.data() + first,
-                                            chunk, targets.data() + first);
+      C* const dchunk = recorded ? chunk : nullptr;  // the gradient of the logits takes their place
+      row_kernel::template rows<columns>(ctx, ignore, count, n, dchunk, row_losses.data() + first, chunk,
+                                         targets.data() + first);
       if (!recorded) continue;
-      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, dchunk, stride, table.data(), width, false,
+      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, dchunk, columns, table.data(), width, false,
                          dx.data() + first * width, width);
-      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, dchunk, stride, from, width, first != 0, dtable.data(),
+      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, dchunk, columns, from, width, first != 0, dtable.data(),
                          width);
     }
     *loss.data() = row_kernel::template mean<Loss>(row_losses, count);

@@ -44,8 +44,8 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
       const T* const from = x.data() + first * width;
       gemm<product<Acc, T, C, false, true, n, columns, width, 1, false, alignment>>(ctx, from, table.data(),
                                                                                     logits.data(), false);
-      cross_entropy_rows<C, columns, stride, Vocabulary>(ctx, n, loss.data(), dlogits, row_losses.data() + first,
-                                                         logits.data(), targets.data() + first, ignore);
+      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, n, loss.data(), dlogits, row_losses.data() + first,
+                                                              logits.data(), targets.data() + first, ignore);
       if (!recorded) return;
       using to_x = product<Acc, G, TDX, false, false, n, width, columns, 1, false, alignment>;
       using to_table = product<Acc, G, TDTable, true, false, columns, width, n, 1, false, alignment>;

@@ -28,7 +28,7 @@ namespace op::inline GRADUS_BUILD {
 ///
 /// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
 /// even if only one is wanted: forward cannot know.
-/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
+/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes` in float, 128 at least
 template <index Vocabulary, index ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
@@ -52,8 +52,8 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
   }
 
-  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s, one of them at
-  /// least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
+  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes` in float, in 128s, one of them
+  /// at least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
   template <class X, class Table>
   static constexpr index chunk_rows() {
     constexpr index rows = rows_of<typename X::shape>;
@@ -64,6 +64,11 @@ struct linear_cross_entropy {
     constexpr index chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
   }
+
+  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates in, for
+  /// f16 is too narrow a range for their gradient.
+  template <class T, class Accumulate>
+  using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
   /// The gradients for a loss gradient of 1.
   template <class X, class Table>
@@ -82,8 +87,9 @@ struct linear_cross_entropy {
     using loss_type = tensor<typename Call::reduce, shape<>, D>;
     auto& ctx = how.owner();
     loss_type loss(ctx);
-    tensor<typename Call::accumulate, shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D> logits(
-        ctx, category::temporary);
+    tensor<logit<typename X::value_type, typename Call::accumulate>,
+           shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D>
+        logits(ctx, category::temporary);
     tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
     const auto run = [&](auto dx, auto dtable) {
       kernel<linear_cross_entropy, D>::forward(accumulate_in<typename Call::products>{}, ctx, ignore, loss.view(), dx,
@@ -119,8 +125,8 @@ struct linear_cross_entropy {
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
 /// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
-/// is, but there are never more than 256 MiB of logits, or 128 rows of them where those take more. A recorded call also makes
-/// the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
+/// is, but there are never more than 256 MiB of logits (128 MiB in bf16), or 128 rows of them where those take more. A recorded call
+/// also makes the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
 /// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
 template <index Vocabulary = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
