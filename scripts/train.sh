@@ -34,7 +34,8 @@
 #   --help            this text
 #
 # Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers, --accumulate, --order,
-# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly, --graph.
+# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly, --graph,
+# --tune-products.
 #
 # The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is saved every few
 # minutes and when the run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with N - 1 before), best.safetensors, the model
@@ -184,7 +185,7 @@ read_flags() {
         shift 2 ;;
       --save | --no-save | --profile | --tensorboard | --anomaly | --graph) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
-      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints)
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints | --tune-products)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         passed+=("$1" "$2")
@@ -232,7 +233,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   if [[ $words_given == *" --optimizer "* ]]; then lr=""; fi
   if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
   if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
-  if [[ $words_given == *" --device cpu "* ]]; then without_switch --graph; fi
+  if [[ $words_given == *" --device cpu "* ]]; then without_switch --graph; without --tune-products; fi
   if [[ -z $resume ]]; then without --memory-report; fi  # the report is the other run's
   if [[ -n $limits ]]; then steps="" minutes=""; fi
   # One takes the place of the other.
@@ -270,6 +271,8 @@ case $device in
 esac
 [[ $device == cuda || " ${passed[*]-} " != *" --graph "* ]] ||
   fail "--graph submits steps to a GPU as CUDA graphs: it is for --device cuda"
+[[ $device == cuda || " ${passed[*]-} " != *" --tune-products "* ]] ||
+  fail "--tune-products chooses algorithms of a GPU's library: it is for --device cuda"
 case $precision in
   tf32) [[ $device == cuda ]] || fail "--precision tf32 is for --device cuda: TF32 is a format of NVIDIA GPUs" ;;
   fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;

@@ -115,7 +115,8 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
     if (name.empty() || name == "help" || name == "out" || name == "resume" || name == "plan") continue;
-    const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" || name == "memory-report";
+    const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" ||
+                         name == "memory-report" || name == "tune-products";
     if (std::ranges::find(switches, name) != std::end(switches)) continue;
     if (option->count() > 0) {
       for (const std::string& value : option->results())
@@ -237,6 +238,8 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   app.add_flag("--profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went");
   app.add_flag("--plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing");
   app.add_flag("--graph", o.graph, "on a GPU: submit each step as one CUDA graph");
+  app.add_option("--tune-products", o.tune_products,
+                 "on a GPU: try cuBLASLt's algorithms for each matrix product, and keep the fastest in this file");
   app.add_flag("--tensorboard", o.tensorboard, "write event files for TensorBoard into the run folder");
   app.add_flag(
       "--anomaly", o.anomaly,
@@ -250,6 +253,8 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
 
   if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
   if (o.graph && !on_gpu) throw bad_flag("--graph submits steps to a GPU as CUDA graphs: it is for --device cuda");
+  if (!o.tune_products.empty() && !on_gpu)
+    throw bad_flag("--tune-products chooses algorithms of a GPU's library: it is for --device cuda");
   if (o.anomaly && on_gpu)
     throw bad_flag(
         "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");

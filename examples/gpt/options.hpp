@@ -49,6 +49,7 @@ struct options {
   bool tensorboard = false;   ///< write event files
   bool anomaly = false;       ///< end at the first operation that computes something that is not finite
   bool graph = false;         ///< submit each step to the GPU as one graph
+  std::string tune_products;  ///< file of the fastest algorithms of a GPU's products; empty: the library's own choice
   bool plan = false;          ///< say what memory the run takes, and end
 
   /// The part that shapes a step.

@@ -65,6 +65,8 @@ class run_memory {
         transient(stream_, o.memory_report.empty() ? static_cast<gr::basic_resource<stream>&>(*planned_) : traced_),
         after(stream_, pool_) {
     set_threads(stream_, o.threads);
+    if (!o.tune_products.empty())
+      for (gr::context<device>* ctx : {&transient, &persistent}) tune_products(*ctx, o.tune_products);
   }
 
   /// What the steps run on: "2 threads", or the name of a GPU.

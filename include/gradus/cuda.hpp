@@ -14,6 +14,7 @@
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cuda/access.hpp"
+#include "cuda/gemm_choice.hpp"
 #include "cuda/graph.hpp"
 #include "cuda/resource.hpp"
 #include "cuda/stream.hpp"

@@ -140,6 +140,8 @@ END
   refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
   refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
+  refuses 2 '--tune-products .*: it is for --device cuda' "$script" --tune-products products
+  refuses 2 '--tune-products .*: it is for --device cuda' "${quick[@]}" --tune-products products
   # In the same words, by the script before it compiles and by the trainer: flags that exclude each other.
   for program in "$script" "$train"; do
     refuses 2 '^[a-z_]*(.sh)?: --anomaly and --profile: give one of them$' "$program" --data text --anomaly --profile

@@ -39,6 +39,12 @@ awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; las
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --graph --out graph
 [[ $(losses straight) == "$(losses graph)" ]] || wrong "the losses of steps as graphs are others"
 cmp -s straight/model.safetensors graph/model.safetensors || wrong "the weights of steps as graphs are others"
+# With tuned products too: the file of one run is what the next one goes by.
+succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --graph --tune-products products --out tuned
+cp products kept
+succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --tune-products products --out tuned2
+cmp -s products kept || wrong "a second run has timed its products again"
+cmp -s tuned/model.safetensors tuned2/model.safetensors || wrong "runs of one file of tuned products differ"
 # An interrupted run goes on with the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --resume cut

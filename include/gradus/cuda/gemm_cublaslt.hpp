@@ -1,11 +1,12 @@
 #pragma once
-// The one header that includes cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and the
-// algorithm that the library's heuristics put first, made on first use and kept in the context.
-#include <cublasLt.h>
+// Matrix products by cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and an algorithm
+// (gemm_choice.hpp), made on first use and kept in the context.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -15,15 +16,12 @@
 #include "../memory/context.hpp"
 #include "../precision/policy.hpp"
 #include "error.hpp"
+#include "gemm_choice.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
 #include "workspace.hpp"
 
 namespace gradus::cuda_kit {
-
-inline void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw error(std::string(call) + ": " + cublasLtGetStatusString(status));
-}
 
 /// The library's handle, and a few numbers on the GPU for products whose factor is known there alone. Its kernels use the context's
 /// workspace.
@@ -93,87 +91,59 @@ class gemm_plan {
   static_assert(!(Accumulate && Bias));
 
  public:
-  explicit gemm_plan(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {
-    try {
-      describe();
-    } catch (...) {
-      destroy();
-      throw;
-    }
-  }
+  explicit gemm_plan(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) { describe(); }
   gemm_plan(const gemm_plan&) = delete;
   gemm_plan& operator=(const gemm_plan&) = delete;
-  ~gemm_plan() { destroy(); }
 
   /// False when the library has no kernel for it: nothing was done then.
   bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
            const typename P::output* bias) {
-    if constexpr (Bias) set_bias(bias);
-    if (state_ == state::new_) state_ = choose() ? state::ready : state::unsupported;
-    if (state_ == state::unsupported) return false;
-    const scalar known[] = {1, 0, 1};
-    const scalar* const factors = P::scaled ? static_cast<const scalar*>(library_->factors()) : known;
-    void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
-    check(cublasLtMatmul(library_->handle(), operation_, factors, b, left_, a, right_, factors + (Accumulate ? 2 : 1),
-                         c, result_, c, result_, &algorithm_, room, workspace::least, ctx.stream().handle()),
-          "cublasLtMatmul");
+    // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
+    if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
+    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
+      const scalar known[] = {1, 0, 1};
+      const scalar* const factors = P::scaled ? static_cast<const scalar*>(library_->factors()) : known;
+      void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
+      return cublasLtMatmul(library_->handle(), product_.operation, factors, b, product_.left, a, product_.right,
+                            factors + (Accumulate ? 2 : 1), c, product_.result, to, product_.result, &algorithm, room,
+                            workspace::least, ctx.stream().handle());
+    };
+    if (!chosen_)
+      algorithm_ = choose_algorithm(ctx, library_->handle(), product_, name,
+                                    P::m * P::n * P::batch * sizeof(typename P::output), submit);
+    chosen_ = true;
+    if (!algorithm_) return false;
+    check(submit(*algorithm_, c), "cublasLtMatmul");
     return true;
   }
 
  private:
-  enum class state { new_, ready, unsupported };
+  static std::string name() {
+    std::ostringstream text;
+    text << (P::transpose_a ? "a^T " : "a ") << (P::transpose_b ? "b^T" : "b") << (Accumulate ? " + c" : "")
+         << (Bias ? " + bias" : "") << (P::scaled ? ", scaled" : "") << ", " << P::m << " x " << P::k << " x " << P::n;
+    if (P::batch > 1) text << ", " << P::batch << " times" << (P::shared_b ? " with one b" : "");
+    text << ", " << dtype_name<typename P::input>() << (P::in_tf32 ? " in tf32" : "") << " to "
+         << dtype_name<typename P::output>() << ", rows of a " << P::row_of_a << " apart, aligned to " << P::alignment;
+    return text.str();
+  }
   void describe() {
     constexpr bool is_double = std::is_same_v<typename P::output, double>;
     const cublasComputeType_t compute = is_double    ? CUBLAS_COMPUTE_64F
                                         : P::in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                      : CUBLAS_COMPUTE_32F;
-    check(cublasLtMatmulDescCreate(&operation_, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
+    product_.alignment = P::alignment;
+    check(cublasLtMatmulDescCreate(&product_.operation, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
           "cublasLtMatmulDescCreate");
-    const cublasOperation_t of_left = P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasOperation_t of_right = P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    set(CUBLASLT_MATMUL_DESC_TRANSA, of_left);
-    set(CUBLASLT_MATMUL_DESC_TRANSB, of_right);
-    if constexpr (Bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    if constexpr (P::scaled) set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
-    layout(left_, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSA, P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSB, P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    if constexpr (P::scaled) product_.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+    layout(product_.left, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
            P::transpose_b ? P::k : P::n, P::shared_b ? 0 : P::k * P::n);
-    layout(right_, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m,
+    layout(product_.right, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m,
            P::row_of_a, P::m * P::k);
-    layout(result_, cublas_type<typename P::output>(), P::n, P::m, P::n, P::m * P::n);
-  }
-
-  // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
-  bool choose() {
-    cublasLtMatmulPreference_t preference = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    const std::size_t bytes = workspace::least;
-    const auto alignment = static_cast<std::uint32_t>(P::alignment);
-    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                                 &bytes, sizeof(bytes));
-    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof(alignment));
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    if (status == CUBLAS_STATUS_SUCCESS)
-      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), operation_, left_, right_, result_, result_,
-                                              preference, 1, &found, &count);
-    static_cast<void>(cublasLtMatmulPreferenceDestroy(preference));
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
-    check(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
-    algorithm_ = found.algo;
-    return true;
-  }
-
-  template <class V>
-  void set(cublasLtMatmulDescAttributes_t which, const V& value) {
-    check(cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
-  }
-  void set_bias(const typename P::output* bias) {
-    const void* pointer = bias;
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
+    layout(product_.result, cublas_type<typename P::output>(), P::n, P::m, P::n, P::m * P::n);
   }
   static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index apart,
                      index stride) {
@@ -189,19 +159,11 @@ class gemm_plan {
           "cublasLtMatrixLayoutSetAttribute");
     }
   }
-  void destroy() {
-    for (cublasLtMatrixLayout_t made : {left_, right_, result_})
-      if (made != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(made));
-    if (operation_ != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(operation_));
-  }
 
   gemm_library* library_;
-  cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t left_ = nullptr;
-  cublasLtMatrixLayout_t right_ = nullptr;
-  cublasLtMatrixLayout_t result_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_{};
-  state state_ = state::new_;
+  gemm_description product_;
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // nothing, once chosen: the library has no kernel
+  bool chosen_ = false;
 };
 
 /// Runs product P on the context's stream: assigns c, or adds to it.
@@ -230,68 +192,53 @@ class float_products {
   explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
   float_products(const float_products&) = delete;
   float_products& operator=(const float_products&) = delete;
-  ~float_products() {
-    for (auto& [of, p] : plans_) {
-      for (const cublasLtMatrixLayout_t made : p.layouts)
-        if (made != nullptr) static_cast<void>(cublasLtMatrixLayoutDestroy(made));
-      if (p.operation != nullptr) static_cast<void>(cublasLtMatmulDescDestroy(p.operation));
-    }
-  }
+
   /// c = op(a) op(b) on row-major, dense matrices: op(a) is m x k, op(b) is k x n.
   void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const float* a,
                 const float* b, float* c) {
     plan& p = plans_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
-    if (!p.ready) make(p, transpose_a, transpose_b, m, n, k);
-    const float alpha = 1, beta = 0;
-    void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
-    check(cublasLtMatmul(library_->handle(), p.operation, &alpha, b, p.layouts[0], a, p.layouts[1], &beta, c,
-                         p.layouts[2], c, p.layouts[2], &p.algorithm, room, workspace::least, ctx.stream().handle()),
-          "cublasLtMatmul");
+    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
+      const float alpha = 1, beta = 0;
+      void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
+      return cublasLtMatmul(library_->handle(), p.product.operation, &alpha, b, p.product.left, a, p.product.right,
+                            &beta, to, p.product.result, to, p.product.result, &algorithm, room, workspace::least,
+                            ctx.stream().handle());
+    };
+    if (!p.algorithm) {
+      describe(p.product, transpose_a, transpose_b, m, n, k);
+      const auto name = [&] {
+        std::ostringstream text;
+        text << (transpose_a ? "a^T " : "a ") << (transpose_b ? "b^T" : "b") << ", " << m << " x " << k << " x " << n
+             << ", f32 of an optimizer";
+        return text.str();
+      };
+      p.algorithm = choose_algorithm(ctx, library_->handle(), p.product, name, m * n * sizeof(float), submit);
+      if (!p.algorithm) {
+        plans_.erase({m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)});
+        throw error("cuBLASLt has no kernel for a product of " + std::to_string(m) + " x " + std::to_string(k) +
+                    " and " + std::to_string(k) + " x " + std::to_string(n) + " floats");
+      }
+    }
+    check(submit(*p.algorithm, c), "cublasLtMatmul");
   }
 
  private:
   struct plan {
-    cublasLtMatmulDesc_t operation = nullptr;
-    cublasLtMatrixLayout_t layouts[3] = {};  // b, a and c, which the library takes for their transposes
-    cublasLtMatmulAlgo_t algorithm{};
-    bool ready = false;
+    gemm_description product;
+    std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
-  void make(plan& p, bool transpose_a, bool transpose_b, index m, index n, index k) {
-    check(cublasLtMatmulDescCreate(&p.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    const cublasOperation_t of_left = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                            of_right = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(p.operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_left, sizeof of_left),
-          "cublasLtMatmulDescSetAttribute");
-    check(cublasLtMatmulDescSetAttribute(p.operation, CUBLASLT_MATMUL_DESC_TRANSB, &of_right, sizeof of_right),
-          "cublasLtMatmulDescSetAttribute");
-    const index rows[] = {transpose_b ? k : n, transpose_a ? m : k, n},
-                columns[] = {transpose_b ? n : k, transpose_a ? k : m, m};
-    for (int i = 0; i < 3; ++i)
-      check(cublasLtMatrixLayoutCreate(&p.layouts[i], CUDA_R_32F, rows[i], columns[i],
-                                       static_cast<std::int64_t>(rows[i])),
+  static void describe(gemm_description& product, bool transpose_a, bool transpose_b, index m, index n, index k) {
+    product.alignment = sizeof(float);  // a matrix may begin anywhere in its optimizer's memory
+    check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    product.set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    product.set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    const auto layout = [](cublasLtMatrixLayout_t& made, index rows, index columns) {
+      check(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, rows, columns, static_cast<std::int64_t>(rows)),
             "cublasLtMatrixLayoutCreate");
-    cublasLtMatmulPreference_t preference = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    const std::size_t bytes = workspace::least;
-    const std::uint32_t alignment = sizeof(float);  // a matrix may begin anywhere in its optimizer's memory
-    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                                 &bytes, sizeof bytes);
-    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    if (status == CUBLAS_STATUS_SUCCESS)
-      status = cublasLtMatmulAlgoGetHeuristic(library_->handle(), p.operation, p.layouts[0], p.layouts[1], p.layouts[2],
-                                              p.layouts[2], preference, 1, &found, &count);
-    static_cast<void>(cublasLtMatmulPreferenceDestroy(preference));
-    check(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (count == 0)
-      throw error("cuBLASLt has no kernel for a product of " + std::to_string(m) + " x " + std::to_string(k) + " and " +
-                  std::to_string(k) + " x " + std::to_string(n) + " floats");
-    p.algorithm = found.algo;
-    p.ready = true;
+    };
+    layout(product.left, transpose_b ? k : n, transpose_b ? n : k);
+    layout(product.right, transpose_a ? m : k, transpose_a ? k : m);
+    layout(product.result, n, m);
   }
 
   gemm_library* library_;
