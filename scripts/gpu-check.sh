@@ -7,13 +7,15 @@
 #   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack
 #                                     (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
+#   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a rung
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-torch=1
+torch=1 ladder=0
 case ${1:-} in
   "") ;;
   --no-torch) torch=0 ;;
+  --ladder) ladder=1 ;;
   --collect)
     rm -rf .gpu-deps && mkdir -p .gpu-deps/include
     for folder in doctest benchmark CLI nlohmann; do
@@ -79,10 +81,29 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   # GPT-2 124M as published figures are taken.
   echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'; echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
   echo 'build $builddir/gpt_step: link $builddir/gpt_step.o'
+  # bench/train's programs: <rung>, and what they share.
+  echo 'build $builddir/unfused.o: cu bench/train/unfused_adamw.cu'; echo '  cuflags = $cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2'
+  echo 'build $builddir/list.o: cxx bench/train/list.cpp'; echo '  cxxflags = $cxxflags -DTRAIN_ON_GPU=1'
+  echo 'build $builddir/bench_train_cuda_list: link $builddir/list.o'
+  rungs="0 1 2 3 4 5 6 7 8 13 16"
+  for rung in $rungs; do
+    echo "build \$builddir/rung_$rung.o: cu bench/train/train.cu"; echo "  cuflags = \$cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2 -DTRAIN_PROGRAM=$rung"
+    echo "build \$builddir/bench_train_cuda_gpt2_$rung: link \$builddir/rung_$rung.o \$builddir/unfused.o"
+  done
+  echo "build ladder: phony \$builddir/bench_train_cuda_list $(printf '$builddir/bench_train_cuda_gpt2_%s ' $rungs)"
+  echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step'
 } >"$build/build.ninja"
 
 { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; } >"$out/gpu.txt" 2>/dev/null || echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
 say "GPU" "$(head -n 1 "$out/gpu.txt")"
+if [[ $ladder -eq 1 ]]; then
+  step "build of the ladder" 400 ninja -f "$build/build.ninja" ladder &&
+    step "the ladder" $((580 - SECONDS)) env "GRADUS_BENCH_JSON=$out/train.json" \
+      python3 bench/train/run.py --device cuda --model gpt2 --tables ladder --rounds 1 --programs "$build" &&
+    sed 's/^/  /' "$out/the_ladder.log" >>"$table"
+  cat "$table"
+  exit $bad
+fi
 rm -f "$build"/{tests,mlp,bench,gpt_step}  # a failed build must not leave an old program to run
 step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then

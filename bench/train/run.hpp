@@ -1,6 +1,7 @@
 #pragma once
 // Runs some steps in one way, and says what they took.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/plan.hpp>
+#include <gradus/tensor/staging_buffer.hpp>
 
 #include "../support/process.hpp"
 #include "training.hpp"
@@ -21,11 +23,56 @@ namespace bench {
 
 /// What a program of bench/train is asked for.
 struct run_options {
-  std::string tokens;  ///< a file for gr::token_shard
+  std::string tokens;  ///< a file for gr::token_shard; the fastest algorithms of a GPU's products are kept beside it
   int steps = 10;
   int warmup = 1;  ///< steps whose time does not count; they train all the same
   int threads = 0;
 };
+
+using stream = device::stream_type;
+
+/// Where memory comes from, counted: of the CPU from the system, of a GPU from a pool, as every library does it.
+class step_memory {
+#ifdef TRAIN_ON_GPU
+  gr::device_resource heap_;
+  gr::basic_pool_resource<stream> pool_{heap_};
+
+ public:
+  gr::basic_stats_resource<stream> stats{pool_};
+  /// Most that the device's memory had to give.
+  double peak_bytes() const { return static_cast<double>(heap_.peak_bytes()); }
+#else
+  gr::host_resource heap_;
+
+ public:
+  gr::basic_stats_resource<stream> stats{heap_};
+  double peak_bytes() const { return status_bytes("VmHWM"); }
+#endif
+};
+
+// What is there on one of the devices alone.
+#ifdef TRAIN_ON_GPU
+using step_graph = gr::step_graph;
+inline void set_threads(stream&, int) {}
+inline std::string machine_name(const stream& on) {
+  cudaDeviceProp known{};
+  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device()), "cudaGetDeviceProperties");
+  return known.name;
+}
+inline void tune(gr::context<device>& ctx, const run_options& o) {
+  gr::tune_products(ctx, o.tokens + ".tuned-products");
+}
+#else
+struct step_graph {
+  explicit step_graph(gr::context<device>&) {}
+  void run(const auto& step) { step(); }
+};
+inline std::string machine_name(const stream&) { return {}; }
+inline void set_threads(stream& on, int threads) {
+  if (threads > 0) gr::set_thread_count(on, threads);
+}
+inline void tune(gr::context<device>&, const run_options&) {}
+#endif
 
 struct run_result {
   std::vector<double> step_ms;
@@ -34,8 +81,9 @@ struct run_result {
   std::size_t step_bytes = 0;  ///< most bytes at once, of what was asked for, by the last steps
   std::size_t state_bytes = 0;
   std::size_t parameters = 0;
-  double process_bytes = 0;  ///< most that the process had
+  double process_bytes = 0;  ///< most that the process had, or of a GPU's memory
   std::string regions;       ///< what blocks keep
+  std::string machine;       ///< a GPU's name; empty: the CPU
 };
 
 /// Half way between the least that a step can take and what it takes when all is kept.
@@ -50,8 +98,9 @@ gr::scheduled_step schedule_within_half() {
 /// @tparam T all techniques of the run
 template <sizes S, techniques T, class Optimizer = optimizer_of<T>>
 run_result run_steps(const run_options& o) {
-  using on_cpu = training<gr::cpu, S, model_part(T), Optimizer>;
-  using on_meta = training<gr::meta, S, model_part(T), Optimizer>;
+  using trained = training<device, S, model_part(T), Optimizer>;
+  using on_meta = training<planned_device, S, model_part(T), Optimizer>;
+  constexpr gr::index micro_batches = trained::micro_batches;
   run_result result;
   step_options options;
   if constexpr (T.checkpoint) {
@@ -59,25 +108,27 @@ run_result run_steps(const run_options& o) {
     options.regions = chosen.regions;
     result.regions = chosen.description;
   }
-  gr::stream stream;
-  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
-  gr::host_resource heap;
-  gr::stats_resource stats(heap);
-  std::optional<gr::planned_resource> planned;
-  gr::memory_resource* step_memory = &stats;
+  stream on;
+  set_threads(on, o.threads);
+  step_memory memory;
+  auto& stats = memory.stats;
+  std::optional<gr::basic_planned_resource<stream>> planned;
+  gr::basic_resource<stream>* of_steps = &stats;
   if constexpr (T.planned_memory)
-    step_memory = &planned.emplace(gr::make_plan(gr::trace_step<on_meta>(options)), stats, stream);
-  gr::context persistent{stream, stats};
-  gr::context transient{stream, *step_memory};
-  on_cpu t(persistent, transient, options);
+    of_steps = &planned.emplace(gr::make_plan(gr::trace_step<on_meta>(options)), stats, on);
+  gr::context<device> persistent{on, stats};
+  gr::context<device> transient{on, *of_steps};
+  if constexpr (T.tuned_products) tune(transient, o);
+  trained t(persistent, transient, options);
+  step_graph graph(transient);
   result.parameters = gr::parameter_count(t.net);
 
   const gr::token_shard shard(o.tokens);
   const gr::token_windows<std::uint16_t, S.context> windows({{shard.tokens(), o.tokens}}, S.vocabulary);
   // Micro-batch after micro-batch, the rows of a step are the same in any number of them.
   const auto make = [&](std::uint64_t number) {
-    return windows.template random_batch<on_cpu::batch>(1, static_cast<std::uint32_t>(number / on_cpu::micro_batches),
-                                                        static_cast<std::uint32_t>(number % on_cpu::micro_batches));
+    return windows.template random_batch<trained::batch>(1, static_cast<std::uint32_t>(number / micro_batches),
+                                                         static_cast<std::uint32_t>(number % micro_batches));
   };
   gr::prefetcher batches(make, {.workers = T.prefetch ? 1u : 0u, .ahead = 4});
 
@@ -88,31 +139,64 @@ run_result run_steps(const run_options& o) {
     if (log != nullptr) std::fprintf(log, "{\"step\": %zu, \"loss\": %.9g}\n", step + 1, result.losses[step]);
   };
   const int all = o.warmup + o.steps;
+  std::vector<gr::staging_buffer<typename trained::loss_value, device>> sent;  // of each step, where they are read late
+  if constexpr (T.prefetch)
+    for (int step = 0; step < all; ++step) sent.emplace_back(persistent, micro_batches);
+  const auto load = [&](gr::index i) {
+    const auto batch = batches.next();
+    t.load(i, batch.inputs.data(), batch.targets.data());
+  };
+  const auto mean = [](auto&& loss_of) {
+    double sum = 0;
+    for (gr::index i = 0; i < micro_batches; ++i) sum += static_cast<double>(static_cast<float>(loss_of(i)));
+    return sum / static_cast<double>(micro_batches);
+  };
+  double start = 0, cpu_start = 0;
   for (int step = 0; step < all; ++step) {
     if (step == 1) stats.reset_peak();  // the first step also makes states
     t.set_rate(std::min(1.0, (step + 1) / 10.0));
-    const double start = now_ms(), cpu_start = cpu_now_ms();
-    double loss = 0;
-    for (gr::index i = 0; i < on_cpu::micro_batches; ++i) {
-      const auto batch = batches.next();
-      loss += static_cast<double>(t.add_batch(batch.inputs.data(), batch.targets.data()));
+    if (!on_gpu || step <= o.warmup) {
+      on.synchronize();
+      start = now_ms();
+      cpu_start = cpu_now_ms();
     }
-    t.update();
-    result.losses.push_back(loss / static_cast<double>(on_cpu::micro_batches));
-    if constexpr (!T.prefetch) {
+    if constexpr (T.step_graph) {
+      for (gr::index i = 0; i < micro_batches; ++i) load(i);
+      graph.run([&] {
+        for (gr::index i = 0; i < micro_batches; ++i) t.gather(i);
+        t.update();
+      });
+    } else {
+      for (gr::index i = 0; i < micro_batches; ++i) {
+        load(i);
+        t.gather(i);
+        if constexpr (!T.prefetch) static_cast<void>(t.loss(i));  // as a first program shows it: the host waits
+      }
+      t.update();
+    }
+    if constexpr (T.prefetch) {
+      t.send_losses(sent[static_cast<std::size_t>(step)]);
+    } else {
+      result.losses.push_back(mean([&](gr::index i) { return t.loss(i); }));
       note(result.losses.size() - 1);
       if (log != nullptr) std::fflush(log);
     }
-    if (step < o.warmup) continue;
-    result.step_ms.push_back(now_ms() - start);
-    result.cpu_ms.push_back(cpu_now_ms() - cpu_start);
+    if (step < o.warmup || (on_gpu && step + 1 < all)) continue;
+    on.synchronize();
+    const double steps = on_gpu ? o.steps : 1;  // a GPU's are timed together: the host runs ahead
+    result.step_ms.push_back((now_ms() - start) / steps);
+    result.cpu_ms.push_back((cpu_now_ms() - cpu_start) / steps);
   }
-  if constexpr (T.prefetch)
-    for (std::size_t step = 0; step < result.losses.size(); ++step) note(step);
+  for (std::size_t step = 0; step < sent.size(); ++step) {
+    const auto values = sent[step].values();
+    result.losses.push_back(mean([&](gr::index i) { return values[i]; }));
+    note(step);
+  }
   if (log != nullptr) std::fclose(log);
   result.step_bytes = stats.all().peak;
   result.state_bytes = stats.of(gr::category::optimizer_state).live;
-  result.process_bytes = status_bytes("VmHWM");
+  result.process_bytes = memory.peak_bytes();
+  result.machine = machine_name(on);
   return result;
 }
 
@@ -134,8 +218,9 @@ inline void print_result(const char* name, const run_result& r) {
   for (const char c : r.regions)
     regions += c == '\n' ? std::string("\\n") : c == '"' ? std::string("'") : std::string(1, c);
   std::printf(
-      "\"parameters\": %zu, \"step_bytes\": %zu, \"state_bytes\": %zu, \"process_bytes\": %.0f, \"regions\": \"%s\"}\n",
-      r.parameters, r.step_bytes, r.state_bytes, r.process_bytes, regions.c_str());
+      "\"parameters\": %zu, \"step_bytes\": %zu, \"state_bytes\": %zu, \"process_bytes\": %.0f, \"regions\": \"%s\", "
+      "\"machine\": \"%s\"}\n",
+      r.parameters, r.step_bytes, r.state_bytes, r.process_bytes, regions.c_str(), r.machine.c_str());
 }
 
 /// Reads `NAME --tokens FILE [--steps N] [--warmup N] [--threads N]`, and returns NAME. Throws std::invalid_argument.

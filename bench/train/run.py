@@ -2,21 +2,24 @@
 """What each technique brings: a GPT trained naively, and then with one technique more at a time.
 
     python3 bench/train/run.py [--model nano seed] [--rungs naive,bf16,...] [--tables ladder,ablation,optimizers]
-                               [--steps N] [--rounds 2] [--threads N] [--jobs N] [--quick]
+                               [--steps N] [--rounds 2] [--threads N] [--jobs N] [--quick] [--device cuda] [--programs DIR]
 
 Three tables for each model. The ladder: each rung has one technique more than the rung before. The ablation: all techniques but one, beside
 all of them. The optimizers: bf16 products, planned memory, nothing recomputed. --rungs names those of the ladder and of the ablation
 that are run (`naive` is the first of the ladder); --quick runs two steps of each on a tiny model, which tells no times.
 
-Every run is a process of its own on the same tokens, seed and order of batches, and does --steps steps after one that does not count (the models
-have their own number); runs take turns, --rounds times. Step time is the median over the steps of all rounds, by the clock, and as time of
-the processor, all threads together, which does not count what other programs take. Memory is the most that was asked
-for at once in a step, and the process's peak resident size. The loss is that of the last step's batch, before its update.
+With --device cuda all of it on a GPU, with rungs that a CPU does not have (tf32, tuned-products, step-graph), on the models seed and gpt2.
+--programs names a folder that has the programs; otherwise they are built.
 
-Checked, or else the status is 1: rungs in fp32 that compute the same function have the same losses to 1e-3; prefetch, checkpoint and
-planned-memory change no bit; bf16 is within 2 % of fp32; all rounds have the same bits.
+Every run is a process of its own on the same tokens, seed and order of batches, and does --steps steps after one that does not count, on a GPU
+three (the models have their own number); runs take turns, --rounds times. Step time is the median over the steps of all rounds, by the clock, and as time of
+the processor, all threads together, which does not count what other programs take. A GPU's steps are timed together, for the host runs ahead. Memory is the most that was asked
+for at once in a step, and the process's peak resident size, or what was taken of the GPU's memory. The loss is that of the last step's batch, before its update.
 
-What comes out: the tables, build/bench/train.svg, and build/bench/train.json, a list of {name, value, unit, ratio, total}: ratio to the rung before
+Checked, or else the status is 1: rungs in fp32 that compute the same function have the same losses to 1e-3; prefetch, step-graph, checkpoint
+and planned-memory change no bit; bf16 is within 2 % of fp32; all rounds have the same bits.
+
+What comes out: the tables, build/bench/train.svg (of a GPU: train-cuda.svg), and build/bench/train.json, a list of {name, value, unit, ratio, total}: ratio to the rung before
 (in the ablation and for optimizers to all techniques, and to adamw), total to the first.
 """
 import argparse
@@ -27,6 +30,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import statistics
 import subprocess
 import sys
@@ -36,14 +40,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 from bench_report import machine, write_rows  # noqa: E402
 
-MODELS = {  # as in CMakeLists.txt: context, vocabulary, sequences a step; and steps of a run
+MODELS = {  # as in sizes.hpp: context, vocabulary, sequences a step; and steps of a run
     "tiny": {"context": 16, "vocabulary": 300, "batch": 8, "steps": 2},
     "nano": {"context": 256, "vocabulary": 256, "batch": 12, "steps": 12},
     "seed": {"context": 512, "vocabulary": 50257, "batch": 8, "steps": 6},
+    "gpt2": {"context": 1024, "vocabulary": 50257, "batch": 8, "steps": 10},
 }
+MODELS_ON = {"cpu": ["nano", "seed"], "cuda": ["seed", "gpt2"]}
+WARMUP = {"cpu": 1, "cuda": 3}  # of a GPU the first step tunes products, the second makes the graph
 TABLES = ("ladder", "ablation", "optimizers")
 OPTIMIZERS = ("sgd", "lion", "adamw", "any_precision_adamw", "adamw_8bit", "adafactor", "muon")
-SAME_BITS = ("prefetch", "checkpoint", "planned-memory")  # as the rung before
+SAME_BITS = ("prefetch", "step-graph", "checkpoint", "planned-memory")  # as the rung before
 MIB = 1 << 20
 
 
@@ -59,8 +66,22 @@ def build(targets, jobs):
         print(f"built {len(targets)} programs in {took:.0f} s", flush=True)
 
 
-def program(name):
-    return ROOT / "build/release/bench/train" / name
+class Programs:
+    """Where they are, and how they are started."""
+
+    def __init__(self, o):
+        self.jobs = o.jobs
+        self.built = not o.programs
+        self.folder = pathlib.Path(o.programs or ROOT / "build/release/bench/train")
+        self.prefix = "bench_train_" if o.device == "cpu" else f"bench_train_{o.device}_"
+        self.launcher = shlex.split(os.environ.get("GRADUS_CUDA_LAUNCHER", "")) if o.device == "cuda" else []
+
+    def build(self, names):
+        if self.built:
+            build([self.prefix + n for n in names], self.jobs)
+
+    def command(self, name, *arguments):
+        return [*self.launcher, self.folder / (self.prefix + name), *arguments]
 
 
 def output_of(command):
@@ -126,7 +147,7 @@ def differences(runs, ladder):
             wrong.append(f"{run.label}: rounds differ in their losses")
     by_number = {entry["number"]: run for entry, run in ladder}
     for entry, run in ladder:
-        fp32 = "bf16" not in entry["on"]
+        fp32 = not {"bf16", "tf32"} & set(entry["on"])
         first = by_number.get(entry["same"])
         if fp32 and first:
             off = max(abs(a - b) for a, b in zip(run.losses, first.losses))
@@ -135,8 +156,8 @@ def differences(runs, ladder):
         before = by_number.get(entry["number"] - 1)
         if entry["name"] in SAME_BITS and before and run.losses != before.losses:
             wrong.append(f"{run.label}: losses are not those of {before.label}, to the bit")
-        if entry["name"] == "bf16" and before and not abs(run.losses[-1] / before.losses[-1] - 1) <= 0.02:
-            wrong.append(f"{run.label}: the last loss is {run.losses[-1]:.4f}, that in fp32 {before.losses[-1]:.4f}")
+        if entry["name"] in ("tf32", "bf16") and before and not abs(run.losses[-1] / before.losses[-1] - 1) <= 0.02:
+            wrong.append(f"{run.label}: the last loss is {run.losses[-1]:.4f}, that of {before.label} {before.losses[-1]:.4f}")
     return wrong
 
 
@@ -164,12 +185,12 @@ def line(label, f, *ratios):
           + "  ".join(f"{r:>6.2f}" for r in ratios), flush=True)
 
 
-def measure(model, chosen, o, rows):
+def measure(model, chosen, o, programs, rows):
     """Runs a model's tables. Returns the ladder's figures, for the picture, and what was wrong."""
     m = MODELS[model]
     steps = o.steps or m["steps"]
     tokens = m["context"] * m["batch"]
-    flags = ["--tokens", tokens_file(m["vocabulary"]), "--steps", steps, "--warmup", 1, "--threads", o.threads]
+    flags = ["--tokens", tokens_file(m["vocabulary"]), "--steps", steps, "--warmup", WARMUP[o.device], "--threads", o.threads]
     ladder = [e for e in chosen if not e["without"]]
     ablated = [e for e in chosen if e["without"]] if "ablation" in o.tables else []
     whole = max(e["number"] for e in o.all if not e["without"])
@@ -178,19 +199,21 @@ def measure(model, chosen, o, rows):
     if not ablated and "ladder" not in o.tables:
         ladder = []
     optimizers = OPTIMIZERS if "optimizers" in o.tables else ()
-    targets = {f"bench_train_{model}_{e['program']}": None for e in ladder + ablated}
+    needed = {f"{model}_{e['program']}": None for e in ladder + ablated}
     if optimizers:
-        targets[f"bench_train_{model}_optimizers"] = None
-    build(list(targets), o.jobs)
+        needed[f"{model}_optimizers"] = None
+    programs.build(list(needed))
 
     def run_of(e):
         label = ("without " if e["without"] else "") + e["name"]
-        return Run(label, [program(f"bench_train_{model}_{e['program']}"), e["number"], *flags])
+        return Run(label, programs.command(f"{model}_{e['program']}", e["number"], *flags))
 
     climbed = [(e, run_of(e)) for e in ladder]
     take_turns([r for _, r in climbed], o.rounds, f"{model} ladder")
     wrong = differences([r for _, r in climbed], climbed)
     figures = [(e["name"], r.figures(tokens)) for e, r in climbed]
+    if climbed and (gpu := climbed[0][1].rounds[0]["machine"]):
+        print(f"\non {gpu}", flush=True)
     if "ladder" in o.tables and figures:
         heading(f"{model}: {tokens} tokens a step, one technique more a rung; ratios of time, processor time and step memory",
                 "  to the rung before      to the first")
@@ -216,7 +239,7 @@ def measure(model, chosen, o, rows):
         wrong += differences(others, [])
 
     if optimizers:
-        runs = [Run(name, [program(f"bench_train_{model}_optimizers"), name, *flags]) for name in optimizers]
+        runs = [Run(name, programs.command(f"{model}_optimizers", name, *flags)) for name in optimizers]
         take_turns(runs, o.rounds, f"{model} optimizers")
         base = next(r for r in runs if r.label == "adamw").figures(tokens)
         heading(f"{model}: optimizers, each at its own rate; state in bytes a parameter", "state  to adamw's: time, processor time, step memory")
@@ -260,7 +283,9 @@ def picture(ladders, where):
 
 def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", nargs="+", choices=MODELS, default=["nano", "seed"])
+    parser.add_argument("--device", choices=MODELS_ON, default="cpu")
+    parser.add_argument("--programs", default="", help="a folder that has the programs; default: they are built")
+    parser.add_argument("--model", nargs="+", choices=MODELS, help="default: " + "; ".join(f"{d}: {' '.join(m)}" for d, m in MODELS_ON.items()))
     parser.add_argument("--rungs", default="", help="names of the ladder, with commas between; default: all")
     parser.add_argument("--tables", default="", help=f"of {', '.join(TABLES)}; default: all, or with --rungs the ladder")
     parser.add_argument("--steps", type=int, default=0, help="default: by model")
@@ -271,10 +296,14 @@ def read_options():
     o = parser.parse_args()
     if o.rounds < 1 or o.steps < 0 or o.jobs < 1:
         parser.error("--rounds and --jobs must be 1 or more, --steps not negative")
+    o.model = o.model or MODELS_ON[o.device]
     if o.quick:
         o.model, o.rounds = ["tiny"], 1
-    build(["bench_train_list"], o.jobs)
-    o.all = output_of([program("bench_train_list")])
+    if o.device == "cpu" and "gpt2" in o.model:
+        parser.error("--model gpt2 is for --device cuda: its naive rung takes tens of gigabytes, and a step minutes")
+    programs = Programs(o)
+    programs.build(["list"])
+    o.all = output_of(programs.command("list"))
     names = [n for n in o.rungs.split(",") if n]
     known = list(dict.fromkeys(e["name"] for e in o.all))
     for n in names:
@@ -284,22 +313,23 @@ def read_options():
     for t in o.tables:
         if t not in TABLES:
             parser.error(f"--tables: no table '{t}'; there are {', '.join(TABLES)}")
-    return o, [e for e in o.all if not names or e["name"] in names]
+    return o, programs, [e for e in o.all if not names or e["name"] in names]
 
 
 def main():
-    o, chosen = read_options()
+    o, programs, chosen = read_options()
     print(machine() + ("" if o.quick else "; medians over steps"), flush=True)
     rows, ladders, wrong = [], [], []
     for model in o.model:
-        figures, problems = measure(model, chosen, o, rows)
+        figures, problems = measure(model, chosen, o, programs, rows)
         wrong += problems
         if figures:
             ladders.append((model, figures))
     write_rows(rows, pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build/bench/train.json")))
     if ladders:
-        picture(ladders, ROOT / "build/bench/train.svg")
-        print("\npicture: build/bench/train.svg")
+        name = f"build/bench/train{'' if o.device == 'cpu' else '-' + o.device}.svg"
+        picture(ladders, ROOT / name)
+        print(f"\npicture: {name}")
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -8,6 +8,12 @@
 
 namespace bench {
 
+#ifdef TRAIN_ON_GPU
+inline constexpr bool on_gpu = true;
+#else
+inline constexpr bool on_gpu = false;
+#endif
+
 /// How a model is trained. All off: as a first, straightforward program would do it.
 struct techniques {
   bool accumulate = false;         ///< a step's tokens in micro-batches
@@ -16,13 +22,16 @@ struct techniques {
   bool fused_loss = false;         ///< off: all logits are there at once
   bool padded_vocabulary = false;  ///< rows of the token table rounded up to a multiple of 64
   bool tied_weights = false;       ///< the head is the token table
+  bool tf32 = false;               ///< on a GPU: products of floats rounded to TF32
   bool bf16 = false;               ///< products in bf16
   bool fused_optimizer = false;    ///< off: unscale, norm, clip, moments and update as operations on tensors
-  bool prefetch = false;           ///< batches are made on a thread of their own, and losses are written at the end
-  bool checkpoint = false;         ///< what blocks keep is chosen within a budget of bytes
-  bool planned_memory = false;     ///< a step lies in one block of memory, at planned addresses
-  bool optimizer_8bit = false;     ///< moments in 8 bits
-  bool bf16_weights = false;       ///< parameters and gradients in bf16 too, rounded stochastically
+  bool prefetch = false;  ///< batches are made on a thread of their own, and losses are read and written at the end
+  bool tuned_products = false;  ///< on a GPU: the fastest of its library's algorithms
+  bool step_graph = false;      ///< on a GPU: a step is submitted as one graph
+  bool checkpoint = false;      ///< what blocks keep is chosen within a budget of bytes
+  bool planned_memory = false;  ///< a step lies in one block of memory, at planned addresses
+  bool optimizer_8bit = false;  ///< moments in 8 bits
+  bool bf16_weights = false;    ///< parameters and gradients in bf16 too, rounded stochastically
   friend constexpr bool operator==(const techniques&, const techniques&) = default;
 };
 
@@ -40,9 +49,16 @@ inline constexpr std::array ladder_of_techniques{
     technique{"fused-loss", &techniques::fused_loss},
     technique{"padded-vocabulary", &techniques::padded_vocabulary},
     technique{"tied-weights", &techniques::tied_weights},
+#ifdef TRAIN_ON_GPU
+    technique{"tf32", &techniques::tf32},
+#endif
     technique{"bf16", &techniques::bf16},
     technique{"fused-optimizer", &techniques::fused_optimizer},
     technique{"prefetch", &techniques::prefetch},
+#ifdef TRAIN_ON_GPU
+    technique{"tuned-products", &techniques::tuned_products},
+    technique{"step-graph", &techniques::step_graph},
+#endif
     technique{"checkpoint", &techniques::checkpoint},
     technique{"planned-memory", &techniques::planned_memory},
     technique{"optimizer-8bit", &techniques::optimizer_8bit},
@@ -60,9 +76,10 @@ constexpr techniques first_techniques(std::size_t count) {
 constexpr techniques all_but(std::size_t which) {
   techniques t = first_techniques(technique_count);
   t.*ladder_of_techniques[which].on = false;
-  if (!t.bf16) t.bf16_weights = false;  // in fp32 there is neither
-  if (!t.fused_optimizer)
-    t.planned_memory = t.optimizer_8bit = false;  // its temporaries are in no plan, its states in float
+  if (on_gpu && !t.tf32) t.bf16 = false;  // products of floats as they are
+  if (!t.bf16) t.bf16_weights = false;
+  if (!t.fused_optimizer)  // its temporaries are in no plan, its states in float, and it waits for the norm
+    t.planned_memory = t.optimizer_8bit = t.step_graph = false;
   return t;
 }
 
@@ -86,7 +103,8 @@ inline constexpr auto rungs = all_rungs();
 
 /// What of the techniques shapes the model's types. Rungs that agree in it are one program, so that the model is compiled once for them.
 constexpr techniques model_part(techniques t) {
-  t.fused_optimizer = t.prefetch = t.planned_memory = t.optimizer_8bit = false;
+  t.fused_optimizer = t.prefetch = t.planned_memory = t.optimizer_8bit = t.tuned_products = t.step_graph = false;
+  if (t.bf16) t.tf32 = false;
   return t;
 }
 /// The first rung whose program this one shares.
@@ -99,7 +117,7 @@ constexpr std::size_t program_of(std::size_t r) {
 /// the first that has the same.
 constexpr std::size_t same_numbers_as(std::size_t r) {
   const auto numbers = [](const techniques& t) {
-    return std::array{t.tied_weights, t.bf16, t.bf16_weights, t.optimizer_8bit};
+    return std::array{t.tied_weights, t.tf32, t.bf16, t.bf16_weights, t.optimizer_8bit};
   };
   std::size_t first = 0;
   while (numbers(rungs[first].with) != numbers(rungs[r].with)) ++first;

@@ -1,6 +1,8 @@
 #pragma once
 // A training step with or without the techniques of techniques.hpp, for any device.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -50,12 +52,15 @@ using optimizer_of = std::conditional_t<!T.fused_optimizer, unfused,
 template <class D, sizes S, techniques T, class Optimizer>
 class training {
  public:
+  using device = D;
   static constexpr gr::index micro_batches = T.accumulate ? S.accumulate : 1;
   static constexpr gr::index batch = S.batch / micro_batches;
   static_assert(S.batch % micro_batches == 0, "the batch must be a whole number of micro-batches");
   using token = std::uint16_t;
+  using of_floats = std::conditional_t<T.tf32, gr::tf32, gr::fp32>;
   using precision =
-      std::conditional_t<T.bf16, std::conditional_t<T.bf16_weights, gr::bf16_pure, gr::bf16_mixed>, gr::fp32>;
+      std::conditional_t<T.bf16, std::conditional_t<T.bf16_weights, gr::bf16_pure, gr::bf16_mixed>, of_floats>;
+  using loss_value = typename precision::reduce;
   using network = model<gr::on<D, precision>, S, T>;
   static constexpr bool is_fused = !std::is_same_v<Optimizer, unfused>;
 
@@ -68,6 +73,7 @@ class training {
         persistent_(persistent),
         transient_(transient),
         tape_(transient, o.seed) {
+    for (gr::index i = 0; i < micro_batches; ++i) batches_.emplace_back(persistent);
     net.regions = o.regions;
     if constexpr (is_fused && std::is_same_v<typename precision::store, gr::bf16>)
       if constexpr (!requires { requires decltype(optimizer)::compensated; })
@@ -75,16 +81,34 @@ class training {
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
-  /// Forward and backward of a micro-batch. Returns its loss in nats a token.
-  float add_batch(const token* inputs, const token* targets) {
-    using ids = gr::shape<batch, S.context>;
-    const auto on_device = gr::from_host<token, ids>(transient_, targets, gr::category::input);
-    const auto loss = net.loss(tape_.watch(gr::from_host<token, ids>(transient_, inputs, gr::category::input)),
-                               on_device, entries(targets));
-    const auto value = static_cast<float>(gr::item(loss.value()));
+  /// Puts micro-batch i of a step where gather(i) reads it.
+  void load(gr::index i, const token* inputs, const token* targets) {
+    micro_batch& b = batches_[i];
+    const auto text = b.text.values();
+    std::copy_n(inputs, rows, text.begin());
+    std::copy_n(targets, rows, text.begin() + rows);
+    b.text.upload(b.inputs);
+    b.text.upload(b.targets, rows);
+    if constexpr (takes_entries) {
+      const auto at = b.places.values();
+      for (gr::index r = 0; r < rows; ++r) at[r] = static_cast<std::int32_t>(r * network::rows + targets[r]);
+      b.places.upload(b.entries);
+    }
+  }
+  /// Forward and backward of micro-batch i. Waits for nothing.
+  void gather(gr::index i) {
+    micro_batch& b = batches_[i];
+    const auto loss = net.loss(tape_.watch(b.inputs), b.targets, b.entries);
+    if constexpr (D::computes)
+      gr::device_access<D>::copy(transient_, b.loss.data(), std::as_const(loss.value()).data(), b.loss.bytes);
     // The unfused optimizer divides the sum of the gradients.
     gr::backward(loss, is_fused ? 1.0f / static_cast<float>(micro_batches) : 1.0f);
-    return value;
+  }
+  /// The loss of micro-batch i, in nats a token; waits for it.
+  loss_value loss(gr::index i) const { return gr::item(batches_[i].loss); }
+  /// Sends the losses of a step to `to`.
+  void send_losses(gr::staging_buffer<loss_value, D>& to) const {
+    for (gr::index i = 0; i < micro_batches; ++i) to.download(batches_[i].loss, i);
   }
   void update() {
     if constexpr (is_fused) optimizer.clip(transient_, most_gradient_norm);
@@ -95,27 +119,35 @@ class training {
 
   /// A whole step on no data, for plans.
   void step() {
-    for (gr::index i = 0; i < micro_batches; ++i) add_batch(nullptr, nullptr);
+    for (gr::index i = 0; i < micro_batches; ++i) gather(i);
     update();
   }
 
  private:
-  // Where the targets' logits are among all, for a loss of elementary operations.
-  auto entries([[maybe_unused]] const token* targets) const {
-    if constexpr (T.fused_loss || T.fused_operations) return 0;
-    else {
-      constexpr gr::index rows = batch * S.context;
-      std::vector<std::int32_t> at(rows);
-      if constexpr (D::computes)
-        for (gr::index i = 0; i < rows; ++i) at[i] = static_cast<std::int32_t>(i * network::rows + targets[i]);
-      return gr::from_host<std::int32_t, gr::shape<rows>>(transient_, at.data(), gr::category::input);
-    }
-  }
+  using ids = gr::shape<batch, S.context>;
+  static constexpr gr::index rows = ids::size;
+  // A loss of elementary operations is told where the targets' logits are among all.
+  static constexpr bool takes_entries = !T.fused_loss && !T.fused_operations;
+  struct micro_batch {
+    gr::tensor<token, ids, D> inputs, targets;
+    gr::tensor<std::int32_t, gr::shape<takes_entries ? rows : 1>, D> entries;
+    gr::tensor<loss_value, gr::shape<>, D> loss;
+    gr::staging_buffer<token, D> text;  // inputs, then targets
+    gr::staging_buffer<std::int32_t, D> places;
+    explicit micro_batch(gr::context<D>& ctx)
+        : inputs(ctx, gr::category::input),
+          targets(ctx, gr::category::input),
+          entries(ctx, gr::category::input),
+          loss(ctx, gr::category::input),
+          text(ctx, 2 * rows),
+          places(ctx, takes_entries ? rows : 1) {}
+  };
 
   double rate_;
   gr::context<D>& persistent_;
   gr::context<D>& transient_;
   gr::tape<D> tape_;
+  std::vector<micro_batch> batches_;
 };
 
 }  // namespace bench

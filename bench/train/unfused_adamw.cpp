@@ -3,15 +3,15 @@
 
 namespace bench {
 
-template struct unfused_passes<model_sizes, 0, gr::cpu>;
-template struct unfused_passes<model_sizes, 1, gr::cpu>;
-template struct unfused_passes<model_sizes, 2, gr::cpu>;
-template struct unfused_passes<model_sizes, 3, gr::cpu>;
-template struct unfused_passes<model_sizes, 4, gr::cpu>;
-template struct unfused_passes<model_sizes, 5, gr::cpu>;
-template struct unfused_passes<model_sizes, 6, gr::cpu>;
-template struct unfused_passes<model_sizes, 7, gr::cpu>;
-template struct unfused_passes<model_sizes, 8, gr::cpu>;
-template struct unfused_passes<model_sizes, 9, gr::cpu>;
+template struct unfused_passes<model_sizes, 0, device>;
+template struct unfused_passes<model_sizes, 1, device>;
+template struct unfused_passes<model_sizes, 2, device>;
+template struct unfused_passes<model_sizes, 3, device>;
+template struct unfused_passes<model_sizes, 4, device>;
+template struct unfused_passes<model_sizes, 5, device>;
+template struct unfused_passes<model_sizes, 6, device>;
+template struct unfused_passes<model_sizes, 7, device>;
+template struct unfused_passes<model_sizes, 8, device>;
+template struct unfused_passes<model_sizes, 9, device>;
 
 }  // namespace bench

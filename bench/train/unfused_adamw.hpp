@@ -64,17 +64,17 @@ auto unfused_passes<S, Which, D>::updated(const tensor& value, const tensor& m, 
   return value * keep - update * lr;
 }
 
-#ifdef TRAIN_SIZES
-extern template struct unfused_passes<model_sizes, 0, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 1, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 2, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 3, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 4, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 5, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 6, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 7, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 8, gr::cpu>;
-extern template struct unfused_passes<model_sizes, 9, gr::cpu>;
+#ifdef TRAIN_MODEL
+extern template struct unfused_passes<model_sizes, 0, device>;
+extern template struct unfused_passes<model_sizes, 1, device>;
+extern template struct unfused_passes<model_sizes, 2, device>;
+extern template struct unfused_passes<model_sizes, 3, device>;
+extern template struct unfused_passes<model_sizes, 4, device>;
+extern template struct unfused_passes<model_sizes, 5, device>;
+extern template struct unfused_passes<model_sizes, 6, device>;
+extern template struct unfused_passes<model_sizes, 7, device>;
+extern template struct unfused_passes<model_sizes, 8, device>;
+extern template struct unfused_passes<model_sizes, 9, device>;
 #endif
 
 template <class Network, sizes S, class D>

@@ -47,7 +47,7 @@ struct judged {
 TEST_CASE("every token but the first is predicted once, whatever the length of the text and the batch") {
   judged j;
   std::mt19937 engine(gradus_test::fresh_seed());
-  for (const std::size_t length : {2, 3, 13, 14, 15, 26, 27, 40, 53, 100}) {
+  for (const std::size_t length : {2u, 3u, 13u, 14u, 15u, 26u, 27u, 40u, 53u, 100u}) {
     std::vector<std::int32_t> text(length);
     for (auto& token : text) token = static_cast<std::int32_t>(engine() % small.vocabulary);
     CAPTURE(length);

@@ -118,7 +118,9 @@ TEST_CASE("a folder that is written holds the tensors that were read, byte for b
   gr::safetensors_file wanted(recorded / "model.safetensors"), found(place.path / "model.safetensors");
   CHECK(found.metadata().at("format") == "pt");
   CHECK(found.entries().size() == wanted.entries().size());
-  for (const auto& [name, entry] : wanted.entries()) {
+  for (const auto& one : wanted.entries()) {
+    const auto& name = one.first;
+    const auto& entry = one.second;
     CAPTURE(name);
     REQUIRE(found.has(name));
     CHECK(found.entry(name).shape == entry.shape);

@@ -49,7 +49,9 @@ TEST_CASE("models train with the techniques of the ladder, and only those change
   write_tokens(tokens);
   const auto runs = climb({.tokens = tokens, .steps = 3, .warmup = 1, .threads = 2});
   const std::vector<double> fp32 = runs.at(0).losses, bf16 = runs.at(8).losses;
-  for (const auto& [r, run] : runs) {
+  for (const auto& one : runs) {
+    const std::size_t r = one.first;
+    const bench::run_result& run = one.second;
     CAPTURE(bench::rungs[r].name);
     const bench::techniques with = bench::rungs[r].with;
     REQUIRE(run.losses.size() == 4);

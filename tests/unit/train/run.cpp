@@ -44,9 +44,9 @@ TEST_CASE("of the checkpoints of a run, as many are kept as asked, the newest fi
   CHECK(gr::older_checkpoint_paths(f.path, 1).empty());
   CHECK(gr::older_checkpoint_paths(f.path, 3) == std::vector<fs::path>{f.path / "checkpoint-previous.safetensors",
                                                                        f.path / "checkpoint-previous-2.safetensors"});
-  for (const std::size_t age : {0, 1, 2, 3, 4}) std::ofstream(gr::checkpoint_path(f.path, age)) << age;
+  for (const std::size_t age : {0u, 1u, 2u, 3u, 4u}) std::ofstream(gr::checkpoint_path(f.path, age)) << age;
   gr::remove_old_checkpoints(f.path, 3);
-  for (const std::size_t age : {0, 1, 2, 3, 4}) CHECK(fs::exists(gr::checkpoint_path(f.path, age)) == (age < 3));
+  for (const std::size_t age : {0u, 1u, 2u, 3u, 4u}) CHECK(fs::exists(gr::checkpoint_path(f.path, age)) == (age < 3));
   gr::move_damaged_checkpoint(f.path, 2);
   CHECK(contents(gr::checkpoint_path(f.path)) == "2");
   CHECK(contents(gr::checkpoint_path(f.path, 1)) == "1");

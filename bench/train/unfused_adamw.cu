@@ -1,0 +1,4 @@
+// The same passes for a GPU.
+#include <gradus/cuda.hpp>
+
+#include "unfused_adamw.cpp"
