@@ -28,7 +28,7 @@ namespace op::inline GRADUS_BUILD {
 ///
 /// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
 /// even if only one is wanted: forward cannot know.
-/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes` in float, 128 at least
+/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
 template <index Vocabulary, index ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
@@ -38,7 +38,7 @@ struct linear_cross_entropy {
   static constexpr unsigned cast_operands = 0b011;  // not the targets
   static constexpr unsigned rounds_operands = 0b010;
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
-  static constexpr std::size_t chunk_bytes = std::size_t{256} << 20;
+  static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;
 
   /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
   template <class X, class Table, class Targets>
@@ -52,23 +52,24 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
   }
 
-  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes` in float, in 128s, one of them
-  /// at least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
+  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates in, for
+  /// f16 is too narrow a range for their gradient.
+  template <class T, class Accumulate>
+  using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
+
+  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s, one of them at
+  /// least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
   template <class X, class Table>
   static constexpr index chunk_rows() {
     constexpr index rows = rows_of<typename X::shape>;
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
-    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(compute_type<typename X::value_type>));
+    using T = typename X::value_type;
+    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
     if (rows <= fit) return rows;
     constexpr index most = std::max<index>(fit / 128, 1);  // 128s in a chunk
     constexpr index chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
   }
-
-  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates in, for
-  /// f16 is too narrow a range for their gradient.
-  template <class T, class Accumulate>
-  using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
   /// The gradients for a loss gradient of 1.
   template <class X, class Table>
@@ -125,7 +126,7 @@ struct linear_cross_entropy {
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
 /// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
-/// is, but there are never more than 256 MiB of logits (128 MiB in bf16), or 128 rows of them where those take more. A recorded call
+/// is, but there are never more than 128 MiB of logits, or 128 rows of them where those take more. A recorded call
 /// also makes the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
 /// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
 template <index Vocabulary = 0, operand X, operand Table, operand Targets>
