@@ -1,8 +1,8 @@
 #pragma once
-#include <algorithm>
 #include <string>
 
 #include "../core/config.hpp"
+#include "../core/device.hpp"
 #include "../core/error.hpp"
 #include "../memory/context.hpp"
 #include "../ops/attention/cached.hpp"
@@ -52,16 +52,17 @@ class key_value_cache {
     if (position > position_) fail_rewind(position);
     position_ = position;
   }
-  /// Keeps for each sequence what `one` keeps for its only one. Where the host can reach the memory.
+  /// Keeps for each sequence what `one` keeps for its only one.
   void repeat(const key_value_cache<X, Layers, 1, Heads, Context, Depth>& one)
-    requires device::host_addressable
+    requires device::computes
   {
     constexpr index head = Context * Depth;  // of one sequence
     for (index kind = 0; kind < 2 * Layers; ++kind)
       for (index sequence = 0; sequence < Batch; ++sequence)
         for (index h = 0; h < Heads; ++h)
-          std::copy_n(one.kept_.data() + (kind * Heads + h) * head, one.position_ * Depth,
-                      kept_.data() + ((kind * Batch + sequence) * Heads + h) * head);
+          device_access<device>::copy(kept_.owner(), kept_.data() + ((kind * Batch + sequence) * Heads + h) * head,
+                                      one.kept_.data() + (kind * Heads + h) * head,
+                                      one.position_ * Depth * sizeof(value_type));
     position_ = one.position_;
   }
 

@@ -43,9 +43,6 @@ inline constexpr bool fits_the_past =
                    shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
-template <class D>
-inline constexpr bool has_cached_attention = std::is_same_v<D, cpu> || !D::computes;
-
 [[noreturn]] inline void fail_past(index position, index count, index time, index context) {
   throw error("causal_attention(qkv, past): " + std::to_string(count) + " new times behind " +
               std::to_string(position) + " that are kept; there can be " + std::to_string(context) +
@@ -58,16 +55,14 @@ inline constexpr bool has_cached_attention = std::is_same_v<D, cpu> || !D::compu
 /// the first past.count are new ones and the others are not looked at -> [B, T, H*D], whose rows from past.count on are zero.
 /// Keys and values of the new times are written into the past, whose owner then counts them.
 ///
-/// Row t has the bits that causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past. For plain tensors on
-/// the CPU: nothing is recorded. Throws gradus::error where there is no room for the new times.
+/// Row t is what causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past: on the CPU to the bit. For
+/// plain tensors: nothing is recorded. Throws gradus::error where there is no room for the new times.
 template <index Heads, operand X, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
   using raw = std::remove_cvref_t<X>;
   using Q = tensor_of<X>;
   static_assert(!is_traced<raw>,
                 "causal_attention<Heads>(qkv, past): a past is kept for inference alone; qkv must not be recorded");
-  static_assert(detail::has_cached_attention<typename Q::device>,
-                "causal_attention<Heads>(qkv, past): there is no GPU kernel for this yet; use the device cpu");
   static_assert(
       S::rank == 4 && Q::rank == 3,
       "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");
@@ -79,8 +74,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T,
         detail::fits_the_past<typename Q::shape, S, Heads>,
         "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
         "numbers of a head");
-    if constexpr (fits && std::is_same_v<T, typename Q::value_type> &&
-                  detail::has_cached_attention<typename Q::device>) {
+    if constexpr (fits && std::is_same_v<T, typename Q::value_type>) {
       constexpr index batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
       if (past.count > time || past.position > S::extent(2) || past.count > S::extent(2) - past.position)
         detail::fail_past(past.position, past.count, time, S::extent(2));

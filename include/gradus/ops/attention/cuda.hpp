@@ -8,6 +8,7 @@
 #include "../slice/cuda.hpp"
 #include "../softmax/cuda.hpp"
 #include "attention.hpp"
+#include "cuda_cached.hpp"
 #include "cuda_flash.hpp"
 #include "cuda_tensor.hpp"
 
