@@ -40,7 +40,8 @@ struct tile_grid {
         const index high = (all_strips + grid.rows - 1) / grid.rows;
         const index wide = (all_panels + grid.columns - 1) / grid.columns;
         const double tile = static_cast<double>(high * wide) + packing * static_cast<double>(high + wide);
-        const double time = (static_cast<double>((grid.tiles() + threads - 1) / threads) + late) * tile;
+        const index turns = (grid.tiles() + threads - 1) / threads;
+        const double time = (static_cast<double>(turns) + late) * tile;
         if (best < 0 || time < best) best = time, chosen = grid;
       }
     }
