@@ -36,7 +36,7 @@ struct dropout {
 
   /// An element falls when its random bits are below this.
   constexpr std::uint32_t threshold() const {
-    return std::min(std::uint32_t{0xFFFF}, static_cast<std::uint32_t>(p * 0x1p16 + 0.5));
+    return std::min(std::uint32_t{0xFFFF}, (static_cast<std::uint32_t>(p * 0x1p17) + 1) / 2);
   }
   /// What the others are multiplied by, so that the mean stays.
   constexpr double scale() const { return 0x1p16 / (0x1p16 - threshold()); }
