@@ -18,9 +18,14 @@ if ! cmake --preset clang >build/clang/configure.log 2>&1; then
   echo "lint.sh: configuring failed" >&2
   exit 1
 fi
-sources=$(sed -n 's/^ *"file": "\(.*\.cpp\)",*$/\1/p' build/clang/compile_commands.json | sort -u | grep -E -e "$pattern" || true)
+# A source that several programs are made of is looked at once, as in the first of them.
+mkdir -p build/clang/lint
+awk '/^{/ { entry = "" } /^[{} ]/ { entry = entry $0 "\n" } /^ *"file"/ { file = $0 }
+     /^}/ { if (!(file in seen)) { sub(/},?\n$/, "}", entry); printf "%s%s", (n++ ? ",\n" : "[\n"), entry } seen[file] = 1 }
+     END { print "\n]" }' build/clang/compile_commands.json >build/clang/lint/compile_commands.json
+sources=$(sed -n 's/^ *"file": "\(.*\.cpp\)",*$/\1/p' build/clang/lint/compile_commands.json | sort -u | grep -E -e "$pattern" || true)
 [[ -n $sources ]] || { echo "lint.sh: no source matches '$pattern'" >&2; exit 2; }
 echo "lint.sh: $(wc -l <<<"$sources") sources"
-{ tr '\n' '\0' <<<"$sources" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang; } 2>&1 |
+{ tr '\n' '\0' <<<"$sources" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang/lint; } 2>&1 |
   { grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' || true; }
 echo "lint.sh: clean"
