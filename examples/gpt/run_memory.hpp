@@ -66,7 +66,7 @@ class run_memory {
         after(stream_, pool_) {
     set_threads(stream_, o.threads);
     if (!o.tune_products.empty())
-      for (gr::context<device>* ctx : {&transient, &persistent}) tune_products(*ctx, o.tune_products);
+      for (gr::context<device>* ctx : {&transient, &persistent}) tune(*ctx, o.tune_products);
   }
 
   /// What the steps run on: "2 threads", or the name of a GPU.

@@ -51,7 +51,7 @@ inline double process_peak_mib() {
 
 #ifdef __CUDACC__
 inline bool is_there() { return gr::cuda_available(); }
-inline void tune_products(gr::context<device>& ctx, const std::string& file) { gr::tune_products(ctx, file); }
+inline void tune(gr::context<device>& ctx, const std::string& file) { gr::tune_products(ctx, file); }
 inline void set_threads(stream&, int) {}
 inline std::string machine_name(const stream& on) {
   cudaDeviceProp known{};
@@ -61,7 +61,7 @@ inline std::string machine_name(const stream& on) {
 inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }
 #else
 inline bool is_there() { return true; }
-inline void tune_products(gr::context<device>&, const std::string&) {}
+inline void tune(gr::context<device>&, const std::string&) {}
 inline void set_threads(stream& on, int threads) {
   if (threads > 0) gr::set_thread_count(on, threads);
 }
