@@ -94,6 +94,7 @@ struct document {
 
 std::vector<document> open(const std::vector<std::string>& paths) {
   std::vector<document> all;
+  all.reserve(paths.size());
   for (const std::string& path : paths) all.emplace_back(path);
   return all;
 }

@@ -116,6 +116,10 @@ check_page() {
       fence=${BASH_REMATCH[1]} language=${BASH_REMATCH[2]} start=$number text=""
       continue
     fi
+    # What a formatter for C++ makes of a page: '```const cpp', '#Title', '<!--snippet: a.cpp #sum-->'.
+    if [[ $line == *'```'*[[:space:]]* || $line =~ ^[[:space:]]*#+[[:alnum:]] || $line =~ ^[[:space:]]*\<!--(snippet|excerpt|message) ]]; then
+      problem "$page:$number: no heading, block or tag, though it looks like one: $line"
+    fi
     if [[ $line =~ $tagged ]]; then tag=${BASH_REMATCH[1]}; continue; fi
     if [[ -n ${line// /} ]]; then
       if [[ -n $tag ]]; then problem "$page:$number: '<!-- $tag -->' must be followed by a block"; fi

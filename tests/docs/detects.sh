@@ -42,4 +42,7 @@ fresh; change include/b.hpp 's/int y/long y/';           rejects 'page.md:4: inc
 fresh; change docs/guide/page.md 's/a + b/a - b/';       rejects 'does not contain what .*add.cpp expects: a' "another message"
 fresh; change docs/guide/page.md 's/^note/remark/';      rejects 'expects: note' "a message without one compiler's line"
 fresh; change docs/guide/page.md 's/README/READYOU/';    rejects 'page.md:2: link to ../../READYOU.md' "a link to nothing"
+fresh; change README.md 's/^```cpp/```const cpp/';       rejects 'README.md:4: no heading, block or tag' "a block that a formatter took for code"
+fresh; change README.md 's/^# Title/#Title/';            rejects 'README.md:1: no heading, block or tag' "a heading that a formatter took for code"
+fresh; change README.md 's/<!-- snippet/<!--snippet/';   rejects 'README.md:3: no heading, block or tag' "a tag that a formatter took for code"
 exit $failures

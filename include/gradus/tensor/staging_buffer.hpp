@@ -24,7 +24,7 @@ class staging_buffer {
  public:
   /// For copies on the stream of `ctx`, which must outlive this. The values are not initialised.
   constexpr staging_buffer(context<D>& ctx, index size) : ctx_(&ctx), values_(size) {}
-  staging_buffer(staging_buffer&&) = default;
+  staging_buffer(staging_buffer&&) noexcept = default;
   staging_buffer& operator=(staging_buffer&&) = delete;
   /// Waits for the copies.
   constexpr ~staging_buffer() {

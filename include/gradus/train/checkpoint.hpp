@@ -150,7 +150,7 @@ inline run_metadata read_metadata(const std::filesystem::path& path) {
 template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
-  const run_metadata metadata(file.metadata());
+  run_metadata metadata(file.metadata());
   std::size_t steps = 0;
   try {
     steps = metadata.number<std::size_t>("optimizer.steps");
