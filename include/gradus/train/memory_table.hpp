@@ -58,8 +58,8 @@ inline constexpr std::array<const char*, 8> table_head{"operation", "forward", "
 inline std::string memory_table(const step_plan& plan, std::size_t columns = 95) {
   // A column of width 0 is left out.
   const auto widths = columns >= 95   ? std::array<int, 8>{24, 8, 10, 9, 7, 13, 12, 12}
-                      : columns >= 80 ? std::array<int, 8>{17, 8, 10, 9, 0, 12, 12, 12}
-                                      : std::array<int, 8>{16, 0, 0, 0, 0, 12, 0, 12};
+                      : columns >= 80 ? std::array<int, 8>{17, 8, 10, 9, 0, 13, 12, 11}
+                                      : std::array<int, 8>{16, 0, 0, 0, 0, 13, 0, 11};
   std::string out;
   const auto cell = [&](std::string text, int width, bool left) {
     const auto room = static_cast<std::size_t>(width);

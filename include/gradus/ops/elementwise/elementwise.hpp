@@ -24,6 +24,11 @@ inline constexpr bool is_linear_functor = requires { requires F::linear; };
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };
 
+/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`) where that is as exact: the output is saved
+/// then, and the operand need not be.
+template <class F>
+inline constexpr bool has_derivative_from_output = requires(const F& f) { f.derivative_from_output(1.0f); };
+
 /// FLOPs a functor takes an element, for cost reports; `static constexpr std::size_t flops` in the functor, else 1.
 template <class F>
 constexpr std::size_t functor_flops() {
@@ -56,6 +61,16 @@ template <class F, class T, class... Xs>
 inline constexpr bool functor_takes_arguments = std::is_invocable_v<const F&, one_type<T, Xs>...>;
 template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
+
+// Called with the result of F as a dual number, it has the derivative of F at the operand.
+template <class F>
+struct from_output {
+  F f;
+  template <class V>
+  GRADUS_HD dual<V, 1> operator()(const dual<V, 1>& y) const {
+    return chain(y.value, y, f.derivative_from_output(y.value));
+  }
+};
 }  // namespace detail
 
 namespace op::inline GRADUS_BUILD {
@@ -74,7 +89,9 @@ struct map {
   using family = elementwise;
   static constexpr op_precision precision = is_full_functor<F> ? op_precision::full : op_precision::widest;
   static constexpr std::string_view name = gradus::detail::functor_name<F>();
-  static constexpr save_rule saves = is_linear_functor<F> ? save_rule{} : save_rule{~0u, false};
+  static constexpr save_rule saves = is_linear_functor<F>            ? save_nothing()
+                                     : has_derivative_from_output<F> ? save_output()
+                                                                     : save_rule{~0u, false};
 
   template <class... Xs>
   static constexpr cost forward_cost() {
@@ -116,8 +133,9 @@ struct map {
       std::apply(
           [&](auto&... slot) {
             [&]<std::size_t... I>(std::index_sequence<I...>) {
-              kernel<map, device>::backward(ctx, f, std::as_const(grad).view(),
-                                            std::make_tuple(saved_view<I, Sinks>(saved)...), slot.place()...);
+              kernel<map<differentiated>, device>::backward(ctx, differentiated{f}, std::as_const(grad).view(),
+                                                            std::make_tuple(saved_view<I, Sinks>(saved)...),
+                                                            slot.place()...);
             }(std::index_sequence_for<Sinks...>{});
             (slot.finish(ctx, grad), ...);
           },
@@ -126,6 +144,9 @@ struct map {
   }
 
  private:
+  // What is evaluated on dual numbers at the saved values.
+  using differentiated = std::conditional_t<has_derivative_from_output<F>, gradus::detail::from_output<F>, F>;
+
   template <class... Xs>
   using device_of = typename std::tuple_element_t<0, std::tuple<Xs...>>::device;
   template <class... Xs>
@@ -217,6 +238,8 @@ struct map {
     if constexpr (is_linear_functor<F>) {
       using X = sink_tensor<S>;
       return view<const typename X::value_type, typename X::shape, typename X::device>(nullptr);
+    } else if constexpr (has_derivative_from_output<F>) {
+      return output(saved).view();
     } else {
       return input<I>(saved).view();
     }

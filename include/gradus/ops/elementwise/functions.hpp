@@ -59,7 +59,8 @@ struct maximum { static constexpr std::string_view name = "maximum";
 /// e to the power x.
 struct exp { static constexpr std::string_view name = "exp";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 10;
-  template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::exp; return exp(x); }
+  template <class T> GRADUS_HD T derivative_from_output(T y) const { return y; } };
 /// Natural logarithm.
 struct log { static constexpr std::string_view name = "log";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 10;
@@ -67,7 +68,8 @@ struct log { static constexpr std::string_view name = "log";
 /// Square root.
 struct sqrt { static constexpr std::string_view name = "sqrt";
   static constexpr bool floating_only = true;
-  template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return sqrt(x); }
+  template <class T> GRADUS_HD T derivative_from_output(T y) const { return T(0.5) / y; } };
 /// One over the square root.
 struct rsqrt { static constexpr std::string_view name = "rsqrt";
   static constexpr bool floating_only = true, full = true;
@@ -78,14 +80,16 @@ struct abs { static constexpr std::string_view name = "abs";
 /// Hyperbolic tangent.
 struct tanh { static constexpr std::string_view name = "tanh";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
-  template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); }
+  template <class T> GRADUS_HD T derivative_from_output(T y) const { return T(1) - y * y; } };
 /// 1 / (1 + e^-x).
 struct sigmoid { static constexpr std::string_view name = "sigmoid";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sigmoid; return sigmoid(x); } };
 /// max(x, 0); its derivative at 0 is 0.
 struct relu { static constexpr std::string_view name = "relu";
-  template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); } };
+  template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); }
+  template <class T> GRADUS_HD T derivative_from_output(T y) const { using math::select; return select(y <= T(0), T(0), T(1)); } };
 /// x * sigmoid(x).
 struct silu { static constexpr std::string_view name = "silu";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
