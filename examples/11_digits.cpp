@@ -58,7 +58,8 @@ struct reader {
 int run(const std::filesystem::path& folder) {
   const auto file = gr::checkpoint_path(folder);
   const bool resumed = std::filesystem::exists(file);
-  if (!resumed) gr::make_run_folder(folder.string());
+  const bool begun = resumed || std::filesystem::exists(folder / "log.jsonl");  // it may have ended before it saved
+  if (!begun) gr::make_run_folder(folder.string());
   const gr::run_lock alone(folder);
   gr::stream stream;
   gr::host_resource heap;

@@ -42,9 +42,9 @@ def google_rows(report):
     """Google Benchmark's report as rows: the time of each benchmark, then each of its counters."""
     rows, errors = [], []
     entries = report["benchmarks"]
-    # With repetitions, the medians stand for all of them.
+    # With repetitions, the medians stand for all of them; an error has none.
     if any(e.get("aggregate_name") == "median" for e in entries):
-        entries = [e for e in entries if e.get("aggregate_name") == "median"]
+        entries = [e for e in entries if e.get("aggregate_name") == "median" or e.get("error_occurred")]
     for entry in entries:
         name = MODES.sub("", entry.get("run_name", entry["name"]))
         if entry.get("error_occurred"):

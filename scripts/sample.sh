@@ -38,7 +38,10 @@ done
 [[ ${precision:-} =~ ^[a-z0-9_]+$ && ${optimizer:-} =~ ^[a-z0-9_]+$ ]] ||
   fail "$run/config: it does not say precision and optimizer; is it the file of a run?"
 model=""
-for name in model best checkpoint; do
+names=(model best checkpoint)
+# The model of a run that ended and was resumed is not its last one.
+if [[ $run/checkpoint.safetensors -nt $run/model.safetensors ]]; then names=(best checkpoint); fi
+for name in "${names[@]}"; do
   if [[ -z $model && -f $run/$name.safetensors ]]; then model=$run/$name.safetensors; fi
 done
 [[ -n $model ]] || fail "$run: no model was saved yet"

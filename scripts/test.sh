@@ -63,7 +63,11 @@ if [[ -n $only ]]; then
   targets=()
   while read -r path; do
     if ninja -C "$build" -t query "$path" >/dev/null 2>&1; then targets+=("$path"); fi
-  done < <(grep -oE "$PWD/$build/[^\" ]+" <<<"$chosen" | sed "s|^$PWD/$build/||" | sort -u)
+  done < <(awk -v folder="$PWD/$build/" '{
+      while (at = index($0, folder)) {
+        $0 = substr($0, at + length(folder)); path = $0; sub(/[" ].*/, "", path); print path
+      }
+    }' <<<"$chosen" | sort -u)
 fi
 
 # Keep going past what does not compile: its test fails, and the others still run.

@@ -188,6 +188,7 @@ read_flags() {
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints | --tune-products)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
+        without "$1"
         passed+=("$1" "$2")
         shift 2 ;;
       *) fail "unknown argument '$1'; --help lists what there is" ;;
@@ -290,7 +291,7 @@ names=(layers heads width context vocabulary batch lr sample)
 ids_of=$tokenizer
 if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
 if [[ -z $vocabulary && -r $ids_of && -f $ids_of ]]; then
-  largest=$(tr -d '\n' <"$ids_of" | grep -oE '": *[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
+  largest=$(tr -d '[:space:]' <"$ids_of" | grep -oE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
   if [[ -n $largest && $largest -ge 256 ]]; then vocabulary=$((largest + 1)); fi
 fi
 batch_given=$batch
@@ -322,12 +323,13 @@ if is_passed --checkpoint && is_passed --memory-budget; then
 fi
 if is_passed --no-save && [[ -n $resume ]]; then one_of --resume --no-save "; a resumed run saves itself"; fi
 check_files() {  # FLAG FILE...
-  local flag=$1 file
+  local flag=$1 file shards
   shift
   for file in "$@"; do
     [[ -e $file ]] || fail "$flag: $file: no such file"
     if [[ $flag == --data && $# -eq 1 && -d $file ]]; then
-      compgen -G "$file/*.bin" >/dev/null || fail "$flag: $file: a folder without shards (*.bin); name text files, or a folder that gpt_tokens made"
+      shards=("$file"/*.bin)
+      [[ -e ${shards[0]} ]] || fail "$flag: $file: a folder without shards (*.bin); name text files, or a folder that gpt_tokens made"
       continue
     fi
     [[ ! -d $file ]] || fail "$flag: $file: is a directory; name a file"
@@ -351,8 +353,8 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
       chapter = $1; sub(/:.*/, "", chapter)
       if (NR > 1 && chapter != last) print ""
       last = chapter; sub(/^[^ ]+ /, ""); print
-    }' >"$text.tmp"
-    mv "$text.tmp" "$text"
+    }' >"$text.$$"
+    mv "$text.$$" "$text"
   fi
   data=("$text")
 fi
@@ -370,6 +372,11 @@ compile() {  # TARGET...
   fi
   mkdir -p "$build"
   log=$build/build.log
+  # One at a time in one folder.
+  if command -v flock >/dev/null; then
+    exec {building}>"$build/lock"
+    flock "$building"
+  fi
   local programs=$*
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
   if ! {
@@ -382,6 +389,7 @@ compile() {  # TARGET...
     echo "train.sh: the trainer could not be compiled; see $log" >&2
     exit 1
   fi
+  if [[ -n ${building:-} ]]; then exec {building}>&-; fi
 }
 started=$SECONDS
 if [[ -n $batch_tokens ]]; then batch_tokens=$((10#$batch_tokens)); fi

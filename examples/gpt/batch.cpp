@@ -20,16 +20,21 @@ namespace {
 template <gr::index Batch>
 using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
 
-/// What a step of so many sequences takes, parameters and optimizer state included, with nothing computed again.
+/// What a step of one batch of so many sequences takes, or of several, parameters and optimizer state included, with nothing computed again.
 template <gr::index Batch>
-std::size_t bytes_of_a_step() {
-  const gr::step_trace step = gr::trace_step<planned<Batch>>(gpt::step_options{});
+std::size_t bytes_of_a_step(const gpt::step_options& options) {
+  const gr::step_trace step = gr::trace_step<planned<Batch>>(options);
   return gr::summarize(step).persistent_bytes + gr::make_plan(step).bytes;
 }
 
-/// The least that steps of one sequence take, and evaluating, whatever is computed again.
-std::size_t least_bytes() {
-  const gpt::step_options step;
+/// The largest batch that fits, or 1.
+std::size_t largest_batch(std::size_t budget, const gpt::step_options& options) {
+  const std::size_t two = bytes_of_a_step<2>(options), three = bytes_of_a_step<3>(options);
+  return gr::bytes_by_batch{2, two, three - two}.largest_within(budget);
+}
+
+/// The least that steps take, of batches of one sequence, and evaluating, whatever is computed again.
+std::size_t least_bytes(const gpt::step_options& step) {
   const gr::scheduler<planned<1>, gpt::step_options> search(step);
   const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
   const std::size_t evaluation = gr::make_plan(gr::trace<planned<1>>(evaluate, step)).bytes;
@@ -51,14 +56,23 @@ int main(int argc, char** argv) {
       budget = gr::parse_bytes(memory);
     } catch (const gr::error& e) { throw gpt::bad_flag(std::string("--memory-budget: ") + e.what()); }
 
-    const std::size_t two = bytes_of_a_step<2>(), three = bytes_of_a_step<3>();
-    if (budget < two)
-      if (const std::size_t least = least_bytes(); budget < least)
+    const auto print = [](const gr::token_split& split) {
+      std::printf("%zu\n", split.batch);
+      return 0;
+    };
+    const gr::token_split whole = gr::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, {}));
+    if (whole.accumulate == 1 && whole.batch > 1) return print(whole);
+    // Of several batches, the gradients of the first are there while the second is computed, and the tokens of all.
+    const bool several = gr::batches_for(tokens, 1, gpt::sizes.context) > 1;
+    const gpt::step_options step{.accumulate = several ? 2 : 1};
+    const std::size_t all_tokens = several ? 2 * sizeof(gpt::token) * tokens : 0;
+    const std::size_t left = budget > all_tokens ? budget - all_tokens : 0;
+    const std::size_t largest = largest_batch(left, step);
+    if (largest == 1)
+      if (const std::size_t least = least_bytes(step) + all_tokens; budget < least)
         throw gpt::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
                             "; the least that is feasible for this model and a batch of 1 is " +
                             std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
-    const std::size_t largest = gr::bytes_by_batch{2, two, three - two}.largest_within(budget);
-    std::printf("%zu\n", gr::split_tokens(tokens, gpt::sizes.context, largest).batch);
-    return 0;
+    return print(gr::split_tokens(tokens, gpt::sizes.context, largest));
   });
 }

@@ -10,9 +10,8 @@ namespace gpt {
 namespace {
 
 // A handler may run in any thread, and may touch nothing but atomics that are lock-free.
-std::atomic<bool> was_noticed = false;
-std::atomic<long long> noticed_at = 0;  // seconds
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<long long>::is_always_lock_free);
+std::atomic<long long> noticed_at = 0;  // seconds; 0: not yet
+static_assert(std::atomic<long long>::is_always_lock_free);
 
 constexpr int watched[] = {
     SIGINT,
@@ -28,15 +27,15 @@ constexpr int watched[] = {
 extern "C" void notice(int signal) {
   std::signal(signal, notice);  // some systems forget the handler when they call it
   const auto now = static_cast<long long>(std::time(nullptr));
-  if (!was_noticed.exchange(true)) noticed_at = now;
+  long long first = 0;
   // Some senders signal a program and then its group, so that it comes twice: that is one request, not an impatient second.
-  else if (signal == SIGINT && now - noticed_at >= 2) std::_Exit(128 + SIGINT);
+  if (!noticed_at.compare_exchange_strong(first, now) && signal == SIGINT && now - first >= 2) std::_Exit(128 + SIGINT);
 }
 
 }  // namespace
 
 interrupts::interrupts() {
-  was_noticed = false;
+  noticed_at = 0;
   for (const int signal : watched)
     if (std::signal(signal, notice) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
@@ -46,6 +45,6 @@ interrupts::~interrupts() {
     if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
-bool interrupts::noticed() const { return was_noticed; }
+bool interrupts::noticed() const { return noticed_at != 0; }
 
 }  // namespace gpt

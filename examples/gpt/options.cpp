@@ -119,7 +119,9 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
                          name == "memory-report" || name == "tune-products";
     if (std::ranges::find(switches, name) != std::end(switches)) continue;
     if (option->count() > 0) {
-      for (const std::string& value : option->results())
+      std::vector<std::string> values = option->results();  // all that were given
+      if (name != "data" && name != "validation-data") values.erase(values.begin(), values.end() - 1);
+      for (const std::string& value : values)
         all.emplace_back(name, is_file ? std::filesystem::absolute(value).string() : value);
     } else if (const std::string value = option->get_default_str(); !value.empty() && !is_file) {
       const bool replaced = (name == "checkpoint" && is_given("memory-budget")) ||
@@ -210,7 +212,8 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
                      "(scripts/train.sh --resume reads them from its folder)");
   add_whole_number(app, "--eval-every", o.eval_every, 1, most, "steps between validation losses")
       ->capture_default_str();
-  add_whole_number(app, "--sample", o.sample, 0, most_bytes, "characters to write at the end; 0: none")
+  add_whole_number(app, "--sample", o.sample, 0, most_bytes,
+                   "tokens to write at the end (bytes without a tokenizer); 0: none")
       ->capture_default_str();
   app.add_flag("--save,!--no-save", o.save, "keep the trained parameters (on by default)");
   std::string save_every = "5m";

@@ -52,15 +52,15 @@ inline void reserve_standard_streams() {
 inline int run_program(const char* name, const std::function<int()>& work, const char* when_memory_is_short = nullptr) {
   int status = 1;
   std::string problem;
+  const std::string advice = when_memory_is_short == nullptr ? "" : std::string("; ") + when_memory_is_short;
   reserve_standard_streams();
   try {
     status = work();
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     status = 1;
     problem = "the output could not be written: was it closed, or is the disk full?";
-  } catch (const std::bad_alloc&) {
-    problem = "out of memory";
-    if (when_memory_is_short != nullptr) problem += std::string("; ") + when_memory_is_short;
+  } catch (const std::bad_alloc&) { problem = "out of memory" + advice; } catch (const gradus::out_of_memory& e) {
+    problem = e.what() + advice;
   } catch (const bad_flag& e) {
     problem = e.what();
     status = 2;

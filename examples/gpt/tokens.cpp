@@ -109,7 +109,8 @@ std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, 
   const std::string_view text = documents[in].text;
   std::size_t at = std::min(left, text.size());
   if (at > 0 && text[at - 1] == '\n') return {in, at};
-  if (const std::size_t line = text.substr(at).find('\n'); line < 10000) return {in, at + line + 1};
+  if (const std::size_t line = text.substr(at).find('\n'); line < 10000 && at + line + 1 < text.size())
+    return {in, at + line + 1};
   while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
   return {in, at};
 }

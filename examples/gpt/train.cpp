@@ -39,6 +39,8 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
     try {
       gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
       read = true;
+    } catch (const gr::out_of_memory&) {
+      throw;  // that is not the file's fault
     } catch (const gr::error& e) { from = gpt::find_checkpoint_behind(from, e.what(), o, data); }
   }
   if (!from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
@@ -147,6 +149,13 @@ int train(const gpt::options& o) {
     if (!enough())
       gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
+  // Of the validations that --eval-every asks for, the best one's model is kept. The last one is measured on more text, and is none of them.
+  const auto keep_best = [&] {
+    if (now.step % o.eval_every != 0 || !(now.validation < at.best_validation)) return false;
+    if (o.save && !report.attempt([&] { gpt::save_model(t.net, folder / "best.safetensors"); })) return false;
+    at.best_validation = now.validation;
+    return true;
+  };
   gpt::late_report told(report);
   gpt::step_runner steps(t, memory, o);
   const gpt::step_runner::parts parts{.next_batch = [&] { return batches.next(); },
@@ -193,12 +202,10 @@ int train(const gpt::options& o) {
     told.hold(now, *loss);
     stopped = stop.noticed();
     if (stopped) break;
-    const bool best = !done && now.validation < at.best_validation;  // the last one is measured on more text
-    if (best) at.best_validation = now.validation;
-    // Saved first and told then: what is printed may find nobody to read it.
+    // Saved first and told then: what is printed may find nobody to read it. A checkpoint knows of the best model that is there.
+    if (!done) keep_best();
     if (done) save_at_end();
     else if (o.save) saver.save_if_due(now.step);
-    if (best && o.save) report.attempt([&] { gpt::save_model(t.net, folder / "best.safetensors"); });
     told.tell_unless_late();
   }
 
@@ -206,6 +213,7 @@ int train(const gpt::options& o) {
   if (stopped) {
     save_at_end();
     validate(8192, [] { return false; });
+    if (keep_best() && o.save && unsaved.empty()) unsaved = saver.save();
     now.loss = told.loss();
     now.elapsed = elapsed();
     report.step(now);
@@ -218,7 +226,7 @@ int train(const gpt::options& o) {
                    .saved = o.save ? model_file.string() : "",
                    .scales_loss = trainer::scales_loss,
                    .loss_scale = t.loss_scale(),
-                   .skipped = t.optimizer.skipped(),
+                   .skipped = static_cast<std::size_t>(now.step) - t.optimizer.steps(),  // before it was resumed, too
                    .peak_mib = memory.peak_mib()});
   if (o.profile) {
     const gr::machine_rates rates{machine_flops, gpt::machine_bandwidth(o.threads)};

@@ -324,7 +324,7 @@ runs() {
   cmp -s <(tail -n +2 first/config) <(tail -n +2 repeated/config) || wrong "a repeated run has another configuration"
   succeeds "$train" --config first/config --seed 2 --out other_seed --no-save
   [[ $(losses third) == "$(losses other_seed)" ]] || wrong "--seed does not override the configuration"
-  has other_seed/config '^seed = 2$'
+  [[ $(grep '^seed' other_seed/config) == 'seed = 2' ]] || wrong "the seed that was given does not take the place of the configuration's"
   has other_seed/config '^save = false$'
   printf 'steps = 3 # three\n' >bad
   refuses 2 '--config: bad: --steps must be a whole number' "$train" --data text --config bad
@@ -628,7 +628,13 @@ memory() {
   # A batch for a number of tokens an update: the largest that fits.
   local batch=${train%/*}/gpt_batch
   if [[ -x $batch ]]; then
-    [[ $("$batch" --batch-tokens 16384 --memory-budget $((whole + 1))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
+    local several
+    succeeds "$train" --plan --batch-tokens 16384
+    several=$(sed -n 's/^planned in all \([0-9]*\)[0-9.]* MiB/\1/p' out)
+    [[ $several -gt $whole ]] || wrong "8 batches are planned in $several MiB, one in $whole"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget $((several + 2))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget "${whole}MiB") -lt 16 ]] || wrong "gpt_batch forgets the gradients of the first batch"
+    [[ $("$batch" --batch-tokens 2048 --memory-budget $((whole + 2))MiB) -eq 16 ]] || wrong "gpt_batch counts gradients twice for one batch"
     refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible for this model and a batch of 1 is [0-9]+MiB$' \
       "$batch" --batch-tokens 16384 --memory-budget 1MiB
     least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
@@ -740,7 +746,8 @@ script() {
   refuses 2 "train.sh: bad/config: line 1: must be 'name = value', not 'bogus'" "$script" --resume bad
   # And repeated with its configuration, whatever its line ends.
   sed 's/$/\r/' run/config >windows
-  succeeds alone "$script" --config windows --out repeated --steps 2
+  succeeds alone "$script" --config windows --out repeated --steps 2 --threads 1
+  [[ $(grep '^threads' repeated/config) == 'threads = 1' ]] || wrong "a flag that was given does not take the place of the configuration's"
   [[ $(losses repeated) == "$(losses run | head -n 2)" ]] || wrong "the repeated run has other losses"
   refuses 2 '--config and --resume: give one of them' "$script" --config run/config --resume run
   mv windows repeated/config

@@ -100,12 +100,15 @@ inline sequence_split split_sequences(std::span<const token_sequence> sequences,
 template <token_type Token, index Context>
 class token_windows {
  public:
-  /// Throws gradus::error for no sequences, and for one that holds no window. Without a vocabulary, any value of Token
+  /// Throws gradus::error for no sequences, for one that holds no window, and for a vocabulary that Token cannot count. Without a vocabulary, any value of Token
   /// is a token. The sequences may store their tokens in another type than Token.
   explicit token_windows(std::vector<token_sequence> sequences,
                          std::size_t vocabulary = std::size_t{std::numeric_limits<Token>::max()} + 1)
       : sequences_(std::move(sequences)), vocabulary_(vocabulary) {
     if (sequences_.empty()) throw error("token_windows: there is nothing to take batches from");
+    if (std::uint64_t{vocabulary} > std::uint64_t{std::numeric_limits<Token>::max()} + 1)
+      throw error("token_windows: a vocabulary of " + std::to_string(vocabulary) + " does not fit into tokens of " +
+                  std::to_string(sizeof(Token)) + (sizeof(Token) == 1 ? " byte" : " bytes"));
     for (const auto& s : sequences_) {
       if (s.size() <= Context)
         throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens, and a window takes " +

@@ -46,7 +46,14 @@ class dataset {
       tokenizer_ = read_tokenizer_json(tokenizer);
       vocabulary_ = tokenizer_->vocabulary();
     }
-    if (train.empty() && validation.empty()) train = open(files.data);
+    const bool folder = !train.empty();
+    if (!folder) train = open(files.data);
+    const auto shards = [](const std::vector<std::string>& paths) { return is_shard(paths.front()); };
+    if (!tokenizer_ && !files.validation_data.empty() &&
+        shards(files.validation_data) != (folder || shards(files.data)))
+      throw error(files.validation_data.front() +
+                  ": name texts or shards (*.bin) for training and for validation, not both, or the " +
+                  "tokenizer.json that the shards were made with");
     if (!files.validation_data.empty()) validation = open(files.validation_data);
     if (validation.empty()) {
       auto parts = split_sequences(train, context, files.validation_share);
@@ -54,8 +61,8 @@ class dataset {
       validation_ = std::move(parts.validation);
       return;
     }
-    train_ = long_enough(std::move(train), context);
-    validation_ = long_enough(std::move(validation), context);
+    train_ = long_enough(std::move(train), context, folder);
+    validation_ = long_enough(std::move(validation), context, folder);
   }
 
   const std::vector<token_sequence>& train() const { return train_; }
@@ -190,7 +197,11 @@ class dataset {
     return all;
   }
 
-  static std::vector<token_sequence> long_enough(std::vector<token_sequence> sequences, std::size_t context) {
+  // What was cut into shards may have a short one at its end, which `may_be_short`.
+  static std::vector<token_sequence> long_enough(std::vector<token_sequence> sequences, std::size_t context,
+                                                 bool may_be_short) {
+    const auto is_short = [&](const token_sequence& s) { return s.size() <= context; };
+    if (may_be_short && !std::ranges::all_of(sequences, is_short)) std::erase_if(sequences, is_short);
     for (const token_sequence& s : sequences)
       if (s.size() <= context)
         throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens, and a context of " +

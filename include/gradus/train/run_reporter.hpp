@@ -72,11 +72,12 @@ class run_reporter {
     progress_.clear();
     std::fprintf(stderr, "%s: warning: %s\n", names_.program.c_str(), printable(text).c_str());
   }
-  /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on.
+  /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on. Gives whether it was written.
   template <class F>
-  void attempt(const F& write) {
+  bool attempt(const F& write) {
     bool failed = false;
     attempt(failed, write);
+    return !failed;
   }
   /// Writes a line to the log, or warns that it cannot.
   void log(std::initializer_list<log_field> fields) {

@@ -247,4 +247,8 @@ TEST_CASE("a token outside the vocabulary is found when a batch would hold it") 
   CHECK_THROWS_WITH_AS((gradus::token_windows<std::int32_t, 8>({{negative, "b"}}).random_batch<1>(0, 0)),
                        doctest::Contains("b: token 0 is -1, outside"), gradus::error);
   CHECK_NOTHROW((gradus::token_windows<std::uint16_t, 8>({{tokens, "a.bin"}}).random_batch<4>(0, 0)));
+  // Where batches have smaller numbers than the vocabulary, some would be others.
+  CHECK_NOTHROW(gradus::token_windows<std::uint8_t, 8>({{tokens, "a.bin"}}, 256));
+  CHECK_THROWS_WITH_AS((gradus::token_windows<std::uint8_t, 8>({{tokens, "a.bin"}}, 257)),
+                       "token_windows: a vocabulary of 257 does not fit into tokens of 1 byte", gradus::error);
 }

@@ -119,6 +119,13 @@ TEST_CASE("a folder of shards: those with val in their names are for validation"
       16);
   CHECK(named.train().size() == 2);
   CHECK(named.tokens() == 90);
+  // What is left over at the end of a folder's shards may be too short; a shard that is named may not.
+  const std::string rest = f.shard("s/x_train_000002.bin", std::vector<std::uint16_t>(16, 3));
+  f.shard("s/x_val_000000.bin", judged);
+  CHECK(dataset({.data = {folder}}, 16).train().size() == 2);
+  CHECK_THROWS_WITH_AS(dataset({.data = {folder}}, 40), doctest::Contains("too short"), gradus::error);
+  CHECK_THROWS_WITH_AS(dataset({.data = {rest}, .validation_data = {rest}}, 16), doctest::Contains("too short"),
+                       gradus::error);
 }
 
 TEST_CASE("the fingerprint tells data apart") {
@@ -142,6 +149,10 @@ TEST_CASE("data that cannot be used are refused in a line that names them") {
   refused({.data = {"/nowhere/book.txt"}}, "/nowhere/book.txt: no such file");
   refused({.data = {empty}}, empty + ": is empty");
   refused({.data = {text, shard}}, "and the others: name texts or shards (*.bin), not both");
+  refused({.data = {text}, .validation_data = {shard}},
+          "a.bin: name texts or shards (*.bin) for training and for validation, not both");
+  refused({.data = {shard}, .validation_data = {text}},
+          "text: name texts or shards (*.bin) for training and for validation, not both");
   refused({.data = {f.path.string(), text}}, "a folder of shards; name it alone");
   refused({.data = {text, f.path.string()}}, "is a directory");
   fs::create_directories(f.path / "none");
