@@ -110,7 +110,7 @@ TEST_CASE("fitting a line") {
   gr::tape tape{ctx};
   for (int step = 0; step < 200; ++step) {
     auto error = line(tape.watch(xs)) - ys;  // xs and ys are data: no gradient is kept for them
-    gr::backward(gr::mean(error * error));   // gradients gather in the parameters
+    gr::backward(gr::mean(error * error));   // gradients accumulate in the parameters
     optimizer.step(ctx);                     // uses them, and forgets them
   }
   float w = line.weight.value()(0, 0), b = line.bias.value()(0);  // about 3 and -1

@@ -24,7 +24,7 @@ using my_policy = gr::precision<float,     // parameters are stored in
                                 gr::bf16,  // operands of products are cast to
                                 float,     // sums inside an operation are accumulated in
                                 float,     // norms, sums and losses come out in
-                                float>;    // gradients of parameters gather in
+                                float>;    // gradients of parameters accumulate in
 // [/own_policy]
 
 // [overrides]
