@@ -108,6 +108,36 @@ TEST_CASE("what a busy stream gave back goes to another stream, which waits for 
   t.pool.deallocate(p, mebibyte, t.b);
 }
 
+TEST_CASE("what a step gave back while it was captured goes to another stream, and back to the GPU") {
+  if (no_gpu()) return;
+  two_streams t;
+  gr::context<gr::cuda> ctx{t.a, t.pool}, beside{t.b, t.pool};
+  gr::step_graph graph{ctx};
+  for (int i = 0; i < 3; ++i)
+    graph.run([&] { static_cast<void>(gr::relu(gr::full<float, gr::shape<1000>>(ctx, 1.0f)) + 1.0f); });
+  CHECK(graph.made() == 1);
+  const std::size_t reserved = t.pool.reserved_bytes();
+  {
+    const auto x = gr::full<float, gr::shape<1000>>(beside, 2.0f);
+    CHECK(t.pool.reserved_bytes() == reserved);
+    CHECK(gr::to_host(x) == std::vector<float>(1000, 2.0f));
+  }
+  // A mark that was made in a capture: nothing is known of it before the capture ends, and then it is behind all that the stream has.
+  gr::cuda_event mark;
+  bool known = true;
+  for (int i = 0; i < 2; ++i)
+    graph.run([&] {
+      t.a.record(mark);
+      if (i == 1) known = mark.done();
+    });
+  CHECK_FALSE(known);
+  t.b.wait(mark);
+  mark.synchronize();
+  CHECK(mark.done());
+  t.pool.release();
+  CHECK(t.pool.reserved_bytes() == 0);
+}
+
 TEST_CASE("memory that a busy second stream uses is not handed out before that stream is done") {
   if (no_gpu()) return;
   two_streams t;

@@ -58,15 +58,17 @@ constexpr bool is_read_as_stored() {
   }
 }
 
-// An operand as type T, by an operation of its own that is recorded where the operand is; a parameter by its lasting copy.
-// `others` are all operands.
-template <class T, bool Cast, class X, class... Xs>
-GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
+// An operand as type T, by an operation of its own that is recorded where the operand is; a parameter by its lasting copy, or in another type
+// than its policy's recorded with the others. `others` are all operands, and `by` is what records them.
+template <class T, bool Cast, class Recorder, class X, class... Xs>
+GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Recorder* by, X&& x, const Xs&... others) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (!Cast || std::is_same_v<value_of_t<raw>, T>) return std::forward<X>(x);
   else if constexpr (is_param<raw> && std::is_same_v<typename raw_compute<raw>::type, T>) {
     plain(x).check_present();
     return computed_param<raw>{&x, x.computed()};
+  } else if constexpr (is_param<raw> && !std::is_void_v<Recorder>) {
+    return by->record(op::cast<T>{}, std::as_const(x));
   } else {
     return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), others...));
   }
@@ -74,9 +76,12 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type(X&& x, const Xs&... others) {
 
 template <class T, class Op, std::size_t... I, class... Xs>
 constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
+  using recorder = typename recorder_of<std::remove_cvref_t<Xs>...>::type;
+  recorder* by = nullptr;
+  if constexpr (!std::is_void_v<recorder>) by = &find_recorder<recorder>(xs...);
   return apply_as_is(op, as_type < T,
-                     casts_number<Op, I, Xs> &&
-                         !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>() > (std::forward<Xs>(xs), xs...)...);
+                     casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>() >
+                                                    (by, std::forward<Xs>(xs), xs...)...);
 }
 
 // What the compiler names where operands of a product are of types that do not go together.

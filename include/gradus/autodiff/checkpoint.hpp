@@ -65,6 +65,13 @@ constexpr bool check_function() {
   }
 }
 
+// An argument where nothing is recorded: a parameter stays one, with its policy.
+template <class X>
+constexpr decltype(auto) plain_argument(X&& x) {
+  if constexpr (is_param<std::remove_cvref_t<X>>) return std::as_const(x);
+  else return plain(std::forward<X>(x));
+}
+
 }  // namespace detail
 
 /// Runs `f(x...)` and keeps for backward the arguments and what `policy` says, no more. At backward the region's operations are
@@ -79,7 +86,7 @@ template <save_policy Policy, class F, operand... Xs>
 constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
   if constexpr (std::is_void_v<recorder>) {
-    auto made = f(plain(std::forward<Xs>(xs))...);
+    auto made = f(detail::plain_argument(std::forward<Xs>(xs))...);
     static_assert(!is_traced<decltype(made)>,
                   "checkpoint(f, x...): f uses a traced value that it does not take as an argument; pass it: "
                   "checkpoint(f, x, value)");

@@ -107,7 +107,7 @@ class region {
       kept_.add(*recording_, key, first_ + count_ - 1, std::move(result));
       return value(std::move(out));
     }
-    return value(detail::run<false, Op>(owner(), when, op, std::forward<Xs>(xs)...));
+    return value(detail::run<false, Op, true>(owner(), when, op, std::forward<Xs>(xs)...));
   }
 
   /// Runs `f` on the arguments as a region of `outer`. Called by checkpoint().

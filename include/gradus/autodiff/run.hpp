@@ -105,13 +105,14 @@ constexpr void tell_computed(context<D>& ctx, const X& x, std::size_t operand) {
     }
 }
 
-// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides.
-template <bool Keep, class Op, class D, class... Xs>
+// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides. If it is `Recorded`, gradients find
+// their way through it, whatever it was computed from.
+template <bool Keep, class Op, bool Recorded = Keep, class D, class... Xs>
 constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   (check_present(xs), ...);
   constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
   const typename context<D>::running now(ctx, activity{name_of(op), when, work});
-  const origin from = Keep ? origin::any : std::max({origin_of(xs)...});
+  const origin from = Recorded ? origin::any : std::max({origin_of(xs)...});
   auto result =
       op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
   if constexpr (is_tensor<decltype(result)>) mark_origin(result, from);

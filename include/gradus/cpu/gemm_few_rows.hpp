@@ -110,7 +110,8 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
       for (index p = 0; p < inner; p += width * each) {
         words x[width];
         load_transposed(b + p, stride, x, std::make_index_sequence<width>{});
-        const word* factors = left + p / each * m;
+        const index step = p / each;  // of four that lie together
+        const word* factors = left + step / 4 * 4 * m + step % 4;
         T *to = sums + j, *const end = to + m * stride_of_sums;
         for (; to + 4 * stride_of_sums <= end; to += 4 * stride_of_sums, factors += 4 * 4)
           add_square<4>(x, factors, 4 * m, to, std::make_index_sequence<width>{});

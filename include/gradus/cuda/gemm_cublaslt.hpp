@@ -228,7 +228,7 @@ class float_products {
     std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
   static void describe(gemm_description& product, bool transpose_a, bool transpose_b, index m, index n, index k) {
-    product.alignment = sizeof(float);  // a matrix may begin anywhere in its optimizer's memory
+    product.alignment = memory_request::alignment;
     check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     product.set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     product.set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);

@@ -29,10 +29,10 @@ class cuda_event {
  public:
   cuda_event() = default;
   cuda_event(cuda_event&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), recorded_(std::exchange(other.recorded_, false)) {}
+      : handle_(std::exchange(other.handle_, nullptr)), recorded_on_(std::exchange(other.recorded_on_, nullptr)) {}
   cuda_event& operator=(cuda_event&& other) noexcept {
     std::swap(handle_, other.handle_);
-    std::swap(recorded_, other.recorded_);
+    std::swap(recorded_on_, other.recorded_on_);
     return *this;
   }
   ~cuda_event() {
@@ -41,24 +41,42 @@ class cuda_event {
 
   /// True when the work before the mark has run. Throws the error of a kernel that failed.
   bool done() const {
-    if (!recorded_) return true;
-    const cudaError_t status = cudaEventQuery(handle_);
-    if (status == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // an answer, not an error that a later launch should report
-      return false;
-    }
+    if (recorded_on_ == nullptr) return true;
+    const cudaError_t status = state();
+    if (status == cudaErrorNotReady) return false;
     cuda_kit::check(status, "cudaEventQuery");
     return true;
   }
   /// Returns when that work has run. Throws the error of a kernel that failed.
   void synchronize() const {
-    if (recorded_) cuda_kit::check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+    if (recorded_on_ == nullptr) return;
+    static_cast<void>(state());
+    cuda_kit::check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
   }
 
  private:
   friend cuda_stream;
+
+  // What the GPU says of the mark. One that was made while its stream was captured is a point of that graph, and nothing may be asked of it:
+  // when the capture has ended, it is made anew, behind all that its stream has.
+  cudaError_t state() const {
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // a question does not disturb a capture by this thread
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+    cudaError_t status = cudaEventQuery(handle_);
+    if (status == cudaErrorCapturedEvent) {
+      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
+      status = cudaErrorNotReady;
+      if (cudaStreamIsCapturing(recorded_on_, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusNone &&
+          cudaEventRecord(handle_, recorded_on_) == cudaSuccess)
+        status = cudaEventQuery(handle_);
+    }
+    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+    if (status != cudaSuccess) static_cast<void>(cudaGetLastError());  // an answer, which no later launch should report
+    return status;
+  }
+
   cudaEvent_t handle_ = nullptr;
-  bool recorded_ = false;
+  cudaStream_t recorded_on_ = nullptr;  // null: not recorded
 };
 
 /// A sequence of work on one GPU: the one that was current (cudaSetDevice) when the stream was made. Work is submitted in order,
@@ -90,17 +108,20 @@ class cuda_stream {
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
   /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream instead.
   void record(event& mark) noexcept {
-    mark.recorded_ =
+    const bool recorded =
         (mark.handle_ != nullptr || cudaEventCreateWithFlags(&mark.handle_, cudaEventDisableTiming) == cudaSuccess) &&
         cudaEventRecord(mark.handle_, handle_) == cudaSuccess;
-    if (!mark.recorded_) {
+    mark.recorded_on_ = recorded ? handle_ : nullptr;
+    if (!recorded) {
       static_cast<void>(cudaStreamSynchronize(handle_));
       static_cast<void>(cudaGetLastError());
     }
   }
   /// Later work of this stream runs after the mark, which is another stream's; the host goes on.
   void wait(const event& mark) {
-    if (mark.recorded_) cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
+    if (mark.recorded_on_ == nullptr) return;
+    static_cast<void>(mark.state());
+    cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
   }
   /// For calls to CUDA libraries.
   cudaStream_t handle() const { return handle_; }

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../core/philox.hpp"
 #include "../core/shape_algebra.hpp"
 #include "../tensor/creation.hpp"
@@ -39,7 +40,7 @@ inline constexpr bool parameters_are_on<types<param_kind<T, D, G>...>, DeviceOfC
 
 // Normal draws; of no shape, so that it is compiled once.
 template <class T>
-std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
+GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
   std::vector<T> values(n);
   for (std::size_t i = 0; i < n; i += 4) {
     const auto w = key.words(i / 4);
@@ -54,7 +55,7 @@ std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
 
 // Parameter number `ordinal` of a model.
 template <class P, class D, class Rule>
-constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
+GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
   using T = typename P::value_type;
   using S = typename P::shape;
   if constexpr (!D::computes) {
@@ -72,7 +73,7 @@ constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t
 /// Gives every parameter of the model memory from `ctx` and its starting values. What is drawn depends on the seed and on the
 /// parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last.
 template <class Model, class D, class Rule>
-constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
+GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
   constexpr bool on_one_device = detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>;
   static_assert(detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>,
                 "init(model, context, rule): the context must be of the device that the model's parameters are on");

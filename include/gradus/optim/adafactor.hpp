@@ -73,7 +73,9 @@ class adafactor : public optimizer<T, D, G> {
     const index n = this->params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"adafactor", phase::update, {20 * n, n * (3 * sizeof(G) + 2 * sizeof(T)), n * sizeof(T)}});
-    const buffer<D> scratch(ctx, op::adafactor_step::scratch(widest_) * sizeof(double), category::temporary);
+    // Made once: a step that asks for no memory can be captured as a graph and be sent again as it is.
+    if (!scratch_)
+      scratch_ = buffer<D>(ctx, op::adafactor_step::scratch(widest_) * sizeof(double), category::temporary);
     if constexpr (D::computes) {
       spans_.clear();
       for_spans([&](const auto& e, factored_span<T, G> s) {
@@ -82,7 +84,7 @@ class adafactor : public optimizer<T, D, G> {
         spans_.push_back(s);
       });
       kernel<op::adafactor_step, D>::forward(ctx, op::adafactor_step{options}, spans_, this->inputs(),
-                                             static_cast<double*>(scratch.data()));
+                                             static_cast<double*>(scratch_.data()));
     }
     this->finish(ctx);
   }
@@ -151,7 +153,7 @@ class adafactor : public optimizer<T, D, G> {
   }
 
   index squares_ = 0, widest_ = 0;
-  buffer<D> means_, updates_;
+  buffer<D> means_, updates_, scratch_;
   std::vector<factored_span<T, G>> spans_;
 };
 

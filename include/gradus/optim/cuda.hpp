@@ -85,8 +85,31 @@ __device__ inline void for_runs(index begin, index end, bool vectors, const Body
   }
 }
 
-/// One step of a rule. The constants of a tensor's update are worked out by one thread, in double, where they are other than those of
-/// the chunk before.
+/// The constants of a tensor's update, in memory that a block shares. They are worked out by one thread, in double, where they are other than
+/// those of the chunk before.
+template <class Update>
+class shared_update {
+ public:
+  __device__ explicit shared_update(unsigned char* memory) : update_(reinterpret_cast<Update*>(memory)) {}
+  /// For all threads of the block together.
+  template <class Span, class Make>
+  __device__ Update& of(const Span& s, const Make& make) {
+    if (!known_ || s.lr != lr_ || s.weight_decay != decay_) {
+      if (known_) __syncthreads();
+      if (threadIdx.x == 0) *update_ = make();
+      __syncthreads();
+      known_ = true, lr_ = s.lr, decay_ = s.weight_decay;
+    }
+    return *update_;
+  }
+
+ private:
+  Update* update_;
+  double lr_ = 0, decay_ = 0;
+  bool known_ = false;
+};
+
+/// One step of a rule.
 template <class Rule, class T, class G, class S, std::size_t N>
 __global__ void __launch_bounds__(block_threads)
     element_step_kernel(const __grid_constant__ span_table<update_span<T, G>> table, Rule rule,
@@ -98,17 +121,10 @@ __global__ void __launch_bounds__(block_threads)
   constexpr bool compensated = gradus::detail::is_compensated<Rule, T>;
   if (in.skips()) return;
   __shared__ alignas(update_type) unsigned char memory[sizeof(update_type)];
-  auto& update = *reinterpret_cast<update_type*>(memory);
+  shared_update<update_type> updates(memory);
   const gradient_scaling<C> scaling(in);
-  double lr = 0, decay = 0;
-  bool known = false;
   for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
-    if (!known || s.lr != lr || s.weight_decay != decay) {
-      if (known) __syncthreads();
-      if (threadIdx.x == 0) update = rule.template at<C>(in.at(rule, s));
-      __syncthreads();
-      known = true, lr = s.lr, decay = s.weight_decay;
-    }
+    auto& update = updates.of(s, [&] { return rule.template at<C>(in.at(rule, s)); });
     bool vectors = aligned<width>(s.value) && aligned<width>(s.gradient);
     for (std::size_t j = 0; j < N; ++j) vectors = vectors && aligned<width>(states.at[j] + s.first);
     if constexpr (compensated) vectors = vectors && aligned<width>(states.rest + s.first);
@@ -215,9 +231,12 @@ __global__ void __launch_bounds__(block_threads)
   const auto& first_map = in_shared_memory(map_on_gpu<true>, memory[0]);
   const auto& second_map = in_shared_memory(map_on_gpu<false>, memory[1]);
   __syncthreads();
+  using update_type = decltype(rule.template at<float>(tensor_step{}));
+  __shared__ alignas(update_type) unsigned char constants[sizeof(update_type)];
+  shared_update<update_type> updates(constants);
   const gradient_scaling<float> scaling(in);
   for_chunks(table, [&](const block_span<T, G>& s, index begin, index end) {
-    const auto update = rule.template at<float>(in.at(rule, s));
+    auto& update = updates.of(s, [&] { return rule.template at<float>(in.at(rule, s)); });
     const bool in_codes = s.codes[0] != nullptr;
     for (; begin < end; begin += block) {
       const index at = begin + threadIdx.x;

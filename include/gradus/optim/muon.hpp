@@ -33,11 +33,13 @@ namespace op::inline GRADUS_BUILD {
 struct muon_step {
   muon_options options;
 
-  /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side.
+  /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side, each a part().
   static constexpr index scratch(index rows, index columns) {
-    const index side = std::min(rows, columns);
-    return 2 * rows * columns + 2 * side * side;
+    const index side = rows < columns ? rows : columns;
+    return 2 * part(rows * columns) + 2 * part(side * side);
   }
+  /// Floats from one matrix in the scratch to the next: each begins where memory may begin, aligned as products like it.
+  static constexpr index part(index size) { return (size + 63) / 64 * 64; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
@@ -77,8 +79,9 @@ class muon : public optimizer<T, D, G> {
       }
     const typename context<D>::running now(
         ctx, activity{"muon", phase::update, {flops, n * (sizeof(T) + sizeof(G) + 4), n * (sizeof(T) + 4)}});
-    buffer<D> scratch;
-    if (scratch_ > 0) scratch = buffer<D>(ctx, scratch_ * sizeof(float), category::temporary);
+    // Made once: a step that asks for no memory can be captured as a graph and be sent again as it is.
+    if (scratch_ > 0 && !scratch_memory_)
+      scratch_memory_ = buffer<D>(ctx, scratch_ * sizeof(float), category::temporary);
     if constexpr (D::computes) {
       matrices_.clear();
       others_.clear();
@@ -97,7 +100,7 @@ class muon : public optimizer<T, D, G> {
       const step_inputs in = this->inputs();
       if (!matrices_.empty())
         kernel<op::muon_step, D>::forward(ctx, op::muon_step{options}, matrices_, in,
-                                          static_cast<float*>(scratch.data()));
+                                          static_cast<float*>(scratch_memory_.data()));
       kernel<op::element_step, D>::forward(ctx, others_, options.adamw, moments, in);
     }
     this->finish(ctx);
@@ -146,7 +149,7 @@ class muon : public optimizer<T, D, G> {
 
   std::vector<place> places_;
   index momentum_size_ = 0, adamw_size_ = 0, scratch_ = 0;
-  buffer<D> momentum_;
+  buffer<D> momentum_, scratch_memory_;
   std::array<buffer<D>, 2> moments_;
   std::vector<matrix_span<T, G>> matrices_;
   std::vector<update_span<T, G>> others_;

@@ -6,6 +6,7 @@
 #include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../precision/policy.hpp"
+#include "creation.hpp"
 #include "gradient_slot.hpp"
 #include "tensor.hpp"
 
@@ -89,7 +90,9 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     ++known().version;
     return value_;
   }
+  /// Takes the value over; of one that others hold as well, it gets a copy, because steps write in place.
   constexpr void set(tensor_type value) {
+    if (value && !value.storage().sole()) value = clone(value, category::parameter);
     value.storage().mark(origin::any);
     edit() = std::move(value);
   }

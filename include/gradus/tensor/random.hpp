@@ -9,6 +9,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../core/philox.hpp"
 #include "tensor.hpp"
 
@@ -18,7 +19,7 @@ namespace detail {
 
 // Fills elements begin .. end-1 four at a time, from a multiple of four on: draw(words) makes four values of one Philox block.
 template <class T, class Draw>
-void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, const Draw& draw) {
+GRADUS_OF_BUILD void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, const Draw& draw) {
   for (std::size_t i = begin; i < end; i += 4) {
     const std::array<T, 4> drawn = draw(key.words(i / 4));
     std::copy_n(drawn.begin(), std::min<std::size_t>(4, end - i), to + i);
@@ -26,7 +27,8 @@ void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, cons
 }
 
 template <class T, class Shape, class D, class Draw>
-constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, category what, const Draw& draw) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, category what,
+                                                            const Draw& draw) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (D::host_addressable) {
     device_access<D>::for_ranges(ctx, Shape::size, index{1} << 14, [&, to = t.data()](index first, index last) {
@@ -44,8 +46,8 @@ constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, random_key key, cat
 
 /// Independent draws from the uniform distribution on [low, high); rounding to T may give `high` itself. Made on the host.
 template <class T, class Shape, class D>
-constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_key key, double low = 0, double high = 1,
-                                      category what = category::activation) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_key key, double low = 0, double high = 1,
+                                                      category what = category::activation) {
   static_assert(is_floating<T>, "uniform<T, Shape>(ctx, key): T must be a floating-point type");
   using C = compute_type<T>;
   return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
@@ -58,8 +60,8 @@ constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_key key, double lo
 
 /// Independent draws from the normal distribution (Box-Muller). Made on the host.
 template <class T, class Shape, class D>
-constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key key, double mean = 0, double deviation = 1,
-                                     category what = category::activation) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key key, double mean = 0,
+                                                     double deviation = 1, category what = category::activation) {
   static_assert(is_floating<T>, "normal<T, Shape>(ctx, key): T must be a floating-point type");
   using C = compute_type<T>;
   return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
@@ -75,8 +77,8 @@ constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key key, double mea
 
 /// Independent draws that are 1 (true) with the given probability, else 0. Any element type. Made on the host.
 template <class T, class Shape, class D>
-constexpr tensor<T, Shape, D> bernoulli(context<D>& ctx, random_key key, double probability,
-                                        category what = category::activation) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> bernoulli(context<D>& ctx, random_key key, double probability,
+                                                        category what = category::activation) {
   return detail::random_tensor<T, Shape>(ctx, key, what, [=](const std::array<std::uint32_t, 4>& words) {
     std::array<T, 4> out{};
     for (std::size_t i = 0; i < 4; ++i)

@@ -481,3 +481,38 @@ TEST_CASE("a survey of a chain that runs several times has each block once") {
     CHECK(facts.size() == 2);
   }
 }
+
+TEST_CASE("what a region takes out of its recording is a constant there, as without a region") {
+  fixture f;
+  gr::nn::linear<X, 24, 24> layer;
+  gr::init(layer, f.ctx, gr::normal_init{.seed = 3, .stddev = 0.5});
+  const auto gradient = [&](bool as_region) {
+    const auto body = [&](auto v) {
+      const auto y = layer(std::move(v));
+      return y * gr::max<gr::axes<-1>, true>(y.value());
+    };
+    const auto x = f.tape.variable(f.x0);
+    auto loss = as_region ? gr::sum(gr::checkpoint(body, x)) : gr::sum(body(x));
+    auto found = std::get<0>(gr::gradients(loss, x));
+    const auto y = as_region ? gr::checkpoint([&](auto v) { return layer(std::move(v)); }, f.tape.watch(f.x0))
+                             : layer(f.tape.watch(f.x0));
+    CHECK_NOTHROW(gr::backward(gr::sum(y - y.value())));
+    layer.weight.clear_gradient();
+    layer.bias.clear_gradient();
+    f.tape.clear();
+    return std::vector<float>(found.values().begin(), found.values().end());
+  };
+  CHECK(gradient(true) == gradient(false));
+}
+
+TEST_CASE("a parameter that is given to a region stays one where nothing is recorded") {
+  fixture f;
+  gr::param<gr::on<gr::cpu, gr::bf16_mixed>, 24, 24> w;
+  w.set(gr::normal<float, gr::shape<24, 24>>(f.ctx, gr::random_key{1}));
+  const auto product = [](auto x, const auto& p) { return gr::matmul(x, p); };
+  const auto plain = gr::checkpoint(product, f.x0, w);
+  const auto recorded = gr::checkpoint(product, f.tape.watch(f.x0), w);
+  static_assert(std::is_same_v<decltype(plain)::value_type, gr::value_of_t<decltype(recorded)>>);
+  CHECK(std::ranges::equal(plain.values(), recorded.value().values(),
+                           [](auto a, auto b) { return static_cast<float>(a) == static_cast<float>(b); }));
+}

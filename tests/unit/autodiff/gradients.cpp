@@ -379,3 +379,20 @@ TEST_CASE("an empty tensor as operand is refused") {
   gr::backward(gr::sum(h));
   CHECK_THROWS_WITH_AS(unused.gradient() * 2.0f, message, gr::error);
 }
+
+TEST_CASE("a parameter that takes the elements of another one has a copy of them") {
+  gr::stream s;
+  gr::host_resource heap;
+  gr::context ctx{s, heap};
+  gr::param<gr::on<gr::cpu>, 3> a, b;
+  a.set(gr::full<float, gr::shape<3>>(ctx, 1.0f));
+  b.set(a.value());
+  a.edit()(0) = 7;
+  CHECK(b.value()(0) == 1);
+  const float* const memory = b.value().data();
+  auto given = gr::full<float, gr::shape<3>>(ctx, 2.0f);
+  const float* const own = given.data();
+  b.set(std::move(given));  // of what nobody else holds there is none
+  CHECK(b.value().data() == own);
+  CHECK(own != memory);
+}

@@ -159,3 +159,23 @@ TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all
                      std::get<2>(three.gradients).data()[i]);
   CHECK(worst_error(std::get<0>(alone.gradients).values(), wanted) < 1e-12);
 }
+
+TEST_CASE("one tensor that serves as queries, keys and values has the same gradient on any number of threads") {
+  using S = gr::shape<1, 1, 300, 16>;
+  workplace at;
+  const auto v = normal<float, S>(at.ctx), dy = normal<float, S>(at.ctx);
+  const auto gradient = [&](int n, const auto& f) {
+    const threads of(at.ctx, n);
+    gr::tape tape(at.ctx);
+    const auto x = tape.variable(v);
+    return std::get<0>(gr::gradients(gr::sum(f(x) * dy), x));
+  };
+  const auto check = [&](const auto& f) {
+    const auto alone = gradient(1, f);
+    for (int i = 0; i < 5; ++i) CHECK(same_bits(gradient(4, f), alone));
+  };
+  check([](const auto& x) { return gr::attention(x, x, x); });
+  const auto k = normal<float, S>(at.ctx);
+  check([&](const auto& x) { return gr::attention<true>(x, k, x); });
+  check([&](const auto& x) { return gr::attention(x, x, k); });
+}

@@ -195,3 +195,14 @@ TEST_CASE("NaN comes through minimum, maximum, relu and clamp, and negative zero
   CHECK(std::isnan(gr::clamp(x, 0, 1)(0)));
   CHECK(!std::signbit(gr::abs(x)(2)));
 }
+
+TEST_CASE("whole constants beside integers keep all their digits") {
+  workplace at;
+  constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
+  const auto x = gr::full<std::int64_t, gr::shape<3>>(at.ctx, std::int64_t{2});
+  CHECK((x + large)(0) == large + 2);
+  CHECK((large - x)(1) == large - 2);
+  CHECK((x - large)(2) == 2 - large);
+  CHECK((x * large)(0) == 2 * large);
+  CHECK((x - 3u)(0) == -1);
+}

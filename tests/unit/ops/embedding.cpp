@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "../../support/operands.hpp"
@@ -73,4 +75,32 @@ TEST_CASE("a token outside the table is refused") {
                        "embedding(tokens, table): token 11 at position 2 is outside 0 .. 10", gr::error);
   tokens(2) = -1;
   CHECK_THROWS_AS(gr::embedding(tokens, table), gr::error);
+}
+
+TEST_CASE("the gradient of a table of 16 bits is rounded once, however often a token comes") {
+  workplace at;
+  using X = gr::on<gr::cpu, gr::bf16_gradients>;
+  gr::nn::embedding<X, 50, 600> table;
+  gr::init(table, at.ctx, gr::normal_init{.seed = 3});
+  const auto tokens = integers<std::int32_t, gr::shape<4096>>(at.ctx, 0, 3);
+  const auto dy = normal<float, gr::shape<4096, 600>>(at.ctx);
+  std::vector<double> wanted(50 * 600);
+  for (std::size_t i = 0; i < 4096; ++i)
+    for (std::size_t c = 0; c < 600; ++c)
+      wanted[static_cast<std::size_t>(tokens(i)) * 600 + c] += static_cast<double>(dy(i, c));
+  std::vector<gr::bf16> first;
+  for (const int n : {1, 3}) {
+    const threads of(at.ctx, n);
+    gr::tape tape(at.ctx);
+    gr::backward(gr::sum(table(tape.watch(tokens)) * dy));
+    const auto& g = table.weight.gradient();
+    static_assert(std::is_same_v<std::remove_cvref_t<decltype(g.values()[0])>, gr::bf16>);
+    std::vector<float> found(50 * 600);
+    for (std::size_t i = 0; i < found.size(); ++i) found[i] = static_cast<float>(g.values()[i]);
+    CHECK(error_in_norm(found, wanted) < 0.003);
+    const std::vector<gr::bf16> bits(g.values().begin(), g.values().end());
+    if (first.empty()) first = bits;
+    CHECK(std::memcmp(first.data(), bits.data(), bits.size() * 2) == 0);
+    table.weight.clear_gradient();
+  }
 }

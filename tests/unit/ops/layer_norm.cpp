@@ -151,3 +151,19 @@ TEST_CASE("without a tape a norm allocates its output and nothing else") {
   const auto y = gr::layer_norm(x, w, w);
   CHECK(at.stats.all().total - before == x.bytes);
 }
+
+TEST_CASE("one parameter may be weight and bias") {
+  workplace at;
+  using S = gr::shape<7>;
+  const auto rows = normal<float, gr::shape<5, 7>>(at.ctx), dy = normal<float, gr::shape<5, 7>>(at.ctx);
+  const auto weight = normal<float, S>(at.ctx);
+  gr::tape tape(at.ctx);
+  const auto both = [&] {
+    const auto p = tape.variable(weight);
+    return std::get<0>(gr::gradients(gr::sum(gr::layer_norm(tape.watch(rows), p, p) * dy), p));
+  }();
+  const auto a = tape.variable(weight), b = tape.variable(weight);
+  const auto [da, db] = gr::gradients(gr::sum(gr::layer_norm(tape.watch(rows), a, b) * dy), a, b);
+  const auto sum = da + db;
+  CHECK(worst_error(both.values(), sum.values()) < 1e-5);
+}

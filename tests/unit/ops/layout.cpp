@@ -133,3 +133,14 @@ TEST_CASE("more operands than an operation's rule of what is saved has bits are 
   }(std::make_index_sequence<39>{});
   CHECK(gr::to_host(v.gradient()) == std::vector<float>{0, 2});
 }
+
+TEST_CASE("booleans are permuted, too") {
+  workplace at;
+  gr::tensor<bool, gr::shape<3, 40>> x(at.ctx);
+  for (std::size_t i = 0; i < x.size; ++i) x.values()[i] = i % 3 == 0;
+  const auto y = gr::permute<1, 0>(x);
+  bool all = true;
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t c = 0; c < 40; ++c) all = all && y(c, r) == x(r, c);
+  CHECK(all);
+}

@@ -376,3 +376,16 @@ TEST_CASE("a cast gives back the gradient in the type it came from") {
   CHECK(cut(0) == -1);
   CHECK(cut(1) == 2);
 }
+
+TEST_CASE("a parameter that is cast otherwise than its policy says is cast within the recording") {
+  workplace at;
+  using P = gr::precision_with<gr::bf16_pure, gr::in_full<gr::op::matmul>>;
+  gr::param<gr::on<gr::cpu, P>, 3, 5> w;
+  w.set(gr::cast<gr::bf16>(normal<float, gr::shape<3, 5>>(at.ctx)));
+  const auto x = normal<float, gr::shape<5, 4>>(at.ctx);
+  gr::tape tape(at.ctx);
+  gr::backward(gr::sum(gr::matmul(w, tape.watch(x))));
+  double wanted = 0;
+  for (std::size_t c = 0; c < 4; ++c) wanted += static_cast<double>(x(2, c));
+  CHECK(static_cast<double>(static_cast<float>(w.gradient()(1, 2))) == doctest::Approx(wanted).epsilon(0.01));
+}

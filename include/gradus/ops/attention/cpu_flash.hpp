@@ -82,7 +82,8 @@ struct flash_attention {
                        const C* lse) {
     const index all_heads = batch * heads;
     const auto threads = static_cast<index>(thread_count(ctx.stream()));
-    const bool apart = (all_heads + threads - 1) / threads * threads * 5 > all_heads * 7 && query_blocks > 1;
+    const bool shared = dq.data != nullptr && (dq.data == dk.data || dq.data == dv.data);  // tasks would write the same
+    const bool apart = !shared && (all_heads + threads - 1) / threads * threads * 5 > all_heads * 7 && query_blocks > 1;
     const index parts = apart ? query_blocks + key_ranges : 1;
     const auto none = [](auto x) {
       x.data = nullptr;

@@ -24,8 +24,8 @@ inline constexpr bool is_linear_functor = requires { requires F::linear; };
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };
 
-/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`) where that is as exact: the output is saved
-/// then, and the operand need not be.
+/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`): the output is saved then, and the operand need
+/// not be. For floats that is as exact; in 16 bits it is the derivative at the rounded output, as PyTorch's.
 template <class F>
 inline constexpr bool has_derivative_from_output = requires(const F& f) { f.derivative_from_output(1.0f); };
 

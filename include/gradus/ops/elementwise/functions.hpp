@@ -2,6 +2,7 @@
 // The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write yours.
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -39,6 +40,10 @@ struct affine { static constexpr std::string_view name = "affine";
     if constexpr (std::is_integral_v<T>) return x * static_cast<T>(factor) + static_cast<T>(offset);
     else return x * T(factor) + T(offset);
   } };
+/// The same for integers, with whole constants of any size.
+struct affine_whole { static constexpr std::string_view name = "affine";
+  std::int64_t factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
+  template <class T> GRADUS_HD T operator()(T x) const { return x * static_cast<T>(factor) + static_cast<T>(offset); } };
 /// x / divisor with a run-time constant: a product with its reciprocal; on integers a quotient cut to a whole number.
 struct divide_by { static constexpr std::string_view name = "divide_by";
   double divisor; static constexpr bool linear = true;
@@ -280,6 +285,23 @@ GRADUS_OF_BUILD constexpr auto map_with_constant(const F& f, X&& x) {
       "cast<float>(x) * 0.5");
   if constexpr (constant_fits_elements<C, value_of_t<X>>) return apply(op::map<F>{f}, std::forward<X>(x));
 }
+// factor * x + offset, either of them of type C and the other one whole.
+template <class C, class X, class Factor, class Offset>
+GRADUS_OF_BUILD constexpr auto affine_of(X&& x, Factor factor, Offset offset) {
+  if constexpr (std::is_integral_v<C> && !is_floating<value_of_t<X>>)
+    return map_with_constant<C>(
+        functor::affine_whole{static_cast<std::int64_t>(factor), static_cast<std::int64_t>(offset)},
+        std::forward<X>(x));
+  else
+    return map_with_constant<C>(functor::affine{static_cast<double>(factor), static_cast<double>(offset)},
+                                std::forward<X>(x));
+}
+// -c; of an unsigned constant, too.
+template <class C>
+constexpr auto negated(C c) {
+  if constexpr (std::is_integral_v<C>) return -static_cast<std::int64_t>(c);
+  else return -static_cast<double>(c);
+}
 }  // namespace detail
 
 /// A number beside a tensor.
@@ -295,11 +317,11 @@ GRADUS_OF_BUILD constexpr auto operator+(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator+(X&& x, C c) {
-  return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), 1, c);
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator+(C c, X&& x) {
-  return detail::map_with_constant<C>(functor::affine{1.0, static_cast<double>(c)}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), 1, c);
 }
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator-(A&& a, B&& b) {
@@ -307,11 +329,11 @@ GRADUS_OF_BUILD constexpr auto operator-(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator-(X&& x, C c) {
-  return detail::map_with_constant<C>(functor::affine{1.0, -static_cast<double>(c)}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), 1, detail::negated(c));
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator-(C c, X&& x) {
-  return detail::map_with_constant<C>(functor::affine{-1.0, static_cast<double>(c)}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), -1, c);
 }
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator*(A&& a, B&& b) {
@@ -319,11 +341,11 @@ GRADUS_OF_BUILD constexpr auto operator*(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator*(X&& x, C c) {
-  return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), c, 0);
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator*(C c, X&& x) {
-  return detail::map_with_constant<C>(functor::affine{static_cast<double>(c), 0.0}, std::forward<X>(x));
+  return detail::affine_of<C>(std::forward<X>(x), c, 0);
 }
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator/(A&& a, B&& b) {

@@ -31,7 +31,8 @@ struct kernel<op::embedding, cpu> {
   }
 
   // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
-  // tokens add up the same way on any thread count, and rows that no token names are not touched.
+  // tokens add up the same way on any thread count, and rows that no token names are not touched. Sums are rounded once: where the table has
+  // 16 bits, a task goes through its tokens by their number, with one sum for each.
   template <class T, class Table, class TY, class Y, class I, class S>
   static void backward(context<cpu>& ctx, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
                        view<const I, S> tokens) {
@@ -46,6 +47,37 @@ struct kernel<op::embedding, cpu> {
       cpu_kit::parallel_elements(ctx, Table::size, 1 << 16, [&](index first, index last) {
         std::memset(static_cast<void*>(dtable.data() + first), 0, (last - first) * sizeof(T));
       });
+    if constexpr (!std::is_same_v<T, C>) {
+      struct sorted {
+        C sum[512];
+        std::uint32_t places[S::size];
+      };
+      cpu_kit::parallel_tasks(ctx, blocks * classes, sizeof(sorted), [&](index task, void* memory) {
+        auto& room = *static_cast<sorted*>(memory);
+        const index first = task / classes * width;
+        const index count = std::min(width, columns - first);
+        index n = 0;
+        for (index i = 0; i < S::size; ++i)
+          if ((static_cast<index>(tokens[i]) & (classes - 1)) == task % classes)
+            room.places[n++] = static_cast<std::uint32_t>(i);
+        std::sort(room.places, room.places + n, [&](std::uint32_t a, std::uint32_t b) {
+          return tokens[a] != tokens[b] ? tokens[a] < tokens[b] : a < b;
+        });
+        for (index i = 0; i < n;) {
+          const auto token = static_cast<index>(tokens[room.places[i]]);
+          T* to = dtable.data() + token * columns + first;
+          for (index k = 0; k < count; ++k) room.sum[k] = static_cast<C>(to[k]);
+          for (; i < n && static_cast<index>(tokens[room.places[i]]) == token; ++i) {
+            const TY* from = dy.data() + room.places[i] * columns + first;
+            cpu_kit::for_packs<C>(
+                count, [&](index k, auto m) { cpu_kit::put(cpu_kit::load<C>(from + k, m), room.sum + k, true, m); });
+          }
+          cpu_kit::for_packs<C>(
+              count, [&](index k, auto m) { cpu_kit::put(cpu_kit::load<C>(room.sum + k, m), to + k, false, m); });
+        }
+      });
+      return;
+    }
     cpu_kit::parallel_tasks(ctx, blocks * classes, [&](index task) {
       const index first = task / classes * width;
       const index count = std::min(width, columns - first);

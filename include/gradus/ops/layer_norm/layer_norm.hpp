@@ -95,8 +95,11 @@ struct layer_norm {
     const bool parameters = dw || db;
     partial_sums partial;
     if (parameters) partial = partial_sums(ctx, category::temporary);
-    kernel<layer_norm, typename X::device>::backward(ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw),
-                                                     detail::open_target(ctx, db), partial ? partial.data() : nullptr,
+    // One after the other: one parameter may be both weight and bias, and what is opened first is written first.
+    const auto to_x = detail::open_target(ctx, dx);
+    const auto to_w = detail::open_target(ctx, dw);
+    const auto to_b = detail::open_target(ctx, db);
+    kernel<layer_norm, typename X::device>::backward(ctx, to_x, to_w, to_b, partial ? partial.data() : nullptr,
                                                      std::as_const(dy).view(), input<0>(saved).view(),
                                                      input<1>(saved).view(), statistics(saved).view());
   }

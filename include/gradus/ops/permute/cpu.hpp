@@ -97,11 +97,16 @@ struct kernel<op::permute<Order...>, cpu> {
     else std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
   }
   template <class T>
-  static void put_run(T* to, const T* from, index n, bool accumulate) {
-    using C = compute_type<T>;
-    if (!accumulate) copy_run(to, from, n);
-    else
-      cpu_kit::for_packs<C>(n, [&](index i, auto k) { cpu_kit::put(cpu_kit::load<C>(from + i, k), to + i, true, k); });
+  static void put_run(T* to, const T* from, index n, [[maybe_unused]] bool accumulate) {
+    if constexpr (is_floating<T>) {
+      using C = compute_type<T>;
+      if (accumulate) {
+        cpu_kit::for_packs<C>(n,
+                              [&](index i, auto k) { cpu_kit::put(cpu_kit::load<C>(from + i, k), to + i, true, k); });
+        return;
+      }
+    }
+    copy_run(to, from, n);  // what is no float has no gradient to accumulate
   }
 };
 

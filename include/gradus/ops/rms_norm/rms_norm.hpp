@@ -58,9 +58,11 @@ struct rms_norm {
                                 shape<blocks::count, 2, W::size>, typename X::device>;
     partial_sums partial;
     if (dw) partial = partial_sums(ctx, category::temporary);
-    kernel<rms_norm, typename X::device>::backward(
-        ctx, detail::open_target(ctx, dx), detail::open_target(ctx, dw), partial ? partial.data() : nullptr,
-        std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(), statistics(saved).view());
+    const auto to_x = detail::open_target(ctx, dx);  // in this order, for x may be the weight
+    const auto to_w = detail::open_target(ctx, dw);
+    kernel<rms_norm, typename X::device>::backward(ctx, to_x, to_w, partial ? partial.data() : nullptr,
+                                                   std::as_const(dy).view(), input<0>(saved).view(),
+                                                   input<1>(saved).view(), statistics(saved).view());
   }
 };
 

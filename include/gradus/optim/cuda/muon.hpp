@@ -93,7 +93,8 @@ struct kernel<op::muon_step, cuda> {
     auto& products = ctx.get<cuda_kit::float_products>();
     const bool wide = rows <= columns;
     const index side = std::min(rows, columns), n = rows * columns;
-    float *y = x + n, *const a = y + n, *const b = a + side * side;
+    constexpr auto part = &op::muon_step::part;
+    float *y = x + part(n), *const a = y + part(n), *const b = a + part(side * side);
     for (int i = 0; i < 5; ++i) {
       products.multiply(ctx, !wide, wide, side, side, std::max(rows, columns), x, x, a);
       products.multiply(ctx, false, false, side, side, side, a, a, b);
