@@ -206,6 +206,17 @@ TEST_CASE_TEMPLATE("losses of 16 bits compute in float and give float", T, gr::b
   static_assert(std::is_same_v<gr::value_of_t<decltype(gr::cross_entropy(in<T>(logits), targets))>, float>);
 }
 
+TEST_CASE("a scaled loss keeps the small gradients of logits in f16") {
+  workplace at;
+  gr::tape tape(at.ctx);
+  const auto logits = tape.variable(gr::full<gr::f16, gr::shape<4096, 512>>(at.ctx, gr::f16(0.0f)));
+  const auto targets = gr::zeros<std::int32_t, gr::shape<4096>>(at.ctx);
+  const auto [g] = gr::gradients(gr::cross_entropy(logits, targets) * 65536.0, logits);
+  const double small = 65536.0 / 512 / 4096;  // without the scale 4.8e-7, of which f16 has 3 bits
+  CHECK(static_cast<double>(static_cast<float>(g(17, 5))) == doctest::Approx(small).epsilon(1e-3));
+  CHECK(static_cast<double>(static_cast<float>(g(17, 0))) == doctest::Approx(small - 16).epsilon(1e-3));
+}
+
 TEST_CASE_TEMPLATE("what only moves 16 bits loses none", T, gr::bf16, gr::f16) {
   workplace at;
   const auto x = normal<double, gr::shape<3, 7, 21>>(at.ctx);

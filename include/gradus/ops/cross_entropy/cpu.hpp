@@ -22,16 +22,17 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
     const index count = counted("cross_entropy(logits, targets)", ignore, targets);
-    rows<columns_of<X>>(ctx, ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(),
-                        targets.data());
+    rows<columns_of<X>, op::cross_entropy<Vocabulary>::template kept<T>::value>(
+        ctx, ignore, count, rows_of<X>, gradient.data(), row_losses.data(), logits.data(), targets.data());
     *loss.data() = mean<C>(row_losses, count);
   }
 
-  /// gradient *= dloss; no pass at all when that is 1.
-  template <class T, class X, class C>
-  static void backward(context<cpu>& ctx, view<T, X> gradient, view<const C, shape<>> dloss) {
+  /// gradient *= dloss / kept; no pass at all when that is 1.
+  template <class T, class X, class C, int Kept = 1>
+  static void backward(context<cpu>& ctx, view<T, X> gradient, view<const C, shape<>> dloss,
+                       std::integral_constant<int, Kept> = {}) {
     using A = compute_type<T>;
-    const auto scale = static_cast<A>(static_cast<compute_type<C>>(*dloss.data()));
+    const auto scale = static_cast<A>(static_cast<compute_type<C>>(*dloss.data())) / A(Kept);
     if (scale == A(1)) return;
     cpu_kit::parallel_elements(ctx, X::size, 1 << 15, [=](index first, index last) {
       cpu_kit::for_packs<A>(last - first, [&](index i, auto n) {
@@ -57,9 +58,9 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     }
     return count;
   }
-  /// Losses and gradients of `n` rows, for the mean of `count` rows in all. `gradient` may be null (not wanted) or the logits
+  /// Losses and gradients (times Kept) of `n` rows, for the mean of `count` rows in all. `gradient` may be null (not wanted) or the logits
   /// themselves.
-  template <index Columns, class T, class I>
+  template <index Columns, int Kept = 1, class T, class I>
   static void rows(context<cpu>& ctx, long long ignore, index count, index n, T* gradient, double* row_losses,
                    const T* logits, const I* targets) {
     using C = compute_type<T>;
@@ -70,7 +71,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
           row_losses[r] = 0;
           if (to != nullptr) std::fill_n(to, Columns, T(0.0f));
         } else {
-          row_losses[r] = row(logits + r * Columns, static_cast<index>(targets[r]), to, C(1) / static_cast<C>(count));
+          row_losses[r] =
+              row(logits + r * Columns, static_cast<index>(targets[r]), to, C(Kept) / static_cast<C>(count));
           if (to != nullptr) std::fill_n(to + Vocabulary, Columns - Vocabulary, T(0.0f));
         }
       }

@@ -28,6 +28,11 @@ template <index Vocabulary>
 struct cross_entropy {
   long long ignore;
 
+  /// What the gradient that forward leaves is multiplied by, for backward to divide by: f16 has no place for a small probability over
+  /// thousands of rows, and a scaled loss comes too late for it.
+  template <class T>
+  using kept = std::integral_constant<int, std::is_same_v<T, f16> ? 4096 : 1>;
+
   static constexpr std::string_view name = "cross_entropy";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();  // but the statistics: the gradient for a loss gradient of 1
@@ -65,7 +70,8 @@ struct cross_entropy {
                           const gradient_sink<Targets>&) const {
     if (!dx) return;
     X gradient = statistics(saved);  // ours alone, and read no more: it may be scaled in place
-    kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view());
+    kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view(),
+                                                        kept<typename X::value_type>{});
     dx.give(std::move(gradient));
   }
 

@@ -43,8 +43,9 @@ struct logit_gradient {
 };
 
 /// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein 2018), the
-/// gradient is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
-template <class C, class T, class G, class I, index Columns, index Stride, index Vocabulary, int Threads, class L>
+/// gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
+template <class C, class T, class G, class I, index Columns, index Stride, index Vocabulary, int Threads, int Kept,
+          class L>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_row_kernel(const L* count, G* gradient, double* row_losses, const T* logits, const I* targets,
                              long long ignore) {
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(Threads)
     row_losses[row] = ignored ? 0.0 : valid ? loss : static_cast<double>(NAN);
   }
   if (to == nullptr) return;
-  const C weight = how::divided ? C(1) / static_cast<C>(*count) : C(how::kept);
+  const C weight = how::divided ? C(Kept) / static_cast<C>(*count) : C(how::kept);
   const C scale = weight / row_total;
   for (int start = 0; start < runs; start += Threads) {
     const int i = start + static_cast<int>(threadIdx.x);
@@ -119,20 +120,20 @@ __global__ void __launch_bounds__(count_threads)
 }
 
 /// The row kernel for `rows` rows.
-template <class C, index Columns, index Stride, index Vocabulary, class L, class T, class G, class I>
+template <class C, index Columns, index Stride, index Vocabulary, int Kept = 1, class L, class T, class G, class I>
 void cross_entropy_rows(context<cuda>& ctx, index rows, const L* count, G* gradient, double* row_losses,
                         const T* logits, const I* targets, long long ignore) {
   constexpr int threads = Columns <= 256 ? 64 : Columns <= 4096 ? 256 : 512;
-  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, L>,
+  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, Kept, L>,
          static_cast<unsigned>(rows), threads, count, gradient, row_losses, logits, targets, ignore);
 }
 
-/// x *= *factor; nothing is read or written when that is 1.
-template <class T, class F>
+/// x *= *factor / Kept; nothing is read or written when that is 1.
+template <int Kept, class T, class F>
 __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* factor, index size) {
   using C = compute_type<T>;
   constexpr int width = vector_width<T>;
-  const C f = convert_element<C>(*factor);
+  const C f = convert_element<C>(*factor) / C(Kept);
   const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
   if (f == C(1) || at >= size) return;
   const auto scale = [&](auto whole, int n) {
@@ -142,10 +143,10 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* fac
   if (at + width <= size) scale(std::true_type{}, width);
   else scale(std::false_type{}, static_cast<int>(size - at));
 }
-template <class T, class F>
+template <int Kept = 1, class T, class F>
 void scale(context<cuda>& ctx, T* x, const F* factor, index size) {
-  launch(ctx, &scale_kernel<T, F>, blocks_for((size + vector_width<T> - 1) / vector_width<T>), block_threads, x, factor,
-         size);
+  launch(ctx, &scale_kernel<Kept, T, F>, blocks_for((size + vector_width<T> - 1) / vector_width<T>), block_threads, x,
+         factor, size);
 }
 
 }  // namespace cuda_kit
@@ -162,15 +163,16 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
     using namespace cuda_kit;
     launch(ctx, &cross_entropy_count_kernel<L, I, float, 1>, 1, count_threads, loss.data(),
            static_cast<float*>(nullptr), targets.data(), rows, ignore);
-    cross_entropy_rows<C, columns, columns, Vocabulary>(ctx, rows, loss.data(), gradient.data(), row_losses.data(),
-                                                        logits.data(), targets.data(), ignore);
+    cross_entropy_rows<C, columns, columns, Vocabulary, op::cross_entropy<Vocabulary>::template kept<T>::value>(
+        ctx, rows, loss.data(), gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
     launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), row_losses.data(), rows);
   }
 
-  /// gradient *= dloss; the kernel touches nothing when that is 1.
-  template <class T, class X, class L>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss) {
-    cuda_kit::scale(ctx, gradient.data(), dloss.data(), X::size);
+  /// gradient *= dloss / kept; the kernel touches nothing when that is 1.
+  template <class T, class X, class L, int Kept = 1>
+  static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss,
+                       std::integral_constant<int, Kept> = {}) {
+    cuda_kit::scale<Kept>(ctx, gradient.data(), dloss.data(), X::size);
   }
 };
 
