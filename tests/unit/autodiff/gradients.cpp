@@ -396,3 +396,21 @@ TEST_CASE("a parameter that takes the elements of another one has a copy of them
   CHECK(b.value().data() == own);
   CHECK(own != memory);
 }
+
+TEST_CASE("what is computed from a parameter beside a plain value runs in that value's context") {
+  gr::stream s, mine;
+  gr::host_resource heap;
+  gr::context ctx{s, heap}, other{mine, heap};
+  gr::param<gr::on<gr::cpu>, 3> p;
+  p.set(gr::full<float, gr::shape<3>>(ctx, 2.0f));
+  const auto x = gr::full<float, gr::shape<3>>(other, 1.0f);
+  const auto there = gr::watch(p, x);
+  CHECK(&there.owner() == &other);
+  CHECK(there(2) == 2);
+  CHECK(&gr::exp(there).owner() == &other);
+  const auto here = gr::watch(p, gr::full<float, gr::shape<3>>(ctx, 1.0f));
+  CHECK(here.data() == p.value().data());
+  gr::tape tape{ctx};
+  CHECK_THROWS_WITH_AS(tape.watch(gr::full<float, gr::shape<3>>(ctx, 1.0f)) * gr::exp(there),
+                       doctest::Contains("computed from parameters outside the recording"), gr::error);
+}

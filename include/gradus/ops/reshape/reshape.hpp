@@ -54,13 +54,22 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
 }
 
 /// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is plain, and
-/// not recorded. Where x is plain, so is the result. Shares p's elements.
+/// not recorded. Where x is plain, so is the result. Shares p's elements; if x is plain and of another context, it is a copy there, because what
+/// is computed from it runs in that context, which may be another thread's.
 template <class Policy, index... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X& x) {
   detail::check_initialised("watch", 1, p);
   const op::reshape<typename param<Policy, Extents...>::shape> same;
   if constexpr (is_traced<X>) return x.recorder().record(same, p);
-  else return detail::apply_as_is(same, p);
+  else {
+    using tensor_type = tensor_of<param<Policy, Extents...>>;
+    auto& ctx = plain(x).owner();
+    if (&ctx == &p.value().owner()) return tensor_type(detail::apply_as_is(same, p));
+    tensor_type copy(ctx);
+    device_access<typename tensor_type::device>::copy(ctx, copy.data(), p.value().data(), copy.bytes);
+    copy.storage().mark(origin::parameter);
+    return copy;
+  }
 }
 
 // An extent of 0 or less does not compile.

@@ -1,0 +1,1 @@
+#include "../unit/cpu/gemm.cpp"
