@@ -298,7 +298,7 @@ GRADUS_OF_BUILD constexpr auto affine_of(X&& x, Factor factor, Offset offset) {
 }
 // -c; of an unsigned constant, too.
 template <class C>
-constexpr auto negated(C c) {
+GRADUS_OF_BUILD constexpr auto negated(C c) {
   if constexpr (std::is_integral_v<C>) return -static_cast<std::int64_t>(c);
   else return -static_cast<double>(c);
 }
