@@ -36,6 +36,12 @@ struct closing_sample {
   }
   /// The same by the model in a file, on the CPU, wherever it was trained.
   void write(const std::filesystem::path& model_file) const;
+  /// By the model as it lies there, if the CPU can read it, or else by the file that was saved of it.
+  template <class D, class Net>
+  void write(const Net& net, gr::context<D>& ctx, const std::filesystem::path& model_file) const {
+    if constexpr (D::host_addressable) write(net, ctx, tokenizer_beside(model_file));
+    else write(model_file);
+  }
 };
 
 }  // namespace gpt

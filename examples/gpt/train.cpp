@@ -47,14 +47,6 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
   t.resume_after(static_cast<std::uint32_t>(from.at.step * o.accumulate), from.at.loss_scale, from.at.clean_steps);
 }
 
-/// Text is written on the CPU: by the model as it lies there, or by the file that was saved of it.
-template <class D, class Net>
-void write_sample(const gpt::closing_sample& sample, const Net& net, gr::context<D>& ctx,
-                  const std::filesystem::path& model_file) {
-  if constexpr (D::host_addressable) sample.write(net, ctx, gpt::tokenizer_beside(model_file));
-  else sample.write(model_file);
-}
-
 int plan(const gpt::options& o) {
   const gpt::chosen_memory m = gpt::choose_memory(o, gpt::machine_flops(o.threads));
   gpt::print_memory(m);
@@ -237,7 +229,8 @@ int train(const gpt::options& o) {
   if (o.sample > 0 && readable && (o.save || !gpt::on_gpu) && !stopped && !stop.noticed()) {
     report.line("a sample:");
     memory.free_workspace();  // for the keys and values of the text
-    write_sample({o.sample, o.seed, [&] { return stop.noticed(); }}, t.net, memory.after, model_file);
+    const gpt::closing_sample sample{o.sample, o.seed, [&] { return stop.noticed(); }};
+    sample.write(t.net, memory.after, model_file);
   }
   if (o.save) report.line("more of it: scripts/sample.sh " + folder.string());
   return 0;
