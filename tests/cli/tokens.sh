@@ -34,6 +34,10 @@ size new/val.bin 1760
 make_new "$tokens" --data first second --validation 0 --out new/
 shows new/train.bin "97 98 10 99 100 10"
 [[ ! -e new/val.bin && ! -e new/tokenizer.json ]] || wrong "more than train.bin was written"
+# A text of one line is cut within it.
+{ head -c 5000 /dev/zero | tr '\0' a; echo; } >line
+make_new "$tokens" --data line --out new
+has out 'validation: 501 tokens of 501 bytes'
 make_new "$tokens" --data text --validation-data first second --out new
 has out 'train: 8800 tokens'
 shows new/val.bin "97 98 10 99 100 10"
@@ -96,7 +100,8 @@ writes_nothing 1 'is a directory' "$tokens" --data . --out new
 writes_nothing 1 'nowhere.json: no such file' "$tokens" --data text --out new --tokenizer nowhere.json
 writes_nothing 1 "bad.json: is not a tokenizer.json: it has no object 'model'" "$tokens" --data text --out new --tokenizer bad.json
 writes_nothing 1 'text: is not JSON' "$tokens" --data text --out new --tokenizer text
-writes_nothing 1 'too short for a share' "$tokens" --data second --out new
+printf x >letter
+writes_nothing 1 'too short for a share' "$tokens" --data letter --out new
 writes_nothing 1 'learned: is there already; name a new folder' "$tokens" --data text --out learned
 writes_nothing 1 'text: is there already' "$tokens" --data text --out text
 writes_nothing 1 'cannot be made' "$tokens" --data text --out text/new
