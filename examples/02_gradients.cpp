@@ -24,7 +24,7 @@ int main() {
   const auto& dx = x.gradient();  // 3 x^2
   std::printf("df/dx = [%g %g %g]\n", dx(0), dx(1), dx(2));
 
-  // Parameters belong to no tape: they are the leaves that a model keeps, and gradients gather in them.
+  // Parameters belong to no tape: they are the leaves that a model keeps, and gradients accumulate in them.
   gr::param<gr::on<gr::cpu>, 3> w;
   w.set(gr::from_values<float, gr::shape<3>>(ctx, {0.5f, -1, 2}));
   auto loss = [&] { return gr::sum(gr::sigmoid(tape.watch(values) * w)); };

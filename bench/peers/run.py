@@ -7,7 +7,7 @@
 The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX; eager alone unless --peers or --all says
 otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in memory.
 
---precision: bf16_mixed is PyTorch's autocast; bf16_gradients is that in the peers, and gradus gathers gradients in bf16; bf16_pure
+--precision: bf16_mixed is PyTorch's autocast; bf16_gradients is that in the peers, and gradus accumulates gradients in bf16; bf16_pure
 has parameters in bf16 on every side. --budget: gradus checkpoints what brings its step within that many MiB.
 
 Torch and jax are looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if none has

@@ -163,13 +163,13 @@ run_result run_steps(const run_options& o) {
     if constexpr (T.step_graph) {
       for (gr::index i = 0; i < micro_batches; ++i) load(i);
       graph.run([&] {
-        for (gr::index i = 0; i < micro_batches; ++i) t.gather(i);
+        for (gr::index i = 0; i < micro_batches; ++i) t.accumulate(i);
         t.update();
       });
     } else {
       for (gr::index i = 0; i < micro_batches; ++i) {
         load(i);
-        t.gather(i);
+        t.accumulate(i);
         if constexpr (!T.prefetch) static_cast<void>(t.loss(i));  // as a first program shows it: the host waits
       }
       t.update();

@@ -81,7 +81,7 @@ class training {
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
-  /// Puts micro-batch i of a step where gather(i) reads it.
+  /// Puts micro-batch i of a step where accumulate(i) reads it.
   void load(gr::index i, const token* inputs, const token* targets) {
     micro_batch& b = batches_[i];
     const auto text = b.text.values();
@@ -96,7 +96,7 @@ class training {
     }
   }
   /// Forward and backward of micro-batch i. Waits for nothing.
-  void gather(gr::index i) {
+  void accumulate(gr::index i) {
     micro_batch& b = batches_[i];
     const auto loss = net.loss(tape_.watch(b.inputs), b.targets, b.entries);
     if constexpr (D::computes)
@@ -119,7 +119,7 @@ class training {
 
   /// A whole step on no data, for plans.
   void step() {
-    for (gr::index i = 0; i < micro_batches; ++i) gather(i);
+    for (gr::index i = 0; i < micro_batches; ++i) accumulate(i);
     update();
   }
 

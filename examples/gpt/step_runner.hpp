@@ -34,7 +34,7 @@ class step_runner {
         return std::nullopt;
       }
       load(p, i);
-      t_.gather(i);
+      t_.accumulate(i);
     }
     const auto loss = t_.send_loss();
     if constexpr (!on_gpu) check_finite("loss", loss.value(), step);
@@ -50,7 +50,7 @@ class step_runner {
     }
     p.before_update();
     graph_.run([&] {
-      for (int i = 0; i < batches_; ++i) t_.gather(i);
+      for (int i = 0; i < batches_; ++i) t_.accumulate(i);
       t_.update();
     });
     return t_.send_loss();

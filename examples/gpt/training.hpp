@@ -112,7 +112,7 @@ class training {
     }
   };
 
-  /// Puts a batch where gather(i) reads it. Waits for what was put there before, not for this.
+  /// Puts a batch where accumulate(i) reads it. Waits for what was put there before, not for this.
   constexpr void load(int i, const Token* inputs, const Token* targets) {
     slot& s = slots_[static_cast<std::size_t>(i)];
     const auto text = s.text.values();
@@ -121,15 +121,15 @@ class training {
     s.text.upload(s.inputs);
     s.text.upload(s.targets, ids::size);
   }
-  /// Forward and backward of batch i of a step; gradients gather. Waits for nothing.
-  constexpr void gather(int i) {
+  /// Forward and backward of batch i of a step; gradients accumulate. Waits for nothing.
+  constexpr void accumulate(int i) {
     slot& s = slots_[static_cast<std::size_t>(i)];
     const auto loss = net.loss(tape_.watch(s.inputs), s.targets);
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
     if constexpr (D::computes) gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
     gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
   }
-  /// Sends the loss of the step whose batches were gathered to the host.
+  /// Sends the loss of the step whose batches were accumulated to the host.
   constexpr step_loss send_loss() {
     turn_ = 1 - turn_;
     losses& to = losses_[turn_];
@@ -139,10 +139,10 @@ class training {
   /// All of it for one batch. Returns its loss.
   constexpr float add_batch(const Token* inputs, const Token* targets) {
     load(0, inputs, targets);
-    gather(0);
+    accumulate(0);
     return static_cast<float>(gr::item(slots_.front().loss));
   }
-  /// Clips the gathered gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale changes nothing,
+  /// Clips the accumulated gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale changes nothing,
   /// and counts in optimizer.skipped().
   constexpr void update() {
     if constexpr (scales_loss) optimizer.unscale(scaler_);
@@ -179,7 +179,7 @@ class training {
 
   /// A whole step on no data, for plans.
   constexpr void step() {
-    for (int i = 0; i < options_.accumulate; ++i) gather(i);
+    for (int i = 0; i < options_.accumulate; ++i) accumulate(i);
     update();
   }
 

@@ -22,7 +22,7 @@ void matmul_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<128, 256>, gr::shape<256, 64>>("whole tiles", plain);
   r.template differentiate<double, gr::shape<33, 17>, gr::shape<17, 5>>("double", plain);
   r.template differentiate<float, gr::shape<9, 6>, gr::shape<6, 6>>(
-      "gradients that gather", [](auto a, auto b) { return gr::matmul(gr::matmul(a, b), b); });
+      "gradients that accumulate", [](auto a, auto b) { return gr::matmul(gr::matmul(a, b), b); });
 
   const auto linear = [](auto x, auto w, auto b) { return gr::linear(x, w, b); };
   r.template differentiate<float, gr::shape<64, 32>, gr::shape<32, 48>, gr::shape<48>>("linear", linear);

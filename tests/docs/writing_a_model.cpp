@@ -183,7 +183,7 @@ TEST_CASE_FIXTURE(fixture, "gradients of inputs, and of chosen values") {
   CHECK(gr::to_host(dy) == gr::to_host(x.value() * 0.0 + dy));
   CHECK(dw.size == 64);
   CHECK_FALSE(net.head.weight.gradient());  // it stayed as it was
-  CHECK(net.head.bias.gradient());          // it was not named, so it gathered
+  CHECK(net.head.bias.gradient());          // it was not named, so it accumulated
   gr::visit_params(net, [](auto& p) { p.clear_gradient(); });
 
   // [frozen]

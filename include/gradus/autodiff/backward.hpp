@@ -79,7 +79,7 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
 
 namespace detail {
 
-// Where the gradient of a leaf gathers; null for a variable whose recording is over, because its slot is gone with it.
+// Where the gradient of a leaf accumulates; null for a variable whose recording is over, because its slot is gone with it.
 template <class X>
 constexpr gradient_slot<gradient_tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
@@ -137,8 +137,8 @@ constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<ty
 }  // namespace detail
 
 /// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order; zeros
-/// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had gathered
-/// before stays as it was, also when it throws; parameters that are not given gather as in backward().
+/// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had accumulated
+/// before stays as it was, also when it throws; parameters that are not given accumulate as in backward().
 ///
 /// There are no second derivatives: the results are plain tensors. So that none is taken for a constant unnoticed, they and what is
 /// computed from them are refused (error) where an operation is recorded or a recording starts from them, as the gradients of

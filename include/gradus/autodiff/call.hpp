@@ -18,7 +18,7 @@ namespace gradus {
 /// @tparam Products   what products are computed in: a type, or tf32_products
 /// @tparam Listed     the operation is in one of the lists `low` and `full`
 /// @tparam Reduce     what reductions give
-/// @tparam Gradients  what the gradient of each operand gathers in
+/// @tparam Gradients  what the gradient of each operand accumulates in
 template <class D, bool Keep, bool Listed, class Products, class Reduce, class... Gradients>
 class call {
  public:

@@ -36,21 +36,21 @@ struct custom {
       static_assert(std::tuple_size_v<decltype(found)> == sizeof...(Xs),
                     "custom_op(forward, backward, x...): backward must return one gradient for each operand");
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (give(std::move(std::get<I>(found)), sinks), ...);
+        (give(std::move(std::get<I>(found)), input<I>(saved), sinks), ...);
       }(std::index_sequence_for<Xs...>{});
     } else {
       static_assert(sizeof...(Xs) == 1,
                     "custom_op(forward, backward, x...): backward must return a tuple, one gradient for each operand");
-      (give(std::move(found), sinks), ...);
+      (give(std::move(found), input<0>(saved), sinks), ...);
     }
   }
 
  private:
   // What stands in the place of an integer operand's gradient (std::ignore, say) is ignored.
-  template <class G, class X>
-  static constexpr void give(G found, const gradient_sink<X>& sink) {
+  template <class G, class Value, class X>
+  static constexpr void give(G found, const Value&, const gradient_sink<X>& sink) {
     if constexpr (is_floating<typename X::value_type>) {
-      static_assert(std::is_same_v<G, X>,
+      static_assert(std::is_same_v<G, Value>,
                     "custom_op(forward, backward, x...): a gradient must have the type and shape of its operand");
       if (sink) sink.give(std::move(found));
     }

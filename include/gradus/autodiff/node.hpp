@@ -17,7 +17,7 @@ struct node {
   node* previous = nullptr;
 };
 
-/// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient gathers.
+/// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient accumulates.
 /// @tparam Sinks a std::tuple with a gradient_sink for each input
 template <class Op, class Output, class Saved, class Versions, class Sinks>
 struct op_node;

@@ -136,7 +136,7 @@ struct operand_tensor<computed_param<P>> {
   using type = typename P::compute_tensor;
 };
 
-// The tensor in which an operand's gradient gathers.
+// The tensor in which an operand's gradient accumulates.
 template <class X>
 struct operand_gradient : operand_tensor<X> {};
 template <class X, index... E>

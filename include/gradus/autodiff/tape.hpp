@@ -95,7 +95,7 @@ class tape {
   }
 
   /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one throw,
-  /// the recording is cleared; parameters keep what they gathered until then.
+  /// the recording is cleared; parameters keep what they accumulated until then.
   constexpr void unwind() { recording_.unwind(); }
   /// Forgets the recording without running it; values recorded so far must not be used any more.
   constexpr void clear() { recording_.clear(); }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/sort.hpp"
+
 namespace gradus {
 
 /// Two tokens that become one. Of all pairs in a word, the one that stands first in the list of merges is merged first.
@@ -83,7 +85,8 @@ class added_token_finder {
   added_token_finder(std::span<const added_token> tokens, bool second) {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       if (tokens[i].second == second) order_.push_back(i);
-    std::ranges::stable_sort(order_, std::greater<>{}, [&](std::size_t i) { return tokens[i].text.size(); });
+    detail::sort_stably(order_,
+                        [&](std::size_t a, std::size_t b) { return tokens[a].text.size() > tokens[b].text.size(); });
     for (const std::size_t i : order_)
       if (const char c = tokens[i].text.front(); starts_.find(c) == std::string::npos) starts_ += c;
   }

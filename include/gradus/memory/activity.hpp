@@ -32,7 +32,7 @@ struct computed_values {
   const void* data = nullptr;
   std::size_t count = 0;
   double (*read)(const void* data, std::size_t i) = nullptr;  ///< element i
-  std::size_t operand = 0;  ///< 0: its result; k: the gradient that has gathered for its operand k, from 1
+  std::size_t operand = 0;  ///< 0: its result; k: the gradient that has accumulated for its operand k, from 1
 
   double at(std::size_t i) const { return read(data, i); }
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../autodiff/chain.hpp"
+#include "../core/sort.hpp"
 #include "pareto.hpp"
 #include "time_table.hpp"
 
@@ -46,8 +47,7 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
     if (block.operations[i].bytes > 0) candidates.push_back(i);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
+  sort_stably(candidates, [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
   if (candidates.size() > 16) candidates.resize(16);
   std::vector<block_choice> all;
   for (std::uint64_t subset = 0; subset < std::uint64_t{1} << candidates.size(); ++subset) {
@@ -61,8 +61,7 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   everything.bytes += std::exchange(everything.computed, 0);
   everything.time = 0;
   all.push_back(everything);
-  std::stable_sort(all.begin(), all.end(),
-                   [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
+  sort_stably(all, [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
   std::vector<block_choice> front;
   merge_fronts(front, all);
   all = std::move(front);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "../core/sort.hpp"
 #include "../memory/memory_plan.hpp"
 #include "occupied_offsets.hpp"
 #include "trace.hpp"
@@ -67,8 +68,7 @@ class block_packer {
   order sorted(Before before) const {
     order result(items_.size());
     std::iota(result.begin(), result.end(), std::size_t{0});
-    std::stable_sort(result.begin(), result.end(),
-                     [&](std::size_t a, std::size_t b) { return before(items_[a], items_[b]); });
+    sort_stably(result, [&](std::size_t a, std::size_t b) { return before(items_[a], items_[b]); });
     return result;
   }
 
@@ -98,8 +98,8 @@ class block_packer {
     top_ = best_;
     const std::size_t rounds = std::min(most_rounds, effort / (items_.size() + 1) + 1);
     for (std::size_t round = 0; round < rounds && !optimal() && best_ > enough; ++round) {
-      std::stable_partition(blocks.begin(), blocks.end(),
-                            [&](std::size_t i) { return offsets_[i] + items_[i].bytes == top_; });
+      const auto defines_top = [&](std::size_t i) { return offsets_[i] + items_[i].bytes == top_; };
+      sort_stably(blocks, [&](std::size_t a, std::size_t b) { return defines_top(a) && !defines_top(b); });
       pack(blocks);
     }
   }

@@ -13,6 +13,7 @@
 
 #include "../autodiff/chain.hpp"
 #include "../core/byte_size.hpp"
+#include "../core/sort.hpp"
 #include "block_choices.hpp"
 #include "chain_planner.hpp"
 #include "placement.hpp"
@@ -193,9 +194,8 @@ class scheduler {
 
     // What another proposal beats in live bytes and time may still have the better placement, so that all are kept.
     for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.plan.peak_bytes, s.seconds});
-    std::stable_sort(proposals_.begin(), proposals_.end(),
-                     [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
+    detail::sort_stably(all, [](const auto& a, const auto& b) {
       return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
     });
     for (scheduled_step& s : all)

@@ -49,7 +49,7 @@ struct adafactor_step {
 /// of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS / clip_threshold) and multiplied by the rate. Tensors of
 /// rank 1 have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of an r x c matrix, and 4 more with beta1.
 /// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients gather in
+/// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class adafactor : public optimizer<T, D, G> {
  public:

@@ -47,7 +47,7 @@ struct adamw_options {
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2): p -= lr * decay * p; m and v are running means of g and g^2;
 /// p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). Its state takes two values a parameter.
 /// @tparam T what parameters are stored in; the state is kept in what T is computed in
-/// @tparam G what their gradients gather in
+/// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class adamw : public element_optimizer<adamw_options, T, D, G> {
  public:

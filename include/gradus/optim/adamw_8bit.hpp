@@ -104,7 +104,7 @@ struct adamw_8bit_step {};
 /// numbers between -1 and 1 times that. The step itself is made in float. 2.03 bytes of state a parameter; tensors under 4096 elements have
 /// 8.
 /// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients gather in
+/// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class adamw_8bit : public optimizer<T, D, G> {
  public:

@@ -48,7 +48,7 @@ struct rule_states {
 ///
 /// A step reads each array once and writes it once.
 /// @tparam T what parameters are stored in
-/// @tparam G what their gradients gather in
+/// @tparam G what their gradients accumulate in
 template <class Rule, class T, class D, class G = T>
 class element_optimizer : public optimizer<T, D, G> {
  public:

@@ -47,7 +47,7 @@ struct muon_step {
 /// orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are [inputs, outputs]. The iterations
 /// run in float. Embeddings and heads should be left to AdamW, by settings; vectors always are. All other parameters take steps of AdamW. 4 bytes of state a parameter of a matrix, and 8 of others.
 /// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients gather in
+/// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class muon : public optimizer<T, D, G> {
  public:

@@ -33,7 +33,7 @@ class gradient_norm {
 };
 
 /// What all optimizers share: the parameters, what is made of gradients before a step, and the end of a step. A step uses the gradients
-/// gathered since the last one and then forgets them.
+/// accumulated since the last one and then forgets them.
 ///
 /// Whatever is asked of the gradients of a step (scale_gradients, unscale, clip, clip_value) is done within the step, on the way from
 /// memory; clip and unscale look at all gradients once, before it.
@@ -67,7 +67,7 @@ class optimizer {
       throw error("optimizer.unscale(scaler): call it once a step, and before clip and clip_value");
     scaler_ = &scaler;
   }
-  /// Forgets the gradients gathered so far, and what was asked for the next step: what to do with a step that is not to be taken.
+  /// Forgets the gradients accumulated so far, and what was asked for the next step: what to do with a step that is not to be taken.
   constexpr void clear_gradients() {
     params_.clear_gradients();
     scaler_ = nullptr;

@@ -39,7 +39,7 @@ struct named_state {
 /// One tensor as an optimizer's kernel sees it: its values, their gradients, and its settings. Its states lie from element `first` on
 /// in the arrays of states, and its random draws are numbered by it.
 /// @tparam T what values are stored in
-/// @tparam G what gradients gather in
+/// @tparam G what gradients accumulate in
 template <class T, class G = T>
 struct update_span {
   T* value;

@@ -16,7 +16,7 @@
 
 namespace gradus {
 
-/// What a pass over the gathered gradients found, and what the step makes of it. In the device's memory.
+/// What a pass over the accumulated gradients found, and what the step makes of it. In the device's memory.
 struct gradient_scalars {
   double before;     ///< gradients are multiplied by this, held to the limit of clip_value,
   double after;      ///< and multiplied by this

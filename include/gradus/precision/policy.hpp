@@ -22,7 +22,7 @@ enum class op_precision {
 /// @tparam Compute    what the operands of products are cast to
 /// @tparam Accumulate what sums inside an operation are accumulated in
 /// @tparam Reduce     what reductions (norms, sums, losses) give
-/// @tparam Gradient   what gradients of parameters gather in
+/// @tparam Gradient   what gradients of parameters accumulate in
 template <class Store, class Compute = Store, class Accumulate = compute_type<Compute>,
           class Reduce = compute_type<Compute>, class Gradient = Store>
 struct precision {

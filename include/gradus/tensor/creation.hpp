@@ -34,7 +34,7 @@ constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, catego
 
 /// All elements `value`.
 template <class T, class Shape, class D>
-constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (D::host_addressable) {
     device_access<D>::for_ranges(ctx, Shape::size, index{1} << 15, [to = t.data(), value](index first, index last) {
@@ -47,7 +47,7 @@ constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = cat
 }
 
 template <class T, class Shape, class D>
-constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::activation) {
+GRADUS_OF_BUILD constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::activation) {
   return full<T, Shape>(ctx, T(1.0f), what);
 }
 
@@ -66,7 +66,7 @@ tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category 
 
 /// 0, 1, 2, … as a vector of N elements.
 template <class T, index N, class D>
-tensor<T, shape<N>, D> arange(context<D>& ctx) {
+GRADUS_OF_BUILD tensor<T, shape<N>, D> arange(context<D>& ctx) {
   std::vector<T> host(N);
   for (index i = 0; i < N; ++i) host[i] = static_cast<T>(i);
   return from_host<T, shape<N>>(ctx, host.data());

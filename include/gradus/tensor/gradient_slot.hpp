@@ -15,7 +15,7 @@ struct accumulate {};
 struct convert {};
 }  // namespace op::inline GRADUS_BUILD
 
-/// Where the gradient of one value gathers: the first contribution is assigned, later ones are added.
+/// Where the gradient of one value accumulates: the first contribution is assigned, later ones are added.
 template <class Tensor>
 class gradient_slot {
  public:
@@ -26,14 +26,14 @@ class gradient_slot {
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 
-  /// Makes the gradient gather in `storage` from now on, which may be a part of a larger buffer: the first contribution is written
+  /// Makes the gradient accumulate in `storage` from now on, which may be a part of a larger buffer: the first contribution is written
   /// there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else holds these bytes sees each change.
   /// Throws error while there is a gradient.
   constexpr void place(Tensor storage) {
     if (value_) fail_placed();
     storage_ = std::move(storage);
   }
-  /// True when the gradient gathers in storage from place().
+  /// True when the gradient accumulates in storage from place().
   constexpr bool is_placed() const { return static_cast<bool>(storage_); }
 
   /// Adds a gradient that already exists as a tensor; the first one is kept without a copy.
@@ -80,7 +80,7 @@ class gradient_slot {
   }
 
   Tensor value_;
-  Tensor storage_;  // where it gathers; empty: wherever the first contribution lies
+  Tensor storage_;  // where it accumulates; empty: wherever the first contribution lies
 };
 
 /// A slot that may be absent: nobody wants the gradient of a constant. What an operation's gradient rule writes to.
@@ -93,7 +93,7 @@ class gradient_sink {
   constexpr explicit operator bool() const { return slot_ != nullptr; }
   /// True when nothing has been contributed yet.
   constexpr bool is_empty() const { return !slot_->value(); }
-  /// f(gradient) of what has gathered so far, if anything has.
+  /// f(gradient) of what has accumulated so far, if anything has.
   template <class F>
   constexpr void look(const F& f) const {
     if (slot_ != nullptr && slot_->value()) f(slot_->value());

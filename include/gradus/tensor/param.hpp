@@ -17,7 +17,7 @@ enum class start { drawn, zeros, ones };
 
 /// What optimizers see of a parameter: its elements and those of its gradient, whatever its shape.
 /// @tparam T what values are stored in
-/// @tparam G what gradients gather in
+/// @tparam G what gradients accumulate in
 template <class T, class G, class D>
 class param_base {
  public:
@@ -47,7 +47,7 @@ template <class TensorOfParameter, class Value>
 inline constexpr bool parameter_takes = std::is_same_v<TensorOfParameter, Value>;
 }  // namespace detail
 
-/// A trainable tensor: a value and a place where its gradient gathers. Parameters belong to no tape; a const model still
+/// A trainable tensor: a value and a place where its gradient accumulates. Parameters belong to no tape; a const model still
 /// receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it is used.
 /// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
 /// @tparam Extents its shape
@@ -123,7 +123,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
       return copy.value;
     }
   }
-  /// The gradient gathered so far; empty when there is none.
+  /// The gradient accumulated so far; empty when there is none.
   constexpr const gradient_type& gradient() const {
     slot().value().storage().mark(origin::gradient);
     return slot().value();

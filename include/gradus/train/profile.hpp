@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/sort.hpp"
 #include "../memory/activity.hpp"
 
 namespace gradus {
@@ -92,7 +93,7 @@ struct machine_rates {
 inline std::string profile_table(const profiler& p, const machine_rates& machine = {}, std::size_t columns = 80) {
   const bool narrow = columns < 80;
   auto rows = p.entries();
-  std::ranges::stable_sort(rows, [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  detail::sort_stably(rows, [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   const double steps = static_cast<double>(std::max<std::size_t>(p.steps(), 1));
   double within = 0, least = 0;
   char text[128];

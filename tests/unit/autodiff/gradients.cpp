@@ -81,7 +81,7 @@ TEST_CASE("the first contribution to a gradient assigns, later ones add") {
   CHECK(gr::item(x.gradient()) == 2);
 }
 
-TEST_CASE("a value used twice gathers both gradients") {
+TEST_CASE("a value used twice accumulates both gradients") {
   bench b;
   const auto x = b.tape.variable(b.scalar(3));
   gr::backward(x * x);
@@ -153,7 +153,7 @@ TEST_CASE("x.value() is cut off: no gradient flows through it") {
   CHECK(gr::item(x.gradient()) == 9);
 }
 
-TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves what had been gathered") {
+TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves what had been accumulated") {
   bench b;
   gr::param<X, 2> w;
   w.set(gr::from_values<float, gr::shape<2>>(b.ctx, {1, 2}));
@@ -173,7 +173,7 @@ TEST_CASE("gradients() gives what was asked for, typed and in order, and leaves 
   CHECK(gr::item(other.gradient()) == 7);
 }
 
-TEST_CASE("gradients() of one parameter twice leaves what had been gathered") {
+TEST_CASE("gradients() of one parameter twice leaves what had been accumulated") {
   bench b;
   const auto w = b.weight(3);
   gr::backward(b.tape.watch(b.scalar(2)) * w);

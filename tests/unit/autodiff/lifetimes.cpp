@@ -129,7 +129,7 @@ struct placed : bench {
 };
 }  // namespace
 
-TEST_CASE("a gradient gathers in the storage that its slot was given, from step to step") {
+TEST_CASE("a gradient accumulates in the storage that its slot was given, from step to step") {
   placed b;
   const float* const at = b.in_flat.data();
   const auto step = [&] {
@@ -174,7 +174,7 @@ TEST_CASE("a placed slot stays where it is when it is given tensors that nobody 
   CHECK(gr::to_host(storage) == vec{2, -4, 6, -8});
 }
 
-TEST_CASE("gradients() leaves what has gathered in a placed slot, and returns memory of its own") {
+TEST_CASE("gradients() leaves what has accumulated in a placed slot, and returns memory of its own") {
   placed b;
   gr::backward(gr::sum(b.tape.watch(b.make()) * b.w));
   const auto [found, again] = gr::gradients(gr::sum(b.tape.watch(b.make()) * b.w * 10.0), b.w, b.w);

@@ -205,7 +205,7 @@ TEST_CASE("a region that finds no room for its node gives back what it kept") {
   CHECK(failures > 20);
 }
 
-TEST_CASE("gradients() puts back what was gathered when memory runs out on the way") {
+TEST_CASE("gradients() puts back what was accumulated when memory runs out on the way") {
   gr::stream s;
   gr::host_resource heap;
   gr::testing::failing_resource faults(heap);

@@ -281,7 +281,7 @@ TEST_CASE("products read parameters as they are stored, and give the bits that c
   }
 }
 
-TEST_CASE("gradients that gather in bf16 are those in float, rounded after each backward pass") {
+TEST_CASE("gradients that accumulate in bf16 are those in float, rounded after each backward pass") {
   const unsigned seed = gradus_test::fresh_seed();
   const auto wide = two_batches<gr::bf16_mixed>(seed, false);
   const auto narrow = two_batches<gr::bf16_gradients>(seed, false);

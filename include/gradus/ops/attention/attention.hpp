@@ -134,10 +134,11 @@ struct causal_attention {
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dqkv) const {
     if (!dqkv) return;
     auto& ctx = dy.owner();
-    auto to = dqkv.open(ctx);
-    kernel<causal_attention, typename X::device>::backward(ctx, to.view(), to.accumulate, std::as_const(dy).view(),
-                                                           input<0>(saved).view(), output(saved).view(),
-                                                           statistics(saved).view());
+    dqkv.template write_as<typename Y::value_type>(ctx, [&](auto to) {
+      kernel<causal_attention, typename X::device>::backward(ctx, to.view(), to.accumulate, std::as_const(dy).view(),
+                                                             input<0>(saved).view(), output(saved).view(),
+                                                             statistics(saved).view());
+    });
   }
 };
 
@@ -181,16 +182,20 @@ struct scaled_attention {
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Q>& dq, const gradient_sink<K>& dk,
                           const gradient_sink<V>& dv) const {
     auto& ctx = dy.owner();
-    auto to_q = open(ctx, dq);
-    auto to_k = open(ctx, dk);
-    auto to_v = open(ctx, dv);
-    // One tensor in two roles: its gradient gathers from both, in no order that an assignment could rely on.
-    if (to_k.data == to_v.data) together<K>(ctx, to_k, to_v);
-    if (to_q.data == to_k.data) together<Q>(ctx, to_q, to_k);
-    if (to_q.data == to_v.data) together<Q>(ctx, to_q, to_v);
+    using T = typename Y::value_type;
+    gradient_output<T, Q> q(ctx, dq);
+    gradient_output<T, K> k(ctx, dk);
+    gradient_output<T, V> v(ctx, dv);
+    // One tensor in two roles: its gradient accumulates from both, in no order that an assignment could rely on.
+    if (k.to.data == v.to.data) together<K>(ctx, k.to, v.to);
+    if (q.to.data == k.to.data) together<Q>(ctx, q.to, k.to);
+    if (q.to.data == v.to.data) together<Q>(ctx, q.to, v.to);
     kernel<scaled_attention, typename Q::device>::backward(
-        ctx, to_q, to_k, to_v, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
+        ctx, q.to, k.to, v.to, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
         input<2>(saved).view(), output(saved).view(), statistics(saved).view());
+    q.finish();
+    k.finish();
+    v.finish();
   }
 
  private:
@@ -199,20 +204,37 @@ struct scaled_attention {
     return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
                                            K::shape::extent(2), Q::shape::extent(3), Causal, products);
   }
-  template <class X>
-  static constexpr auto open(context<typename X::device>& ctx, const gradient_sink<X>& sink) {
-    attention_operand<typename X::value_type> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2),
-                                                 false};
-    if (!sink) return to;
-    auto target = sink.open(ctx);
-    to.data = target.tensor.data();
-    to.accumulate = target.accumulate;
-    return to;
-  }
+  /// Where the kernel, which works on elements of type T, writes the gradient that `sink` wants: there, or, where that is of
+  /// another type, in a temporary that finish() converts.
+  template <class T, class X>
+  struct gradient_output {
+    using device = typename X::device;
+    static constexpr bool direct = std::is_same_v<T, typename X::value_type>;
+
+    const gradient_sink<X>& sink;
+    tensor<T, typename X::shape, device> temporary;
+    attention_operand<T> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2), false};
+
+    constexpr gradient_output(context<device>& ctx, const gradient_sink<X>& wanted) : sink(wanted) {
+      if (!sink) return;
+      if constexpr (direct) {
+        auto target = sink.open(ctx);
+        to.data = target.tensor.data();
+        to.accumulate = target.accumulate;
+      } else {
+        temporary = tensor<T, typename X::shape, device>(ctx, category::temporary);
+        to.data = temporary.data();
+      }
+    }
+    constexpr void finish() const {
+      if constexpr (!direct)
+        if (sink) sink.give(temporary);
+    }
+  };
   template <class X, class T>
   static constexpr void together(context<typename X::device>& ctx, attention_operand<T>& a, attention_operand<T>& b) {
     if (a.data == nullptr) return;
-    if (!a.accumulate) device_access<typename X::device>::zero(ctx, a.data, X::bytes);
+    if (!a.accumulate) device_access<typename X::device>::zero(ctx, a.data, X::size * sizeof(T));
     a.accumulate = b.accumulate = true;
   }
 };

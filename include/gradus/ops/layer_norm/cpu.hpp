@@ -47,7 +47,7 @@ struct row_norm {
     });
   }
 
-  /// `partial` [blocks, 2, columns] gathers dw and db block by block; null when neither is wanted.
+  /// `partial` [blocks, 2, columns] accumulates dw and db block by block; null when neither is wanted.
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
   static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, C* partial, const TY* dy, const T* x, const TW* w, const C* means,

@@ -62,7 +62,7 @@ struct kernel<op::adafactor_step, cpu> {
     cpu_kit::parallel_ranges(ctx, n, grain, [&](index begin, index end) { f(begin, end, begin / grain); });
     return (n + grain - 1) / grain;
   }
-  // Short float sums, gathered in double.
+  // Short float sums, accumulated in double.
   template <class F>
   static double sum_of(index n, const F& f) {
     constexpr index run = 64 * lanes<float>;

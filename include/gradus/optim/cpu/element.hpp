@@ -28,7 +28,7 @@ struct kernel<op::gradient_pass, cpu> {
       double sum = 0, not_finite = 0;
       for (index chunk = first; chunk < last; ++chunk)
         cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index begin, index end) {
-          constexpr index run = 64 * lanes<C>;  // short float sums, gathered in double
+          constexpr index run = 64 * lanes<C>;  // short float sums, accumulated in double
           P bad(0);
           for (index i = begin; i < end; i += run) {
             P squares(0);

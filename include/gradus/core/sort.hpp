@@ -1,0 +1,26 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace gradus::detail {
+
+/// std::stable_sort without its temporary buffer: libstdc++ 12 takes that by a deprecated function, of which clang warns in the
+/// user's file.
+template <class T, class Before>
+void sort_stably(std::vector<T>& values, const Before& before) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (before(values[a], values[b])) return true;
+    return !before(values[b], values[a]) && a < b;
+  });
+  std::vector<T> sorted;
+  sorted.reserve(values.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(values[i]));
+  values = std::move(sorted);
+}
+
+}  // namespace gradus::detail
