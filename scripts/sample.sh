@@ -3,6 +3,7 @@
 #
 #   scripts/sample.sh RUN                                     # 400 bytes
 #   scripts/sample.sh RUN --prompt "In the beginning" --top-p 0.9 --count 1000
+#   scripts/sample.sh RUN --device cuda                       # on a GPU; on the CPU unless told, wherever the run was trained
 #   scripts/sample.sh RUN --help                              # all flags of gpt_sample
 #
 # RUN is a run folder. Its file 'config' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
@@ -19,6 +20,14 @@ fi
 [[ $# -ge 1 && $1 != --* ]] || fail "name the run folder first; --help says more"
 run=$1
 shift
+device=cpu passed=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --device) device=${2-}; shift; [[ $# -eq 0 ]] || shift ;;
+    --device=*) device=${1#*=}; shift ;;
+    *) passed+=("$1"); shift ;;
+  esac
+done
 [[ -e $run ]] || fail "$run: no such folder"
 [[ -d $run ]] || fail "$run: is a file; name the folder of a run"
 [[ -e $run/config || ! -f $run/flags ]] ||
@@ -49,12 +58,27 @@ if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has n
 
 # The folder in which train.sh compiles for these sizes.
 build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
+launcher=() cuda=(-DGRADUS_CUDA=OFF)
+case $device in
+  cpu) ;;
+  cuda)
+    command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS), or leave --device out"
+    # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
+    [[ -n ${GRADUS_CUDA_LAUNCHER:-} || -e /dev/nvidiactl || -e /dev/dxg ]] ||
+      fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to write on the CPU"
+    build+=-cuda
+    cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
+    if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
+    read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}" ;;
+  *) fail "--device is '$device': cpu or cuda" ;;
+esac
 log=$build/build-sample.log
 gradus_setup build
 mkdir -p "$build"
 if ! {
-  { [[ -f $build/build.ninja ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_BUILD_TESTS=OFF \
-    -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" \
+  { [[ -f $build/build.ninja ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
+    -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" \
     -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer"; } &&
     cmake --build "$build" --target gpt_sample
 } >"$log" 2>&1; then
@@ -62,4 +86,4 @@ if ! {
   echo "sample.sh: gpt_sample could not be compiled; see $log" >&2
   exit 1
 fi
-exec "$build/examples/gpt_sample" "$model" "$@"
+exec ${launcher[@]+"${launcher[@]}"} "$build/examples/gpt_sample" "$model" ${passed[@]+"${passed[@]}"}

@@ -17,7 +17,7 @@ using cache = gr::nn::key_value_cache<X, C.layers, Batch, C.heads, C.context, C.
 /// net.hidden(ids) for new tokens [B, T] behind those in the cache, of which the first `count` are real -> [B, T, width]. The cache then has them,
 /// too. Throws gradus::error where there is no room for them.
 template <class X, config C, gr::index Batch, gr::index Times>
-auto hidden(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>>& ids,
+auto hidden(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>, typename X::device>& ids,
             cache<X, C, Batch>& past, gr::index count) {
   std::array<std::int32_t, Times> at{};
   for (gr::index t = 0; t < Times; ++t) at[t] = static_cast<std::int32_t>(std::min(past.position() + t, C.context - 1));
@@ -30,7 +30,7 @@ auto hidden(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Bat
 
 /// Logits [B, padded vocabulary] of the token that comes behind the first `count` of `ids`, which come behind those in the cache.
 template <class X, config C, gr::index Batch, gr::index Times>
-auto next(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>>& ids,
+auto next(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>, typename X::device>& ids,
           cache<X, C, Batch>& past, gr::index count) {
   std::array<std::int32_t, Batch> last{};
   for (gr::index b = 0; b < Batch; ++b) last[b] = static_cast<std::int32_t>(b * Times + count - 1);

@@ -53,7 +53,7 @@ using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
 using precision = gr::GPT_PRECISION;
 /// The same on the CPU, which has no products in TF32.
 using host_precision = std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32, precision>;
-/// What the model is trained on. Text is written on the CPU.
+/// What the model is trained on, or writes text on.
 using device = gr::GPT_DEVICE;
 inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
 /// Asks for memory as `device` does, and computes nothing.

@@ -37,9 +37,10 @@ template <class X, config C, gr::index Texts = 1>
 class token_window {
  public:
   using network = model<X, C>;
+  using device = typename X::device;
   using ids = std::array<std::int32_t, Texts>;
 
-  token_window(const network& net, gr::context<gr::cpu>& ctx) : net_(net), ctx_(ctx), past_(ctx) {
+  token_window(const network& net, gr::context<device>& ctx) : net_(net), ctx_(ctx), past_(ctx) {
     for (auto& text : tokens_) text.reserve(C.context);
     for (auto& text : again_) text.reserve(C.context);
   }
@@ -60,9 +61,8 @@ class token_window {
   void begin_as(const token_window<X, C, 1>& other) {
     past_.repeat(other.past_);
     tokens_.fill(other.tokens_[0]);
-    logits_ = gr::tensor<typename X::compute, gr::shape<Texts, C.padded_vocabulary()>>(ctx_);
-    for (gr::index i = 0; i < Texts; ++i)
-      std::ranges::copy(other.logits_.values(), logits_.values().subspan(i * C.padded_vocabulary()).begin());
+    logits_.clear();
+    for (gr::index i = 0; i < Texts; ++i) logits_.insert(logits_.end(), other.logits_.begin(), other.logits_.end());
   }
   /// Adds a token behind the others of each text.
   void add(const ids& next) {
@@ -82,7 +82,7 @@ class token_window {
   std::span<const std::int32_t> tokens(gr::index text = 0) const { return tokens_[text]; }
   /// Logits of the token after them.
   std::span<const typename X::compute> logits(gr::index text = 0) const {
-    return logits_.values().subspan(text * C.padded_vocabulary(), C.vocabulary);
+    return std::span(logits_).subspan(text * C.padded_vocabulary(), C.vocabulary);
   }
 
  private:
@@ -112,14 +112,14 @@ class token_window {
     std::array<std::int32_t, Texts * Times> all{};
     for (gr::index i = 0; i < Texts; ++i)
       std::ranges::copy(some[i], all.begin() + static_cast<std::ptrdiff_t>(i * Times));
-    logits_ = next(net_, gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input),
-                   past_, some[0].size());
+    const auto ids = gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input);
+    logits_ = gr::to_host(next(net_, ids, past_, some[0].size()));
   }
 
   const network& net_;
-  gr::context<gr::cpu>& ctx_;
+  gr::context<device>& ctx_;
   cache<X, C, Texts> past_;
-  gr::tensor<typename X::compute, gr::shape<Texts, C.padded_vocabulary()>> logits_;
+  std::vector<typename X::compute> logits_;  // [Texts, padded vocabulary]
   std::array<std::vector<std::int32_t>, Texts> tokens_, again_;
 };
 

@@ -51,7 +51,7 @@ void check_worth_saving(const model<On, sizes>& net) {
 
 /// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the first size that differs from this program's.
 template <class On>
-void load_model(model<On, sizes>& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path) {
+void load_model(model<On, sizes>& net, gr::context<typename On::device>& ctx, const std::filesystem::path& path) {
   gr::safetensors_file file(path);
   for (const auto& [name, size] : named_sizes()) {
     const auto found = file.metadata().find(name);

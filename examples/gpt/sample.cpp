@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "flags.hpp"
 #include "generate.hpp"
 #include "model_file.hpp"
+#include "speed.hpp"
 #include "vocabulary.hpp"
 
 namespace gr = gradus;
@@ -26,7 +28,8 @@ namespace gr = gradus;
 namespace {
 
 // A token reads each weight once, so copies in the type of products pay.
-using X = gr::on<gr::cpu, gr::precision_with<gpt::host_precision, gr::keep_copies>>;
+using policy = std::conditional_t<gpt::on_gpu, gpt::precision, gpt::host_precision>;
+using X = gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>;
 
 struct options {
   std::string model, prompt, tokenizer;
@@ -168,11 +171,11 @@ class text_writer {
 };
 
 int write_texts(const options& o) {
-  gr::stream stream;
-  if (o.threads > 0) gr::set_thread_count(stream, o.threads);
-  gr::host_resource heap;
-  gr::pool_resource pool(heap);
-  gr::context ctx{stream, pool};
+  gpt::stream stream;
+  gpt::set_threads(stream, o.threads);
+  gpt::device_heap heap;
+  gr::basic_pool_resource<gpt::stream> pool(heap);
+  gr::context<gpt::device> ctx(stream, pool);
   const gpt::vocabulary words(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);

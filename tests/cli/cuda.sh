@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# cuda.sh WORK TRAIN...: the trainer for a GPU, of 1 layer, as a user meets it; TRAIN is the program, behind what starts it. Status 77 where there
-# is no GPU.
+# cuda.sh WORK SAMPLE SAMPLE_ON_CPU TRAIN...: the trainer for a GPU, of 1 layer, as a user meets it, and gpt_sample; TRAIN is the program, behind what
+# starts it and SAMPLE. Status 77 where there is no GPU.
 set -euo pipefail
-[[ $# -ge 2 ]] || { echo "usage: $0 WORK TRAIN..." >&2; exit 2; }
-work=$1
+[[ $# -ge 4 ]] || { echo "usage: $0 WORK SAMPLE SAMPLE_ON_CPU TRAIN..." >&2; exit 2; }
+work=$1 sample_on_cpu=$3
+sample=("${@:4:$#-4}" "$2")
+shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 train=("${@:2}")
 rm -rf "$work"
@@ -35,6 +37,15 @@ has out '^a sample:'
 has out '^causal_attention +backward '
 awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
   wrong "it did not learn: $(losses straight)"
+# gpt_sample writes there what it writes on the CPU: behind a prompt, past the end of the context, several texts at a time.
+for text in "--count 40 --temperature 0 --prompt quick" "--count 20 --samples 3 --seed 5"; do
+  read -ra text <<<"$text"
+  succeeds "$sample_on_cpu" straight/model.safetensors "${text[@]}"
+  mv out expected
+  succeeds "${sample[@]}" straight/model.safetensors "${text[@]}"
+  cmp -s out expected || wrong "on the GPU gpt_sample ${text[*]} writes another text than on the CPU: $(head -c 200 out)"
+done
+refuses 1 'missing.safetensors' "${sample[@]}" missing.safetensors
 # As graphs, its steps have the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --graph --out graph
 [[ $(losses straight) == "$(losses graph)" ]] || wrong "the losses of steps as graphs are others"

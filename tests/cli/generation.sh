@@ -86,4 +86,8 @@ echo bogus = 1 >bad/config
 refuses 2 'sample.sh: bad/config: it does not say layers' "$script" bad
 cp run/config bad/config
 refuses 2 'sample.sh: bad: no model was saved yet' "$script" bad
+touch bad/model.safetensors
+refuses 2 "sample.sh: --device is 'gpu': cpu or cuda" "$script" bad --device gpu
+refuses 2 "sample.sh: --device is '': cpu or cuda" "$script" bad --device
+rm bad/model.safetensors
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -24,6 +24,17 @@ void reduce_cases(runner<D>& r) {
   r.template differentiate<float, cube>("variance of axis 0", [](auto x) { return gr::variance<gr::axes<0>>(x); });
   r.template differentiate<float, cube>("variance of axis 2", [](auto x) { return gr::variance<gr::axes<2>>(x); });
   r.template differentiate<double, cube>("variance", [](auto x) { return gr::variance(x); });
+  // chosen and summed in two stages
+  r.template differentiate<float, gr::shape<70001>>("max of many", [](auto x) { return gr::max(x); });
+  r.template differentiate<gr::bf16, gr::shape<3001, 5>>("min of columns",
+                                                         [](auto x) { return gr::min<gr::axes<0>>(x); });
+  r.template differentiate<float, gr::shape<2, 5000, 3>>("max of a middle axis",
+                                                         [](auto x) { return gr::max<gr::axes<1>>(x); });
+  r.template differentiate<float, gr::shape<70001>>("variance of many", [](auto x) { return gr::variance(x); });
+  r.template differentiate<float, gr::shape<900, 264>>("variance of columns",
+                                                       [](auto x) { return gr::variance<gr::axes<0>>(x); });
+  r.template differentiate<gr::bf16, gr::shape<33, 41>>("variance of rows, bf16",
+                                                        [](auto x) { return gr::variance<gr::axes<1>>(x); });
 
   auto& ctx = r.ctx();
   auto values = r.template random<float>(cube::size, 0, 4);
@@ -33,6 +44,16 @@ void reduce_cases(runner<D>& r) {
   r.keep("argmax", gr::to_host(gr::argmax(x)), 0x1p-30);
   r.keep("argmax of axis 0", gr::to_host(gr::argmax<gr::axes<0>>(x)), 0x1p-30);
   r.keep("argmax of axes 1 and 2", gr::to_host(gr::argmax<gr::axes<1, 2>>(x)), 0x1p-30);
+
+  using many = gr::shape<5003, 7>;
+  auto more = r.template random<float>(many::size, 0, 900);
+  for (float& v : more) v = static_cast<float>(static_cast<int>(v));
+  const auto y = gr::from_host<float, many>(ctx, more.data());
+  r.keep("argmax of many", gr::to_host(gr::argmax(y)), 0x1p-30);
+  r.keep("argmax of long columns", gr::to_host(gr::argmax<gr::axes<0>>(y)), 0x1p-30);
+  more[20000] = more[30000] = std::nanf("");
+  const auto z = gr::from_host<float, many>(ctx, more.data());
+  r.keep("argmax of many, with NaN", gr::to_host(gr::argmax(z)), 0x1p-30);
 }
 
 // Computed in the .cpp file.

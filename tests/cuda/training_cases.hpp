@@ -47,13 +47,14 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
   train(r, name, max_norm, make_optimizer, [](auto&) {});
 }
 
-/// Steps of a vector of odd length, stored in T, with given gradients. Steps 3 and 4 of those with a scaled loss overflow.
+/// Steps of a vector of odd length and two matrices, stored in T, with given gradients. Steps 3 and 4 of those with a scaled loss overflow.
 template <class T, class D, class MakeOptimizer>
 void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
   struct model {
     gr::param<gr::on<D, gr::precision<T>>, 8195> w;
     gr::param<gr::on<D, gr::precision<T>>, 3, 5> m;
-    GRADUS_MEMBERS(w, m)
+    gr::param<gr::on<D, gr::precision<T>>, 301, 5> tall;
+    GRADUS_MEMBERS(w, m, tall)
   };
   auto& ctx = r.ctx();
   model net;
@@ -79,6 +80,7 @@ void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOp
       sizeof(T) == 2 ? 2e-3 : 1e-4;  // one neighbour in bf16 instead of another, here and there
   r.keep(name + ": w", gr::to_host(net.w.value()), tolerance);
   r.keep(name + ": m", gr::to_host(net.m.value()), tolerance);
+  r.keep(name + ": tall", gr::to_host(net.tall.value()), tolerance);
 }
 
 /// The average of values that a step changes, in the model's place and out of it.

@@ -45,10 +45,27 @@ __device__ inline void sum_over_row_lanes(vector_of<C, Plan::width>& sum) {
   }
 }
 
+/// What is summed: the elements themselves,
+struct elements {
+  template <class C>
+  __device__ C operator()(C element, index /*output*/) const {
+    return element;
+  }
+};
+/// or the squares of their distances from what lies in `middle`, one for each output.
+template <class C>
+struct squared_distances {
+  const C* middle;
+  __device__ C operator()(C element, index output) const {
+    const C d = element - middle[output];
+    return d * d;
+  }
+};
+
 /// Of the sums that go column by column: block (strip, chunk, output row).
-template <class Reduction, index Chunks, class C, class T, class U>
+template <class Reduction, index Chunks, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
-    sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor) {
+    sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of) {
   constexpr index columns = Reduction::inner, terms = Reduction::steps;
   using plan = column_plan<columns, vector_width<U>>;
   constexpr index each = (terms + Chunks - 1) / Chunks;
@@ -64,7 +81,8 @@ __global__ void __launch_bounds__(block_threads)
     for (index k = chunk * each + threadIdx.x / plan::lanes; k < end; k += plan::row_lanes) {
       const auto v = load<plan::width, true>(from + Reduction::row(out_row, k) + run * plan::width, plan::width);
 #pragma unroll
-      for (int i = 0; i < plan::width; ++i) sum.at[i] += static_cast<C>(v.at[i]);
+      for (int i = 0; i < plan::width; ++i)
+        sum.at[i] += terms_of(static_cast<C>(v.at[i]), out_row * columns + run * plan::width + i);
     }
   sum_over_row_lanes<plan>(sum);
   if (!here || threadIdx.x >= static_cast<unsigned>(plan::lanes)) return;
@@ -83,9 +101,9 @@ struct whole_rows {
   static constexpr index groups = Reduction::outputs * chunks;
   static constexpr unsigned blocks = blocks_for(groups * group);
 };
-template <class Reduction, class C, class T, class U>
+template <class Reduction, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
-    sum_whole_rows_kernel(T* to, C* partial, const U* from, bool accumulate, C factor) {
+    sum_whole_rows_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of) {
   using parts = whole_rows<Reduction>;
   constexpr bool flat =
       Reduction::outputs == 1 && Reduction::steps == 1;  // of one array: its end may be a part of a run
@@ -104,7 +122,8 @@ __global__ void __launch_bounds__(block_threads)
     const auto add = [&](auto whole, int n) {
       const auto v = load<width, whole.value>(row + at, n);
 #pragma unroll
-      for (int i = 0; i < width; ++i) mine += static_cast<C>(v.at[i]);
+      for (int i = 0; i < width; ++i)
+        if (whole.value || i < n) mine += terms_of(static_cast<C>(v.at[i]), output);
     };
     if (Reduction::inner % width == 0 || at + width <= Reduction::inner) add(std::true_type{}, width);
     else add(std::false_type{}, static_cast<int>(Reduction::inner - at));

@@ -26,27 +26,27 @@ __global__ void __launch_bounds__(block_threads) convert_kernel(To* to, const Fr
   else run(std::false_type{}, static_cast<int>(size - at));
 }
 
-/// to (+)= factor * the sums of `from` over the axes that Small has not, or has as 1.
-template <class T, class Small, class U, class Big>
+/// to (+)= factor * the sums of `terms_of` the elements of `from`, over the axes that Small has not, or has as 1.
+template <class T, class Small, class U, class Big, class Terms = elements>
 void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate,
-              double factor) {
+              double factor, Terms terms_of = {}) {
   using C = compute_type<promote<T, U>>;
   using reduction = reduction_plan<Big, Small>;
   const C by = static_cast<C>(factor);
   if constexpr (reduction::inner_reduced) {
     using parts = whole_rows<reduction>;
     C* const partial = parts::chunks == 1 ? nullptr : scratch<C>(ctx, parts::groups);
-    launch(ctx, &sum_whole_rows_kernel<reduction, C, T, U>, parts::blocks, block_threads, to.data(), partial,
-           from.data(), accumulate, by);
+    launch(ctx, &sum_whole_rows_kernel<reduction, C, T, U, Terms>, parts::blocks, block_threads, to.data(), partial,
+           from.data(), accumulate, by, terms_of);
     if constexpr (parts::chunks > 1)
       add_parts(ctx, to.data(), partial, reduction::outputs, 1, parts::chunks, 1, accumulate, by);
   } else {
     using plan = column_plan<reduction::inner, vector_width<U>>;
     constexpr index chunks = plan::chunks(reduction::steps, reduction::out_rows);
     C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, Small::size * chunks);
-    launch(ctx, &sum_columns_kernel<reduction, chunks, C, T, U>,
+    launch(ctx, &sum_columns_kernel<reduction, chunks, C, T, U, Terms>,
            static_cast<unsigned>(plan::strips * chunks * reduction::out_rows), block_threads, to.data(), partial,
-           from.data(), accumulate, by);
+           from.data(), accumulate, by, terms_of);
     if constexpr (chunks > 1)
       add_parts(ctx, to.data(), partial, Small::size, reduction::inner, chunks, 1, accumulate, by);
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "../broadcast/cuda.hpp"
@@ -47,32 +48,67 @@ struct candidate {
   }
 };
 
-/// A thread for each result where results lie side by side in memory, else a warp.
-template <class Reduction, bool Largest, class T>
-__global__ void __launch_bounds__(block_threads) extremum_kernel(T* y, std::int32_t* at, const T* x) {
+/// How the elements that each result is chosen from are shared out: a thread takes a part of them where results lie side by side in
+/// memory, else a warp. There are as many parts as make some thousand warps.
+template <class Reduction>
+struct extremum_parts {
+  static constexpr index group = Reduction::inner_reduced ? 32 : 1;  // threads of a part
+  static constexpr index terms = Reduction::inner_reduced ? Reduction::count : Reduction::steps;
+  static constexpr index most = (terms + 32 * group - 1) / (32 * group);
+  static constexpr index wanted = ((index{1} << 17) + Reduction::outputs * group - 1) / (Reduction::outputs * group);
+  static constexpr index parts = std::max<index>(1, std::min<index>({most, wanted, 1024}));
+  static constexpr index each = (terms + parts - 1) / parts;
+  static constexpr index threads = Reduction::outputs * parts * group;
+};
+
+/// The best of a warp's candidates, in each of its threads.
+template <class Candidate>
+__device__ inline Candidate best_of_warp(Candidate best) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    best = Candidate::better(
+        best, {__shfl_xor_sync(0xFFFFFFFFu, best.value, distance), __shfl_xor_sync(0xFFFFFFFFu, best.at, distance)});
+  return best;
+}
+template <class T, class Candidate>
+__device__ inline void put_extremum(T* y, std::int32_t* at, index output, const Candidate& best) {
+  if (y != nullptr) y[output] = static_cast<T>(best.value);
+  if (at != nullptr) at[output] = best.at;
+}
+
+/// Leaves the results, or, where there are several parts, the best of each in partial [parts, outputs].
+template <class Reduction, class Candidate, class T>
+__global__ void __launch_bounds__(block_threads)
+    extremum_kernel(T* y, std::int32_t* at, Candidate* partial, const T* x) {
+  using shares = extremum_parts<Reduction>;
   using C = compute_type<T>;
-  using best_of = candidate<Largest, C>;
   const index thread = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
-  const index o = Reduction::inner_reduced ? thread / 32 : thread;
-  if (o >= Reduction::outputs) return;  // a whole warp where warps work together
-  best_of best{C(0), -1};
-  if constexpr (Reduction::inner_reduced) {
-    for (index k = threadIdx.x % 32; k < Reduction::count; k += 32) {
-      const T v = x[Reduction::row(o, k / Reduction::inner) + k % Reduction::inner];
-      best = best_of::better(best, {static_cast<C>(v), static_cast<std::int32_t>(k)});
-    }
-    for (int distance = 16; distance > 0; distance /= 2)
-      best = best_of::better(
-          best, {__shfl_xor_sync(0xFFFFFFFFu, best.value, distance), __shfl_xor_sync(0xFFFFFFFFu, best.at, distance)});
-    if (threadIdx.x % 32 != 0) return;
-  } else {
-    for (index k = 0; k < Reduction::steps; ++k) {
-      const T v = x[Reduction::row(o / Reduction::inner, k) + o % Reduction::inner];
-      best = best_of::better(best, {static_cast<C>(v), static_cast<std::int32_t>(k)});
-    }
+  if (thread >= shares::threads) return;  // a whole warp where warps work together
+  const index o = thread / shares::group % Reduction::outputs, part = thread / shares::group / Reduction::outputs;
+  const index end = (part + 1) * shares::each < shares::terms ? (part + 1) * shares::each : shares::terms;
+  Candidate best{C(0), -1};
+  for (index k = part * shares::each + thread % shares::group; k < end; k += shares::group) {
+    const T v = Reduction::inner_reduced ? x[Reduction::row(o, k / Reduction::inner) + k % Reduction::inner]
+                                         : x[Reduction::row(o / Reduction::inner, k) + o % Reduction::inner];
+    best = Candidate::better(best, {static_cast<C>(v), static_cast<std::int32_t>(k)});
   }
-  if (y != nullptr) y[o] = static_cast<T>(best.value);
-  if (at != nullptr) at[o] = best.at;
+  if constexpr (Reduction::inner_reduced) {
+    best = best_of_warp(best);
+    if (thread % 32 != 0) return;
+  }
+  if constexpr (shares::parts == 1) put_extremum(y, at, o, best);
+  else partial[part * Reduction::outputs + o] = best;
+}
+/// The second stage: a warp for each result.
+template <class Candidate, class T>
+__global__ void __launch_bounds__(block_threads)
+    best_of_parts_kernel(T* y, std::int32_t* at, const Candidate* partial, index outputs, index parts) {
+  const index o = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) / 32;
+  if (o >= outputs) return;
+  Candidate best{0, -1};
+  for (index part = threadIdx.x % 32; part < parts; part += 32)
+    best = Candidate::better(best, partial[part * outputs + o]);
+  best = best_of_warp(best);
+  if (threadIdx.x % 32 == 0) put_extremum(y, at, o, best);
 }
 
 /// Each place belongs to one result: nothing is written twice.
@@ -87,30 +123,6 @@ __global__ void __launch_bounds__(block_threads) extremum_gradient_kernel(T* dx,
   put<1, true>(dx + where, true, 1, [&](int) { return static_cast<C>(dy[o]); });
 }
 
-/// The means are there; y = the mean of the squared distances from them. Threads as in extremum_kernel.
-template <class Reduction, class TY, class C, class T>
-__global__ void __launch_bounds__(block_threads) variance_kernel(TY* y, const C* mean, const T* x) {
-  const index thread = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
-  const index o = Reduction::inner_reduced ? thread / 32 : thread;
-  if (o >= Reduction::outputs) return;
-  const C middle = mean[o];
-  C sum = 0;
-  if constexpr (Reduction::inner_reduced) {
-    for (index k = threadIdx.x % 32; k < Reduction::count; k += 32) {
-      const C d = static_cast<C>(x[Reduction::row(o, k / Reduction::inner) + k % Reduction::inner]) - middle;
-      sum += d * d;
-    }
-    sum = row_sum<32>(sum);
-    if (threadIdx.x % 32 != 0) return;
-  } else {
-    for (index k = 0; k < Reduction::steps; ++k) {
-      const C d = static_cast<C>(x[Reduction::row(o / Reduction::inner, k) + o % Reduction::inner]) - middle;
-      sum += d * d;
-    }
-  }
-  y[o] = convert_element<TY>(sum * static_cast<C>(1.0 / static_cast<double>(Reduction::count)));
-}
-
 template <class Big, class Small, class TDX, class TY, class T, class C>
 __global__ void __launch_bounds__(block_threads)
     variance_gradient_kernel(TDX* dx, bool accumulate, const TY* dy, const T* x, const C* mean, C factor) {
@@ -118,11 +130,6 @@ __global__ void __launch_bounds__(block_threads)
     return factor * static_cast<C>(dy[o]) * (static_cast<C>(x[at]) - mean[o]);
   });
 }
-
-/// Blocks of the kernels that take a thread or a warp for each result.
-template <class Reduction>
-inline constexpr unsigned result_blocks =
-    blocks_for(Reduction::inner_reduced ? Reduction::outputs * 32 : Reduction::outputs);
 
 }  // namespace cuda_kit
 
@@ -152,8 +159,15 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
     using plan = reduction_plan<Big, Small>;
     static_assert(plan::count < (index{1} << 31),
                   "max, min, argmax: more elements to choose from than an i32 can number");
-    cuda_kit::launch(ctx, &cuda_kit::extremum_kernel<plan, Largest, T>, cuda_kit::result_blocks<plan>,
-                     cuda_kit::block_threads, y.data(), at.data(), x.data());
+    using shares = cuda_kit::extremum_parts<plan>;
+    using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
+    candidate* const partial =
+        shares::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, plan::outputs * shares::parts);
+    cuda_kit::launch(ctx, &cuda_kit::extremum_kernel<plan, candidate, T>, cuda_kit::blocks_for(shares::threads),
+                     cuda_kit::block_threads, y.data(), at.data(), partial, x.data());
+    if constexpr (shares::parts > 1)
+      cuda_kit::launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(plan::outputs * 32),
+                       cuda_kit::block_threads, y.data(), at.data(), partial, plan::outputs, shares::parts);
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, view<const TY, Small, cuda> dy,
@@ -171,8 +185,8 @@ struct kernel<op::variance<Axes, Keep>, cuda> {
                       view<const T, Big, cuda> x) {
     using plan = reduction_plan<Big, Small>;
     cuda_kit::sum_into(ctx, mean, x, false, 1.0 / static_cast<double>(plan::count));
-    cuda_kit::launch(ctx, &cuda_kit::variance_kernel<plan, TY, C, T>, cuda_kit::result_blocks<plan>,
-                     cuda_kit::block_threads, y.data(), mean.data(), x.data());
+    cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(plan::count),
+                       cuda_kit::squared_distances<C>{mean.data()});
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cuda>& ctx, view<TDX, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy,

@@ -27,9 +27,11 @@ struct adafactor_work {
   adafactor_options options;
   step_inputs in;
   adafactor_numbers* numbers;
-  double* partial;  ///< two for each block
-  int blocks;       ///< of this tensor's passes
-  index first;      ///< element of the matrix at hand
+  double* partial;      ///< two for each block
+  double* column_sums;  ///< [row_chunks, columns]
+  int blocks;           ///< of this tensor's passes
+  index row_chunks;     ///< of the pass over columns
+  index first;          ///< element of the matrix at hand
   float *row_means, *column_means;
 
   __device__ tensor_step now() const {
@@ -83,16 +85,24 @@ __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor
   });
   w.leave(values, 0);
 }
-/// Averages of 32 columns; a warp takes a row at a time.
+/// Chunks of rows that the pass over columns takes, so that a matrix makes some hundred blocks, of at least 128 rows each.
+constexpr index adafactor_row_chunks(index rows, index columns) {
+  if (rows == 0) return 0;  // a vector
+  const index strips = (columns + 31) / 32;
+  return std::max<index>(1, std::min((rows + 127) / 128, (512 + strips - 1) / strips));
+}
+/// Sums over a chunk of the rows, of 32 columns a block; a warp takes a row at a time.
 template <class T, class G>
-__global__ void __launch_bounds__(1024) adafactor_columns_kernel(adafactor_work<T, G> w) {
+__global__ void __launch_bounds__(1024) adafactor_column_sums_kernel(adafactor_work<T, G> w) {
   if (w.in.skips()) return;
   __shared__ double sums[32][33];
   const gradient_scaling<float> scaling(w.in);
   const index j = static_cast<index>(blockIdx.x) * 32 + threadIdx.x % 32;
+  const index chunk = blockIdx.y, each = (w.t.rows + w.row_chunks - 1) / w.row_chunks;
+  const index end = (chunk + 1) * each < w.t.rows ? (chunk + 1) * each : w.t.rows;
   double sum = 0;
   if (j < w.t.columns)
-    for (index row = threadIdx.x / 32; row < w.t.rows; row += 32)
+    for (index row = chunk * each + threadIdx.x / 32; row < end; row += 32)
       sum +=
           static_cast<double>(w.square(scaling, w.first + row * w.t.columns + j) + static_cast<float>(w.options.eps1));
   sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
@@ -100,6 +110,16 @@ __global__ void __launch_bounds__(1024) adafactor_columns_kernel(adafactor_work<
   if (threadIdx.x >= 32 || j >= w.t.columns) return;
   double all = 0;
   for (int k = 0; k < 32; ++k) all += sums[k][threadIdx.x];
+  w.column_sums[chunk * w.t.columns + j] = all;
+}
+/// Averages of the columns.
+template <class T, class G>
+__global__ void __launch_bounds__(block_threads) adafactor_columns_kernel(adafactor_work<T, G> w) {
+  if (w.in.skips()) return;
+  const index j = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+  if (j >= w.t.columns) return;
+  double all = 0;
+  for (index chunk = 0; chunk < w.row_chunks; ++chunk) all += w.column_sums[chunk * w.t.columns + j];
   const float beta = w.numbers->beta;
   w.column_means[j] = beta * w.column_means[j] + (1 - beta) * static_cast<float>(all / static_cast<double>(w.t.rows));
 }
@@ -226,13 +246,24 @@ struct kernel<op::adafactor_step, cuda> {
   static void forward(context<cuda>& ctx, const op::adafactor_step& step, const std::vector<factored_span<T, G>>& spans,
                       const step_inputs& in, double*) {
     using namespace cuda_kit;
-    auto* const numbers = reinterpret_cast<adafactor_numbers*>(scratch<double>(ctx, 16 + 2 * adafactor_blocks));
+    index sums = 0;
+    for (const factored_span<T, G>& t : spans)
+      sums = std::max(sums, adafactor_row_chunks(t.rows, t.columns) * t.columns);
+    double* const room = scratch<double>(ctx, 16 + 2 * adafactor_blocks + sums);
     for (const factored_span<T, G>& t : spans) {
       const auto blocks = static_cast<int>(
           std::min<index>(adafactor_blocks, t.rows == 0 ? (t.size + block_threads - 1) / block_threads : t.rows));
-      adafactor_work<T, G> w{
-          t,           step.options,  in, numbers, reinterpret_cast<double*>(numbers) + 16, blocks, 0,
-          t.row_means, t.column_means};
+      adafactor_work<T, G> w{.t = t,
+                             .options = step.options,
+                             .in = in,
+                             .numbers = reinterpret_cast<adafactor_numbers*>(room),
+                             .partial = room + 16,
+                             .column_sums = room + 16 + 2 * adafactor_blocks,
+                             .blocks = blocks,
+                             .row_chunks = adafactor_row_chunks(t.rows, t.columns),
+                             .first = 0,
+                             .row_means = t.row_means,
+                             .column_means = t.column_means};
       const auto grid = static_cast<unsigned>(blocks);
       launch(ctx, &adafactor_begin_kernel<T, G>, 1, 1, w);
       if (t.rows == 0) {
@@ -249,7 +280,9 @@ struct kernel<op::adafactor_step, cuda> {
       for (index matrix = 0; matrix < t.matrices; ++matrix) {
         at(matrix);
         launch(ctx, &adafactor_rows_kernel<T, G>, grid, block_threads, w);
-        launch(ctx, &adafactor_columns_kernel<T, G>, static_cast<unsigned>((t.columns + 31) / 32), 1024, w);
+        launch(ctx, &adafactor_column_sums_kernel<T, G>,
+               dim3(static_cast<unsigned>((t.columns + 31) / 32), static_cast<unsigned>(w.row_chunks)), 1024, w);
+        launch(ctx, &adafactor_columns_kernel<T, G>, blocks_for(t.columns), block_threads, w);
         launch(ctx, &adafactor_mean_kernel<T, G>, 1, block_threads, w);
         launch(ctx, &adafactor_updates_kernel<T, G>, grid, block_threads, w);
         launch(ctx, &adafactor_rates_kernel<T, G>, 1, block_threads, w, false, matrix + 1 == t.matrices);
