@@ -25,7 +25,7 @@ for round in $(seq "$rounds"); do
   if [[ $((round % 3)) -eq 0 ]] && mkdir run/checkpoint.safetensors.tmp 2>/dev/null; then
     full=1
     sleep "0.$((RANDOM % 50 + 10))"
-    if [[ $((round % 2)) -eq 0 ]]; then rmdir run/checkpoint.safetensors.tmp; fi  # in time; otherwise after the end
+    if [[ $((round % 2)) -eq 0 ]]; then rmdir run/checkpoint.safetensors.tmp 2>/dev/null; fi  # in time; otherwise after the end
   fi
   kill "-$signal" "$pid" 2>/dev/null
   wait "$pid"
