@@ -112,8 +112,8 @@ class token_window {
     std::array<std::int32_t, Texts * Times> all{};
     for (gr::index i = 0; i < Texts; ++i)
       std::ranges::copy(some[i], all.begin() + static_cast<std::ptrdiff_t>(i * Times));
-    const auto ids = gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input);
-    logits_ = gr::to_host(next(net_, ids, past_, some[0].size()));
+    const auto there = gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input);
+    logits_ = gr::to_host(next(net_, there, past_, some[0].size()));
   }
 
   const network& net_;
