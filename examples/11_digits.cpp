@@ -58,8 +58,7 @@ struct reader {
 int run(const std::filesystem::path& folder) {
   const auto file = gr::checkpoint_path(folder);
   const bool resumed = std::filesystem::exists(file);
-  const bool begun = resumed || std::filesystem::exists(folder / "log.jsonl");  // it may have ended before it saved
-  if (!begun) gr::make_run_folder(folder.string());
+  if (!resumed && !exists(folder / "log.jsonl")) gr::make_run_folder(folder.string());  // ended before it saved
   const gr::run_lock alone(folder);
   gr::stream stream;
   gr::host_resource heap;

@@ -1,5 +1,6 @@
 // A user's program, compiled with many warnings and without -isystem: whatever the headers bring with them shows here.
 #include <gradus/gradus.hpp>
+#include <gradus/plan.hpp>
 
 namespace gr = gradus;
 
