@@ -40,7 +40,8 @@ class token_window {
   using device = typename X::device;
   using ids = std::array<std::int32_t, Texts>;
 
-  token_window(const network& net, gr::context<device>& ctx) : net_(net), ctx_(ctx), past_(ctx) {
+  token_window(const network& net, gr::context<device>& ctx)
+      : net_(net), ctx_(ctx), past_(ctx), arriving_(ctx, Texts * C.padded_vocabulary()) {
     for (auto& text : tokens_) text.reserve(C.context);
     for (auto& text : again_) text.reserve(C.context);
   }
@@ -61,8 +62,9 @@ class token_window {
   void begin_as(const token_window<X, C, 1>& other) {
     past_.repeat(other.past_);
     tokens_.fill(other.tokens_[0]);
-    logits_.clear();
-    for (gr::index i = 0; i < Texts; ++i) logits_.insert(logits_.end(), other.logits_.begin(), other.logits_.end());
+    logits_ = arriving_.values();
+    for (gr::index i = 0; i < Texts; ++i)
+      std::ranges::copy(other.logits_, logits_.subspan(i * C.padded_vocabulary()).begin());
   }
   /// Adds a token behind the others of each text.
   void add(const ids& next) {
@@ -82,7 +84,7 @@ class token_window {
   std::span<const std::int32_t> tokens(gr::index text = 0) const { return tokens_[text]; }
   /// Logits of the token after them.
   std::span<const typename X::compute> logits(gr::index text = 0) const {
-    return std::span(logits_).subspan(text * C.padded_vocabulary(), C.vocabulary);
+    return logits_.subspan(text * C.padded_vocabulary(), C.vocabulary);
   }
 
  private:
@@ -113,13 +115,15 @@ class token_window {
     for (gr::index i = 0; i < Texts; ++i)
       std::ranges::copy(some[i], all.begin() + static_cast<std::ptrdiff_t>(i * Times));
     const auto there = gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input);
-    logits_ = gr::to_host(next(net_, there, past_, some[0].size()));
+    arriving_.download(next(net_, there, past_, some[0].size()));
+    logits_ = arriving_.values();
   }
 
   const network& net_;
   gr::context<device>& ctx_;
   cache<X, C, Texts> past_;
-  std::vector<typename X::compute> logits_;  // [Texts, padded vocabulary]
+  gr::staging_buffer<typename X::compute, device> arriving_;
+  std::span<typename X::compute> logits_;  // what arrived: [Texts, padded vocabulary]
   std::array<std::vector<std::int32_t>, Texts> tokens_, again_;
 };
 
