@@ -1,4 +1,4 @@
-// Steps of a GPT on the GPU, eager and as one graph, in pooled memory: tokens a second, timed by events on the stream. The sizes are those
+// Steps of a GPT on the GPU, eager and as one graph, in planned memory: tokens a second, timed by events on the stream. The sizes are those
 // of GPT-2 124M with one layer, a context of 128 and two sequences, unless the macros GPT_... say otherwise.
 //
 //   bench_cuda_gpt_step [STEPS]    0: one eager step after the first, nothing timed, for who counts what its kernels do
@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <gradus/cuda.hpp>
+#include <gradus/meta/placement.hpp>
+#include <gradus/meta/plan.hpp>
 #include <vector>
 
 #include "../../examples/gpt/model.hpp"
@@ -33,31 +35,34 @@ namespace {
 constexpr gpt::config sizes{
     .layers = GPT_LAYERS, .heads = 12, .width = 768, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
 
+template <class D>
 struct training {
-  using X = gr::on<gr::cuda, gr::GPT_PRECISION>;
+  using device = D;
+  using X = gr::on<D, gr::GPT_PRECISION>;
   using ids = gr::shape<GPT_BATCH, GPT_CONTEXT>;
-  using tokens = gr::tensor<std::uint16_t, ids, gr::cuda>;
+  using tokens = gr::tensor<std::uint16_t, ids, D>;
 
-  gr::context<gr::cuda>& ctx;
+  gr::context<D>&kept, &freed;
   gpt::model<X, sizes> net;
-  gr::adamw<X::store, gr::cuda, X::gradient> optimizer{net, {.lr = 6e-4}};
-  gr::tape<gr::cuda> tape{ctx, 1};
+  gr::adamw<typename X::store, D, typename X::gradient> optimizer{net, {.lr = 6e-4}};
+  gr::tape<D> tape{freed, 1};
   tokens inputs, targets;
-  gr::tensor<float, gr::shape<>, gr::cuda> loss = gr::zeros<float, gr::shape<>>(ctx);
+  gr::tensor<float, gr::shape<>, D> loss = gr::zeros<float, gr::shape<>>(kept);
 
-  explicit training(gr::context<gr::cuda>& on) : ctx(on) {
-    gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.02});
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient) : kept(persistent), freed(transient) {
+    gr::init(net, kept, gr::normal_init{.seed = 1, .stddev = 0.02});
     std::vector<std::uint16_t> text(ids::size + 1);
     for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::uint16_t>(i * i * 7919 % GPT_VOCABULARY);
-    inputs = gr::from_host<std::uint16_t, ids>(ctx, text.data(), gr::category::input);
-    targets = gr::from_host<std::uint16_t, ids>(ctx, text.data() + 1, gr::category::input);
+    inputs = gr::from_host<std::uint16_t, ids>(kept, text.data(), gr::category::input);
+    targets = gr::from_host<std::uint16_t, ids>(kept, text.data() + 1, gr::category::input);
   }
-  void step() {
+  constexpr void step() {
     auto found = net.loss(tape.watch(inputs), targets);
-    gr::device_access<gr::cuda>::copy(ctx, loss.data(), std::as_const(found.value()).data(), sizeof(float));
+    if constexpr (D::computes)
+      gr::device_access<D>::copy(freed, loss.data(), std::as_const(found.value()).data(), sizeof(float));
     gr::backward(found);
-    static_cast<void>(optimizer.clip(ctx, 1.0));
-    optimizer.step(ctx);
+    static_cast<void>(optimizer.clip(freed, 1.0));
+    optimizer.step(kept);
   }
 };
 
@@ -90,9 +95,10 @@ class timer {
 void run(int steps) {
   gr::cuda_stream stream;
   gr::device_resource memory;
-  gr::basic_pool_resource<gr::cuda_stream> pool{memory};
-  gr::context<gr::cuda> ctx{stream, pool};
-  training t(ctx);
+  gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<training<gr::cuda_meta>>()), memory,
+                                                      stream);
+  gr::context<gr::cuda> persistent{stream, memory}, transient{stream, planned};
+  training<gr::cuda> t(persistent, transient);
   t.step();
   stream.synchronize();
   std::printf("first loss %.4f\n", static_cast<double>(gr::item(t.loss)));
@@ -102,11 +108,11 @@ void run(int steps) {
     return;
   }
   timer clock{stream};
-  gr::step_graph graph{ctx};
+  gr::step_graph graph{transient, t.tape, t.optimizer};
   for (int i = 0; i < 2; ++i) graph.run([&] { t.step(); });
   const auto report = [&](const char* how, double seconds) {
     std::printf("%-8s %9.0f tokens/s, %.3f ms a step, loss %.4f\n", how,
-                static_cast<double>(training::ids::size) * steps / seconds, 1e3 * seconds / steps,
+                static_cast<double>(training<gr::cuda>::ids::size) * steps / seconds, 1e3 * seconds / steps,
                 static_cast<double>(gr::item(t.loss)));
   };
   report("eager", clock.seconds([&] {

@@ -64,7 +64,7 @@ inline void tune(gr::context<device>& ctx, const run_options& o) {
 }
 #else
 struct step_graph {
-  explicit step_graph(gr::context<device>&) {}
+  explicit step_graph(const auto&...) {}
   void run(const auto& step) { step(); }
 };
 inline std::string machine_name(const stream&) { return {}; }
@@ -120,7 +120,10 @@ run_result run_steps(const run_options& o) {
   gr::context<device> transient{on, *of_steps};
   if constexpr (T.tuned_products) tune(transient, o);
   trained t(persistent, transient, options);
-  step_graph graph(transient);
+  auto graph = [&] {
+    if constexpr (T.step_graph && T.fused_optimizer) return step_graph(transient, t.tape(), t.optimizer);
+    else return step_graph(transient);
+  }();
   result.parameters = gr::parameter_count(t.net);
 
   const gr::token_shard shard(o.tokens);

@@ -114,6 +114,7 @@ class training {
     if constexpr (is_fused) optimizer.clip(transient_, most_gradient_norm);
     optimizer.step(persistent_);
   }
+  gr::tape<D>& tape() { return tape_; }
   /// The rate of a step, from 0 to 1 of the optimizer's own.
   void set_rate(double share) { optimizer.options.lr = rate_ * share; }
 

@@ -151,6 +151,7 @@ class training {
     optimizer.step(persistent_);
     scaler_.update(persistent_);
   }
+  constexpr gr::tape<D>& tape() { return tape_; }
   /// What the loss is multiplied by.
   constexpr double loss_scale() const { return scaler_.now(); }
   /// Steps without overflow since that was changed.

@@ -46,6 +46,9 @@ class recording {
   /// Draws so far in this recording.
   constexpr std::uint32_t draws() const { return ordinal_; }
   constexpr std::uint32_t step() const { return step_; }
+  /// The number that random keys of the recording under way have, or else those of the next one.
+  constexpr std::uint32_t recordings() const { return unwound_ ? step_ + 1 : step_; }
+  constexpr void advance(std::uint32_t n) { step_ += n; }
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) {
     if (unwound_) clear();  // or the next recording would move on to step + 1
     seed_ = seed;

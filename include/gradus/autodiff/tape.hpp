@@ -77,6 +77,10 @@ class tape {
   /// Sets what random draws depend on; a resumed run names the step it resumes from.
   constexpr void set_random(std::uint64_t seed, std::uint32_t step) { recording_.set_random(seed, step); }
   constexpr std::uint32_t step() const { return recording_.step(); }
+  /// Recordings that are over: the step that the next random draws depend on.
+  constexpr std::size_t recordings() const { return recording_.recordings(); }
+  /// Goes on as after `n` recordings more, which somebody else made: a graph that was launched again.
+  constexpr void advance(std::size_t n) { recording_.advance(static_cast<std::uint32_t>(n)); }
 
   /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on. Null ends that at
   /// once, also in a recording that has begun.

@@ -2,9 +2,15 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "../autodiff/tape.hpp"
 #include "../memory/context.hpp"
+#include "../memory/planned_resource.hpp"
 #include "error.hpp"
+#include "followed.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
 
@@ -13,32 +19,100 @@ namespace gradus {
 /// Runs a step as one CUDA graph: what the step submits to the context's stream is captured, and goes to the GPU in one launch. Launches
 /// then follow one another without gaps, and the host runs ahead.
 ///
-/// A step is captured anew each time, and the graph that is there is updated with it: what changes from step to step (the learning rate,
-/// the number of the step, random keys, addresses) is as in a step without a graph. The first run is one without: libraries choose
-/// their kernels then, and states and scratch memory come into being.
-///
-///     gr::step_graph graph{ctx};
+///     gr::step_graph graph{ctx, tape, optimizer};
 ///     for (...) {
 ///       upload_the_batch();
+///       optimizer.options.lr = schedule(step);
 ///       graph.run([&] { backward(loss()); optimizer.step(ctx); });
 ///     }
 ///
-/// Within run, nothing may wait for the GPU (item, to_host, printing), nothing may come from host memory (from_host), and memory must come
+/// The first run is one without a graph: libraries choose their kernels then, and states and scratch memory come into being. The second one
+/// is captured. Given the tape and the optimizers that the step uses, and a context in planned memory, the graph is launched again from then on,
+/// and step() does not run any more: the host's part of a step is two launches. What changes from step to step is what the
+/// GPU looks up: the tape's count, which random draws depend on; the optimizers' counts and `options`; loss scales; what tensors hold. The
+/// rest stays as it was when the step was captured; after a change of that, call renew().
+///
+/// In any other memory, or with nothing but the context, a step is captured anew each time, and the graph that is there is updated with
+/// it: blocks of a pool that the graph would write may be others' by then.
+///
+/// Within step(), nothing may wait for the GPU (item, to_host, printing), nothing may come from host memory (from_host), and memory must come
 /// from where it is at hand: a pool that has it, or planned memory.
 class step_graph {
  public:
-  explicit step_graph(context<cuda>& ctx) : ctx_(&ctx) {}
+  /// @param counted the tape and the optimizers of the step, which must outlive the graph
+  template <class... Counted>
+  explicit step_graph(context<cuda>& ctx, Counted&... counted) : ctx_(&ctx) {
+    static_assert((0 + ... + is_tape<Counted>) <= 1, "step_graph{ctx, tape, optimizers...}: one tape at most");
+    (counted_.push_back(all_of(counted)), ...);
+    if (!counted_.empty()) planned_ = dynamic_cast<const planned_memory*>(&ctx.resource());
+  }
   step_graph(const step_graph&) = delete;
   step_graph& operator=(const step_graph&) = delete;
   ~step_graph() { forget(); }
 
-  /// Runs step(). Throws what it throws, after which the graph is as before it; and error where it did what a graph cannot hold.
+  /// Runs step(), or launches it again. Throws what it throws, after which the graph is as before it; and error where it did what a graph
+  /// cannot hold.
   template <class Step>
   void run(const Step& step) {
     if (!warm_) {
       step();
       warm_ = true;
-      return;
+    } else if (lasts_ && moves_ == ctx_->stream().moves()) {
+      launch_again();
+    } else {
+      launch_captured(step);
+    }
+  }
+  /// The next run captures the step anew.
+  void renew() { lasts_ = false; }
+
+  /// Kernels, copies and fills of the last graph; 0 before the second run.
+  std::size_t nodes() const { return nodes_; }
+  /// How often a step was captured.
+  std::size_t captures() const { return captures_; }
+  /// How often a graph had to be made anew, because a step was made of other kernels than the one before.
+  std::size_t made() const { return made_; }
+
+ private:
+  using planned_memory = basic_planned_resource<cuda_stream>;
+  // A tape or an optimizer: how far it has counted, before the captured step and by it.
+  struct counted {
+    void* what;
+    const void* known_as;  // null: the tape
+    std::size_t (*count)(const void*);
+    void (*advance)(void*, std::size_t);
+    std::size_t before = 0, by = 0;
+  };
+  template <class C>
+  static constexpr bool is_tape = std::is_same_v<C, tape<cuda>>;
+  template <class C>
+  static counted all_of(C& c) {
+    const auto advance = [](void* p, std::size_t n) { static_cast<C*>(p)->advance(n); };
+    if constexpr (is_tape<C>)
+      return {&c, nullptr, [](const void* p) -> std::size_t { return static_cast<const C*>(p)->recordings(); },
+              advance};
+    else
+      return {&c, &c.calls(), [](const void* p) -> std::size_t { return static_cast<const C*>(p)->calls(); }, advance};
+  }
+
+  void launch_again() {
+    for (std::size_t i = 0; i < counted_.size(); ++i)
+      followed_.set_moved(i, counted_[i].count(counted_[i].what) - counted_[i].before);
+    followed_.look_again();
+    launch();
+    for (const counted& c : counted_) c.advance(c.what, c.by);
+  }
+  template <class Step>
+  void launch_captured(const Step& step) {
+    lasts_ = false;
+    if (planned_ != nullptr) {
+      std::vector<const void*> known_as;
+      for (counted& c : counted_) {
+        c.advance(c.what, 0);  // copies of parameters in another type are part of the step, whoever made them before
+        c.before = c.count(c.what);
+        known_as.push_back(c.known_as);
+      }
+      followed_.begin(std::move(known_as));
     }
     const cudaGraph_t captured = capture(step);
     try {
@@ -48,26 +122,32 @@ class step_graph {
       throw;
     }
     static_cast<void>(cudaGraphDestroy(captured));
-    cuda_kit::check(cudaGraphLaunch(launched_, ctx_->stream().handle()), "cudaGraphLaunch");
+    for (counted& c : counted_) c.by = c.count(c.what) - c.before;
+    lasts_ = planned_ != nullptr && planned_->live_blocks() == 0;
+    moves_ = ctx_->stream().moves();
+    ++captures_;
+    launch();
   }
-  /// Kernels, copies and fills of the last graph; 0 before the second run.
-  std::size_t nodes() const { return nodes_; }
-  /// How often a graph had to be made anew, because a step was made of other kernels than the one before.
-  std::size_t made() const { return made_; }
-
- private:
+  void launch() {
+    const cudaStream_t stream = ctx_->stream().handle();
+    if (planned_ != nullptr) followed_.send(stream);
+    cuda_kit::check(cudaGraphLaunch(launched_, stream), "cudaGraphLaunch");
+  }
   template <class Step>
   cudaGraph_t capture(const Step& step) {
     const cudaStream_t stream = ctx_->stream().handle();
     cuda_kit::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     cudaGraph_t captured = nullptr;
+    ctx_->stream().follow(planned_ == nullptr ? nullptr : &followed_);
     try {
       step();
     } catch (...) {
+      ctx_->stream().follow(nullptr);
       if (cudaStreamEndCapture(stream, &captured) == cudaSuccess) static_cast<void>(cudaGraphDestroy(captured));
       static_cast<void>(cudaGetLastError());
       throw;
     }
+    ctx_->stream().follow(nullptr);
     cuda_kit::check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
     return captured;
   }
@@ -89,9 +169,13 @@ class step_graph {
   }
 
   context<cuda>* ctx_;
+  std::vector<counted> counted_;
+  const planned_memory* planned_ = nullptr;  // null: each step is captured
+  cuda_kit::followed_values followed_;
   cudaGraphExec_t launched_ = nullptr;
-  std::size_t nodes_ = 0, made_ = 0;
+  std::size_t nodes_ = 0, captures_ = 0, made_ = 0, moves_ = 0;
   bool warm_ = false;
+  bool lasts_ = false;  // the graph may be launched again
 };
 
 }  // namespace gradus

@@ -11,6 +11,10 @@
 
 namespace gradus {
 
+namespace cuda_kit {
+class followed_values;
+}
+
 /// Why no GPU can be used here, or an empty string when one can.
 inline std::string cuda_unavailable_reason() {
   int devices = 0;
@@ -129,7 +133,16 @@ class cuda_stream {
   int device() const { return device_; }
   int processors() const { return processors_; }
 
+  /// What kernels are to look up at each launch of the graph that is being captured; null where there is none that is launched again.
+  cuda_kit::followed_values* followed() const { return followed_; }
+  void follow(cuda_kit::followed_values* values) { followed_ = values; }
+  /// How often memory was moved that kernels are launched with and that no tensor has.
+  std::size_t moves() const { return moves_; }
+  void note_move() { ++moves_; }
+
  private:
+  cuda_kit::followed_values* followed_ = nullptr;
+  std::size_t moves_ = 0;
   cudaStream_t handle_ = nullptr;
   int device_ = 0;
   int processors_ = 1;

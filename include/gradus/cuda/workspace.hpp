@@ -29,6 +29,7 @@ class basic_workspace {
   void* reserve(context<cuda>& ctx, std::size_t bytes) {
     if (bytes <= bytes_) return memory_;
     ctx.stream().synchronize();
+    ctx.stream().note_move();
     static_cast<void>(cudaFree(memory_));
     memory_ = nullptr;
     bytes_ = 0;

@@ -38,7 +38,7 @@ namespace op::inline GRADUS_BUILD {
 struct adafactor_step {
   static constexpr index most_parts = 64;  ///< into which the rows of a matrix are cut, at most
 
-  adafactor_options options;
+  const adafactor_options& options;  ///< the optimizer's own
 
   /// Bytes of scratch for the largest tensor: sums of columns by part, and three sums of each part.
   static constexpr index scratch(index columns) { return most_parts * (columns + 3) + columns; }

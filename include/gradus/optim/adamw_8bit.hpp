@@ -138,7 +138,7 @@ class adamw_8bit : public optimizer<T, D, G> {
                           {at.codes[0], at.codes[1]},
                           {at.states[0], at.states[1]}});
       });
-      kernel<op::adamw_8bit_step, D>::forward(ctx, spans_, options.rule(), this->inputs());
+      kernel<op::adamw_8bit_step, D>::forward(ctx, spans_, options, this->inputs());
     }
     this->finish(ctx);
   }

@@ -12,6 +12,7 @@
 #include "../tensor/tensor.hpp"
 #include "adamw_8bit.hpp"
 #include "cuda/adafactor.hpp"
+#include "cuda/followed_step.hpp"
 #include "cuda/muon.hpp"
 #include "element_optimizer.hpp"
 #include "weight_average.hpp"
@@ -112,19 +113,24 @@ class shared_update {
 /// One step of a rule.
 template <class Rule, class T, class G, class S, std::size_t N>
 __global__ void __launch_bounds__(block_threads)
-    element_step_kernel(const __grid_constant__ span_table<update_span<T, G>> table, Rule rule,
-                        rule_states<T, S, N> states, step_inputs in) {
+    element_step_kernel(const __grid_constant__ span_table<update_span<T, G>> table, followed_step<Rule> known,
+                        rule_states<T, S, N> states) {
   using C = compute_type<T>;
-  using update_type = decltype(rule.template at<C>(tensor_step{}));
+  using update_type = decltype(known.rule.template at<C>(tensor_step{}));
   constexpr int width = vector_width<T, G, S>;
-  constexpr bool optional = requires { rule.states_in_use(); };  // states may be absent
+  constexpr bool optional = requires { known.rule.states_in_use(); };  // states may be absent
   constexpr bool compensated = gradus::detail::is_compensated<Rule, T>;
+  const step_inputs& in = known.in;
   if (in.skips()) return;
   __shared__ alignas(update_type) unsigned char memory[sizeof(update_type)];
   shared_update<update_type> updates(memory);
   const gradient_scaling<C> scaling(in);
+  [[maybe_unused]] const random_key key = known.key();
   for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
-    auto& update = updates.of(s, [&] { return rule.template at<C>(in.at(rule, s)); });
+    auto& update = updates.of(s, [&] {
+      const auto now = known.now();
+      return now.rule.template at<C>(now.in.at(now.rule, s));
+    });
     bool vectors = aligned<width>(s.value) && aligned<width>(s.gradient);
     for (std::size_t j = 0; j < N; ++j) vectors = vectors && aligned<width>(states.at[j] + s.first);
     if constexpr (compensated) vectors = vectors && aligned<width>(states.rest + s.first);
@@ -153,7 +159,7 @@ __global__ void __launch_bounds__(block_threads)
         if constexpr (std::is_same_v<T, bf16>)
           if (in.rounds == rounding::stochastic) {
             const index element = s.first + at + static_cast<index>(i);
-            if (i == 0 || element % 8 == 0) words = in.key.words(element / 8);
+            if (i == 0 || element % 8 == 0) words = key.words(element / 8);
             p.at[i] = round_stochastically(value, words, element % 8);
           }
         if constexpr (compensated) rest.at[i] = convert_element<T>(value - static_cast<C>(p.at[i]));
@@ -223,20 +229,26 @@ __device__ inline const Map& in_shared_memory(const Map& map, unsigned char* mem
 /// A thread a value: a block of threads has a block of values that share a scale.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
-    adamw_8bit_kernel(const __grid_constant__ span_table<block_span<T, G>> table, adamw_options rule, step_inputs in) {
+    adamw_8bit_kernel(const __grid_constant__ span_table<block_span<T, G>> table,
+                      followed_step<adamw_8bit_options> known) {
   constexpr index block = adamw_8bit_options::block;
   static_assert(block == block_threads && update_chunk % block == 0);
+  const step_inputs& in = known.in;
   if (in.skips()) return;
   __shared__ alignas(16) unsigned char memory[2][sizeof(dynamic_map<true>)];
   const auto& first_map = in_shared_memory(map_on_gpu<true>, memory[0]);
   const auto& second_map = in_shared_memory(map_on_gpu<false>, memory[1]);
   __syncthreads();
-  using update_type = decltype(rule.template at<float>(tensor_step{}));
+  using update_type = decltype(known.rule.rule().template at<float>(tensor_step{}));
   __shared__ alignas(update_type) unsigned char constants[sizeof(update_type)];
   shared_update<update_type> updates(constants);
   const gradient_scaling<float> scaling(in);
+  [[maybe_unused]] const random_key key = known.key();
   for_chunks(table, [&](const block_span<T, G>& s, index begin, index end) {
-    auto& update = updates.of(s, [&] { return rule.template at<float>(in.at(rule, s)); });
+    auto& update = updates.of(s, [&] {
+      const auto now = known.now();
+      return now.rule.rule().template at<float>(now.in.at(now.rule, s));
+    });
     const bool in_codes = s.codes[0] != nullptr;
     for (; begin < end; begin += block) {
       const index at = begin + threadIdx.x;
@@ -250,7 +262,7 @@ __global__ void __launch_bounds__(block_threads)
         s.value[at] = convert_element<T>(p);
         if constexpr (std::is_same_v<T, bf16>)
           if (in.rounds == rounding::stochastic)
-            s.value[at] = round_stochastically(p, in.key.words((s.first + at) / 8), (s.first + at) % 8);
+            s.value[at] = round_stochastically(p, key.words((s.first + at) / 8), (s.first + at) % 8);
       }
       if (!in_codes) {
         if (here) s.states[0][at] = m, s.states[1][at] = v;
@@ -354,9 +366,10 @@ struct kernel<op::element_step, cuda> {
   template <class Rule, class T, class G, class S, std::size_t N>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
                       const rule_states<T, S, N>& states, const step_inputs& in) {
+    const auto known = cuda_kit::follow(ctx, rule, in);
     cuda_kit::for_tables(spans, [&](const auto& table) {
       cuda_kit::launch(ctx, &cuda_kit::element_step_kernel<Rule, T, G, S, N>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, rule, states, in);
+                       cuda_kit::block_threads, table, known, states);
     });
   }
 };
@@ -364,11 +377,12 @@ struct kernel<op::element_step, cuda> {
 template <>
 struct kernel<op::adamw_8bit_step, cuda> {
   template <class T, class G>
-  static void forward(context<cuda>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_options& rule,
+  static void forward(context<cuda>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_8bit_options& options,
                       const step_inputs& in) {
+    const auto known = cuda_kit::follow(ctx, options, in);
     cuda_kit::for_tables(spans, [&](const auto& table) {
       cuda_kit::launch(ctx, &cuda_kit::adamw_8bit_kernel<T, G>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, rule, in);
+                       cuda_kit::block_threads, table, known);
     });
   }
 };

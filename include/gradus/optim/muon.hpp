@@ -31,7 +31,7 @@ struct matrix_span : update_span<T, G> {
 namespace op::inline GRADUS_BUILD {
 /// One step of Muon on a list of matrix_spans.
 struct muon_step {
-  muon_options options;
+  const muon_options& options;  ///< the optimizer's own
 
   /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side, each a part().
   static constexpr index scratch(index rows, index columns) {

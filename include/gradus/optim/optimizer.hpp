@@ -85,6 +85,13 @@ class optimizer {
       if (skipped_) count = item(skipped_);
     return static_cast<std::size_t>(count);
   }
+  /// Calls of step so far, also where it was skipped.
+  constexpr const std::size_t& calls() const { return calls_; }
+  /// Goes on as after `n` calls of step more, which somebody else made: a graph that was launched again. The parameters have changed.
+  constexpr void advance(std::size_t n) {
+    calls_ += n;
+    params_.note_change();
+  }
   /// Goes on from a step of an earlier run.
   constexpr void set_steps(std::size_t taken) { calls_ = taken + skipped(); }
 
@@ -127,7 +134,8 @@ class optimizer {
             limit_,
             scalars(),
             rounding_,
-            {rounding_seed_, static_cast<std::uint32_t>(calls_), 0, random_domain::rounding}};
+            {rounding_seed_, static_cast<std::uint32_t>(calls_), 0, random_domain::rounding},
+            &calls_};
   }
   /// Counts the step, and forgets the gradients.
   constexpr void finish(context<D>& ctx) {

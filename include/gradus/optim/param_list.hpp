@@ -147,6 +147,10 @@ class param_list {
     for (const entry& e : entries_) spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, 0, 0});
     return spans_;
   }
+  /// Says that the values of all parameters were changed.
+  constexpr void note_change() const {
+    for (const entry& e : entries_) static_cast<void>(e.param->edit_data());
+  }
   constexpr void clear_gradients() const {
     for (const entry& e : entries_) e.param->clear_gradient();
   }

@@ -52,6 +52,8 @@ struct step_inputs {
   const gradient_scalars* scalars = nullptr;  ///< on the device, on top of `before` and `after`; null: 1
   rounding rounds = rounding::nearest;
   random_key key = {};  ///< of the draws of stochastic rounding
+  const std::size_t* calls =
+      nullptr;  ///< on the host: where calls of step are counted, which `steps` and `key` come from
 
   // What follows is for kernels: it reads the device's memory.
 

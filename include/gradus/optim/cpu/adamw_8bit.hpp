@@ -15,9 +15,10 @@ namespace gradus {
 template <>
 struct kernel<op::adamw_8bit_step, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_options& rule,
-                      const step_inputs& in) {
+  static void forward(context<cpu>& ctx, const std::vector<block_span<T, G>>& spans,
+                      const adamw_8bit_options& options, const step_inputs& in) {
     if (in.skips()) return;
+    const adamw_options rule = options.rule();
     constexpr index block = adamw_8bit_options::block;
     static_assert(cpu_kit::span_chunk % block == 0);
     const gradient_scaling<float> scaling(in);

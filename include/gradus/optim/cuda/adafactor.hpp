@@ -7,6 +7,7 @@
 #include "../../cuda/rows.hpp"
 #include "../../cuda/workspace.hpp"
 #include "../adafactor.hpp"
+#include "followed_step.hpp"
 
 namespace gradus {
 
@@ -24,8 +25,7 @@ inline constexpr int adafactor_blocks = 256;  ///< at most, of passes that leave
 template <class T, class G>
 struct adafactor_work {
   factored_span<T, G> t;
-  adafactor_options options;
-  step_inputs in;
+  followed_step<adafactor_options> step;
   adafactor_numbers* numbers;
   double* partial;      ///< two for each block
   double* column_sums;  ///< [row_chunks, columns]
@@ -34,11 +34,18 @@ struct adafactor_work {
   index first;          ///< element of the matrix at hand
   float *row_means, *column_means;
 
+  /// False where the step is skipped. To be called first.
+  __device__ bool begins() {
+    if (step.in.skips()) return false;
+    const auto now = step.now();
+    step.rule = now.rule, step.in = now.in;
+    return true;
+  }
   __device__ tensor_step now() const {
     struct {
       double lr, weight_decay;
-    } const rule{options.lr == 0 ? 1.0 : options.lr, options.weight_decay};
-    return in.at(rule, t);
+    } const rule{step.rule.lr == 0 ? 1.0 : step.rule.lr, step.rule.weight_decay};
+    return step.in.at(rule, t);
   }
   __device__ float square(const gradient_scaling<float>& scaling, index i) const {
     const float g = scaling(static_cast<float>(t.gradient[i]));
@@ -58,23 +65,23 @@ struct adafactor_work {
 
 template <class T, class G>
 __global__ void adafactor_begin_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
+  if (!w.begins()) return;
   w.numbers->values = w.numbers->updates = 0;
-  w.numbers->beta = static_cast<float>(1 - math::pow(w.now().t, w.options.decay_rate));
+  w.numbers->beta = static_cast<float>(1 - math::pow(w.now().t, w.step.rule.decay_rate));
 }
 
 /// Averages of the rows, and the squares of the values.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
-  const gradient_scaling<float> scaling(w.in);
+  if (!w.begins()) return;
+  const gradient_scaling<float> scaling(w.step.in);
   const float beta = w.numbers->beta;
   double values = 0;
   w.for_rows([&](index row) {
     double squares = 0;
     for (index j = threadIdx.x; j < w.t.columns; j += block_threads) {
       const index i = w.first + row * w.t.columns + j;
-      squares += static_cast<double>(w.square(scaling, i) + static_cast<float>(w.options.eps1));
+      squares += static_cast<double>(w.square(scaling, i) + static_cast<float>(w.step.rule.eps1));
       const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
       values += p * p;
     }
@@ -94,17 +101,17 @@ constexpr index adafactor_row_chunks(index rows, index columns) {
 /// Sums over a chunk of the rows, of 32 columns a block; a warp takes a row at a time.
 template <class T, class G>
 __global__ void __launch_bounds__(1024) adafactor_column_sums_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
+  if (!w.begins()) return;
   __shared__ double sums[32][33];
-  const gradient_scaling<float> scaling(w.in);
+  const gradient_scaling<float> scaling(w.step.in);
   const index j = static_cast<index>(blockIdx.x) * 32 + threadIdx.x % 32;
   const index chunk = blockIdx.y, each = (w.t.rows + w.row_chunks - 1) / w.row_chunks;
   const index end = (chunk + 1) * each < w.t.rows ? (chunk + 1) * each : w.t.rows;
   double sum = 0;
   if (j < w.t.columns)
     for (index row = chunk * each + threadIdx.x / 32; row < end; row += 32)
-      sum +=
-          static_cast<double>(w.square(scaling, w.first + row * w.t.columns + j) + static_cast<float>(w.options.eps1));
+      sum += static_cast<double>(w.square(scaling, w.first + row * w.t.columns + j) +
+                                 static_cast<float>(w.step.rule.eps1));
   sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
   __syncthreads();
   if (threadIdx.x >= 32 || j >= w.t.columns) return;
@@ -115,7 +122,7 @@ __global__ void __launch_bounds__(1024) adafactor_column_sums_kernel(adafactor_w
 /// Averages of the columns.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_columns_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
+  if (!w.begins()) return;
   const index j = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
   if (j >= w.t.columns) return;
   double all = 0;
@@ -126,7 +133,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_columns_kernel(adafac
 /// The mean of the rows' averages, and the sum of the values' squares.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_mean_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
+  if (!w.begins()) return;
   constexpr int threads = static_cast<int>(block_threads);
   double mean = 0, values = 0;
   for (index row = threadIdx.x; row < w.t.rows; row += block_threads) mean += static_cast<double>(w.row_means[row]);
@@ -151,8 +158,8 @@ __device__ inline float adafactor_row_factor(const adafactor_work<T, G>& w, inde
 }
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_updates_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
-  const gradient_scaling<float> scaling(w.in);
+  if (!w.begins()) return;
+  const gradient_scaling<float> scaling(w.step.in);
   double updates = 0;
   w.for_rows([&](index row) {
     const float factor = adafactor_row_factor(w, row);
@@ -166,14 +173,14 @@ __global__ void __launch_bounds__(block_threads) adafactor_updates_kernel(adafac
 /// A vector's averages, and both sums of squares.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_vector_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
-  const gradient_scaling<float> scaling(w.in);
+  if (!w.begins()) return;
+  const gradient_scaling<float> scaling(w.step.in);
   const float beta = w.numbers->beta;
   double values = 0, updates = 0;
   for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
        i += static_cast<index>(gridDim.x) * block_threads) {
     const float squared = w.square(scaling, i);
-    const float v = beta * w.row_means[i] + (1 - beta) * (squared + static_cast<float>(w.options.eps1));
+    const float v = beta * w.row_means[i] + (1 - beta) * (squared + static_cast<float>(w.step.rule.eps1));
     w.row_means[i] = v;
     updates += static_cast<double>(squared / v);
     const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
@@ -185,7 +192,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_vector_kernel(adafact
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     adafactor_rates_kernel(adafactor_work<T, G> w, bool vector, bool last) {
-  if (w.in.skips()) return;
+  if (!w.begins()) return;
   constexpr int threads = static_cast<int>(block_threads);
   static_assert(adafactor_blocks == threads);
   const bool there = static_cast<int>(threadIdx.x) < w.blocks;
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(block_threads)
   n.values += values;
   n.updates += updates;
   if (!last) return;
-  const adafactor_options& o = w.options;
+  const adafactor_options& o = w.step.rule;
   const tensor_step s = w.now();
   double lr = s.lr;
   if (o.lr == 0) lr *= fmin(o.warmup ? 1e-6 * s.t : 1e-2, 1 / math::sqrt(s.t));
@@ -209,20 +216,20 @@ __global__ void __launch_bounds__(block_threads)
 /// Takes the step.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor_work<T, G> w) {
-  if (w.in.skips()) return;
-  const gradient_scaling<float> scaling(w.in);
+  if (!w.begins()) return;
+  const gradient_scaling<float> scaling(w.step.in);
   const adafactor_numbers n = *w.numbers;
   const auto take = [&](index i, float u) {
     u *= n.lr;
     if (w.t.update != nullptr) {
-      u = static_cast<float>(w.options.beta1) * w.t.update[i] + static_cast<float>(1 - w.options.beta1) * u;
+      u = static_cast<float>(w.step.rule.beta1) * w.t.update[i] + static_cast<float>(1 - w.step.rule.beta1) * u;
       w.t.update[i] = u;
     }
     const float p = static_cast<float>(w.t.value[i]) * n.keep - u;
     w.t.value[i] = convert_element<T>(p);
     if constexpr (std::is_same_v<T, bf16>)
-      if (w.in.rounds == rounding::stochastic)
-        w.t.value[i] = round_stochastically(p, w.in.key.words((w.t.first + i) / 8), (w.t.first + i) % 8);
+      if (w.step.in.rounds == rounding::stochastic)
+        w.t.value[i] = round_stochastically(p, w.step.in.key.words((w.t.first + i) / 8), (w.t.first + i) % 8);
   };
   if (w.t.rows == 0) {
     for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
@@ -249,13 +256,13 @@ struct kernel<op::adafactor_step, cuda> {
     index sums = 0;
     for (const factored_span<T, G>& t : spans)
       sums = std::max(sums, adafactor_row_chunks(t.rows, t.columns) * t.columns);
+    const auto known = follow(ctx, step.options, in);
     double* const room = scratch<double>(ctx, 16 + 2 * adafactor_blocks + sums);
     for (const factored_span<T, G>& t : spans) {
       const auto blocks = static_cast<int>(
           std::min<index>(adafactor_blocks, t.rows == 0 ? (t.size + block_threads - 1) / block_threads : t.rows));
       adafactor_work<T, G> w{.t = t,
-                             .options = step.options,
-                             .in = in,
+                             .step = known,
                              .numbers = reinterpret_cast<adafactor_numbers*>(room),
                              .partial = room + 16,
                              .column_sums = room + 16 + 2 * adafactor_blocks,

@@ -9,6 +9,7 @@
 #include "../../cuda/gemm_cublaslt.hpp"
 #include "../../cuda/rows.hpp"
 #include "../muon.hpp"
+#include "followed_step.hpp"
 
 namespace gradus {
 
@@ -19,10 +20,11 @@ inline constexpr unsigned muon_blocks = 256;  ///< at most
 /// Brings the momentum up to date and leaves the direction in `to`, and the sums of its squares in partial, one a block.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
-    muon_direction_kernel(matrix_span<T, G> t, muon_options o, step_inputs in, float* to, double* partial) {
-  const gradient_scaling<float> scaling(in);
+    muon_direction_kernel(matrix_span<T, G> t, followed_step<muon_options> known, float* to, double* partial) {
+  const muon_options o = known.now().rule;
+  const gradient_scaling<float> scaling(known.in);
   const float weight = static_cast<float>(1 - o.momentum), mix = static_cast<float>(o.nesterov ? o.momentum : 1.0);
-  const bool skips = in.skips();
+  const bool skips = known.in.skips();
   double squares = 0;
   for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < t.size;
        i += static_cast<index>(gridDim.x) * block_threads) {
@@ -53,9 +55,10 @@ __global__ void __launch_bounds__(block_threads) muon_polynomial_kernel(float* b
 }
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
-    muon_step_kernel(matrix_span<T, G> t, muon_options o, step_inputs in, const float* orthogonal) {
-  if (in.skips()) return;
-  const tensor_step s = in.at(o, t);
+    muon_step_kernel(matrix_span<T, G> t, followed_step<muon_options> known, const float* orthogonal) {
+  if (known.in.skips()) return;
+  const auto [rule, in] = known.now();
+  const tensor_step s = in.at(rule, t);
   const double longer = fmax(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
   const float by = static_cast<float>(s.lr * math::sqrt(longer)), keep = static_cast<float>(1 - s.lr * s.weight_decay);
   const index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
@@ -76,14 +79,15 @@ struct kernel<op::muon_step, cuda> {
   static void forward(context<cuda>& ctx, const op::muon_step& step, const std::vector<matrix_span<T, G>>& spans,
                       const step_inputs& in, float* room) {
     using namespace cuda_kit;
+    const auto known = follow(ctx, step.options, in);
     for (const matrix_span<T, G>& t : spans) {
       float* const x = room;
       double* const partial = scratch<double>(ctx, muon_blocks);
       const unsigned blocks = std::min(muon_blocks, blocks_for(t.size));
-      launch(ctx, &muon_direction_kernel<T, G>, blocks, block_threads, t, step.options, in, x, partial);
+      launch(ctx, &muon_direction_kernel<T, G>, blocks, block_threads, t, known, x, partial);
       launch(ctx, &muon_normalise_kernel<>, blocks, block_threads, x, t.size, partial);
       const float* const orthogonal = iterated(ctx, t.rows, t.columns, x);
-      launch(ctx, &muon_step_kernel<T, G>, blocks_for(t.size), block_threads, t, step.options, in, orthogonal);
+      launch(ctx, &muon_step_kernel<T, G>, blocks_for(t.size), block_threads, t, known, orthogonal);
     }
   }
 
