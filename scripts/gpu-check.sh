@@ -8,14 +8,18 @@
 #                                     (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
 #   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a rung
+#   scripts/gpu-check.sh --trainer    instead: the trainer of scripts/train.sh, GPT-2 124M in bf16_mixed on the project's own text, eager and with
+#                                     --graph, resumed, and sampled from. GPT_SIZES="-DGPT_LAYERS=2 ..." is for another model, and
+#                                     GRADUS_CUDA_LAUNCHER a command to start it with, where there is no GPU
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-torch=1 ladder=0
+torch=1 ladder=0 trainer=0
 case ${1:-} in
   "") ;;
   --no-torch) torch=0 ;;
   --ladder) ladder=1 ;;
+  --trainer) trainer=1 ;;
   --collect)
     rm -rf .gpu-deps && mkdir -p .gpu-deps/include
     for folder in doctest benchmark CLI nlohmann; do
@@ -98,6 +102,19 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
     echo "build \$builddir/bench_train_cuda_gpt2_$rung: link \$builddir/rung_$rung.o \$builddir/unfused.o"
   done
   echo "build ladder: phony \$builddir/bench_train_cuda_list $(printf '$builddir/bench_train_cuda_gpt2_%s ' $rungs)"
+  # The trainer's and the sampler's programs.
+  gpt="-DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_VOCABULARY=256"
+  gpt+=" ${GPT_SIZES:--DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 -DGPT_BATCH=16}"
+  objects=()
+  for source in train.cu sample.cu closing_sample.cpp memory.cpp options.cpp report.cpp resume.cpp interrupt.cpp; do
+    object=\$builddir/gpt_$source.o
+    if [[ $source == *.cu ]]; then echo "build $object: cu examples/gpt/$source"; echo "  cuflags = \$cuflags $gpt"
+    else echo "build $object: cxx examples/gpt/$source"; echo "  cxxflags = \$cxxflags $gpt"; fi
+    if [[ $source != sample.cu ]]; then objects+=("$object"); fi
+  done
+  echo "build \$builddir/gpt_train: link ${objects[*]}"
+  echo 'build $builddir/gpt_sample: link $builddir/gpt_sample.cu.o'
+  echo 'build trainer: phony $builddir/gpt_train $builddir/gpt_sample'
   echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step'
 } >"$build/build.ninja"
 
@@ -108,6 +125,20 @@ if [[ $ladder -eq 1 ]]; then
     step "the ladder" $((580 - SECONDS)) env "GRADUS_BENCH_JSON=$out/train.json" \
       python3 bench/train/run.py --device cuda --model gpt2 --tables ladder --rounds 1 --programs "$build" &&
     show "$(log_of "the ladder")"
+  exit $bad
+fi
+if [[ $trainer -eq 1 ]]; then
+  rm -rf "$build"/{gpt_train,gpt_sample,runs} && mkdir -p "$build/runs"
+  cat README.md docs/*.md docs/guide/*.md include/gradus/*/*.hpp >"$build/text"
+  read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"
+  train() { step "$1" 120 "${launcher[@]}" "$build/gpt_train" --data "$build/text" --eval-every 1000 --sample 0 "${@:2}"; }
+  result() { say "  result" "$(tail -n 1 "$build/runs/$1/log.jsonl" | grep -oE '"(step|loss|tokens_per_second)": [0-9.]+' | tr '\n' ' ')"; }
+  step "build of the trainer" 420 ninja -f "$build/build.ninja" trainer || exit 1
+  train "60 steps, eager" --steps 60 --out "$build/runs/eager" && result eager
+  train "60 steps, --graph" --steps 60 --graph --out "$build/runs/graph" && result graph
+  if cmp -s "$build"/runs/{eager,graph}/model.safetensors; then say "the same bits" "yes"; else say "the same bits" "NO"; bad=1; fi
+  train "resumed, to step 80" --steps 80 --graph --resume "$build/runs/graph" && result graph
+  step "a sample" 60 "${launcher[@]}" "$build/gpt_sample" "$build/runs/graph/model.safetensors" --count 200 && show "$(log_of "a sample")"
   exit $bad
 fi
 rm -f "$build"/{tests,mlp,bench,gpt_step}  # a failed build must not leave an old program to run

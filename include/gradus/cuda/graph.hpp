@@ -30,7 +30,7 @@ namespace gradus {
 /// is captured. Given the tape and the optimizers that the step uses, and a context in planned memory, the graph is launched again from then on,
 /// and step() does not run any more: the host's part of a step is two launches. What changes from step to step is what the
 /// GPU looks up: the tape's count, which random draws depend on; the optimizers' counts and `options`; loss scales; what tensors hold. The
-/// rest stays as it was when the step was captured; after a change of that, call renew().
+/// rest, seeds among it, stays as it was when the step was captured; after a change of that, call renew().
 ///
 /// In any other memory, or with nothing but the context, a step is captured anew each time, and the graph that is there is updated with
 /// it: blocks of a pool that the graph would write may be others' by then.

@@ -21,7 +21,7 @@ struct followed_step {
   };
   __device__ present now() const {
     present p{rule_now == nullptr ? rule : *rule_now, in};
-    p.in.steps += static_cast<double>(calls());
+    p.in.steps += static_cast<double>(static_cast<std::int32_t>(calls()));  // who resumes sets them back
     p.in.key.step += calls();
     return p;
   }
