@@ -14,7 +14,7 @@
 #   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU, which takes the CUDA toolkit (nvcc, cuBLASLt)
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
 #                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64;
-#                     on a GPU also tf32
+#                     on a GPU also tf32 and fp8_mixed (products of linear layers in FP8)
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
 #   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
 #   --steps N         optimizer steps
@@ -275,9 +275,10 @@ esac
 [[ $device == cuda || " ${passed[*]-} " != *" --tune-products "* ]] ||
   fail "--tune-products chooses algorithms of a GPU's library: it is for --device cuda"
 case $precision in
-  tf32) [[ $device == cuda ]] || fail "--precision tf32 is for --device cuda: TF32 is a format of NVIDIA GPUs" ;;
+  tf32 | fp8_mixed)
+    [[ $device == cuda ]] || fail "--precision $precision is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs" ;;
   fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
-  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64" ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64; on a GPU also tf32 or fp8_mixed" ;;
 esac
 case $optimizer in
   adamw | sgd | lion | any_precision_adamw) ;;

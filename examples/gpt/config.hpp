@@ -51,8 +51,10 @@ using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
                                  std::conditional_t<(sizes.vocabulary <= 65536), std::uint16_t, std::int32_t>>;
 
 using precision = gr::GPT_PRECISION;
-/// The same on the CPU, which has no products in TF32.
-using host_precision = std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32, precision>;
+/// The same on the CPU, which has no products in TF32 or FP8.
+using host_precision =
+    std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32,
+                       std::conditional_t<std::is_same_v<precision, gr::fp8_mixed>, gr::bf16_mixed, precision>>;
 /// What the model is trained on, or writes text on.
 using device = gr::GPT_DEVICE;
 inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;

@@ -137,6 +137,7 @@ END
   refuses 2 '--schedule must be constant, linear, cosine or wsd.*steep' "$train" --data text --schedule steep
   refuses 2 "--precision is 'fp8': fp32" "$script" --precision fp8
   refuses 2 '--precision tf32 is for --device cuda' "$script" --precision tf32
+  refuses 2 '--precision fp8_mixed is for --device cuda' "$script" --precision fp8_mixed
   refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
   refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph

@@ -15,7 +15,7 @@ namespace gradus {
 
 /// The first argument of every operation's `forward`.
 /// @tparam Keep       the result is to hold the statistics that the gradient rule wants besides the output
-/// @tparam Products   what products are computed in: a type, or tf32_products
+/// @tparam Products   what products are computed in: a type, or a format such as tf32_products
 /// @tparam Listed     the operation is in one of the lists `low` and `full`
 /// @tparam Reduce     what reductions give
 /// @tparam Gradients  what the gradient of each operand accumulates in
@@ -25,7 +25,7 @@ class call {
   static constexpr bool keep = Keep;
   using products = Products;
   /// What sums inside the operation are accumulated in.
-  using accumulate = std::conditional_t<std::is_same_v<Products, tf32_products>, float, Products>;
+  using accumulate = std::conditional_t<is_product_format<Products>, float, Products>;
   using reduce = Reduce;
   /// What an elementwise operation gives whose operands' types promote to T.
   template <class T>
@@ -129,8 +129,8 @@ struct call_rules {
 
   static constexpr auto find_products() {
     if constexpr (has_policy) {
-      if constexpr (std::is_same_v<typename policy::accumulate, tf32_products>)
-        return std::type_identity<tf32_products>{};
+      if constexpr (is_product_format<typename policy::accumulate>)
+        return std::type_identity<typename policy::accumulate>{};
       else return std::type_identity<promote<typename policy::accumulate, compute_type<widest>>>{};
     } else {
       return std::type_identity<compute_type<widest>>{};

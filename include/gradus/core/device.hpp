@@ -20,7 +20,7 @@ struct cpu {
   using resource_type = memory_resource;
   static constexpr bool computes = true;          ///< kernels run; otherwise only shapes and bytes are kept account of
   static constexpr bool host_addressable = true;  ///< this program may read and write the memory through its address
-  static constexpr bool has_tf32 = false;         ///< has products of operands rounded to TF32
+  static constexpr bool has_product_formats = false;  ///< has products of operands rounded to TF32 or FP8
   static constexpr bool rounds_in_products =
       true;  ///< products round a float operand to the other's 16 bits on the way
 };
@@ -31,7 +31,7 @@ struct cuda {
   using resource_type = cuda_resource;
   static constexpr bool computes = true;
   static constexpr bool host_addressable = false;
-  static constexpr bool has_tf32 = true;
+  static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = false;
 };
 
@@ -41,7 +41,7 @@ struct meta {
   using resource_type = accounting;
   static constexpr bool computes = false;
   static constexpr bool host_addressable = false;
-  static constexpr bool has_tf32 = true;
+  static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
 };
 /// What `meta` is to the CPU, for a GPU: memory is asked for as on `cuda`.

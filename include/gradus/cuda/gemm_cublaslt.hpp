@@ -17,6 +17,7 @@
 #include "../precision/policy.hpp"
 #include "error.hpp"
 #include "gemm_choice.hpp"
+#include "gemm_fp8.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
 #include "workspace.hpp"
@@ -61,16 +62,41 @@ constexpr cudaDataType_t cublas_type() {
   }
 }
 
+/// The formats of both operands of a product in FP8. In a gradient one of them is the gradient of the result.
+template <class First, class Second>
+struct fp8_sums {
+  using first = First;
+  using second = Second;
+};
+template <class Sums>
+struct formats_of {
+  using values = Sums;
+  using gradient_first = Sums;
+  using gradient_second = Sums;
+};
+template <>
+struct formats_of<fp8_products> {
+  using values = fp8_sums<e4m3, e4m3>;
+  using gradient_first = fp8_sums<e5m2, e4m3>;
+  using gradient_second = fp8_sums<e4m3, e5m2>;
+};
+template <class Sums>
+inline constexpr bool is_fp8_sums = false;
+template <class First, class Second>
+inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
+
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one after another;
 /// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
-/// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores.
+/// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores, fp8_sums rounds them to 8 bits.
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index M, index N, index K,
           index Batch = 1, bool SharedB = false, std::size_t Alignment = memory_request::alignment>
 struct product {
   static constexpr std::size_t alignment = Alignment;
+  using sums = Sums;
   using input = Input;
   using output = Output;
   static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
+  static constexpr bool in_fp8 = is_fp8_sums<Sums>;
   static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
   static constexpr index m = M, n = N, k = K, batch = Batch;
   static constexpr index row_of_a = TransposeA ? M : K;  ///< elements from one row of A, as it lies, to the next
@@ -170,6 +196,15 @@ class gemm_plan {
 template <class P>
 void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
           bool accumulate) {
+  if constexpr (fits_fp8<P>) {
+    const cublasLtHandle_t library = ctx.get<gemm_library>().handle();
+    if (!(accumulate ? ctx.get<fp8_plan<P, true>>().run(ctx, library, a, b, c)
+                     : ctx.get<fp8_plan<P, false>>().run(ctx, library, a, b, c)))
+      throw error(
+          "cuBLASLt has no product in FP8 on this GPU, which takes compute capability 8.9 (L4, RTX 40, H100) or more: "
+          "use bf16_mixed");
+    return;
+  }
   const bool done = accumulate ? ctx.get<gemm_plan<P, true, false>>().run(ctx, a, b, c, nullptr)
                                : ctx.get<gemm_plan<P, false, false>>().run(ctx, a, b, c, nullptr);
   if (!done)
@@ -182,7 +217,7 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
 template <class P>
 bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
                const typename P::output* bias) {
-  if constexpr (std::is_same_v<typename P::output, double>) return false;
+  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>) return false;
   else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
 }
 

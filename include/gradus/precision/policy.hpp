@@ -46,6 +46,13 @@ struct precision {
 /// Stands for `accumulate` where products round their operands to TF32 (10 bits of mantissa) and add in float: a format of
 /// NVIDIA's tensor cores.
 struct tf32_products {};
+/// Stands for `accumulate` where products of 16-bit operands are made in FP8 and added in float: a format of NVIDIA's GPUs since compute
+/// capability 8.9. An operand is multiplied by what brings its largest magnitude to the format's largest number, and rounded: values to E4M3 (4 bits
+/// of exponent, 3 of mantissa), gradients to E5M2. The scale is that of the operand itself, so nothing has to be remembered from step to step.
+struct fp8_products {};
+/// Whether `Sums` is a format of products that are added in float, and no type.
+template <class Sums>
+inline constexpr bool is_product_format = std::is_same_v<Sums, tf32_products> || std::is_same_v<Sums, fp8_products>;
 
 /// All of it in float.
 using fp32 = precision<float>;
@@ -62,6 +69,9 @@ using fp16_mixed = precision<float, f16>;
 using bf16_pure = precision<bf16>;
 /// All of it in float, but products in TF32, on a GPU.
 using tf32 = precision<float, float, tf32_products>;
+/// As bf16_mixed, but the products of `linear` and `matmul` in FP8, on a GPU, where all extents are multiples of 16; others, attention and
+/// `linear_cross_entropy` in bf16.
+using fp8_mixed = precision<float, bf16, fp8_products>;
 
 /// Ops that precision_with takes to the list `low`: `in_low<op::softmax<false>>`. A family (op::matmul) stands for its ops.
 template <class... Ops>
@@ -120,14 +130,14 @@ struct precision_with : Policy {
 namespace detail {
 template <class Device, class Policy>
 inline constexpr bool device_has_products_of =
-    !std::is_same_v<typename Policy::accumulate, tf32_products> || Device::has_tf32;
+    !is_product_format<typename Policy::accumulate> || Device::has_product_formats;
 }  // namespace detail
 
 /// What a model is instantiated with: a device and a precision policy.
 template <class Device, class Precision = fp32>
 struct on {
   static_assert(detail::device_has_products_of<Device, Precision>,
-                "on<device, tf32>: TF32 is a format of NVIDIA GPUs; on the CPU use fp32 or bf16_mixed");
+                "on<device, policy>: TF32 and FP8 are formats of NVIDIA GPUs; on the CPU use fp32 or bf16_mixed");
   using device = Device;
   using precision = Precision;
   using store = typename Precision::store;

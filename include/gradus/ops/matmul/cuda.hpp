@@ -18,6 +18,16 @@ struct copy_element {
 };
 }  // namespace cuda_kit
 
+// The formats of a product of values, and of one whose first or second operand is a gradient.
+namespace cuda_kit {
+template <class Acc>
+using values = typename formats_of<Acc>::values;
+template <class Acc>
+using gradient_first = typename formats_of<Acc>::gradient_first;
+template <class Acc>
+using gradient_second = typename formats_of<Acc>::gradient_second;
+}  // namespace cuda_kit
+
 template <bool TransposeA, bool TransposeB>
 struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class A, class B>
@@ -34,10 +44,11 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
                       view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA)  // one tall product
-      cuda_kit::gemm<product<Acc, T, Out, false, TransposeB, r::batch * r::m, r::n, r::k>>(ctx, a.data(), b.data(),
-                                                                                           c.data(), false);
+      cuda_kit::gemm<product<cuda_kit::values<Acc>, T, Out, false, TransposeB, r::batch * r::m, r::n, r::k>>(
+          ctx, a.data(), b.data(), c.data(), false);
     else
-      cuda_kit::gemm<product<Acc, T, Out, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(
+      cuda_kit::gemm<
+          product<cuda_kit::values<Acc>, T, Out, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(
           ctx, a.data(), b.data(), c.data(), false);
   }
   /// da (+)= dc op(b)^T, transposed if a is taken transposed.
@@ -46,17 +57,17 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
                        view<const T, C, cuda> dc, view<const T, B, cuda> b) {
     using r = rule<A, B>;
     if constexpr (r::shared && !TransposeA) {
-      cuda_kit::gemm<product<Acc, T, Out, false, !TransposeB, r::batch * r::m, r::k, r::n>>(ctx, dc.data(), b.data(),
-                                                                                            da.data(), accumulate);
+      cuda_kit::gemm<product<cuda_kit::gradient_first<Acc>, T, Out, false, !TransposeB, r::batch * r::m, r::k, r::n>>(
+          ctx, dc.data(), b.data(), da.data(), accumulate);
     } else if constexpr (!TransposeA) {
-      cuda_kit::gemm<product<Acc, T, Out, false, !TransposeB, r::m, r::k, r::n, r::batch>>(ctx, dc.data(), b.data(),
-                                                                                           da.data(), accumulate);
+      cuda_kit::gemm<product<cuda_kit::gradient_first<Acc>, T, Out, false, !TransposeB, r::m, r::k, r::n, r::batch>>(
+          ctx, dc.data(), b.data(), da.data(), accumulate);
     } else if constexpr (!r::shared || r::batch == 1) {
-      cuda_kit::gemm<product<Acc, T, Out, TransposeB, true, r::k, r::m, r::n, r::batch>>(ctx, b.data(), dc.data(),
-                                                                                         da.data(), accumulate);
+      cuda_kit::gemm<product<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n, r::batch>>(
+          ctx, b.data(), dc.data(), da.data(), accumulate);
     } else {  // the shared matrix is on the left, where a product has a stride: one product a batch
       for (index i = 0; i < r::batch; ++i)
-        cuda_kit::gemm<product_within<Acc, T, Out, TransposeB, true, r::k, r::m, r::n>>(
+        cuda_kit::gemm<product_within<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n>>(
             ctx, b.data(), dc.data() + i * r::m * r::n, da.data() + i * r::m * r::k, accumulate);
     }
   }
@@ -75,10 +86,11 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
         const T* dci = dc.data() + i * r::m * r::n;
         const bool add = accumulate || i > 0;
         if constexpr (TransposeB)
-          cuda_kit::gemm<product_within<Acc, T, Out, true, TransposeA, r::n, r::k, r::m>>(ctx, dci, ai, db.data(), add);
+          cuda_kit::gemm<product_within<cuda_kit::gradient_first<Acc>, T, Out, true, TransposeA, r::n, r::k, r::m>>(
+              ctx, dci, ai, db.data(), add);
         else
-          cuda_kit::gemm<product_within<Acc, T, Out, !TransposeA, false, r::k, r::n, r::m>>(ctx, ai, dci, db.data(),
-                                                                                            add);
+          cuda_kit::gemm<product_within<cuda_kit::gradient_second<Acc>, T, Out, !TransposeA, false, r::k, r::n, r::m>>(
+              ctx, ai, dci, db.data(), add);
       }
     }
   }
@@ -87,8 +99,11 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class Acc, index M, index N, index K, index Batch, class T, class Out>
   static void product_b(context<cuda>& ctx, const T* a, const T* dc, bool accumulate, Out* db) {
     if constexpr (TransposeB)
-      cuda_kit::gemm<product<Acc, T, Out, true, TransposeA, N, K, M, Batch>>(ctx, dc, a, db, accumulate);
-    else cuda_kit::gemm<product<Acc, T, Out, !TransposeA, false, K, N, M, Batch>>(ctx, a, dc, db, accumulate);
+      cuda_kit::gemm<product<cuda_kit::gradient_first<Acc>, T, Out, true, TransposeA, N, K, M, Batch>>(ctx, dc, a, db,
+                                                                                                       accumulate);
+    else
+      cuda_kit::gemm<product<cuda_kit::gradient_second<Acc>, T, Out, !TransposeA, false, K, N, M, Batch>>(
+          ctx, a, dc, db, accumulate);
   }
 };
 
@@ -97,7 +112,7 @@ struct kernel<op::linear, cuda> {
   template <class Acc, class Out, class Y, class T, class X, class W, class TB, class B>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, view<Out, Y, cuda> y, view<const T, X, cuda> x,
                       view<const T, W, cuda> w, view<const TB, B, cuda> b) {
-    using p = cuda_kit::product<Acc, T, Out, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
+    using p = cuda_kit::product<cuda_kit::values<Acc>, T, Out, false, false, rows_of<X>, W::extent(1), W::extent(0)>;
     const Out* bias = nullptr;
     if constexpr (std::is_same_v<TB, Out>) {
       bias = b.data();
@@ -115,13 +130,15 @@ struct kernel<op::linear, cuda> {
   template <class Acc, class Out, class X, class T, class Y, class W>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, X, cuda> dx, bool accumulate,
                        view<const T, Y, cuda> dy, view<const T, W, cuda> w) {
-    using p = cuda_kit::product<Acc, T, Out, false, true, rows_of<X>, W::extent(0), W::extent(1)>;
+    using p =
+        cuda_kit::product<cuda_kit::gradient_first<Acc>, T, Out, false, true, rows_of<X>, W::extent(0), W::extent(1)>;
     cuda_kit::gemm<p>(ctx, dy.data(), w.data(), dx.data(), accumulate);
   }
   template <class Acc, class Out, class W, class T, class Y, class X>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, W, cuda> dw, bool accumulate,
                        view<const T, Y, cuda> dy, view<const T, X, cuda> x) {
-    using p = cuda_kit::product<Acc, T, Out, true, false, W::extent(0), W::extent(1), rows_of<X>>;
+    using p =
+        cuda_kit::product<cuda_kit::gradient_second<Acc>, T, Out, true, false, W::extent(0), W::extent(1), rows_of<X>>;
     cuda_kit::gemm<p>(ctx, x.data(), dy.data(), dw.data(), accumulate);
   }
   template <class Acc, class Out, class B, class T, class Y>

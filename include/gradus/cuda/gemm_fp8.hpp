@@ -1,0 +1,191 @@
+#pragma once
+// Products in FP8: both operands are scaled by their largest magnitude and rounded to 8 bits, and cuBLASLt multiplies those and adds in float.
+
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <type_traits>
+
+#include "../core/extent.hpp"
+#include "../memory/context.hpp"
+#include "../precision/policy.hpp"
+#include "error.hpp"
+#include "gemm_choice.hpp"
+#include "launch.hpp"
+#include "resource.hpp"
+#include "rows.hpp"
+#include "runs.hpp"
+#include "workspace.hpp"
+
+namespace gradus::cuda_kit {
+
+/// 4 bits of exponent and 3 of mantissa, for values.
+struct e4m3 {
+  static constexpr float largest = 448;
+  static constexpr __nv_fp8_interpretation_t format = __NV_E4M3;
+  static constexpr cudaDataType_t library_type = CUDA_R_8F_E4M3;
+};
+/// 5 bits of exponent and 2 of mantissa, for gradients.
+struct e5m2 {
+  static constexpr float largest = 57344;
+  static constexpr __nv_fp8_interpretation_t format = __NV_E5M2;
+  static constexpr cudaDataType_t library_type = CUDA_R_8F_E5M2;
+};
+
+/// What an operand is multiplied by before it is rounded: what brings the largest magnitude to the largest number of the format. 1 where there
+/// is nothing to bring there, or nothing finite.
+template <class Format>
+__device__ inline float fp8_scale(const unsigned* most) {
+  const float m = __uint_as_float(*most);
+  return m > 0 && m <= 3.0e38f ? Format::largest / m : 1.0f;
+}
+
+/// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the magnitudes.
+template <class T, index Size>
+__global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const T* x, unsigned* most) {
+  constexpr int width = vector_width<T>;
+  static_assert(Size % width == 0);
+  float found = 0;
+  for (index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width; at < Size;
+       at += static_cast<index>(gridDim.x) * block_threads * width) {
+    const auto v = load<width, true>(x + at, width);
+#pragma unroll
+    for (int i = 0; i < width; ++i) found = fmaxf(found, fabsf(static_cast<float>(v.at[i])));
+  }
+  found = row_max<static_cast<int>(block_threads)>(found);
+  if (threadIdx.x == 0) atomicMax(most, __float_as_uint(found));
+}
+
+/// Rounds a Rows x Columns matrix, each block a tile of 64 x 64; `to` has it transposed if asked. Leaves in `unscale` what takes the scale back.
+template <class Format, bool Transpose, class T, index Rows, index Columns>
+__global__ void __launch_bounds__(block_threads)
+    round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale) {
+  constexpr int side = 64, width = 16;
+  static_assert(Rows % width == 0 && Columns % width == 0 && block_threads == side * side / width);
+  const float scale = fp8_scale<Format>(most);
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *unscale = 1 / scale;
+  const index row = static_cast<index>(blockIdx.y) * side + threadIdx.x / (side / width);
+  const index column = static_cast<index>(blockIdx.x) * side + threadIdx.x % (side / width) * width;
+  const bool here = row < Rows && column < Columns;
+  alignas(16) std::uint8_t codes[width] = {};
+  if (here) {
+    constexpr int part = vector_width<T>;
+#pragma unroll
+    for (int i = 0; i < width; i += part) {
+      const auto v = load<part, true>(x + row * Columns + column + i, part);
+#pragma unroll
+      for (int j = 0; j < part; j += 2) {
+        const float2 pair = {static_cast<float>(v.at[j]) * scale, static_cast<float>(v.at[j + 1]) * scale};
+        const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, Format::format);
+        codes[i + j] = static_cast<std::uint8_t>(two & 0xFF);
+        codes[i + j + 1] = static_cast<std::uint8_t>(two >> 8);
+      }
+    }
+  }
+  if constexpr (!Transpose) {
+    if (here) *reinterpret_cast<uint4*>(to + row * Columns + column) = *reinterpret_cast<const uint4*>(codes);
+  } else {
+    __shared__ std::uint8_t tile[side][side + 4];  // by column
+#pragma unroll
+    for (int i = 0; i < width; ++i)
+      tile[threadIdx.x % (side / width) * width + i][threadIdx.x / (side / width)] = codes[i];
+    __syncthreads();
+    const index across = static_cast<index>(blockIdx.x) * side + threadIdx.x / (side / width);
+    const index along = static_cast<index>(blockIdx.y) * side + threadIdx.x % (side / width) * width;
+    if (across >= Columns || along >= Rows) return;
+    alignas(16) std::uint8_t run[width];
+#pragma unroll
+    for (int i = 0; i < width; ++i)
+      run[i] = tile[threadIdx.x / (side / width)][threadIdx.x % (side / width) * width + i];
+    *reinterpret_cast<uint4*>(to + across * Rows + along) = *reinterpret_cast<const uint4*>(run);
+  }
+}
+
+/// Whether the library takes product P in FP8: extents in whole runs of 16, one matrix, dense.
+template <class P>
+inline constexpr bool fits_fp8 = P::in_fp8 && P::batch == 1 && P::m % 16 == 0 && P::n % 16 == 0 && P::k % 16 == 0 &&
+                                 !P::scaled && P::alignment >= 16 && sizeof(typename P::input) == 2;
+
+/// Descriptors, algorithm and operands of one product in FP8. The library wants both operands with k running fastest.
+template <class P, bool Accumulate>
+class fp8_plan {
+  using T = typename P::input;
+  using first = typename P::sums::first;
+  using second = typename P::sums::second;
+  static constexpr std::size_t bytes_of_a = P::m * P::k, bytes_of_b = P::k * P::n, numbers = 256;
+
+ public:
+  explicit fp8_plan(context<cuda>&) {}
+  fp8_plan(const fp8_plan&) = delete;
+  fp8_plan& operator=(const fp8_plan&) = delete;
+
+  bool run(context<cuda>& ctx, cublasLtHandle_t library, const T* a, const T* b, typename P::output* c) {
+    auto* const room =
+        static_cast<std::uint8_t*>(ctx.get<operand_workspace>().reserve(ctx, numbers + bytes_of_a + bytes_of_b));
+    auto* const most = reinterpret_cast<unsigned*>(room);
+    auto* const unscale = reinterpret_cast<float*>(room) + 2;
+    std::uint8_t *const codes_a = room + numbers, *const codes_b = codes_a + bytes_of_a;
+    check(cudaMemsetAsync(most, 0, 2 * sizeof(unsigned), ctx.stream().handle()), "cudaMemsetAsync");
+    // op(a) is m x k, op(b) is k x n: a is transposed if its rows are not of k elements, b if they are of n.
+    round<first, P::transpose_a, P::transpose_a ? P::k : P::m, P::transpose_a ? P::m : P::k>(ctx, a, most, codes_a,
+                                                                                             unscale);
+    round<second, !P::transpose_b, P::transpose_b ? P::n : P::k, P::transpose_b ? P::k : P::n>(ctx, b, most + 1,
+                                                                                               codes_b, unscale + 1);
+    if (product_.operation == nullptr) describe();
+    product_.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(unscale + 1));
+    product_.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(unscale));
+    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
+      const float alpha = 1, beta = Accumulate ? 1 : 0;
+      void* const work = ctx.get<workspace>().reserve(ctx, workspace::least);
+      return cublasLtMatmul(library, product_.operation, &alpha, codes_b, product_.left, codes_a, product_.right, &beta,
+                            c, product_.result, to, product_.result, &algorithm, work, workspace::least,
+                            ctx.stream().handle());
+    };
+    if (!chosen_)
+      algorithm_ = choose_algorithm(ctx, library, product_, name, P::m * P::n * sizeof(typename P::output), submit);
+    chosen_ = true;
+    if (!algorithm_) return false;
+    check(submit(*algorithm_, c), "cublasLtMatmul");
+    return true;
+  }
+
+ private:
+  template <class Format, bool Transpose, index Rows, index Columns>
+  static void round(context<cuda>& ctx, const T* x, unsigned* most, std::uint8_t* to, float* unscale) {
+    constexpr index size = Rows * Columns;
+    const auto all = blocks_for((size + vector_width<T> - 1) / vector_width<T>);
+    launch(ctx, &largest_magnitude_kernel<T, size>, all < 1024 ? all : 1024u, block_threads, x, most);
+    const dim3 tiles(static_cast<unsigned>((Columns + 63) / 64), static_cast<unsigned>((Rows + 63) / 64));
+    launch(ctx, &round_to_fp8_kernel<Format, Transpose, T, Rows, Columns>, tiles, block_threads, x,
+           static_cast<const unsigned*>(most), to, unscale);
+  }
+  static std::string name() {
+    std::ostringstream text;
+    text << "a b" << (Accumulate ? " + c" : "") << ", " << P::m << " x " << P::k << " x " << P::n << ", fp8 ("
+         << (std::is_same_v<first, e4m3> ? "e4m3" : "e5m2") << " and "
+         << (std::is_same_v<second, e4m3> ? "e4m3" : "e5m2") << ") to " << dtype_name<typename P::output>();
+    return text.str();
+  }
+  void describe() {
+    product_.alignment = 16;
+    check(cublasLtMatmulDescCreate(&product_.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
+    const auto layout = [](cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns) {
+      check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)),
+            "cublasLtMatrixLayoutCreate");
+    };
+    layout(product_.left, second::library_type, P::k, P::n);
+    layout(product_.right, first::library_type, P::k, P::m);
+    layout(product_.result, std::is_same_v<typename P::output, float> ? CUDA_R_32F : CUDA_R_16BF, P::n, P::m);
+  }
+
+  gemm_description product_;
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // nothing, once chosen: the library has no kernel
+  bool chosen_ = false;
+};
+
+}  // namespace gradus::cuda_kit

@@ -1,0 +1,173 @@
+// Products in FP8 against numbers rounded on the host, and a GPT that learns with them.
+#include <cmath>
+#include <cstring>
+
+#include "device.hpp"
+#include "gpt_cases.hpp"
+
+namespace {
+
+/// The numbers of a format with this many bits of mantissa, without the sign: codes 0 and up in order. E4M3 has no infinity, and its last code
+/// is NaN; E5M2 ends with infinity and NaNs.
+std::vector<double> magnitudes(int mantissa, int codes) {
+  const int bias = mantissa == 3 ? 7 : 15;
+  std::vector<double> all;
+  for (int code = 0; code < codes; ++code) {
+    const int exponent = code >> mantissa, part = code & ((1 << mantissa) - 1);
+    all.push_back(exponent == 0 ? std::ldexp(part, 1 - bias - mantissa)
+                                : std::ldexp((1 << mantissa) + part, exponent - bias - mantissa));
+  }
+  return all;
+}
+/// The nearest number of the format, with an even code if there are two.
+double nearest(const std::vector<double>& numbers, double x) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    const double here = std::abs(numbers[i] - std::abs(x)), there = std::abs(numbers[best] - std::abs(x));
+    if (here < there || (here == there && i % 2 == 0)) best = i;
+  }
+  return std::copysign(numbers[best], x);
+}
+/// Values as an operand of a product has them.
+std::vector<double> rounded(const std::vector<gr::bf16>& x, bool gradient) {
+  static const std::vector<double> e4m3 = magnitudes(3, 127), e5m2 = magnitudes(2, 124);
+  float most = 0;
+  for (const gr::bf16 v : x) most = std::max(most, std::abs(static_cast<float>(v)));
+  const float scale = most > 0 ? (gradient ? 57344.0f : 448.0f) / most : 1.0f;
+  std::vector<double> all;
+  for (const gr::bf16 v : x)
+    all.push_back(nearest(gradient ? e5m2 : e4m3, static_cast<double>(static_cast<float>(v) * scale)) /
+                  static_cast<double>(scale));
+  return all;
+}
+/// op(a) op(b) of row-major matrices.
+std::vector<double> multiplied(const std::vector<double>& a, bool ta, const std::vector<double>& b, bool tb,
+                               std::size_t m, std::size_t n, std::size_t k) {
+  std::vector<double> c(m * n);
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t l = 0; l < k; ++l)
+        c[i * n + j] += (ta ? a[l * m + i] : a[i * k + l]) * (tb ? b[j * k + l] : b[l * n + j]);
+  return c;
+}
+template <class T>
+std::vector<double> wide(const std::vector<T>& x) {
+  std::vector<double> all;
+  for (const T v : x) all.push_back(static_cast<double>(static_cast<float>(v)));
+  return all;
+}
+
+template <bool TA, bool TB, gr::index M, gr::index N, gr::index K>
+void multiplies(unsigned seed) {
+  gpu g;
+  runner<gr::cuda> r(g.ctx, seed);
+  using A = std::conditional_t<TA, gr::shape<K, M>, gr::shape<M, K>>;
+  using B = std::conditional_t<TB, gr::shape<N, K>, gr::shape<K, N>>;
+  const auto a = r.random<gr::bf16>(M * K, -0.01, 0.02), b = r.random<gr::bf16>(K * N, -300, 100),
+             dc = r.random<gr::bf16>(M * N, -1e-6, 1e-6);
+  const auto on_gpu = [&](auto shape, const auto& values) {
+    return gr::from_host<gr::bf16, decltype(shape)>(g.ctx, values.data());
+  };
+  using gr::cuda_kit::e4m3, gr::cuda_kit::e5m2, gr::cuda_kit::fp8_sums, gr::cuda_kit::product;
+  const auto x = on_gpu(A{}, a);
+  const auto y = on_gpu(B{}, b);
+  const auto z = on_gpu(gr::shape<M, N>{}, dc);
+  const auto expect = [&](const auto& c, const std::vector<double>& expected, double tolerance) {
+    CHECK(relative_error(wide(gr::to_host(c)), expected) < tolerance);
+  };
+  for (int again = 0; again < 2; ++again) {
+    auto c = gr::full<float, gr::shape<M, N>>(g.ctx, 2.0f);
+    gr::cuda_kit::gemm<product<fp8_sums<e4m3, e4m3>, gr::bf16, float, TA, TB, M, N, K>>(g.ctx, x.data(), y.data(),
+                                                                                        c.data(), again == 1);
+    auto expected = multiplied(rounded(a, false), TA, rounded(b, false), TB, M, N, K);
+    if (again == 1)
+      for (double& v : expected) v += 2;
+    expect(c, expected, 1e-6);
+  }
+  // The gradient of a = c op(b)^T, where a was not transposed, and that of b.
+  if constexpr (!TA) {
+    auto da = gr::empty<gr::bf16, A>(g.ctx, gr::category::temporary);
+    gr::cuda_kit::gemm<product<fp8_sums<e5m2, e4m3>, gr::bf16, gr::bf16, false, !TB, M, K, N>>(
+        g.ctx, z.data(), y.data(), da.data(), false);
+    expect(da, multiplied(rounded(dc, true), false, rounded(b, false), !TB, M, K, N), 3e-3);
+  }
+  if constexpr (!TB) {
+    auto db = gr::empty<float, B>(g.ctx, gr::category::temporary);
+    gr::cuda_kit::gemm<product<fp8_sums<e4m3, e5m2>, gr::bf16, float, !TA, false, K, N, M>>(g.ctx, x.data(), z.data(),
+                                                                                            db.data(), false);
+    expect(db, multiplied(rounded(a, false), !TA, rounded(dc, true), false, K, N, M), 1e-6);
+  }
+}
+
+/// What a linear layer and its gradients are under policy P.
+template <class P, gr::index Rows, gr::index In, gr::index Out>
+std::vector<std::vector<double>> linear_layer(unsigned seed, double values = 1) {
+  gpu g;
+  runner<gr::cuda> r(g.ctx, seed);
+  using X = gr::on<gr::cuda, P>;
+  gr::param<X, In, Out> w;
+  gr::param<X, Out> b;
+  w.set(gr::from_host<float, gr::shape<In, Out>>(g.ctx, r.random<float>(In * Out).data(), gr::category::parameter));
+  b.set(gr::from_host<float, gr::shape<Out>>(g.ctx, r.random<float>(Out).data(), gr::category::parameter));
+  gr::tape tape{g.ctx};
+  auto x = tape.variable(
+      gr::from_host<gr::bf16, gr::shape<Rows, In>>(g.ctx, r.random<gr::bf16>(Rows * In, -values, values).data()));
+  auto y = gr::linear(x, w, b);
+  std::vector<std::vector<double>> all{wide(gr::to_host(y.value()))};
+  gr::backward(gr::mean(y * y));
+  all.push_back(wide(gr::to_host(x.gradient())));
+  all.push_back(wide(gr::to_host(w.gradient())));
+  all.push_back(wide(gr::to_host(b.gradient())));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("products in FP8 are those of their operands, scaled and rounded: values to E4M3, gradients to E5M2") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  multiplies<false, false, 32, 48, 16>(seed);
+  multiplies<false, true, 80, 16, 144>(seed);
+  multiplies<true, false, 16, 80, 112>(seed);
+  multiplies<false, false, 208, 96, 64>(seed);
+}
+
+TEST_CASE(
+    "a linear layer in fp8_mixed is near that in bf16_mixed, and the same where its extents are not multiples of 16 or "
+    "its input is 0") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  const auto near = linear_layer<gr::bf16_mixed, 48, 64, 32>(seed),
+             found = linear_layer<gr::fp8_mixed, 48, 64, 32>(seed);
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    CAPTURE(i);
+    CHECK(relative_error(found[i], near[i]) < 0.08);
+    CHECK(relative_error(found[i], near[i]) > 1e-3);
+  }
+  CHECK(linear_layer<gr::fp8_mixed, 48, 60, 32>(seed) == linear_layer<gr::bf16_mixed, 48, 60, 32>(seed));
+  CHECK(linear_layer<gr::fp8_mixed, 48, 64, 32>(seed, 0)[0] == linear_layer<gr::bf16_mixed, 48, 64, 32>(seed, 0)[0]);
+}
+
+TEST_CASE("a GPT learns in fp8_mixed nearly as in bf16_mixed, and twice the same") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  const auto losses = [&](auto policy) {
+    gpu g;
+    gpt_training<decltype(policy), gr::cuda> t(g.ctx, g.ctx);
+    runner<gr::cuda> r(g.ctx, seed);
+    std::vector<double> all;
+    for (int step = 0; step < 4; ++step) {
+      t.load(r);
+      t.step();
+      for (const float loss : gr::to_host(t.losses)) all.push_back(static_cast<double>(loss));
+    }
+    return all;
+  };
+  const auto fp8 = losses(gr::fp8_mixed{});
+  CHECK(relative_error(fp8, losses(gr::bf16_mixed{})) < 1e-2);
+  CHECK(fp8 != losses(gr::bf16_mixed{}));
+  CHECK(fp8 == losses(gr::fp8_mixed{}));
+}
