@@ -1,6 +1,6 @@
 // Products in FP8 against numbers rounded on the host, and a GPT that learns with them.
 #include <cmath>
-#include <cstring>
+#include <limits>
 
 #include "device.hpp"
 #include "gpt_cases.hpp"
@@ -148,6 +148,27 @@ TEST_CASE(
   }
   CHECK(linear_layer<gr::fp8_mixed, 48, 60, 32>(seed) == linear_layer<gr::bf16_mixed, 48, 60, 32>(seed));
   CHECK(linear_layer<gr::fp8_mixed, 48, 64, 32>(seed, 0)[0] == linear_layer<gr::bf16_mixed, 48, 64, 32>(seed, 0)[0]);
+}
+
+TEST_CASE("products in FP8 of what is tiny are finite, and of what is not finite are not") {
+  if (no_gpu()) return;
+  gpu g;
+  using gr::cuda_kit::e4m3, gr::cuda_kit::e5m2, gr::cuda_kit::fp8_sums, gr::cuda_kit::product;
+  const auto sum_of = [&](float first, float others) {
+    std::vector<gr::bf16> values(16 * 16, gr::bf16(others));
+    values[0] = gr::bf16(first);
+    const auto a = gr::from_host<gr::bf16, gr::shape<16, 16>>(g.ctx, values.data());
+    const auto b = gr::full<gr::bf16, gr::shape<16, 16>>(g.ctx, gr::bf16(2.0f));
+    auto c = gr::empty<float, gr::shape<16, 16>>(g.ctx, gr::category::temporary);
+    gr::cuda_kit::gemm<product<fp8_sums<e5m2, e4m3>, gr::bf16, float, false, false, 16, 16, 16>>(
+        g.ctx, a.data(), b.data(), c.data(), false);
+    return gr::to_host(c)[0];
+  };
+  CHECK(sum_of(1e-37f, 1e-37f) ==
+        doctest::Approx(32 * static_cast<double>(static_cast<float>(gr::bf16(1e-37f)))).epsilon(0.2));
+  CHECK(sum_of(0, 0) == 0);
+  CHECK_FALSE(std::isfinite(sum_of(std::numeric_limits<float>::infinity(), 1)));
+  CHECK_FALSE(std::isfinite(sum_of(std::numeric_limits<float>::quiet_NaN(), 1)));
 }
 
 TEST_CASE("a GPT learns in fp8_mixed nearly as in bf16_mixed, and twice the same") {

@@ -35,12 +35,11 @@ struct e5m2 {
   static constexpr cudaDataType_t library_type = CUDA_R_8F_E5M2;
 };
 
-/// What an operand is multiplied by before it is rounded: what brings the largest magnitude to the largest number of the format. 1 where there
-/// is nothing to bring there, or nothing finite.
+/// What an operand is multiplied by before it is rounded: what brings its largest magnitude to the largest number of the format, as far as a
+/// float goes. 1 where there is nothing to bring there, or nothing finite.
 template <class Format>
-__device__ inline float fp8_scale(const unsigned* most) {
-  const float m = __uint_as_float(*most);
-  return m > 0 && m <= 3.0e38f ? Format::largest / m : 1.0f;
+__device__ inline float fp8_scale(float largest) {
+  return largest > 0 && isfinite(largest) ? fminf(Format::largest / largest, 0x1p120f) : 1.0f;
 }
 
 /// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the magnitudes.
@@ -65,8 +64,9 @@ __global__ void __launch_bounds__(block_threads)
     round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale) {
   constexpr int side = 64, width = 16;
   static_assert(Rows % width == 0 && Columns % width == 0 && block_threads == side * side / width);
-  const float scale = fp8_scale<Format>(most);
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *unscale = 1 / scale;
+  const float largest = __uint_as_float(*most), scale = fp8_scale<Format>(largest);
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+    *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity is not to become 448 unseen
   const index row = static_cast<index>(blockIdx.y) * side + threadIdx.x / (side / width);
   const index column = static_cast<index>(blockIdx.x) * side + threadIdx.x % (side / width) * width;
   const bool here = row < Rows && column < Columns;
