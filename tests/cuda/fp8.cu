@@ -147,6 +147,8 @@ TEST_CASE(
     CHECK(relative_error(found[i], near[i]) > 1e-3);
   }
   CHECK(linear_layer<gr::fp8_mixed, 48, 60, 32>(seed) == linear_layer<gr::bf16_mixed, 48, 60, 32>(seed));
+  CHECK(linear_layer<gr::precision<float, gr::f16, gr::fp8_products>, 48, 64, 32>(seed) ==
+        linear_layer<gr::fp16_mixed, 48, 64, 32>(seed));
   CHECK(linear_layer<gr::fp8_mixed, 48, 64, 32>(seed, 0)[0] == linear_layer<gr::bf16_mixed, 48, 64, 32>(seed, 0)[0]);
 }
 

@@ -46,7 +46,7 @@ struct precision {
 /// Stands for `accumulate` where products round their operands to TF32 (10 bits of mantissa) and add in float: a format of
 /// NVIDIA's tensor cores.
 struct tf32_products {};
-/// Stands for `accumulate` where products of 16-bit operands are made in FP8 and added in float: a format of NVIDIA's GPUs since compute
+/// Stands for `accumulate` where products of bf16 are made in FP8 and added in float: a format of NVIDIA's GPUs since compute
 /// capability 8.9. An operand is multiplied by what brings its largest magnitude to the format's largest number, and rounded: values to E4M3 (4 bits
 /// of exponent, 3 of mantissa), gradients to E5M2. The scale is that of the operand itself, so nothing has to be remembered from step to step.
 struct fp8_products {};
