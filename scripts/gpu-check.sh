@@ -72,7 +72,7 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo "nvcc = $nvcc"
   echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a} -lineinfo -Xcompiler=-Wall,-Wextra -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
   echo "cxxflags = -std=c++20 -O2 -pthread -Iinclude ${include[*]}"
-  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp -Xlinker -rpath=$cuda/lib64"
+  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp ${GRADUS_CUDA_LAUNCHER:+-cudart=shared} -Xlinker -rpath=$cuda/lib64"
   # Dependency files, so that a second run builds only what changed.
   echo "rule cu"; echo '  command = $nvcc $cuflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
   echo "rule cxx"; echo '  command = g++ $cxxflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
@@ -138,7 +138,8 @@ if [[ $trainer -eq 1 ]]; then
   train "60 steps, --graph" --steps 60 --graph --out "$build/runs/graph" && result graph
   if cmp -s "$build"/runs/{eager,graph}/model.safetensors; then say "the same bits" "yes"; else say "the same bits" "NO"; bad=1; fi
   train "resumed, to step 80" --steps 80 --graph --resume "$build/runs/graph" && result graph
-  step "a sample" 60 "${launcher[@]}" "$build/gpt_sample" "$build/runs/graph/model.safetensors" --count 200 && show "$(log_of "a sample")"
+  step "a sample" 60 "${launcher[@]}" "$build/gpt_sample" "$build/runs/graph/model.safetensors" --count 200 &&
+    LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
   exit $bad
 fi
 rm -f "$build"/{tests,mlp,bench,gpt_step}  # a failed build must not leave an old program to run

@@ -121,6 +121,33 @@ std::vector<std::vector<double>> linear_layer(unsigned seed, double values = 1) 
   return all;
 }
 
+/// y = apply(x, w, b) with gradients of sum(y * g), against products of what the formats leave of x, w and g.
+template <class Apply>
+void applies(unsigned seed, const Apply& apply) {
+  constexpr gr::index rows = 48, in = 64, out = 32;
+  gpu g;
+  runner<gr::cuda> r(g.ctx, seed);
+  using X = gr::on<gr::cuda, gr::fp8_mixed>;
+  const auto x = r.random<gr::bf16>(rows * in), w = r.random<gr::bf16>(in * out), dy = r.random<gr::bf16>(rows * out);
+  gr::param<X, in, out> weight;
+  gr::param<X, out> bias;
+  std::vector<float> of_weight(w.size());
+  for (std::size_t i = 0; i < w.size(); ++i) of_weight[i] = static_cast<float>(w[i]);
+  weight.set(gr::from_host<float, gr::shape<in, out>>(g.ctx, of_weight.data(), gr::category::parameter));
+  bias.set(gr::zeros<float, gr::shape<out>>(g.ctx, gr::category::parameter));
+  gr::tape tape{g.ctx};
+  auto input = tape.variable(gr::from_host<gr::bf16, gr::shape<rows, in>>(g.ctx, x.data()));
+  auto y = apply(input, weight, bias);
+  const auto close = [](const auto& found, const std::vector<double>& expected, double tolerance) {
+    CHECK(relative_error(wide(gr::to_host(found)), expected) < tolerance);
+  };
+  const auto values = rounded(x, false), weights = rounded(w, false), gradient = rounded(dy, true);
+  close(y.value(), multiplied(values, false, weights, false, rows, out, in), 3e-3);
+  gr::backward(gr::sum(y * gr::from_host<gr::bf16, gr::shape<rows, out>>(g.ctx, dy.data())));
+  close(input.gradient(), multiplied(gradient, false, weights, true, rows, in, out), 3e-3);
+  close(weight.gradient(), multiplied(values, true, gradient, false, in, out, rows), 1e-6);
+}
+
 }  // namespace
 
 TEST_CASE("products in FP8 are those of their operands, scaled and rounded: values to E4M3, gradients to E5M2") {
@@ -131,6 +158,14 @@ TEST_CASE("products in FP8 are those of their operands, scaled and rounded: valu
   multiplies<false, true, 80, 16, 144>(seed);
   multiplies<true, false, 16, 80, 112>(seed);
   multiplies<false, false, 208, 96, 64>(seed);
+}
+
+TEST_CASE("linear and matmul in fp8_mixed round values to E4M3 and the gradients that come back to E5M2") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  applies(seed, [](const auto& x, const auto& w, const auto& b) { return gr::linear(x, w, b); });
+  applies(seed, [](const auto& x, const auto& w, const auto&) { return gr::matmul(x, w); });
 }
 
 TEST_CASE(
