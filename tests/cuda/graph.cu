@@ -270,3 +270,19 @@ TEST_CASE(
              })
             .starts_with("step_graph: the step itself changes settings"));
 }
+
+TEST_CASE("a graph is not launched again over tensors that are still in use") {
+  if (no_gpu()) return;
+  gpu g;
+  plain p(g);
+  gr::step_graph graph{p.transient, p.s.tape, p.s.optimizer};
+  const auto step = [&] { p.s.step(); };
+  for (int i = 0; i < 3; ++i) graph.run(step);
+  {
+    const auto held = p.s.net(p.s.tape.watch(p.s.x[0]), 0.25);
+    CHECK(gradus_test::message_of([&] { graph.run(step); }).ends_with("let go of their tensors before run()"));
+    p.s.tape.clear();
+  }
+  graph.run(step);
+  CHECK(graph.captures() == 1);
+}

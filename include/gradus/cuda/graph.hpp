@@ -2,11 +2,13 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "../autodiff/tape.hpp"
+#include "../core/error.hpp"
 #include "../memory/context.hpp"
 #include "../memory/planned_resource.hpp"
 #include "error.hpp"
@@ -96,6 +98,10 @@ class step_graph {
   }
 
   void launch_again() {
+    if (planned_->live_blocks() > 0)
+      throw error(
+          "step_graph: " + std::to_string(planned_->live_blocks()) +
+          " blocks of the planned memory that the graph writes are in use; let go of their tensors before run()");
     for (std::size_t i = 0; i < counted_.size(); ++i)
       followed_.set_moved(i, counted_[i].count(counted_[i].what) - counted_[i].before);
     followed_.look_again();
