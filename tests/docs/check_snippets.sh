@@ -83,6 +83,8 @@ check_block() {
       name=""
       if [[ $source == *' '* ]]; then name=${source##* }; fi
       expected=$(sed -nE -e 's|^// expect: ?(.*)$|\1|p' ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"} "$file")
+      # g++ quotes names by characters of several bytes where the locale is UTF-8, which a pattern's '.' does not match in another one.
+      text=${text//‘/\'} text=${text//’/\'}
       while IFS= read -r line; do
         if ! grep -qE -e "$line" <<<"$text"; then problem "$at: the message does not contain what $file expects: $line"; fi
       done <<<"$expected" ;;
