@@ -15,8 +15,8 @@ namespace gradus {
 template <>
 struct kernel<op::adamw_8bit_step, cpu> {
   template <class T, class G>
-  static void forward(context<cpu>& ctx, const std::vector<block_span<T, G>>& spans,
-                      const adamw_8bit_options& options, const step_inputs& in) {
+  static void forward(context<cpu>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_8bit_options& options,
+                      const step_inputs& in) {
     if (in.skips()) return;
     const adamw_options rule = options.rule();
     constexpr index block = adamw_8bit_options::block;
