@@ -22,6 +22,8 @@ if(GRADUS_NATIVE)
   endif()
 endif()
 
+target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
+
 # gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.
 find_package(Eigen3 3.3 QUIET NO_MODULE)
 

@@ -2,7 +2,7 @@
 # Formats the C++ and CUDA sources with clang-format 16.
 #
 #   scripts/format.sh [--check] [FILE...]     --check changes nothing and fails if something would change;
-#                                             of the files that are given, those named *.hpp, *.cpp and *.cu;
+#                                             of the files that are given, those named *.hpp, *.ipp, *.cpp and *.cu;
 #                                             without files: everything under include, tests, examples and bench
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,12 +17,12 @@ for argument in "$@"; do
     -*) echo "format.sh: unknown argument '$argument'; --check or files" >&2; exit 2 ;;
     *) [[ -f $argument ]] || { echo "format.sh: no file '$argument'" >&2; exit 2; }
        given=1
-       if [[ $argument =~ \.(hpp|cpp|cu)$ ]]; then files+=("$argument"); fi ;;
+       if [[ $argument =~ \.(hpp|ipp|cpp|cu)$ ]]; then files+=("$argument"); fi ;;
   esac
 done
 gradus_setup format
 if [[ ${#files[@]} -eq 0 && $given -eq 0 ]]; then
-  found=$(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
+  found=$(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.ipp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
   if [[ -n $found ]]; then mapfile -t files <<<"$found"; fi
 fi
 [[ ${#files[@]} -gt 0 ]] || { echo "format.sh: nothing to format"; exit 0; }

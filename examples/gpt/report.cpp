@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include <gradus/io/atomic_file.hpp>
 #include <gradus/train/size_hints.hpp>
 
 namespace gpt {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include <gradus/data/batches.hpp>
 #include <gradus/data/dataset.hpp>
 
 #include "config.hpp"

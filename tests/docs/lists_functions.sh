@@ -5,14 +5,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 page=docs/guide/functions.md
 shopt -s nullglob
 headers=(include/gradus/ops/*/{[!c]*,c[!pu]*}.hpp include/gradus/tensor/{creation,random,print}.hpp
-  include/gradus/autodiff/{apply,backward,checkpoint,chain,custom_op}.hpp include/gradus/nn/*.hpp include/gradus/optim/*.hpp include/gradus/data/*.hpp)
+  include/gradus/autodiff/{apply,backward,checkpoint,chain,custom_op}.hpp include/gradus/nn/*.hpp include/gradus/optim/*.hpp include/gradus/data/*.{hpp,ipp})
 # A line that opens a namespace within gradus ends with a brace, one that closes it with its name.
 names=$(awk '
   FNR == 1 { inner = 0 }
   /^namespace gradus \{$/ { next }
   /^namespace .*\{$/ { inner++ }
   /^\}  \/\/ namespace / && !/^\}  \/\/ namespace gradus$/ { inner-- }
-  inner == 0 && /^(GRADUS_OF_BUILD |constexpr|inline|template|std::|tensor<|bool|void|double|auto|index)/ && /\(/ && !/;$/ {
+  inner == 0 && /^(GRADUS_OF_BUILD |GRADUS_IMPL |constexpr|inline|template|std::|tensor<|bool|void|double|auto|index)/ && /\(/ && !/;$/ {
     text = $0; sub(/\(.*/, "", text); sub(/.*[ &*]/, "", text)
     if (text ~ /^[a-z_0-9]+$/ && text !~ /^(requires|operator|constexpr)/) print text
   }' "${headers[@]}" | sort -u)

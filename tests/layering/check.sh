@@ -28,7 +28,7 @@ fi
 list_includes() {
   local folders=(include/gradus)
   if [[ -d examples ]]; then folders+=(examples); fi
-  find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print0 | sort -z |
+  find "${folders[@]}" \( -name '*.hpp' -o -name '*.ipp' -o -name '*.cpp' -o -name '*.cu' \) -print0 | sort -z |
     xargs -0 -r awk '
       match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
         text = substr($0, RSTART, RLENGTH)

@@ -20,3 +20,4 @@ fi
 "$cmake" -S "$here/$way" -B "$work/build" "${options[@]}"
 "$cmake" --build "$work/build"
 "$work/build/consumer"
+"$work/build/files" "$work/folder.txt"

@@ -47,6 +47,18 @@
 
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
+// Before a function that is called from very many places and takes its time anyway: one copy of it is compiled, not one for each call.
+#define GRADUS_NOINLINE __attribute__((noinline))
+
+// Before each function that a .ipp file defines. A header includes its .ipp, so that a program needs headers alone; where
+// GRADUS_COMPILED is defined (the target gradus::compiled does so), it does not, and compiled.cpp is the one source that reads them.
+// Such functions are no templates and no kernels: what they are compiled to does not depend on the program.
+#if defined(GRADUS_COMPILED)
+#define GRADUS_IMPL
+#else
+#define GRADUS_IMPL inline
+#endif
+
 // One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but each has to
 // run kernels of its own: what depends on the flags must not be one definition for the linker, which would keep any of them.
 // Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call carry its name as a tag.

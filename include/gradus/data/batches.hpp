@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../core/extent.hpp"
 #include "../core/philox.hpp"
@@ -24,35 +23,21 @@ struct sequence_split {
 
 namespace detail {
 
-// Operations number their draws 0, 1, 2, … within a step, so the last ordinal is free for the choice of windows.
-inline constexpr std::uint32_t window_ordinal = 0xFFFFFFFFu;
-
 /// What chooses the place of a window of a step.
-inline std::uint64_t window_draw(std::uint64_t seed, std::uint32_t step, std::uint64_t row) {
-  const auto words = random_key{seed, step, window_ordinal}.words(row);
-  return (std::uint64_t{words[1]} << 32) | words[0];
-}
+std::uint64_t window_draw(std::uint64_t seed, std::uint32_t step, std::uint64_t row);
 
 /// Where window `row` of `rows` begins that lie evenly over `starts` places.
-inline std::size_t spread_start(std::size_t starts, std::size_t row, std::size_t rows) {
-  const double place = rows > 1 ? static_cast<double>(row) / static_cast<double>(rows - 1) : 0.0;
-  return static_cast<std::size_t>(place * static_cast<double>(starts - 1));
-}
+std::size_t spread_start(std::size_t starts, std::size_t row, std::size_t rows);
 
 /// Where element `i` of 0, …, count-1 goes when they are shuffled: a bijection that is computed for one element alone.
 /// A Feistel network over the next power of four, keyed by Philox; what lands outside is sent through again until it
 /// lands within (Black and Rogaway 2002, "Ciphers with arbitrary finite domains").
-inline std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random_key& key) {
-  const auto half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
-  const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
-  do {
-    std::uint64_t left = i >> half, right = i & mask;
-    for (std::uint64_t round = 0; round < 6; ++round)
-      left = std::exchange(right, left ^ (key.words(round << 32 | right)[0] & mask));
-    i = left << half | right;
-  } while (i >= count);
-  return i;
-}
+std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random_key& key);
+
+/// The sequence that number `i` falls into, where sequence s has those below ends[s], and its number there.
+std::pair<std::size_t, std::size_t> find_place(const std::vector<std::size_t>& ends, std::size_t i);
+
+[[noreturn]] void refuse_token(const token_sequence& from, std::size_t at, std::int64_t token, std::size_t vocabulary);
 
 }  // namespace detail
 
@@ -60,37 +45,8 @@ inline std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random
 /// that is cut in two. Cut, not shuffled: a window of one part must never overlap a window of the other. A piece that holds no window of
 /// `context` tokens and the one after it is left out. Both parts must hold one, or gradus::error says so, and of a single sequence how
 /// many tokens it would need.
-inline sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
-                                      double validation_share = 0.1) {
-  if (!(validation_share > 0 && validation_share < 1))
-    throw error("split_sequences: the validation share must be between 0 and 1");
-  const auto for_training = [=](std::size_t n) {
-    return static_cast<std::size_t>(static_cast<double>(n) * (1 - validation_share));
-  };
-  std::size_t total = 0;
-  for (const auto& s : sequences) total += s.size();
-  std::size_t left = for_training(total);
-  sequence_split parts;
-  for (const auto& s : sequences) {
-    const std::size_t cut = std::min(left, s.size());
-    left -= cut;
-    if (cut > context) parts.train.push_back(s.part(0, cut));
-    if (s.size() - cut > context) parts.validation.push_back(s.part(cut, s.size() - cut));
-  }
-  if (!parts.train.empty() && !parts.validation.empty()) return parts;
-  if (sequences.size() != 1)
-    throw error("too short: of " + std::to_string(total) + " tokens in " + std::to_string(sequences.size()) +
-                " sequences, a share for " + (parts.train.empty() ? "training" : "validation") +
-                " holds no window of " + std::to_string(context) + " and the token after it");
-  std::size_t fewer = total, needed = std::size_t{1} << 53;  // between them by halves
-  while (needed - fewer > 1) {
-    const std::size_t middle = fewer + (needed - fewer) / 2;
-    const bool suffices = for_training(middle) > context && middle - for_training(middle) > context;
-    (suffices ? needed : fewer) = middle;
-  }
-  throw error(sequences.front().name() + ": too short: " + std::to_string(total) + " tokens, and a context of " +
-              std::to_string(context) + " needs at least " + std::to_string(needed));
-}
+sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
+                               double validation_share = 0.1);
 
 /// Windows of `Context` tokens, and the token after each, from several sequences; none crosses from one into the next.
 /// Batches are pure functions of what they are asked with: any thread may make any batch, in any order, and a run goes
@@ -141,7 +97,7 @@ class token_windows {
       const random_key key{seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32),
                            random_domain::data};
       const std::uint64_t window = detail::shuffled(place % windows(), windows(), key);
-      const auto [in, at] = find(windows_, window);
+      const auto [in, at] = detail::find_place(windows_, window);
       const std::size_t spare = (sequences_[in].size() - 1) % Context;
       // Rounds of the shuffle number their draws below 2^35.
       const std::size_t shift = key.words((std::uint64_t{1} << 40) + in)[0] % (spare + 1);
@@ -156,8 +112,8 @@ class token_windows {
                                                   std::uint32_t part = 0) const {
     token_batch<Token, Batch, Context> batch;
     for (std::size_t row = 0; row < Batch; ++row) {
-      const auto [in, at] =
-          find(starts_, detail::window_draw(seed, step, std::uint64_t{part} * Batch + row) % starts_.back());
+      const auto [in, at] = detail::find_place(
+          starts_, detail::window_draw(seed, step, std::uint64_t{part} * Batch + row) % starts_.back());
       set(batch, row, in, at);
     }
     return batch;
@@ -169,7 +125,8 @@ class token_windows {
   token_batch<Token, Batch, Context> spread_batch(std::size_t part, std::size_t parts) const {
     token_batch<Token, Batch, Context> batch;
     for (std::size_t row = 0; row < Batch; ++row) {
-      const auto [in, at] = find(starts_, detail::spread_start(starts_.back(), part * Batch + row, parts * Batch));
+      const auto [in, at] =
+          detail::find_place(starts_, detail::spread_start(starts_.back(), part * Batch + row, parts * Batch));
       set(batch, row, in, at);
     }
     return batch;
@@ -177,11 +134,6 @@ class token_windows {
 
  private:
   static std::size_t count(const std::vector<std::size_t>& ends) { return ends.empty() ? 0 : ends.back(); }
-  /// The sequence that number `i` falls into, and its number there.
-  static std::pair<std::size_t, std::size_t> find(const std::vector<std::size_t>& ends, std::size_t i) {
-    const auto in = static_cast<std::size_t>(std::ranges::upper_bound(ends, i) - ends.begin());
-    return {in, i - (in == 0 ? 0 : ends[in - 1])};
-  }
   template <class Batch>
   void set(Batch& batch, std::size_t row, std::size_t in, std::size_t start) const {
     const token_sequence& from = sequences_[in];
@@ -191,8 +143,7 @@ class token_windows {
       for (std::size_t i = 0; i <= Context; ++i) {
         const auto t = tokens[start + i];
         if (std::cmp_less(t, 0) || std::cmp_greater_equal(t, vocabulary_))
-          throw error(from.name() + ": token " + std::to_string(start + i) + " is " + std::to_string(t) +
-                      ", outside the vocabulary of " + std::to_string(vocabulary_));
+          detail::refuse_token(from, start + i, t, vocabulary_);
         if (i < Context) inputs[i] = static_cast<Token>(t);
         if (i > 0) targets[i - 1] = static_cast<Token>(t);
       }
@@ -207,3 +158,7 @@ class token_windows {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "batches.ipp"
+#endif

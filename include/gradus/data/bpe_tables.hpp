@@ -1,18 +1,16 @@
 #pragma once
 // What a byte-level BPE looks things up in.
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "../core/sort.hpp"
+#include "../core/config.hpp"
 
 namespace gradus {
 
@@ -82,27 +80,10 @@ class added_token_finder {
   };
 
   added_token_finder() = default;
-  added_token_finder(std::span<const added_token> tokens, bool second) {
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      if (tokens[i].second == second) order_.push_back(i);
-    detail::sort_stably(order_,
-                        [&](std::size_t a, std::size_t b) { return tokens[a].text.size() > tokens[b].text.size(); });
-    for (const std::size_t i : order_)
-      if (const char c = tokens[i].text.front(); starts_.find(c) == std::string::npos) starts_ += c;
-  }
+  added_token_finder(std::span<const added_token> tokens, bool second);
 
   bool any() const { return !order_.empty(); }
-  match find(std::span<const added_token> tokens, std::string_view text) const {
-    const std::string_view starts = starts_;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      // One first character is what nearly all tokenizers have, and what the C library finds fastest.
-      at = starts.size() == 1 ? text.find(starts.front(), at) : text.find_first_of(starts, at);
-      if (at == std::string_view::npos) break;
-      for (const std::size_t i : order_)
-        if (text.substr(at).starts_with(tokens[i].text)) return {at, &tokens[i]};
-    }
-    return {};
-  }
+  match find(std::span<const added_token> tokens, std::string_view text) const;
 
  private:
   std::vector<std::size_t> order_;  // by length, the longest first
@@ -112,3 +93,7 @@ class added_token_finder {
 }  // namespace detail
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "bpe_tables.ipp"
+#endif

@@ -1,26 +1,21 @@
 #pragma once
 // Training data in files: texts and token shards. Not part of gradus.hpp, for a tokenizer.json needs nlohmann json.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../io/mapped_file.hpp"
-#include "batches.hpp"
 #include "bpe.hpp"
 #include "dataset_files.hpp"
 #include "token_shard.hpp"
-#include "tokenizer_json.hpp"
+#include "tokens.hpp"
 
 namespace gradus {
 
@@ -31,39 +26,7 @@ namespace gradus {
 /// where there is no window of `context` tokens and the one after it in both parts.
 class dataset {
  public:
-  dataset(const dataset_files& files, std::size_t context) {
-    if (files.data.empty()) throw error("dataset: no file is named");
-    std::vector<token_sequence> train, validation;
-    std::string tokenizer = files.tokenizer;
-    std::error_code ignored;
-    if (const std::filesystem::path folder = files.data.front(); std::filesystem::is_directory(folder, ignored)) {
-      if (files.data.size() > 1) throw error(folder.string() + ": a folder of shards; name it alone");
-      open_folder(folder, train, validation);
-      if (tokenizer.empty() && std::filesystem::exists(folder / "tokenizer.json", ignored))
-        tokenizer = (folder / "tokenizer.json").string();
-    }
-    if (!tokenizer.empty()) {
-      tokenizer_ = read_tokenizer_json(tokenizer);
-      vocabulary_ = tokenizer_->vocabulary();
-    }
-    const bool folder = !train.empty();
-    if (!folder) train = open(files.data);
-    const auto shards = [](const std::vector<std::string>& paths) { return is_shard(paths.front()); };
-    if (!tokenizer_ && !files.validation_data.empty() &&
-        shards(files.validation_data) != (folder || shards(files.data)))
-      throw error(files.validation_data.front() +
-                  ": name texts or shards (*.bin) for training and for validation, not both, or the " +
-                  "tokenizer.json that the shards were made with");
-    if (!files.validation_data.empty()) validation = open(files.validation_data);
-    if (validation.empty()) {
-      auto parts = split_sequences(train, context, files.validation_share);
-      train_ = std::move(parts.train);
-      validation_ = std::move(parts.validation);
-      return;
-    }
-    train_ = long_enough(std::move(train), context, folder);
-    validation_ = long_enough(std::move(validation), context, folder);
-  }
+  dataset(const dataset_files& files, std::size_t context);
 
   const std::vector<token_sequence>& train() const { return train_; }
   const std::vector<token_sequence>& validation() const { return validation_; }
@@ -74,140 +37,27 @@ class dataset {
   /// Whether each token is a byte of a text.
   bool bytes() const { return bytes_; }
   /// How many tokens both parts have.
-  std::size_t tokens() const {
-    std::size_t n = 0;
-    for (const auto* part : {&train_, &validation_})
-      for (const token_sequence& s : *part) n += s.size();
-    return n;
-  }
+  std::size_t tokens() const;
 
   /// FNV-1a of the tokens, as they are stored: of all of them up to 64 MiB a sequence, of pieces spread evenly over a longer one.
-  std::uint64_t fingerprint() const {
-    std::uint64_t hash = 14695981039346656037u;
-    const auto add = [&](std::span<const std::byte> bytes) {
-      for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
-    };
-    constexpr std::size_t most = std::size_t{1} << 26, pieces = 1024, piece = most / pieces;
-    for (const auto* part : {&train_, &validation_})
-      for (const token_sequence& s : *part) {
-        const auto all = s.bytes();
-        if (all.size() <= most) {
-          add(all);
-          continue;
-        }
-        for (std::size_t p = 0; p < pieces; ++p) {
-          add(all.subspan((all.size() - piece) / (pieces - 1) * p, piece));
-          if (p % 16 == 0) release();
-        }
-      }
-    return hash;
-  }
+  std::uint64_t fingerprint() const;
 
   /// Takes what was looked at out of the process's memory; see mapped_file::release. A dataset of less than 16 MiB stays.
-  void release() const {
-    if (mapped_bytes_ < std::size_t{1} << 24) return;
-    for (const mapped_file& f : texts_) f.release();
-    for (const token_shard& s : shards_) s.release();
-  }
+  void release() const;
 
  private:
-  static bool is_shard(const std::filesystem::path& path) { return path.extension() == ".bin"; }
-
+  static bool is_shard(const std::filesystem::path& path);
   void open_folder(const std::filesystem::path& folder, std::vector<token_sequence>& train,
-                   std::vector<token_sequence>& validation) {
-    std::vector<std::filesystem::path> paths;
-    std::error_code problem;
-    for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
-         entry.increment(problem))
-      if (is_shard(entry->path())) paths.push_back(entry->path());
-    if (problem) throw error(folder.string() + ": cannot be read: " + problem.message());
-    std::ranges::sort(paths);
-    for (const auto& path : paths)
-      (path.filename().string().find("val") == std::string::npos ? train : validation).push_back(open_shard(path));
-    if (train.empty())
-      throw error(
-          folder.string() +
-          ": has no shards to train on (*.bin without 'val' in the name); name text files, or a folder of gpt_tokens");
-  }
-
-  token_sequence open_shard(const std::filesystem::path& path) {
-    shards_.emplace_back(path);
-    mapped_bytes_ += shards_.back().tokens().size_bytes();
-    return {shards_.back().tokens(), path.string()};
-  }
-
-  std::vector<token_sequence> open(const std::vector<std::string>& paths) {
-    const auto shards = static_cast<std::size_t>(std::ranges::count_if(paths, is_shard));
-    if (shards != 0 && shards != paths.size())
-      throw error(paths.front() + " and the others: name texts or shards (*.bin), not both");
-    std::vector<token_sequence> sequences;
-    if (shards != 0) {
-      for (const std::string& path : paths) sequences.push_back(open_shard(path));
-      return sequences;
-    }
-    std::vector<mapped_file> texts;
-    for (const std::string& path : paths)
-      if (texts.emplace_back(path).size() == 0) throw error(path + ": is empty");
-    const std::string name = paths.front() + (paths.size() > 1 ? " and the others" : "");
-    if (tokenizer_) {
-      sequences.push_back(vocabulary_ <= 65536 ? encoded<std::uint16_t>(texts, name)
-                                               : encoded<std::int32_t>(texts, name));
-      return sequences;
-    }
-    bytes_ = true;
-    vocabulary_ = 256;
-    const auto tokens_of = [](const mapped_file& f) {
-      return std::span(reinterpret_cast<const std::uint8_t*>(f.bytes().data()), f.size());
-    };
-    if (texts.size() == 1) {
-      texts_.push_back(std::move(texts.front()));
-      mapped_bytes_ += texts_.back().size();
-      sequences.emplace_back(tokens_of(texts_.back()), name);
-      return sequences;
-    }
-    // Joined, for one of them may be shorter than a window.
-    std::vector<std::uint8_t> all;
-    for (const mapped_file& f : texts) {
-      if (!all.empty() && all.back() != '\n') all.push_back('\n');
-      const auto tokens = tokens_of(f);
-      all.insert(all.end(), tokens.begin(), tokens.end());
-    }
-    sequences.push_back(kept(std::move(all), name));
-    return sequences;
-  }
-
+                   std::vector<token_sequence>& validation);
+  token_sequence open_shard(const std::filesystem::path& path);
+  std::vector<token_sequence> open(const std::vector<std::string>& paths);
   template <class Token>
-  token_sequence encoded(const std::vector<mapped_file>& texts, const std::string& name) {
-    std::vector<Token> all;
-    bpe_encoder encoder(*tokenizer_);
-    const auto separator = tokenizer_->added_token_id("<|endoftext|>");
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (i > 0 && separator) all.push_back(static_cast<Token>(*separator));
-      encoder.encode(texts[i].text(), [&](std::span<const std::int32_t> some) {
-        for (const std::int32_t t : some) all.push_back(static_cast<Token>(t));
-      });
-    }
-    return kept(std::move(all), name);
-  }
+  token_sequence encoded(const std::vector<mapped_file>& texts, const std::string& name);
   template <class Token>
-  token_sequence kept(std::vector<Token> tokens, const std::string& name) {
-    auto owner = std::make_shared<const std::vector<Token>>(std::move(tokens));
-    token_sequence all(*owner, name);
-    in_memory_.push_back(std::move(owner));
-    return all;
-  }
-
+  token_sequence kept(std::vector<Token> tokens, const std::string& name);
   // What was cut into shards may have a short one at its end, which `may_be_short`.
   static std::vector<token_sequence> long_enough(std::vector<token_sequence> sequences, std::size_t context,
-                                                 bool may_be_short) {
-    const auto is_short = [&](const token_sequence& s) { return s.size() <= context; };
-    if (may_be_short && !std::ranges::all_of(sequences, is_short)) std::erase_if(sequences, is_short);
-    for (const token_sequence& s : sequences)
-      if (s.size() <= context)
-        throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens, and a context of " +
-                    std::to_string(context) + " needs at least " + std::to_string(context + 1));
-    return sequences;
-  }
+                                                 bool may_be_short);
 
   std::optional<bpe_tokenizer> tokenizer_;
   std::size_t vocabulary_ = 0;
@@ -220,3 +70,7 @@ class dataset {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "dataset.ipp"
+#endif

@@ -1,9 +1,8 @@
 #pragma once
-#include <array>
 #include <cstddef>
 #include <string_view>
 
-#include "unicode.hpp"
+#include "../core/config.hpp"
 
 namespace gradus {
 
@@ -26,79 +25,20 @@ class gpt2_splitter {
  public:
   explicit gpt2_splitter(std::string_view text) : text_(text) {}
 
-  gpt2_word next() {
-    begin_ = at_;
-    valid_ = true;
-    if (at_ == text_.size()) return {};
-    if (const std::size_t bytes = contraction(); bytes != 0) {
-      at_ += bytes;
-      return word();
-    }
-    character c = look(at_);
-    // A space belongs to the word behind it, if there is one.
-    if (text_[at_] == ' ' && at_ + 1 < text_.size()) {
-      if (const character behind = look(at_ + 1); behind.kind != unicode::character_class::space) {
-        ++at_;
-        c = behind;
-      }
-    }
-    if (c.kind == unicode::character_class::space) take_spaces();
-    else take_run(c);
-    return word();
-  }
+  gpt2_word next();
 
  private:
-  struct character {
-    unicode::character_class kind;
-    std::size_t bytes;
-    bool valid;
-  };
+  struct character;
 
-  static constexpr std::array<unicode::character_class, 128> ascii = [] {
-    std::array<unicode::character_class, 128> kinds{};
-    for (char32_t c = 0; c < 128; ++c) kinds[c] = unicode::classify(c);
-    return kinds;
-  }();
-
-  character look(std::size_t at) const {
-    const auto byte = static_cast<unsigned char>(text_[at]);
-    if (byte < 128) return {ascii[byte], 1, true};
-    const unicode::utf8_character c = unicode::read_utf8(text_, at);
-    return {c.valid ? unicode::classify(c.value) : unicode::character_class::other, c.bytes, c.valid};
-  }
-  gpt2_word word() const { return {text_.substr(begin_, at_ - begin_), valid_}; }
+  character look(std::size_t at) const;
+  gpt2_word word() const;
 
   /// Bytes of the English contraction that starts here, or 0.
-  std::size_t contraction() const {
-    if (text_[at_] != '\'' || at_ + 1 == text_.size()) return 0;
-    const char a = text_[at_ + 1];
-    if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
-    const char b = at_ + 2 < text_.size() ? text_[at_ + 2] : '\0';
-    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
-  }
+  std::size_t contraction() const;
   /// As many characters of the class of `c` as there are; `c` is the first.
-  void take_run(character c) {
-    const unicode::character_class kind = c.kind;
-    do {
-      valid_ = valid_ && c.valid;
-      at_ += c.bytes;
-      if (at_ == text_.size()) return;
-      c = look(at_);
-    } while (c.kind == kind);
-  }
+  void take_run(character c);
   /// A run of spaces, without its last one where something follows, unless it has only that one.
-  void take_spaces() {
-    std::size_t last = at_;
-    while (at_ < text_.size()) {
-      const character c = look(at_);
-      if (c.kind != unicode::character_class::space) {
-        if (last != begin_) at_ = last;
-        return;
-      }
-      last = at_;
-      at_ += c.bytes;
-    }
-  }
+  void take_spaces();
 
   std::string_view text_;
   std::size_t begin_ = 0;
@@ -107,3 +47,7 @@ class gpt2_splitter {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "gpt2_words.ipp"
+#endif

@@ -6,18 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../io/mapped_file.hpp"
 
 namespace gradus {
 
 /// The contents of one text file, byte for byte. Throws gradus::error, which names the file, if it is missing, a directory,
 /// unreadable or empty.
-inline std::string read_text(const std::filesystem::path& path) {
-  const mapped_file file(path);
-  if (file.size() == 0) throw error(path.string() + ": is empty");
-  return std::string(file.text());
-}
+std::string read_text(const std::filesystem::path& path);
 
 /// A token is a byte: 256 of them, any text, no training, nothing that cannot be decoded.
 struct byte_tokenizer {
@@ -29,3 +25,7 @@ struct byte_tokenizer {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "text.ipp"
+#endif

@@ -43,7 +43,7 @@ class context {
   constexpr detail::era_counters& eras() { return eras_; }
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
-  constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
+  GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request.bytes = bytes;
@@ -62,7 +62,7 @@ class context {
     return b;
   }
   /// A part of `of`, or of what that is a part of, with one use.
-  constexpr memory_block<D>* acquire_part(memory_block<D>* of, std::size_t offset, std::size_t bytes) {
+  GRADUS_NOINLINE constexpr memory_block<D>* acquire_part(memory_block<D>* of, std::size_t offset, std::size_t bytes) {
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request = of->request;
@@ -75,7 +75,7 @@ class context {
     return b;
   }
   /// Takes back a block that nobody uses.
-  constexpr void release(memory_block<D>* b) {
+  GRADUS_NOINLINE constexpr void release(memory_block<D>* b) {
     memory_block<D>* const whole = b->whole;
     if (whole == nullptr) resource_->deallocate(b->data, b->request, *stream_);
     blocks_.put(b);

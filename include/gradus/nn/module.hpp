@@ -205,8 +205,16 @@ constexpr void visit(M& m, const F& f) {
   else visit_parts(m, [&](auto, auto& inner) { visit(inner, f); });
 }
 
+// The name of a part of what is called `name`.
+inline std::string name_of_part(const std::string& name, std::string_view part) {
+  return name.empty() ? std::string(part) : std::string(name).append(".").append(part);
+}
+inline std::string name_of_part(const std::string& name, std::size_t position) {
+  return name_of_part(name, std::string_view(std::to_string(position)));
+}
+
 template <class M, class F>
-void visit_named(const std::string& name, M& m, const F& f) {
+GRADUS_NOINLINE void visit_named(const std::string& name, M& m, const F& f) {
   using raw = std::remove_const_t<M>;
   if constexpr (is_param<raw>) {
     f(std::string_view(name), m);
@@ -215,10 +223,9 @@ void visit_named(const std::string& name, M& m, const F& f) {
       if constexpr (std::is_same_v<decltype(position), only_one>) {
         visit_named(name, inner, f);
       } else {
-        std::string path = name.empty() ? name : name + ".";
-        if constexpr (names_members<raw>) path += member_name(raw::gradus_member_names(), position);
-        else path += std::to_string(position);
-        visit_named(path, inner, f);
+        if constexpr (names_members<raw>)
+          visit_named(name_of_part(name, member_name(raw::gradus_member_names(), position)), inner, f);
+        else visit_named(name_of_part(name, position), inner, f);
       }
     });
   }

@@ -1,9 +1,7 @@
 #pragma once
-#include <cmath>
 #include <cstddef>
-#include <string>
-#include <string_view>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../memory/activity.hpp"
 
@@ -21,25 +19,16 @@ class anomaly_finder final : public observer {
   void begin(const activity&) override {}
   void end(const activity&) override {}
   /// Throws gradus::error, which names the operation, the phase and the element.
-  void computed(const activity& what, const computed_values& values) override {
-    if (values.operand > 0 && !gradients_) return;
-    for (std::size_t i = 0; i < values.count; ++i)
-      if (const double value = values.at(i); !std::isfinite(value)) fail(what, values, i, value);
-  }
+  void computed(const activity& what, const computed_values& values) override;
 
  private:
-  [[noreturn]] void fail(const activity& what, const computed_values& values, std::size_t i, double value) const {
-    std::string text = "anomaly: ";
-    if (step > 0) text.append("at step ").append(std::to_string(step)).append(", ");
-    text.append(what.name).append(" (").append(phase_name(what.phase)).append(") is the first to compute ");
-    text.append(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf").append(": element ").append(std::to_string(i));
-    text.append(" of ").append(std::to_string(values.count)).append(" of its ");
-    if (values.operand == 0) text += "result";
-    else text.append("gradient for operand ").append(std::to_string(values.operand));
-    throw error(text);
-  }
+  [[noreturn]] void fail(const activity& what, const computed_values& values, std::size_t i, double value) const;
 
   bool gradients_;
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "anomaly.ipp"
+#endif

@@ -1,11 +1,12 @@
 #pragma once
-// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for bit. Not part of
-// gradus.hpp, for it needs nlohmann json.
+// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for bit.
+// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
 
 #include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,9 +14,13 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "../core/config.hpp"
+#include "../core/dtype.hpp"
 #include "../core/error.hpp"
+#include "../core/extent.hpp"
 #include "../io/safetensors.hpp"
 #include "../nn/module.hpp"
 #include "../optim/param_list.hpp"
@@ -29,56 +34,61 @@ class run_metadata {
   run_metadata() = default;
   explicit run_metadata(std::map<std::string, std::string, std::less<>> texts) : texts_(std::move(texts)) {}
 
-  void set(const std::string& name, std::string_view text) { texts_[name] = text; }
+  void set(const std::string& name, std::string_view text);
   template <class T>
     requires std::integral<T> || std::floating_point<T>
   void set(const std::string& name, T number) {
     char text[64];
-    texts_[name] = std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+    const auto end = std::to_chars(text, text + sizeof text, number).ptr;
+    set(name, std::string_view(text, static_cast<std::size_t>(end - text)));
   }
   /// Throws gradus::error if there is nothing of that name.
-  const std::string& text(std::string_view name) const {
-    const auto found = texts_.find(name);
-    if (found == texts_.end()) throw error(std::string("it does not say '").append(name).append("'"));
-    return found->second;
-  }
+  const std::string& text(std::string_view name) const;
   /// Throws gradus::error if there is nothing of that name, or if it is not a number of this type.
   template <class T>
   T number(std::string_view name) const {
     const std::string& t = text(name);
     T value{};
     const auto [end, problem] = std::from_chars(t.data(), t.data() + t.size(), value);
-    if (problem != std::errc{} || end != t.data() + t.size())
-      throw error(
-          std::string("its '").append(name).append("' is '").append(t).append("', which is not a number of its kind"));
+    if (problem != std::errc{} || end != t.data() + t.size()) refuse_number(name, t);
     return value;
   }
   const std::map<std::string, std::string, std::less<>>& all() const { return texts_; }
 
  private:
+  [[noreturn]] static void refuse_number(std::string_view name, const std::string& text);
+
   std::map<std::string, std::string, std::less<>> texts_;
 };
 
 namespace detail {
 
-inline constexpr std::string_view optimizer_prefix = "optimizer.";
+// A tensor of a checkpoint.
+struct checkpointed {
+  std::string name;
+  std::string dtype;  // as safetensors spells it
+  std::vector<std::size_t> shape;
+  std::size_t count = 0;  // elements
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
+                   std::size_t element_bytes, std::span<const index> extents, void* data);
+void add_state(std::vector<checkpointed>& to, std::string_view state, std::string_view parameter,
+               std::string_view dtype, std::size_t size, void* data);
 
-// f(name, dtype, shape, elements, where it lies on the device, its bytes) for each tensor of a checkpoint. States that the optimizer has not made yet
-// are made.
-template <class D, class Model, class Optimizer, class F>
-void for_each_checkpointed(context<D>& ctx, const Model& model, Optimizer& optimizer, const F& f) {
+// The tensors of a checkpoint; their data lie on the device. States that the optimizer has not made yet are made.
+template <class D, class Model, class Optimizer>
+std::vector<checkpointed> checkpointed_tensors(context<D>& ctx, const Model& model, Optimizer& optimizer) {
+  std::vector<checkpointed> all;
   for_each_param(model, [&](std::string_view name, const auto& p) {
     using P = std::remove_cvref_t<decltype(p)>;
     using T = typename P::value_type;
-    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
-    void* const data = const_cast<T*>(p.value().data());
-    f(std::string(name), safetensors_dtype<T>(), shape, P::shape::size, data, P::shape::size * sizeof(T));
+    add_parameter(all, name, dtype_name<T>(), sizeof(T), P::shape::extents, const_cast<T*>(p.value().data()));
   });
-  optimizer.for_each_state(ctx, model, [&](const named_state<D>& s) {
-    const std::string dtype = safetensors_dtype(s.dtype);
-    f(std::string(optimizer_prefix) + std::string(s.state) + "." + std::string(s.parameter), dtype,
-      std::vector<std::size_t>{s.size}, s.size, s.data, s.size * safetensors_element_bytes(dtype));
-  });
+  optimizer.for_each_state(
+      ctx, model, [&](const named_state<D>& s) { add_state(all, s.state, s.parameter, s.dtype, s.size, s.data); });
+  return all;
 }
 
 }  // namespace detail
@@ -88,49 +98,45 @@ void for_each_checkpointed(context<D>& ctx, const Model& model, Optimizer& optim
 /// device's memory it holds a copy.
 class pending_checkpoint {
  public:
-  explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {})
-      : file_(std::move(file)), copies_(std::move(copies)) {}
+  explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {});
 
   /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the first of `older` (unless the
   /// file system has no hard links), what was there as the second, and so on; what was the last is gone. Throws gradus::error; files that were
   /// there are then as before.
-  void write(const std::filesystem::path& path, const std::vector<std::filesystem::path>& older = {}) const {
-    file_.write(path, [&] {
-      std::error_code problem;
-      if (older.empty() || !std::filesystem::exists(path, problem)) return;
-      for (std::size_t i = older.size() - 1; i > 0; --i) std::filesystem::rename(older[i - 1], older[i], problem);
-      std::filesystem::remove(older.front(), problem);
-      std::filesystem::create_hard_link(path, older.front(), problem);
-    });
-  }
+  void write(const std::filesystem::path& path, const std::vector<std::filesystem::path>& older = {}) const;
 
  private:
   safetensors_writer file_;
   std::vector<std::shared_ptr<std::byte[]>> copies_;  // of tensors that `file_` refers to
 };
 
+namespace detail {
+
+// Of tensors whose data the host can address, by `copies` if need be.
+pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, std::size_t steps,
+                                   const run_metadata& metadata, std::vector<std::shared_ptr<std::byte[]>> copies);
+// The optimizer's count of steps.
+std::size_t steps_of_checkpoint(const run_metadata& metadata, const std::filesystem::path& path);
+// Throws gradus::error unless the file has these tensors, no others, and the right checksum.
+void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& tensors,
+                      const std::filesystem::path& path);
+
+}  // namespace detail
+
 /// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's states as
 /// `optimizer.<state>.<parameter>`, its count of steps, and the metadata.
 template <class D, class Model, class Optimizer>
 pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optimizer& optimizer,
                                       const run_metadata& metadata) {
-  safetensors_writer file;
-  for (const auto& [name, text] : metadata.all()) file.set_metadata(name, text);
-  file.set_metadata("optimizer.steps", std::to_string(optimizer.steps()));
-  file.add_checksum();
+  std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   std::vector<std::shared_ptr<std::byte[]>> copies;
-  detail::for_each_checkpointed(ctx, model, optimizer,
-                                [&](const std::string& name, const std::string& dtype, const auto& shape,
-                                    std::size_t count, void* data, std::size_t bytes) {
-                                  auto* at = static_cast<std::byte*>(data);
-                                  if constexpr (!D::host_addressable) {
-                                    copies.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-                                    at = copies.back().get();
-                                    device_access<D>::download(ctx, at, data, bytes);
-                                  }
-                                  file.add_bytes(name, dtype, shape, count, std::span<const std::byte>(at, bytes));
-                                });
-  return pending_checkpoint(std::move(file), std::move(copies));
+  if constexpr (!D::host_addressable)
+    for (detail::checkpointed& t : tensors) {
+      copies.push_back(std::make_unique_for_overwrite<std::byte[]>(t.bytes));
+      device_access<D>::download(ctx, copies.back().get(), t.data, t.bytes);
+      t.data = copies.back().get();
+    }
+  return detail::make_checkpoint(tensors, optimizer.steps(), metadata, std::move(copies));
 }
 
 /// Writes a checkpoint: prepare_checkpoint(...).write(path, older).
@@ -141,9 +147,7 @@ void write_checkpoint(const std::filesystem::path& path, context<D>& ctx, const 
 }
 
 /// What is known of a checkpoint before anything is read from it.
-inline run_metadata read_metadata(const std::filesystem::path& path) {
-  return run_metadata(safetensors_file(path).metadata());
-}
+run_metadata read_metadata(const std::filesystem::path& path);
 
 /// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the metadata. Names,
 /// types, sizes and the checksum are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
@@ -151,36 +155,26 @@ template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
   run_metadata metadata(file.metadata());
-  std::size_t steps = 0;
-  try {
-    steps = metadata.number<std::size_t>("optimizer.steps");
-  } catch (const error& e) { throw error(path.string() + ": is not a checkpoint: " + e.what()); }
-  std::size_t tensors = 0;
-  detail::for_each_checkpointed(
-      ctx, model, optimizer,
-      [&](const std::string& name, const std::string& dtype, const auto& shape, std::size_t, void*, std::size_t) {
-        ++tensors;
-        file.check(name, dtype, shape);
-      });
-  if (tensors != file.entries().size())
-    throw error(path.string() + ": has " + std::to_string(file.entries().size()) + " tensors where this run has " +
-                std::to_string(tensors) + "; it is of another model or optimizer");
-  file.check_checksum();
+  const std::size_t steps = detail::steps_of_checkpoint(metadata, path);
+  const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
+  detail::check_checkpoint(file, tensors, path);
   std::vector<std::byte> staged;  // on its way to another device
-  detail::for_each_checkpointed(
-      ctx, model, optimizer,
-      [&](const std::string& name, const std::string& dtype, const auto&, std::size_t, void* data, std::size_t bytes) {
-        auto* at = static_cast<std::byte*>(data);
-        if constexpr (!D::host_addressable) {
-          staged.resize(bytes);
-          at = staged.data();
-        }
-        file.read_bytes(name, dtype, std::span<std::byte>(at, bytes));
-        if constexpr (!D::host_addressable) device_access<D>::upload(ctx, data, at, bytes);
-      });
-  for_each_param(model, [](std::string_view, auto& p) { p.edit(); });  // they have changed
+  for (const detail::checkpointed& t : tensors) {
+    auto* at = static_cast<std::byte*>(t.data);
+    if constexpr (!D::host_addressable) {
+      staged.resize(t.bytes);
+      at = staged.data();
+    }
+    file.read_bytes(t.name, t.dtype, std::span<std::byte>(at, t.bytes));
+    if constexpr (!D::host_addressable) device_access<D>::upload(ctx, t.data, at, t.bytes);
+  }
+  visit_params(model, [](auto& p) { p.edit(); });  // they have changed
   optimizer.set_steps(steps);
   return metadata;
 }
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "checkpoint.ipp"
+#endif

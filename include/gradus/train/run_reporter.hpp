@@ -1,27 +1,18 @@
 #pragma once
-// What a run tells: log.jsonl and loss.svg in its folder, and the screen. Not part of gradus.hpp, for it needs nlohmann json.
+// What a run tells: log.jsonl and loss.svg in its folder, and the screen.
+// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../core/printable.hpp"
-#include "../io/atomic_file.hpp"
-#include "../io/json.hpp"
 #include "curve_svg.hpp"
-#include "overfitting.hpp"
 #include "progress.hpp"
 #include "run_log.hpp"
 #include "tensorboard.hpp"
@@ -56,22 +47,14 @@ class run_reporter {
  public:
   /// Appends to the log and the curves of a run that took `steps`; what they hold of later steps is dropped. Throws gradus::error where the
   /// log cannot be opened.
-  run_reporter(std::filesystem::path folder, reporter_names names, long long steps = 0)
-      : folder_(std::move(folder)),
-        names_(std::move(names)),
-        log_((read_log(steps), folder_ / "log.jsonl")) {}  // rewritten before it is opened
+  run_reporter(std::filesystem::path folder, reporter_names names, long long steps = 0);
+  ~run_reporter();
 
   void line(std::string_view text) { progress_.line(text); }
   /// From now on, each step's numbers go to an event file for TensorBoard in the folder, too; they continue a run that took `steps`.
-  void write_events(long long steps = 0) {
-    attempt(events_failed_,
-            [&] { events_ = std::make_unique<tensorboard_writer>(folder_, steps > 0 ? steps + 1 : 0); });
-  }
+  void write_events(long long steps = 0);
   /// Something that went wrong and does not end the run.
-  void warn(std::string_view text) {
-    progress_.clear();
-    std::fprintf(stderr, "%s: warning: %s\n", names_.program.c_str(), printable(text).c_str());
-  }
+  void warn(std::string_view text);
   /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on. Gives whether it was written.
   template <class F>
   bool attempt(const F& write) {
@@ -80,35 +63,10 @@ class run_reporter {
     return !failed;
   }
   /// Writes a line to the log, or warns that it cannot.
-  void log(std::initializer_list<log_field> fields) {
-    attempt(log_failed_, [&] { log_.write(fields); });
-  }
+  void log(std::initializer_list<log_field> fields);
   /// Logs a step; shows it, and draws the curves anew, where it was validated. Says so where the validation loss has been rising while the training
   /// loss fell (see find_overfitting), once for each lowest loss.
-  void step(const step_report& r) {
-    train_.x.push_back(static_cast<double>(r.step));
-    train_.y.push_back(r.loss);
-    if (events_ != nullptr) attempt(events_failed_, [&] { write_event(r); });
-    if (std::isnan(r.validation)) {
-      log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
-      if (progress_.due()) progress_.update(r.fraction, figures(r, progress_.room()));
-      return;
-    }
-    validation_.x.push_back(static_cast<double>(r.step));
-    validation_.y.push_back(r.validation);
-    log({{"step", r.step},
-         {"loss", r.loss},
-         {"validation", r.validation},
-         {"lr", r.lr},
-         {"tokens", r.tokens},
-         {"seconds", r.elapsed},
-         {"tokens_per_second", r.tokens_per_second},
-         {"tflops", r.flops / 1e12},
-         {"share_of_gemm", r.flops / names_.machine_flops}});
-    progress_.line(figures(r, output_columns()));
-    tell_of_overfitting();
-    attempt(picture_failed_, [&] { draw(); });
-  }
+  void step(const step_report& r);
 
  private:
   // One warning when a file cannot be written, and another only after it could be again.
@@ -117,109 +75,18 @@ class run_reporter {
     try {
       write();
       failed = false;
-    } catch (const error& e) {
-      if (!failed) warn(std::string(e.what()) + "; the run goes on");
-      failed = true;
-    }
+    } catch (const error& e) { note_failure(failed, e); }
   }
 
-  // A pipe in the log's place would keep the run waiting for a reader.
-  void check_log() const {
-    std::error_code problem;
-    const auto status = std::filesystem::status(folder_ / "log.jsonl", problem);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-      throw error((folder_ / "log.jsonl").string() + ": is not a plain file; move it away");
-  }
-  void read_log(long long steps) {
-    check_log();
-    if (steps == 0) return;
-    std::ifstream log(folder_ / "log.jsonl");
-    std::string kept;
-    long long last = -1;
-    for (std::string line; std::getline(log, line);) {
-      const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!entry.is_object()) continue;  // a line that a kill cut short
-      if (entry.contains("step") && entry["step"].is_number_integer()) {
-        const auto step = entry["step"].get<long long>();
-        if (step > steps || step == last) continue;  // a run that was told to end said once more how good it was
-        last = step;
-        for (const auto& [name, c] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}})
-          if (entry.contains(name) && entry[name].is_number()) {
-            c->x.push_back(static_cast<double>(step));
-            c->y.push_back(entry[name].get<double>());
-          }
-      }
-      kept += line + "\n";
-    }
-    if (log.is_open()) {
-      log.close();
-      write_file_atomically(folder_ / "log.jsonl", kept);
-    }
-  }
-
-  // A long run has more steps than the chart has pixels, and single steps are noisy: means of runs of steps.
-  static curve thinned(const curve& c, std::size_t most) {
-    const std::size_t group = (c.x.size() + most - 1) / most;
-    if (group <= 1) return c;
-    curve out{c.name, c.color, {}, {}};
-    for (std::size_t begin = 0; begin < c.x.size(); begin += group) {
-      const std::size_t end = std::min(begin + group, c.x.size());
-      double x = 0, y = 0;
-      for (std::size_t i = begin; i < end; ++i) x += c.x[i], y += c.y[i];
-      out.x.push_back(x / static_cast<double>(end - begin));
-      out.y.push_back(y / static_cast<double>(end - begin));
-    }
-    return out;
-  }
-  void draw() const {
-    const std::vector<curve> curves{thinned(train_, 300), validation_};
-    write_file_atomically(folder_ / "loss.svg", curve_svg({printable(names_.title + ": " + folder_.filename().string()),
-                                                           "step", "loss (nats a " + names_.unit + ")"},
-                                                          curves));
-  }
-  void write_event(const step_report& r) {
-    if (std::isnan(r.validation)) return events_->scalars(r.step, {{"loss/train", r.loss}, {"learning rate", r.lr}});
-    events_->scalars(r.step, {{"loss/train", r.loss},
-                              {"loss/validation", r.validation},
-                              {"learning rate", r.lr},
-                              {names_.unit + "s per second", r.tokens_per_second}});
-  }
-  void tell_of_overfitting() {
-    const auto found = find_overfitting(train_.x, train_.y, validation_.x, validation_.y);
-    if (!found || found->step == told_of_) return;
-    told_of_ = found->step;
-    char text[192];
-    std::snprintf(
-        text, sizeof text,
-        "overfitting: since step %.0f the validation loss has risen, from %.4f to %.4f, and the training loss "
-        "fallen; ",
-        found->step, found->lowest, found->now);
-    const std::string kept =
-        names_.best.empty() ? "the run could end there" : names_.best + " is the model of that step";
-    progress_.line(text + kept + "; more data, dropout or fewer steps help");
-  }
+  void note_failure(bool& failed, const error& e);
+  void check_log() const;
+  void read_log(long long steps);
+  static curve thinned(const curve& c, std::size_t most);
+  void draw() const;
+  void write_event(const step_report& r);
+  void tell_of_overfitting();
   /// What fits into so many columns; log.jsonl has all of it.
-  std::string figures(const step_report& r, std::size_t columns) const {
-    char text[96];
-    std::vector<line_part> parts;
-    const auto add = [&](int rank, const char* format, auto... values) {
-      std::snprintf(text, sizeof text, format, values...);
-      parts.push_back({text, rank});
-    };
-    const bool narrow = columns < 60;
-    add(0, narrow ? "step %lld" : "step %5lld", r.step);
-    add(0, "loss %.4f", r.loss);
-    if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
-    add(6, "lr %.2e", r.lr);
-    add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
-    add(r.fraction > 0 && r.fraction < 1 ? 4 : 2, "%s", time_text(r.elapsed).c_str());
-    if (r.fraction > 0 && r.fraction < 1)
-      add(2, "%s left", time_text(r.elapsed * (1 - r.fraction) / r.fraction).c_str());
-    add(3, "%.0f %ss/s", r.tokens_per_second, names_.unit.c_str());
-    if (r.flops > 0) add(8, "%.3f TFLOP/s", r.flops / 1e12);
-    if (r.flops > 0 && names_.machine_flops > 0) add(5, "%.0f %% of GEMM", 100 * r.flops / names_.machine_flops);
-    return fitting_line(std::move(parts), columns);
-  }
+  std::string figures(const step_report& r, std::size_t columns) const;
 
   std::filesystem::path folder_;
   reporter_names names_;
@@ -233,3 +100,7 @@ class run_reporter {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "run_reporter.ipp"
+#endif

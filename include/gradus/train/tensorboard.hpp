@@ -2,57 +2,17 @@
 // Event files that TensorBoard shows: a TFRecord file of Event messages. Source: tensorflow/core/lib/io/record_writer.h and
 // tensorflow/core/util/event.proto, of which only scalars are written.
 
-#include <bit>
-#include <cerrno>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../io/crc32c.hpp"
 
 namespace gradus {
-
-namespace detail {
-
-// Protocol buffers: a field is its number and wire type, and then a varint, 8 or 4 bytes, or a length and bytes.
-inline void add_varint(std::string& to, std::uint64_t value) {
-  for (; value >= 128; value >>= 7) to += static_cast<char>((value & 127) | 128);
-  to += static_cast<char>(value);
-}
-template <class T>
-void add_fixed(std::string& to, T value) {
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  to.append(bytes, sizeof value);
-}
-inline void add_bytes(std::string& to, unsigned field, std::string_view bytes) {
-  add_varint(to, field << 3 | 2);
-  add_varint(to, bytes.size());
-  to.append(bytes);
-}
-// TFRecord masks its CRCs (rotated, plus a constant): the CRC of data that contains its own CRC is a constant.
-inline std::uint32_t masked_crc32c(std::string_view bytes) {
-  return std::rotr(crc32c_of(std::as_bytes(std::span(bytes))), 15) + 0xA282EAD8u;
-}
-// Length, its CRC, the data, their CRC.
-inline std::string tfrecord(std::string_view data) {
-  std::string record;
-  add_fixed(record, static_cast<std::uint64_t>(data.size()));
-  add_fixed(record, masked_crc32c(record));
-  record.append(data);
-  add_fixed(record, masked_crc32c(data));
-  return record;
-}
-
-}  // namespace detail
 
 /// A named number of a step.
 struct event_scalar {
@@ -65,40 +25,10 @@ class tensorboard_writer {
  public:
   /// Begins a file `events.out.tfevents.<seconds>.gradus`, with a number behind it where that exists. Of earlier files in the folder, TensorBoard
   /// drops what they say of steps from `first_step` on, unless it is 0. Throws gradus::error where it cannot be written.
-  explicit tensorboard_writer(const std::filesystem::path& folder, long long first_step = 0) {
-    const auto now = static_cast<long long>(std::time(nullptr));
-    const std::string name = (folder / ("events.out.tfevents." + std::to_string(now) + ".gradus")).string();
-    path_ = name;
-    for (int again = 2; file_ == nullptr; ++again) {
-      errno = 0;
-      file_.reset(std::fopen(path_.c_str(), "wbx"));
-      if (file_ == nullptr && errno != EEXIST) fail();
-      if (file_ == nullptr) path_ = name + "." + std::to_string(again);
-    }
-    std::setvbuf(file_.get(), nullptr, _IONBF, 0);
-    std::string event = begin_event(0);
-    detail::add_bytes(event, 3, "brain.Event:2");  // file_version
-    write(event);
-    if (first_step <= 0) return;
-    event = begin_event(first_step);
-    detail::add_bytes(event, 7, std::string_view("\x08\x01", 2));  // session_log: status = START
-    write(event);
-  }
+  explicit tensorboard_writer(const std::filesystem::path& folder, long long first_step = 0);
 
   /// The numbers of a step. They are in the file when this returns; gradus::error says that they are not.
-  void scalars(long long step, std::initializer_list<event_scalar> all) {
-    std::string summary;
-    for (const event_scalar& s : all) {
-      std::string value;
-      detail::add_bytes(value, 1, s.tag);
-      detail::add_varint(value, 2 << 3 | 5);  // simple_value
-      detail::add_fixed(value, static_cast<float>(s.value));
-      detail::add_bytes(summary, 1, value);
-    }
-    std::string event = begin_event(step);
-    detail::add_bytes(event, 5, summary);
-    write(event);
-  }
+  void scalars(long long step, std::initializer_list<event_scalar> all);
 
   const std::string& path() const { return path_; }
 
@@ -106,28 +36,9 @@ class tensorboard_writer {
   struct closer {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
-  static std::string begin_event(long long step) {
-    timespec now{};
-    std::timespec_get(&now, TIME_UTC);
-    std::string event;
-    detail::add_varint(event, 1 << 3 | 1);  // wall_time
-    detail::add_fixed(event, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
-    detail::add_varint(event, 2 << 3 | 0);  // step
-    detail::add_varint(event, static_cast<std::uint64_t>(step));
-    return event;
-  }
-  // A record that a full disk cut off is taken back, for a reader stops at one that is damaged.
-  void write(const std::string& event) {
-    const std::string record = detail::tfrecord(event);
-    errno = 0;
-    if (std::fseek(file_.get(), end_, SEEK_SET) != 0 ||
-        std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size())
-      fail();
-    end_ += static_cast<long>(record.size());
-  }
-  [[noreturn]] void fail() const {
-    throw error(path_ + ": cannot be written: " + (errno != 0 ? std::strerror(errno) : "unknown reason"));
-  }
+  static std::string begin_event(long long step);
+  void write(const std::string& event);
+  [[noreturn]] void fail() const;
 
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
@@ -135,3 +46,7 @@ class tensorboard_writer {
 };
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "tensorboard.ipp"
+#endif

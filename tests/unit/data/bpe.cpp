@@ -7,6 +7,8 @@
 #include <gradus/data/gpt2_words.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/tokenizer_json.hpp>
+#include <gradus/data/unicode.hpp>
+#include <gradus/io/json.hpp>
 #include <random>
 #include <string>
 #include <thread>

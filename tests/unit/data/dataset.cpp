@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gradus/data/bpe_trainer.hpp>
 #include <gradus/data/dataset.hpp>
+#include <gradus/data/tokenizer_json.hpp>
 #include <random>
 #include <string>
 #include <vector>

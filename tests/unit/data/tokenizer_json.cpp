@@ -4,6 +4,7 @@
 #include <functional>
 #include <gradus/data/bpe_trainer.hpp>
 #include <gradus/data/tokenizer_json.hpp>
+#include <gradus/io/json.hpp>
 #include <random>
 #include <string>
 #include <vector>

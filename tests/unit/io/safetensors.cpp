@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <gradus/io/atomic_file.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <limits>
 #include <string>

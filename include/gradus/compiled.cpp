@@ -1,0 +1,38 @@
+// The functions of gradus that are neither templates nor kernels, compiled once for a program: what the target gradus::compiled is made of.
+// A build without CMake compiles this file beside its own sources, all of them with GRADUS_COMPILED defined.
+#ifndef GRADUS_COMPILED
+#define GRADUS_COMPILED 1
+#endif
+
+#include "data/batches.ipp"
+#include "data/bpe.ipp"
+#include "data/bpe_tables.ipp"
+#include "data/bpe_trainer.ipp"
+#include "data/gpt2_words.ipp"
+#include "data/text.ipp"
+#include "data/token_shard.ipp"
+#include "data/unicode.ipp"
+#include "io/atomic_file.ipp"
+#include "io/config_file.ipp"
+#include "io/mapped_file.ipp"
+#include "train/anomaly.ipp"
+#include "train/curve_svg.ipp"
+#include "train/memory_report.ipp"
+#include "train/memory_table.ipp"
+#include "train/overfitting.ipp"
+#include "train/perfetto.ipp"
+#include "train/profile.ipp"
+#include "train/progress.ipp"
+#include "train/run_folder.ipp"
+#include "train/run_log.ipp"
+#include "train/run_saver.ipp"
+#include "train/tensorboard.ipp"
+#include "train/trace_times.ipp"
+
+#if __has_include(<nlohmann/json.hpp>)  // without it, what reads JSON is left out
+#include "data/dataset.ipp"
+#include "data/tokenizer_json.ipp"
+#include "io/safetensors.ipp"
+#include "train/checkpoint.ipp"
+#include "train/run_reporter.ipp"
+#endif

@@ -1,0 +1,193 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "bpe_trainer.hpp"
+#include "gpt2_words.hpp"
+#include "unicode.hpp"
+
+namespace gradus {
+
+GRADUS_IMPL bpe_trainer::bpe_trainer(bpe_training options) : options_(std::move(options)) {
+  const std::set<std::string> special(options_.special_tokens.begin(), options_.special_tokens.end());
+  if (special.size() != options_.special_tokens.size()) throw error("bpe: a special token is given twice");
+  if (special.contains("")) throw error("bpe: a special token has no text");
+  const std::size_t least = 256 + special.size(), most = std::size_t{1} << 24;
+  if (options_.vocabulary < least || options_.vocabulary > most)
+    throw error("bpe: a vocabulary has from " + std::to_string(least) + " to " + std::to_string(most) +
+                " tokens (256 bytes and " + std::to_string(special.size()) + " special ones), not " +
+                std::to_string(options_.vocabulary));
+}
+
+GRADUS_IMPL void bpe_trainer::count(std::string_view text) {
+  gpt2_splitter words(text);
+  for (gpt2_word w = words.next(); !w.bytes.empty(); w = words.next()) {
+    if (w.valid || options_.broken == broken_utf8::keep) add(w.bytes);
+    else add(unicode::replace_broken(w.bytes));
+  }
+}
+
+GRADUS_IMPL void bpe_trainer::add(std::string_view word) {
+  const auto found = counts_.find(word);
+  if (found != counts_.end()) ++found->second;
+  else counts_.emplace(word, 1);
+}
+
+/// One training: words as tokens, and the pairs in them.
+class bpe_trainer::run {
+ public:
+  explicit run(const bpe_trainer& from) : options_(from.options_) {
+    start_from_bytes();
+    for (const auto& [text, count] : from.counts_) {
+      std::vector<token> symbols(text.size());
+      std::ranges::transform(text, symbols.begin(), [&](char c) { return bytes_[static_cast<unsigned char>(c)]; });
+      words_.push_back({std::move(symbols), static_cast<std::int64_t>(count)});
+    }
+    for (std::size_t w = 0; w < words_.size(); ++w)
+      for (std::size_t i = 0; i + 1 < words_[w].symbols.size(); ++i)
+        change({words_[w].symbols[i], words_[w].symbols[i + 1]}, words_[w].count, w);
+    queue_new_pairs();
+  }
+
+  bpe_tokenizer train() {
+    while (tokens_.size() + options_.special_tokens.size() < options_.vocabulary && !queue_.empty()) {
+      std::pop_heap(queue_.begin(), queue_.end());
+      entry top = std::move(queue_.back());
+      queue_.pop_back();
+      // Other merges may have made the pair rarer since it was put here.
+      if (const std::int64_t now = pair_counts_.at(top.both); now != top.count) {
+        top.count = now;
+        if (now > 0) push(std::move(top));
+        continue;
+      }
+      if (static_cast<std::uint64_t>(top.count) < options_.min_frequency) break;
+      merge(top);
+    }
+    return finish();
+  }
+
+ private:
+  using pair = std::pair<token, token>;
+  struct pair_hash {
+    std::size_t operator()(const pair& p) const {
+      const std::uint64_t both =
+          std::uint64_t{static_cast<std::uint32_t>(p.first)} << 32 | static_cast<std::uint32_t>(p.second);
+      const std::uint64_t mixed = both * 0x9E3779B97F4A7C15u;
+      return static_cast<std::size_t>(mixed ^ mixed >> 32);
+    }
+  };
+  struct word {
+    std::vector<token> symbols;
+    std::int64_t count;
+  };
+  /// A pair, how often it occurs, and the words in which it may.
+  struct entry {
+    std::int64_t count;
+    pair both;
+    std::vector<std::size_t> words;
+    bool operator<(const entry& other) const { return count != other.count ? count < other.count : both > other.both; }
+  };
+
+  /// Bytes are numbered as in GPT-2: the visible ones of Latin-1 first.
+  void start_from_bytes() {
+    const auto visible = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; };
+    for (const bool wanted : {true, false})
+      for (int b = 0; b < 256; ++b) {
+        if (visible(b) != wanted) continue;
+        bytes_[static_cast<std::size_t>(b)] = static_cast<token>(tokens_.size());
+        ids_.emplace(std::string(1, static_cast<char>(static_cast<unsigned char>(b))),
+                     static_cast<token>(tokens_.size()));
+        tokens_.emplace_back(1, static_cast<char>(static_cast<unsigned char>(b)));
+      }
+  }
+  void push(entry e) {
+    queue_.push_back(std::move(e));
+    std::push_heap(queue_.begin(), queue_.end());
+  }
+  /// Notes that a pair occurs so many times more, or less, in a word.
+  void change(pair both, std::int64_t by, std::size_t in) {
+    pair_counts_[both] += by;
+    if (by <= 0) return;
+    std::vector<std::size_t>& words = new_pairs_[both];
+    if (words.empty() || words.back() != in) words.push_back(in);
+  }
+  void queue_new_pairs() {
+    for (auto& [both, words] : new_pairs_)
+      if (const std::int64_t count = pair_counts_.at(both); count > 0) push({count, both, std::move(words)});
+    new_pairs_.clear();
+  }
+  /// Merges a pair wherever it occurs. Two pairs may give one token: "in" + "g" and "i" + "ng".
+  void merge(const entry& top) {
+    const auto [left, right] = top.both;
+    std::string text = tokens_[static_cast<std::size_t>(left)] + tokens_[static_cast<std::size_t>(right)];
+    // The text of a special token belongs to that one.
+    if (std::ranges::find(options_.special_tokens, text) != options_.special_tokens.end()) return;
+    const auto [place, is_new] = ids_.emplace(text, static_cast<token>(tokens_.size()));
+    if (is_new) tokens_.push_back(std::move(text));
+    merges_.push_back({left, right, place->second});
+    for (const std::size_t w : top.words) merge_in(w, top.both, place->second);
+    queue_new_pairs();
+  }
+  void merge_in(std::size_t w, pair both, token merged) {
+    const std::int64_t count = words_[w].count;
+    std::vector<token>& symbols = words_[w].symbols;
+    // What is read lies behind what is written.
+    std::size_t to = 0;
+    for (std::size_t at = 0; at < symbols.size(); ++to) {
+      if (at + 1 == symbols.size() || pair(symbols[at], symbols[at + 1]) != both) {
+        symbols[to] = symbols[at++];
+        continue;
+      }
+      if (to > 0) {
+        change({symbols[to - 1], both.first}, -count, w);
+        change({symbols[to - 1], merged}, count, w);
+      }
+      at += 2;
+      if (at < symbols.size()) {
+        change({both.second, symbols[at]}, -count, w);
+        change({merged, symbols[at]}, count, w);
+      }
+      symbols[to] = merged;
+    }
+    symbols.resize(to);
+  }
+  bpe_tokenizer finish() {
+    // A pair that was merged twice, because it came up again, has the later rank.
+    std::set<pair> seen;
+    std::vector<bpe_merge> merges;
+    for (auto m = merges_.rbegin(); m != merges_.rend(); ++m)
+      if (seen.insert({m->left, m->right}).second) merges.push_back(*m);
+    std::ranges::reverse(merges);
+    std::vector<added_token> added;
+    for (const std::string& text : options_.special_tokens) {
+      added.push_back({.text = text, .id = static_cast<token>(tokens_.size())});
+      tokens_.push_back(text);
+    }
+    return {std::move(tokens_), bytes_, std::move(merges), std::move(added)};
+  }
+
+  const bpe_training& options_;
+  std::array<token, 256> bytes_{};
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, token> ids_;
+  std::vector<word> words_;
+  std::unordered_map<pair, std::int64_t, pair_hash> pair_counts_;
+  std::unordered_map<pair, std::vector<std::size_t>, pair_hash> new_pairs_;
+  std::vector<entry> queue_;
+  std::vector<bpe_merge> merges_;
+};
+
+GRADUS_IMPL bpe_tokenizer bpe_trainer::train() const {
+  run r(*this);
+  return r.train();
+}
+
+GRADUS_IMPL bpe_tokenizer train_bpe(std::string_view text, bpe_training options) {
+  bpe_trainer trainer(std::move(options));
+  trainer.count(text);
+  return trainer.train();
+}
+
+}  // namespace gradus

@@ -1,0 +1,82 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "token_shard.hpp"
+
+namespace gradus {
+
+namespace detail {
+inline constexpr std::int32_t llm_c_magic = 20240520;
+inline constexpr std::int32_t llm_c_version = 1;
+inline constexpr std::int32_t llm_c_magic_of_32_bits = 20240801;  // the one with tokens of 32 bits
+using llm_c_header = std::array<std::int32_t, 256>;
+}  // namespace detail
+
+GRADUS_IMPL token_shard::token_shard(const std::filesystem::path& path) : file_(path) {
+  static_assert(std::endian::native == std::endian::little, "token_shard: a little-endian machine is needed");
+  std::int32_t first = 0;
+  if (file_.size() >= sizeof first) std::memcpy(&first, file_.bytes().data(), sizeof first);
+  if (first == detail::llm_c_magic_of_32_bits)
+    fail("holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
+  if (first == detail::llm_c_magic) check_header();
+  else if (file_.size() % sizeof(token) != 0)
+    fail(std::to_string(file_.size()) + " bytes is not a whole number of uint16 tokens");
+  if (tokens().empty()) fail("holds no tokens");
+}
+
+GRADUS_IMPL void token_shard::check_vocabulary(std::size_t vocabulary) const {
+  const auto all = tokens();
+  const auto bad = std::ranges::find_if(all, [=](token t) { return t >= vocabulary; });
+  if (bad != all.end())
+    fail("token " + std::to_string(bad - all.begin()) + " is " + std::to_string(*bad) + ", outside a vocabulary of " +
+         std::to_string(vocabulary));
+}
+
+GRADUS_IMPL void token_shard::fail(const std::string& what) const { throw error(path().string() + ": " + what); }
+
+GRADUS_IMPL void token_shard::check_header() {
+  detail::llm_c_header header{};
+  if (file_.size() < sizeof header) fail("ends within its header: " + std::to_string(file_.size()) + " bytes of 1024");
+  std::memcpy(header.data(), file_.bytes().data(), sizeof header);
+  if (header[1] != detail::llm_c_version)
+    fail("has version " + std::to_string(header[1]) + " of llm.c's layout; only version 1 is read");
+  if (header[2] < 0) fail("its header says " + std::to_string(header[2]) + " tokens");
+  const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token),
+                      there = file_.size() - sizeof header;
+  if (said != there)
+    fail("its header says " + std::to_string(header[2]) + " tokens, which are " + std::to_string(said) +
+         " bytes, and " + std::to_string(there) + " follow");
+  begin_ = sizeof header;
+}
+
+GRADUS_IMPL token_shard_writer::token_shard_writer(const std::filesystem::path& path, shard_layout layout)
+    : path_(path), layout_(layout), file_(path) {
+  static_assert(std::endian::native == std::endian::little, "token_shard_writer: a little-endian machine is needed");
+  if (layout_ == shard_layout::nanogpt) return;
+  detail::llm_c_header header{};
+  header[0] = detail::llm_c_magic;
+  header[1] = detail::llm_c_version;
+  file_.write(header.data(), sizeof header);
+}
+
+GRADUS_IMPL void token_shard_writer::write(std::span<const token> tokens) {
+  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+  if (layout_ == shard_layout::llm_c && tokens.size() > most - count_)
+    throw error(path_.string() + ": llm.c's layout holds at most 2147483647 tokens; write several shards");
+  file_.write(tokens.data(), tokens.size_bytes());
+  count_ += tokens.size();
+}
+
+GRADUS_IMPL void token_shard_writer::commit() {
+  if (layout_ == shard_layout::llm_c) {
+    const auto count = static_cast<std::int32_t>(count_);
+    file_.overwrite(2 * sizeof(std::int32_t), &count, sizeof count);
+  }
+  file_.commit();
+}
+
+}  // namespace gradus
