@@ -82,12 +82,16 @@ def main():
         alone.write_text("#include <gradus/gradus.hpp>\n")
         train = ROOT / "examples" / "gpt" / "train.cpp"
         mlp = next(iter(sorted((ROOT / "examples").glob("*mlp*.cpp"))), ROOT / "bench" / "compile" / "mlp.cpp")
-        flags = target_flags(train) or default_flags()
+        once = ROOT / "include" / "gradus" / "compiled.cpp"
+        flags = [f for f in target_flags(train) or default_flags() if not f.startswith("-DGRADUS_COMPILED")]
+        separate = [*flags, "-DGRADUS_COMPILED=1"]
         sources = [
             ("include <Eigen/Dense>", eigen, eigen_flags()),
             ("include <gradus/gradus.hpp>", alone, flags),
             ("two-layer MLP trainer", mlp, flags),
-            ("GPT trainer", train, flags),
+            ("GPT trainer, headers alone", train, flags),
+            ("GPT trainer with gradus::compiled", train, separate),
+            ("gradus::compiled", once, separate),
         ]
         rows, eigen_seconds = [], None
         for name, source, flags in sources:

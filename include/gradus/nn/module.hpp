@@ -206,10 +206,10 @@ constexpr void visit(M& m, const F& f) {
 }
 
 // The name of a part of what is called `name`.
-inline std::string name_of_part(const std::string& name, std::string_view part) {
+GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::string_view part) {
   return name.empty() ? std::string(part) : std::string(name).append(".").append(part);
 }
-inline std::string name_of_part(const std::string& name, std::size_t position) {
+GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::size_t position) {
   return name_of_part(name, std::string_view(std::to_string(position)));
 }
 
