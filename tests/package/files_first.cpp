@@ -9,7 +9,7 @@ bool finds_the_file_damaged(const char* path);
 int main(int count, char** arguments) try {
   if (count != 2) return 2;
   gradus::write_file_atomically(arguments[1], "no tensors");
-  return gradus::read_text_file(arguments[1]) == "no tensors" && finds_the_file_damaged(arguments[1]) ? 0 : 1;
+  return gradus::read_text(arguments[1]) == "no tensors" && finds_the_file_damaged(arguments[1]) ? 0 : 1;
 } catch (const std::exception& problem) {
   std::fprintf(stderr, "%s\n", problem.what());
   return 1;
