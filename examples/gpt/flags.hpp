@@ -3,13 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <gradus/core/parse_number.hpp>
 #include <gradus/train/progress.hpp>
+#include <optional>
 #include <string>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,13 +26,11 @@ template <class Int>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value, std::type_identity_t<Int> least,
                               std::type_identity_t<Int> most, const std::string& description) {
   const auto decimal = [=](const std::string& text) {
-    Int n{};
-    const char* end = text.data() + text.size();
-    const std::from_chars_result read = std::from_chars(text.data(), end, n);
-    check_flag(read.ec == std::errc{} && read.ptr == end && n >= least && n <= most, name,
+    const std::optional<Int> n = gr::parse_number<Int>(text);
+    check_flag(n && *n >= least && *n <= most, name,
                "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
                text.empty() ? "''" : text);
-    return std::to_string(n);
+    return std::to_string(*n);
   };
   return app.add_option(name, value, description)->transform(decimal);
 }
@@ -42,11 +40,8 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value
 inline CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, const std::string& what,
                                bool (*fine)(double), const std::string& description) {
   const auto decimal = [=](const std::string& text) {
-    double x = 0;
-    const char* end = text.data() + text.size();
-    const std::from_chars_result read = std::from_chars(text.data(), end, x);
-    check_flag(read.ec == std::errc{} && read.ptr == end && std::isfinite(x) && fine(x), name, what,
-               text.empty() ? "''" : text);
+    const std::optional<double> x = gr::parse_number<double>(text);
+    check_flag(x && std::isfinite(*x) && fine(*x), name, what, text.empty() ? "''" : text);
     return text;
   };
   return app.add_option(name, value, description)->transform(decimal);

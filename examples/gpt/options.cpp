@@ -1,7 +1,6 @@
 #include "options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include <gradus/core/byte_size.hpp>
+#include <gradus/core/parse_number.hpp>
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
@@ -145,13 +145,11 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
 void read_pace(const std::string& text, options& o) {
   const char unit = text.empty() ? ' ' : text.back();
   const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
-  const char* const end = text.data() + text.size() - (seconds > 0 ? 1 : 0);
-  double number = -1;
-  const auto read = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const std::string_view digits(text.data(), text.size() - (seconds > 0 ? 1 : 0));
+  const double number = digits.find_first_of("eE") == digits.npos ? gr::parse_number<double>(digits).value_or(-1) : -1;
   const bool whole = number == std::floor(number) && number <= 4294967295.0;
-  check_flag(
-      read.ec == std::errc{} && read.ptr == end && number >= 0 && std::isfinite(number) && (seconds > 0 || whole),
-      "--save-every", "a number of steps, such as 100, or a time, such as 30s, 5m or 1h", text.empty() ? "''" : text);
+  check_flag(number >= 0 && std::isfinite(number) && (seconds > 0 || whole), "--save-every",
+             "a number of steps, such as 100, or a time, such as 30s, 5m or 1h", text.empty() ? "''" : text);
   o.save_seconds = number * seconds;
   o.save_steps = seconds > 0 ? 0 : static_cast<long long>(number);
 }

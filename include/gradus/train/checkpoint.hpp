@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "../core/dtype.hpp"
 #include "../core/error.hpp"
 #include "../core/extent.hpp"
+#include "../core/parse_number.hpp"
 #include "../io/safetensors.hpp"
 #include "../nn/module.hpp"
 #include "../optim/param_list.hpp"
@@ -48,10 +50,9 @@ class run_metadata {
   template <class T>
   T number(std::string_view name) const {
     const std::string& t = text(name);
-    T value{};
-    const auto [end, problem] = std::from_chars(t.data(), t.data() + t.size(), value);
-    if (problem != std::errc{} || end != t.data() + t.size()) refuse_number(name, t);
-    return value;
+    const std::optional<T> value = parse_number<T>(t);
+    if (!value) refuse_number(name, t);
+    return *value;
   }
   const std::map<std::string, std::string, std::less<>>& all() const { return texts_; }
 

@@ -1,0 +1,63 @@
+#pragma once
+// Numbers from text. libc++ before version 20 has no std::from_chars for floating-point numbers.
+#include <cerrno>
+#include <charconv>
+#include <clocale>
+#include <cmath>
+#include <concepts>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace gradus {
+
+namespace detail {
+
+template <std::floating_point T>
+std::optional<T> parse_by_strtod(std::string_view text) {
+  // What strtod takes and std::from_chars does not: space before the number, a plus sign, and hexadecimal digits.
+  if (text.empty() || text.front() == '+' || text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r') ||
+      text.find_first_of("xX") != std::string_view::npos)
+    return std::nullopt;
+  const std::string copy(text);
+  // Whatever the program's locale: a number has a point, and no comma.
+  const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", nullptr);
+  const locale_t before = uselocale(plain);
+  errno = 0;
+  char* end = nullptr;
+  T value{};
+  if constexpr (std::same_as<T, float>) value = std::strtof(copy.c_str(), &end);
+  else value = static_cast<T>(std::strtod(copy.c_str(), &end));
+  const bool too_large_or_small = errno == ERANGE && (std::isinf(value) || value == 0);
+  uselocale(before);
+  freelocale(plain);
+  if (end != copy.c_str() + copy.size() || too_large_or_small) return std::nullopt;
+  return value;
+}
+
+template <class T>
+std::optional<T> parse_by_from_chars(std::string_view text) {
+  T value{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace detail
+
+/// The number that the whole of `text` is, in decimal digits: `-12`, `0.5`, `3e-4`, `inf`, `nan`, whatever the locale. Nothing where it is something
+/// else, starts with a space or a plus sign, or does not fit into T.
+template <class T>
+  requires std::integral<T> || std::floating_point<T>
+std::optional<T> parse_number(std::string_view text) {
+#ifdef __cpp_lib_to_chars
+  return detail::parse_by_from_chars<T>(text);
+#else
+  if constexpr (std::floating_point<T>) return detail::parse_by_strtod<T>(text);
+  else return detail::parse_by_from_chars<T>(text);
+#endif
+}
+
+}  // namespace gradus
