@@ -151,6 +151,18 @@ GRADUS_INLINE pack<T> select(pack_mask<T> m, pack<T> a, pack<T> b) {
   return pack<T>(m.m ? a.v : b.v);
 }
 
+/// Lane i[k] of x in each lane k; where there is no lane i[k], that of its lowest bits.
+template <class T>
+GRADUS_INLINE pack<T> lanes_at(pack<T> x, typename pack<T>::mask_native i) {
+#if defined(__clang__)
+  pack<T> r;
+  for (std::size_t k = 0; k < pack<T>::size; ++k) r.v[k] = x.v[static_cast<std::size_t>(i[k]) % pack<T>::size];
+  return r;
+#else
+  return pack<T>(__builtin_shuffle(x.v, i));
+#endif
+}
+
 /// Whether the mask holds in every lane.
 template <class T>
 GRADUS_INLINE bool all(pack_mask<T> m) {

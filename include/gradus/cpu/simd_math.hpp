@@ -173,7 +173,9 @@ GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #if defined(__SSE2__) || defined(__aarch64__)
   // The compilers' own names for the instructions: <immintrin.h> takes a third of a second to read.
   constexpr bool is_float = std::is_same_v<T, float>;
-#if defined(__AVX__)
+#if defined(__AVX512F__)
+  constexpr std::size_t bytes = 64;
+#elif defined(__AVX__)
   constexpr std::size_t bytes = 32;
 #else
   constexpr std::size_t bytes = 16;
@@ -184,7 +186,13 @@ GRADUS_INLINE pack<T> sqrt(pack<T> x) {
   part parts[sizeof(x.v) / bytes];
   std::memcpy(parts, &x.v, sizeof(parts));
   for (part& p : parts) {
-#if defined(__AVX__)
+#if defined(__AVX512F__) && defined(__clang__)
+    if constexpr (is_float) p = __builtin_ia32_sqrtps512(p, 4);  // 4: rounded as everything else
+    else p = __builtin_ia32_sqrtpd512(p, 4);
+#elif defined(__AVX512F__)
+    if constexpr (is_float) p = __builtin_ia32_sqrtps512_mask(p, p, -1, 4);
+    else p = __builtin_ia32_sqrtpd512_mask(p, p, -1, 4);
+#elif defined(__AVX__)
     if constexpr (is_float) p = __builtin_ia32_sqrtps256(p);
     else p = __builtin_ia32_sqrtpd256(p);
 #elif defined(__SSE2__)

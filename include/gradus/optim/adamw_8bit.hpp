@@ -19,16 +19,19 @@ namespace gradus {
 template <bool Signed>
 struct dynamic_map {
   static constexpr unsigned zero = Signed ? 127 : 0;  ///< code of 0; those from here on are of numbers from 0 to 1
+  static constexpr unsigned first_of_decade = Signed ? 1 : 2;  ///< n of the least decade
   float value[256] = {};
 
   constexpr dynamic_map() {
     unsigned code = zero;
     double unit = 1e-6;
-    for (unsigned i = 0; i < 7; ++i, unit *= 10) {
+    float power = 1;
+    for (unsigned i = 0; i < 7; ++i, unit *= 10, power *= 5) {
       const unsigned n = first_of_decade << i;
       decades_[i].rate = static_cast<float>(n / (0.9 * unit));
       decades_[i].first = static_cast<float>(n);
-      for (unsigned k = 0; k < n; ++k) value[++code] = static_cast<float>((0.1 + 0.9 * (k + 0.5) / n) * unit);
+      for (unsigned count = n; count < 2 * n; ++count)
+        value[++code] = in_decade(static_cast<float>(count), static_cast<float>(n), power);
     }
     value[255] = 1;
     decades_[7].first = first_of_decade << 7;
@@ -38,6 +41,12 @@ struct dynamic_map {
       code += static_cast<unsigned>(d.first);
     }
     for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
+  }
+  /// The number of a decade, 10^(i-6) (0.1 + 0.9 (k + 0.5) / n): `first` is n, and what codes are counted from there; `count` is n + k, and
+  /// `power` 5^i. Rounded twice, wherever it is computed.
+  template <class V>
+  GRADUS_HD static constexpr V in_decade(V count, V first, V power) {
+    return (V(18) * count - V(16) * first + V(9)) * (power * V(5e-8f / first_of_decade));
   }
   /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are as near, up to a
   /// part in a million, either one; that of 0 for NaN.
@@ -63,7 +72,6 @@ struct dynamic_map {
   }
 
  private:
-  static constexpr unsigned first_of_decade = Signed ? 1 : 2;
   // Numbers of a decade are counted from `first`, which is how many they are: so the numbers before, counted together, are `first`
   // less first_of_decade. They begin above `above`, and grow by 1 / rate. The last one is 1 alone.
   struct decade {
