@@ -34,6 +34,27 @@ GRADUS_INLINE To vector_bits(const From& from) {
   return to;
 }
 
+// How many elements an instruction converts between float and f16 at a time; 0 without F16C.
+#if defined(__AVX512F__)
+inline constexpr index f16_lanes = 16;
+#elif defined(__F16C__)
+inline constexpr index f16_lanes = 8;
+#else
+inline constexpr index f16_lanes = 0;
+#endif
+template <class Halves, class Floats>
+GRADUS_INLINE void instruction_from_f16([[maybe_unused]] Halves from, Floats& to) {
+#if defined(__F16C__) || defined(__AVX512F__)
+  __asm__("vcvtph2ps %1, %0" : "=v"(to) : "v"(from));
+#endif
+}
+template <class Floats, class Halves>
+GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, Halves& to) {
+#if defined(__F16C__) || defined(__AVX512F__)
+  __asm__("vcvtps2ph $0, %1, %0" : "=v"(to) : "v"(from));  // 0: to nearest, ties to even
+#endif
+}
+
 // Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is exact.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
@@ -89,11 +110,17 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
     std::memcpy(&halves, static_cast<const void*>(from), sizeof halves);
     using words = typename vector_of<std::uint32_t, N>::type;
     using floats = typename vector_of<float, N>::type;
-    const auto wide = __builtin_convertvector(halves, words);
-    words bits;
-    if constexpr (std::is_same_v<S, bf16>) bits = wide << 16;
-    else detail::widen_f16<words>(wide, bits);
-    to = __builtin_convertvector(detail::vector_bits<floats>(bits), typename vector_of<T, N>::type);
+    floats x;
+    if constexpr (std::is_same_v<S, f16> && N == detail::f16_lanes) {
+      detail::instruction_from_f16(halves, x);
+    } else {
+      const auto wide = __builtin_convertvector(halves, words);
+      words bits;
+      if constexpr (std::is_same_v<S, bf16>) bits = wide << 16;
+      else detail::widen_f16<words>(wide, bits);
+      x = detail::vector_bits<floats>(bits);
+    }
+    to = __builtin_convertvector(x, typename vector_of<T, N>::type);
   } else {
     typename vector_of<S, N>::type x;
     std::memcpy(&x, from, sizeof x);
@@ -123,10 +150,15 @@ GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
   } else if constexpr (detail::is_half<S>) {
     using words = typename vector_of<std::uint32_t, N>::type;
     const auto floats = __builtin_convertvector(x, typename vector_of<float, N>::type);
-    words bits;
-    if constexpr (std::is_same_v<S, bf16>) detail::narrow_bf16<words>(reinterpret_cast<words>(floats), bits);
-    else detail::narrow_f16<words>(reinterpret_cast<words>(floats), bits);
-    const auto halves = __builtin_convertvector(bits, typename vector_of<std::uint16_t, N>::type);
+    typename vector_of<std::uint16_t, N>::type halves;
+    if constexpr (std::is_same_v<S, f16> && N == detail::f16_lanes) {
+      detail::instruction_to_f16(floats, halves);
+    } else {
+      words bits;
+      if constexpr (std::is_same_v<S, bf16>) detail::narrow_bf16<words>(reinterpret_cast<words>(floats), bits);
+      else detail::narrow_f16<words>(reinterpret_cast<words>(floats), bits);
+      halves = __builtin_convertvector(bits, typename vector_of<std::uint16_t, N>::type);
+    }
     std::memcpy(static_cast<void*>(to), &halves, sizeof halves);
   } else {
     const auto y = __builtin_convertvector(x, typename vector_of<S, N>::type);
