@@ -204,9 +204,8 @@ struct extremes {
   bool any = false;
 
   static bool better(C a, C b) { return (Largest ? a > b : a < b) || (a != a && b == b); }
-  static GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {
-    if constexpr (Largest) return a > b || (a != a && b == b);
-    else return a < b || (a != a && b == b);
+  static GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {  // not (a <= b) is true of NaN, too
+    return !(Largest ? a <= b : a >= b) && b == b;
   }
   void offer(index i, C v, std::int32_t where) {
     if (!better(v, value[i])) return;  // of equal ones the first counts: they are offered in order
@@ -218,47 +217,62 @@ struct extremes {
   }
 };
 
-/// The extreme value of n elements. On four packs, so that none waits for what the one before it comes to.
-template <class C, bool Largest, class T>
-C best_of_run(const T* from, index n) {
+/// In each lane, the extreme value seen so far and a number of where it was first.
+template <class C, bool Largest>
+struct lane_extremes {
+  using places = typename pack<C>::mask_native;
   using state = extremes<C, 1, Largest>;
-  C best = static_cast<C>(from[0]);
+  pack<C> value;
+  places at;
+
+  GRADUS_INLINE void offer(pack<C> v, places where) {
+    const auto take = state::better(v, value);
+    value = select(take, v, value);
+    at = take.m ? where : at;
+  }
+  GRADUS_INLINE void merge(const lane_extremes& o) {
+    const auto beaten = state::better(value, o.value), better = state::better(o.value, value);
+    const places take = better.m | (~beaten.m & (o.at < at));
+    value.v = take ? o.value.v : value.v;
+    at = take ? o.at : at;
+  }
+};
+
+/// The extreme value of n elements, and where it is first.
+template <class C, bool Largest, class T>
+extremes<C, 1, Largest> best_of_run(const T* from, index n) {
+  using lanes_so_far = lane_extremes<C, Largest>;
+  extremes<C, 1, Largest> best{{static_cast<C>(from[0])}, {0}, true};
   const index packs = n / lanes<C>;
   if (packs > 0) {
-    pack<C> x[4] = {pack<C>(best), pack<C>(best), pack<C>(best), pack<C>(best)};
-    const auto take = [&](pack<C>& y, index p) {
-      const pack<C> v = pack<C>::load(from + p * lanes<C>);
-      y = select(state::better(v, y), v, y);
-    };
+    const auto number = [&](index p) { return pack<C>::load(from + p * lanes<C>); };
+    lanes_so_far a{number(0), {}}, b = a, c = a, d = a;  // four, so that none waits for what the one before it comes to
+    typename lanes_so_far::places four{};
     index p = 0;
-    for (; packs - p >= 4; p += 4) take(x[0], p), take(x[1], p + 1), take(x[2], p + 2), take(x[3], p + 3);
-    for (index l = 0; l < packs % 4; ++l) take(x[0], p + l);
-    for (const pack<C>& y : x)
-      for (index l = 0; l < lanes<C>; ++l)
-        if (const C v = y.v[l]; state::better(v, best)) best = v;
+    for (; p + 4 <= packs; p += 4) {
+      a.offer(number(p), four);
+      b.offer(number(p + 1), four);
+      c.offer(number(p + 2), four);
+      d.offer(number(p + 3), four);
+      four = four + 1;
+    }
+    if (p < packs) a.offer(number(p), four);
+    if (p + 1 < packs) b.offer(number(p + 1), four);
+    if (p + 2 < packs) c.offer(number(p + 2), four);
+    a.at = 4 * a.at, b.at = 4 * b.at + 1, c.at = 4 * c.at + 2, d.at = 4 * d.at + 3;
+    a.merge(b);
+    c.merge(d);
+    a.merge(c);
+    for (index l = 0; l < lanes<C>; ++l) {
+      const C v = a.value.v[l];
+      const auto at = static_cast<std::int32_t>(static_cast<index>(a.at[l]) * lanes<C> + l);
+      const bool take = best.better(v, best.value[0]) || (!best.better(best.value[0], v) && at < best.at[0]);
+      best.value[0] = take ? v : best.value[0];
+      best.at[0] = take ? at : best.at[0];
+    }
   }
-  for (index i = packs * lanes<C>; i < n; ++i)
-    if (const C v = static_cast<C>(from[i]); state::better(v, best)) best = v;
+  for (index i = packs * lanes<C>; i < n; ++i) best.offer(0, static_cast<C>(from[i]), static_cast<std::int32_t>(i));
   return best;
-}
-/// The first of n elements that `best`, one of them, does not beat.
-template <class C, bool Largest, class T>
-index first_as_good(const T* from, index n, C best) {
-  using state = extremes<C, 1, Largest>;
-  using places = typename pack<C>::mask_native;
-  using place = typename pack<C>::integer;
-  const index packs = n / lanes<C>;
-  places at = places{} + static_cast<place>(packs);
-  for (index p = packs; p-- > 0;) {  // from the back, so that the first is what stays
-    const auto beaten = state::better(pack<C>(best), pack<C>::load(from + p * lanes<C>));
-    at = beaten.m ? at : places{} + static_cast<place>(p);
-  }
-  index first = n;
-  for (index l = 0; l < lanes<C>; ++l)
-    if (const auto p = static_cast<index>(at[l]); p < packs) first = std::min(first, p * lanes<C> + l);
-  for (index i = packs * lanes<C>; i < first; ++i)
-    if (!state::better(best, static_cast<C>(from[i]))) return i;
-  return first;
 }
 
 /// finish(output, value, place) for every output.
@@ -277,11 +291,10 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
         const T* from = x + Plan::row(out_row, u / grid::pieces) + begin;
         const index n = std::min(grid::piece, Plan::inner - begin);
         const index base = u / grid::pieces * Plan::inner + begin;
-        const C best = best_of_run<C, Largest>(from, n);
-        if (s.any && !state::better(best, s.value[0])) continue;
-        s.value[0] = best;
-        s.at[0] = static_cast<std::int32_t>(base + first_as_good<C, Largest>(from, n, best));
-        s.any = true;
+        const auto best = best_of_run<C, Largest>(from, n);
+        const auto at = static_cast<std::int32_t>(base) + best.at[0];
+        if (s.any) s.offer(0, best.value[0], at);
+        else s = {{best.value[0]}, {at}, true};
       } else {
         const T* from = x + Plan::row(out_row, u) + grid::first_column(task);
         const index width = grid::columns(task);
@@ -294,12 +307,16 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
           s.any = true;
           continue;
         }
-        for (index c = 0; c < width; ++c) {  // the compiler makes selects of this
-          const C v = static_cast<C>(from[c]);
-          const bool take = state::better(v, s.value[c]);
-          s.value[c] = take ? v : s.value[c];
-          s.at[c] = take ? where : s.at[c];
+        index c = 0;
+        if constexpr (sizeof(C) == sizeof(std::int32_t)) {
+          for (; c + lanes<C> <= width; c += lanes<C>) {
+            lane_extremes<C, Largest> so_far{pack<C>::load(s.value + c), pack<std::int32_t>::load(s.at + c).v};
+            so_far.offer(pack<C>::load(from + c), typename pack<C>::mask_native{} + where);
+            so_far.value.store(s.value + c);
+            pack<std::int32_t>(so_far.at).store(s.at + c);
+          }
         }
+        for (; c < width; ++c) s.offer(c, static_cast<C>(from[c]), where);
       }
     }
   };
