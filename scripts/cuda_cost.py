@@ -2,6 +2,7 @@
 """Prints what the kernels of a GPU program move, from counters of its launches.
 
     scripts/cuda_cost.py COUNTERS.jsonl [PTXAS.log]
+    scripts/cuda_cost.py --bound LAYERS,CONTEXT,SEQUENCES=COUNTERS.jsonl ...
 
 COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (32-byte sectors of global memory that warps asked for),
 "global_bytes_requested" (by threads), "unique_bytes_read" and "unique_bytes_written" (each byte once: what DRAM has to move at least),
@@ -11,6 +12,11 @@ COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (3
 Columns: launches; MB that DRAM has to move at least; how often that goes over the second-level cache's wires (sectors asked for / unique
 sectors); what share of those sectors' bytes is used; ways of bank conflicts; lanes at work; the fewest blocks of a launch; registers and
 bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
+
+--bound: how many tokens a second GPT-2 124M can be trained with at context 1024, 524288 tokens a step, from the counters of four small steps
+(bench_cuda_gpt_step 0 with GPT_LAYERS and GPT_CONTEXT of two values each). Bytes are linear in layers and tokens, attention's products
+quadratic in the context; those of cuBLASLt are counted by hand, 6 for a weight and token. Nothing is taken to overlap. "At peaks" is
+what no step of these kernels can pass; "at reached rates" puts what products and attention have been seen to reach in their place.
 """
 import collections
 import json
@@ -18,6 +24,12 @@ import re
 import sys
 
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12, "H200": 4.8e12}  # bytes a second, published
+# FLOP a second in bf16: published; products (stas00/ml-engineering; A100: 0.8 of the peak); attention (FlashAttention-2's figures for heads of 64).
+PEAK = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
+PRODUCTS = {"A100": 250e12, "H100": 794e12, "H200": 794e12}
+ATTENTION = {"A100": 170e12, "H100": 262e12, "H200": 262e12}
+LLM_C = {"A100": 218e3, "H100": 468e3}  # tokens a second a GPU, published, of eight
+GPT2 = {"layers": 12, "width": 768, "vocabulary": 50257, "context": 1024, "tokens": 524288}
 
 
 def short(name):
@@ -42,9 +54,66 @@ def resources(log):
     return found
 
 
+def second_step(path):
+    """Bytes that its kernels move, at least, and multiplications of its tensor cores. The first step makes states and caches."""
+    with open(path, encoding="utf-8") as lines:
+        launches = [one for one in map(json.loads, lines) if "kernel" in one]
+    last = [i for i, one in enumerate(launches) if short(one["kernel"]) == "element_step_kernel"]
+    if len(last) != 2:
+        sys.exit(f"cuda_cost.py: {path} has {len(last)} steps of the optimizer; bench_cuda_gpt_step 0 makes 2")
+    step = launches[last[0] + 1:last[1] + 1]
+    return sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in step), sum(one["tensor_macs"] for one in step)
+
+
+def solve(rows, values):
+    """Gauss-Jordan."""
+    n = len(values)
+    m = [list(map(float, row)) + [float(value)] for row, value in zip(rows, values)]
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda r: abs(m[r][i]))
+        if m[pivot][i] == 0:
+            sys.exit("cuda_cost.py: --bound takes steps of two numbers of layers with two contexts each")
+        m[i], m[pivot] = m[pivot], m[i]
+        m[i] = [x / m[i][i] for x in m[i]]
+        for r in range(n):
+            if r != i:
+                m[r] = [x - m[r][i] * y for x, y in zip(m[r], m[i])]
+    return [row[n] for row in m]
+
+
+def bound(steps):
+    found = {}
+    for step in steps:
+        sizes, _, path = step.partition("=")
+        found[tuple(map(int, sizes.split(",")))] = second_step(path)
+    if len(found) != 4:
+        sys.exit("cuda_cost.py: --bound takes four steps, such as 1,128,2=one.jsonl")
+    layers, context, tokens = GPT2["layers"], GPT2["context"], GPT2["tokens"]
+    move = solve([[1, l, t * b, l * t * b] for l, t, b in found], [bytes_ for bytes_, _ in found.values()])
+    once, per_token = move[0] + move[1] * layers, move[2] + move[3] * layers
+    # Of attention alone: macs = layers * sequences * (a * context + b * context^2).
+    (l1, t1, b1), m1 = min(found), found[min(found)][1]
+    (l2, t2, b2), m2 = max(found), found[max(found)][1]
+    a, b = solve([[t1, t1 * t1], [t2, t2 * t2]], [m1 / l1 / b1, m2 / l2 / b2])
+    attention = 2 * layers * (a + b * context)
+    products = 6 * (12 * layers * GPT2["width"] ** 2 + GPT2["width"] * GPT2["vocabulary"])
+    print(f"a token: {per_token / 1e6:.3f} MB moved and {once / tokens / 1e6:.4f} MB more for its share of the weights; {products / 1e9:.3f} GFLOP of "
+          f"products, {attention / 1e9:.3f} of attention")
+    print(f"{'':6} {'':17} {'memory us':>10} {'products us':>12} {'attention us':>13} {'tokens/s':>10} {'llm.c':>9} {'ratio':>6}")
+    for gpu, rate in BANDWIDTH.items():
+        for name, product_rate, attention_rate in (("at peaks", PEAK[gpu], PEAK[gpu]),
+                                                   ("at reached rates", PRODUCTS[gpu], ATTENTION[gpu])):
+            parts = [(per_token + once / tokens) / rate, products / product_rate, attention / attention_rate]
+            reached = 1 / sum(parts)
+            other = f"{LLM_C[gpu]:9.0f} {reached / LLM_C[gpu]:6.2f}" if gpu in LLM_C else f"{'-':>9} {'-':>6}"
+            print(f"{gpu:6} {name:17} {parts[0] * 1e6:10.2f} {parts[1] * 1e6:12.2f} {parts[2] * 1e6:13.2f} {reached:10.0f} {other}")
+
+
 def main():
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
+    if sys.argv[1] == "--bound":
+        return bound(sys.argv[2:])
     kernels = collections.OrderedDict()
     with open(sys.argv[1], encoding="utf-8") as lines:
         for line in lines:
