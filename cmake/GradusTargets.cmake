@@ -43,13 +43,18 @@ function(gradus_executable name)
 endfunction()
 
 # gradus_command(<variable> <target>): what starts a program of ours, in the terms of add_test(COMMAND): those with GPU code under
-# GRADUS_CUDA_LAUNCHER.
+# GRADUS_CUDA_LAUNCHER, and those of another processor in CMAKE_CROSSCOMPILING_EMULATOR, by a script beside the program, <program>.run.
 function(gradus_command variable target)
   set(command "$<TARGET_FILE:${target}>")
   get_target_property(needs_gpu ${target} GRADUS_NEEDS_GPU)
   if(needs_gpu)
     separate_arguments(launcher UNIX_COMMAND "${GRADUS_CUDA_LAUNCHER}")
     list(PREPEND command ${launcher})
+  elseif(CMAKE_CROSSCOMPILING_EMULATOR)
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR "' '" emulator)
+    file(GENERATE OUTPUT "${command}.run" CONTENT "#!/bin/sh\nexec '${emulator}' '${command}' \"$@\"\n"
+         FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    string(APPEND command ".run")
   endif()
   set(${variable} "${command}" PARENT_SCOPE)
 endfunction()

@@ -62,6 +62,7 @@ if [[ -n $only ]]; then
   if [[ $chosen == *"Total Tests: 0"* ]]; then fail "no test was run: none matches '$only'"; fi
   targets=()
   while read -r path; do
+    path=${path%.run}
     if ninja -C "$build" -t query "$path" >/dev/null 2>&1; then targets+=("$path"); fi
   done < <(awk -v folder="$PWD/$build/" '{
       while (at = index($0, folder)) {

@@ -1,6 +1,8 @@
 // The operations, forward and backward, each on one telling shape: time, GB/s, GFLOP/s, and the share of what this machine can do:
 // of its memory bandwidth or of its GEMM rate, whichever is nearer. Bytes and FLOPs are those that each operation's own cost names.
-// Operands are 64 MiB, well beyond a core's caches, except where an operation computes long on each element.
+// Operands are 64 MiB in float, well beyond a core's caches, except where an operation computes long on each element. Rows of bf16 have /bf16
+// behind their name.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -19,6 +21,7 @@ struct bench_world {
   gr::context<gr::cpu> ctx{stream, pool};
   gr::tape<gr::cpu> tape{ctx};
   bench::machine peak = bench::measure_machine(ctx);
+  std::string type;  ///< behind the names of rows
   std::uint32_t ordinal = 0;
 
   template <class T, class S>
@@ -58,7 +61,7 @@ void seed(bench_world& w, const std::tuple<Ys...>& ys) {
 template <class F, class... Xs>
 void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost backward, F f, Xs... xs) {
   const auto row = [&](const char* way, gr::cost c, auto time) {
-    bench::add_row(w.peak, name + way, static_cast<double>(c.bytes()), static_cast<double>(c.flops), time);
+    bench::add_row(w.peak, name + w.type + way, static_cast<double>(c.bytes()), static_cast<double>(c.flops), time);
   };
   if (forward.bytes() > 0)
     row("/forward", forward, [=] {
@@ -82,16 +85,17 @@ void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost bac
 /// Registers name/recorded: forward on the tape, of an operation that does more there than on plain tensors.
 template <class F, class... Xs>
 void add_recorded(bench_world& w, const std::string& name, gr::cost c, F f, Xs... xs) {
-  bench::add_row(w.peak, name + "/recorded", static_cast<double>(c.bytes()), static_cast<double>(c.flops), [=, &w] {
-    return bench::best_of([&] {
-      const double seconds = bench::seconds_of([&] {
-        auto y = f(traced_input(w.tape, xs)...);
-        benchmark::DoNotOptimize(y);
-      });
-      w.tape.clear();
-      return seconds;
-    });
-  });
+  bench::add_row(w.peak, name + w.type + "/recorded", static_cast<double>(c.bytes()), static_cast<double>(c.flops),
+                 [=, &w] {
+                   return bench::best_of([&] {
+                     const double seconds = bench::seconds_of([&] {
+                       auto y = f(traced_input(w.tape, xs)...);
+                       benchmark::DoNotOptimize(y);
+                     });
+                     w.tape.clear();
+                     return seconds;
+                   });
+                 });
 }
 
 /// As add(), with the cost read off the operation's type.
@@ -108,13 +112,15 @@ void add_map(bench_world& w, const std::string& name, Functor functor, Xs... xs)
       w, name, [functor](auto&&... x) { return gr::map(functor, x...); }, xs...);
 }
 
+/// The operations on values of T.
+template <class T>
 void register_ops(bench_world& w) {
   using big = gr::shape<8192, 2048>;
   using small = gr::shape<512, 2048>;
-  const auto x = w.random<float, big>();
-  const auto y = w.random<float, big>();
-  const auto row = w.random<float, gr::shape<2048>>();
-  const auto little = w.random<float, small>();
+  const auto x = w.random<T, big>();
+  const auto y = w.random<T, big>();
+  const auto row = w.random<T, gr::shape<2048>>();
+  const auto little = w.random<T, small>();
   namespace fn = gr::functor;
   // Its gradient is the result's own, handed on: nothing to measure.
   using addition = gr::op::map<fn::add>;
@@ -187,19 +193,19 @@ void register_ops(bench_world& w) {
   add_recorded(w, "dropout", dropped::forward_cost<decltype(x)>(), drop, x);
   add(w, "dropout", {}, dropped::backward_cost<decltype(x)>(), drop, x);
 
-  const auto a = w.random<float, gr::shape<1024, 768>>();
-  const auto m = w.random<float, gr::shape<768, 3072>>();
-  const auto bias = w.random<float, gr::shape<3072>>();
+  const auto a = w.random<T, gr::shape<1024, 768>>();
+  const auto m = w.random<T, gr::shape<768, 3072>>();
+  const auto bias = w.random<T, gr::shape<3072>>();
   add_op<gr::op::matrix_product<false, false>>(
       w, "matmul", [](auto&& p, auto&& q) { return gr::matmul(p, q); }, a, m);
   add_op<gr::op::linear>(
       w, "linear", [](auto&& p, auto&& q, auto&& r) { return gr::linear(p, q, r); }, a, m, bias);
 
   const auto tokens = w.ids<gr::shape<64, 512>>(50257);
-  const auto table = w.random<float, gr::shape<50304, 256>>();
+  const auto table = w.random<T, gr::shape<50304, 256>>();
   add_op<gr::op::embedding>(
       w, "embedding", [](auto&& t, auto&& e) { return gr::embedding(t, e); }, tokens, table);
-  const auto qkv = w.random<float, gr::shape<8, 512, 3 * 384>>();
+  const auto qkv = w.random<T, gr::shape<8, 512, 3 * 384>>();
   using attention = gr::op::causal_attention<6>;
   add_op<attention>(
       w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
@@ -208,11 +214,11 @@ void register_ops(bench_world& w) {
   add(
       w, "causal_attention_plain", attention::forward_cost<packed>(), attention::backward_cost<packed>(),
       [](auto&& t) { return gr::causal_attention<6, gr::attention_kernel::plain>(t); }, qkv);
-  const auto heads = [&w] { return w.random<float, gr::shape<8, 6, 512, 64>>(); };
+  const auto heads = [&w] { return w.random<T, gr::shape<8, 6, 512, 64>>(); };
   add_op<gr::op::scaled_attention<false>>(
       w, "attention", [](auto&& q, auto&& k, auto&& v) { return gr::attention(q, k, v); }, heads(), heads(), heads());
 
-  const auto logits = w.random<float, gr::shape<512, 50304>>();
+  const auto logits = w.random<T, gr::shape<512, 50304>>();
   const auto targets = w.ids<gr::shape<512>>(50257);
   using losses = gr::op::cross_entropy<50257>;
   const auto loss = [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); };
@@ -220,7 +226,7 @@ void register_ops(bench_world& w) {
   add_recorded(w, "cross_entropy", losses::forward_cost<decltype(logits), decltype(targets)>(), loss, logits, targets);
 
   // With the product that makes the logits. Recorded, it makes both gradients too; plain, it takes one product of those three.
-  const auto hidden = w.random<float, gr::shape<512, 256>>();
+  const auto hidden = w.random<T, gr::shape<512, 256>>();
   using head = gr::op::linear_cross_entropy<50257>;
   constexpr gr::cost recorded = head::forward_cost<decltype(hidden), decltype(table), decltype(targets)>();
   constexpr gr::cost plain{(2 * 256 + 5) * decltype(logits)::size, recorded.bytes_read, 0};
@@ -229,6 +235,20 @@ void register_ops(bench_world& w) {
   };
   add(w, "linear_cross_entropy", plain, {}, head_loss, hidden, table, targets);
   add_recorded(w, "linear_cross_entropy", recorded, head_loss, hidden, table, targets);
+}
+
+/// FLOPs a second of products of T, the best of two sizes.
+template <class T, gr::index Size>
+double rate_of_product(bench_world& w) {
+  const auto a = w.random<T, gr::shape<Size, Size>>(), b = w.random<T, gr::shape<Size, Size>>();
+  return 2.0 * static_cast<double>(Size * Size * Size) / bench::best_time([&] {
+           auto y = gr::matmul(a, b);
+           benchmark::DoNotOptimize(y);
+         });
+}
+template <class T>
+double product_rate(bench_world& w) {
+  return std::max(rate_of_product<T, 1024>(w), rate_of_product<T, 2048>(w));
 }
 
 }  // namespace
@@ -243,7 +263,10 @@ int main(int argc, char** argv) {
   bench::add_row(w.peak, "peak/gemm", 0, amount, [&] { return amount / w.peak.gemm; });
   bench::register_gemm(w.peak);
   bench::register_optimizers(w.peak);
-  register_ops(w);
+  register_ops<float>(w);
+  w.type = "/bf16";
+  w.peak.gemm = product_rate<gr::bf16>(w);
+  register_ops<gr::bf16>(w);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();  // they hold tensors of this world
   benchmark::Shutdown();

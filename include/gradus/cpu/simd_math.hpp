@@ -222,6 +222,24 @@ GRADUS_INLINE pack<T> exp(pack<T> x) {
   }
 }
 
+/// e^x for x <= 0, as exact as a result shows that is rounded to Stored. For 16 bits: half the instructions, at most 1e-5 of it off, and 0
+/// below -87. Keeps NaN.
+template <class Stored, class T>
+GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
+  if constexpr (sizeof(Stored) > 2 || !std::is_same_v<T, float>) {
+    return exp(x);
+  } else {
+    using P = pack<float>;
+    // 2^t = 2^n 2^r: n in the low bits of `shifted`, a polynomial of 2^r interpolated at Chebyshev nodes, |r| <= 1/2.
+    const P t = x * P(1.44269504088896341f);
+    const P shifted = t + P(cpu_math::rounding_shift);
+    const P r = t - (shifted - P(cpu_math::rounding_shift));
+    const P p = cpu_math::horner(r, 9.6663685e-3f, 5.5921976e-2f, 2.4022349e-1f, 6.9312105e-1f, 1.0f);
+    const auto power = (cpu_math::bits_as<cpu_math::float_bits>(shifted.v) - (0x4B400000 - 127)) << 23;
+    return select(x < P(-87.0f), P(0), p * P(cpu_math::bits_as<P::native>(power)));
+  }
+}
+
 /// Hyperbolic tangent. Float: an odd polynomial below 0.625 (coefficients of the Cephes library), 1 - 2/(e^2x + 1) above.
 template <class T>
 GRADUS_INLINE pack<T> tanh(pack<T> x) {

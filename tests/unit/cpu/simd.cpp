@@ -152,6 +152,28 @@ TEST_CASE("functions of packs keep the sign of zero where the functions do") {
   CHECK(one([](packs x) { return exp(x); }, 0.0f) == 1.0f);
 }
 
+TEST_CASE("falling_exp for results of 16 bits is within a part in 100,000, and 0 where they would be") {
+  const auto falling = [](packs x) { return gr::falling_exp<gr::bf16>(x); };
+  double worst = 0;
+  for (float x = 0; x >= -87; x -= 0.00713f)
+    worst = std::max(worst, std::abs(static_cast<double>(one(falling, x)) / std::exp(static_cast<double>(x)) - 1));
+  CHECK(worst < 1e-5);
+  CHECK(one(falling, 0.0f) == 1.0f);
+  CHECK(one(falling, -0.0f) == 1.0f);
+  for (const float x : {-87.5f, -1e3f, -1e30f, -inf}) CHECK(one(falling, x) == 0.0f);
+  CHECK(std::isnan(one(falling, not_a_number)));
+  CHECK(one([](packs x) { return gr::falling_exp<float>(x); }, -0.7f) == one([](packs x) { return exp(x); }, -0.7f));
+}
+
+TEST_CASE("lanes_at takes lanes in any order") {
+  constexpr std::size_t n = gr::lanes<float>;
+  packs from;
+  packs::mask_native places;
+  for (std::size_t i = 0; i < n; ++i)
+    from.v[i] = static_cast<float>(i), places[i] = static_cast<int>((i * 5 + 3) % (2 * n));
+  for (std::size_t i = 0; i < n; ++i) CHECK(gr::lanes_at(from, places).v[i] == static_cast<float>((i * 5 + 3) % n));
+}
+
 TEST_CASE("sqrt of packs of doubles is std::sqrt, bit for bit") {
   for (const double x : {0.0, 1.0, 2.0, 3.0, 1e300, 1e-310, 0.1, std::numeric_limits<double>::infinity()}) {
     double out[gr::lanes<double>];

@@ -212,9 +212,9 @@ struct flash_attention {
   };
 
   // e^x for x <= 0, not going below the smallest normal number: subnormals are slow, and no sum here can tell.
-  static GRADUS_INLINE pack<C> falling_exp(pack<C> x) {
+  static GRADUS_INLINE pack<C> weight_of(pack<C> x) {
     const pack<C> low(sizeof(C) == 4 ? C(-87) : C(-700));
-    return exp(select(x < low, low, x));
+    return falling_exp<T>(select(x < low, low, x));
   }
   // Which of the queries in a pack from `query` on see key j.
   static GRADUS_INLINE pack_mask<C> sees(index query, index j) {
@@ -313,7 +313,7 @@ struct flash_attention {
     }
     pack<C> sum(0);
     const auto weight = [&](index j) {
-      pack<C> e = falling_exp(scaled(pack<C>::load(scores + j * query_block)) - best);
+      pack<C> e = weight_of(scaled(pack<C>::load(scores + j * query_block)) - best);
       if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
       sum = sum + e;
       return e;
@@ -325,7 +325,7 @@ struct flash_attention {
     } else {
       for (index j = 0; j < count; ++j) weight(j).store(scores + j * query_block);
     }
-    const pack<C> f = falling_exp(before - best);
+    const pack<C> f = weight_of(before - best);
     f.store(fade);
     (pack<C>::load(total) * f + sum).store(total);
     best.store(largest);
@@ -410,7 +410,7 @@ struct flash_attention {
     const pack<C> lse = pack<C>::load(norm);
     const pack<C> mean = pack<C>::load(delta);
     const auto weight = [&](index j) {
-      pack<C> e = falling_exp(scaled(pack<C>::load(weights + j * query_block)) - lse);
+      pack<C> e = weight_of(scaled(pack<C>::load(weights + j * query_block)) - lse);
       if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
       return e;
     };

@@ -99,7 +99,7 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     std::array<pack<C>, unroll> sums;
     sums.fill(pack<C>(0));
     const auto step = [&](index i, pack<C>& sum, auto n) {
-      const pack<C> e = cpu_kit::inside_or(exp(cpu_kit::load<C>(x + i, n) - shift), C(0), n);
+      const pack<C> e = cpu_kit::inside_or(falling_exp<T>(cpu_kit::load<C>(x + i, n) - shift), C(0), n);
       if (to != nullptr) cpu_kit::store(e, to + i, n);
       sum = sum + e;
     };
