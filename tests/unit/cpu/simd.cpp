@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <gradus/cpu/coarse_pack.hpp>
 #include <gradus/cpu/simd_math.hpp>
 #include <gradus/ops/elementwise/functions.hpp>
 
@@ -163,6 +164,36 @@ TEST_CASE("falling_exp for results of 16 bits is within a part in 100,000, and 0
   for (const float x : {-87.5f, -1e3f, -1e30f, -inf}) CHECK(one(falling, x) == 0.0f);
   CHECK(std::isnan(one(falling, not_a_number)));
   CHECK(one([](packs x) { return gr::falling_exp<float>(x); }, -0.7f) == one([](packs x) { return exp(x); }, -0.7f));
+}
+
+TEST_CASE("functions of coarse packs are within a few parts in 100,000, over all magnitudes and at the edges") {
+  const auto check = [](auto coarse, auto fine, double least) {
+    const auto at = [&](float x) {
+      return one([&](packs p) { return static_cast<packs>(coarse(gr::coarse_pack(p))); }, x);
+    };
+    double worst = 0;
+    for (float size = 1e-6f; size < 100; size *= 1.0137f)
+      for (const float x : {size, -size}) {
+        const double exactly = static_cast<double>(fine(static_cast<exact>(x)));
+        if (std::abs(exactly) < least) CHECK(std::abs(static_cast<double>(at(x))) <= least);
+        else worst = std::max(worst, std::abs(static_cast<double>(at(x)) / exactly - 1));
+      }
+    CHECK(worst < 3e-5);
+    for (const float x : {inf, -inf}) {  // what floats give, the sign of zero included
+      const float expected = static_cast<float>(fine(static_cast<exact>(x < 0 ? -1e4f : 1e4f)));
+      CHECK((std::isfinite(expected) && std::abs(expected) < 2 ? at(x) == expected : at(x) == inf));
+    }
+    CHECK(std::isnan(at(not_a_number)));
+    CHECK(at(0.0f) == static_cast<float>(fine(exact(0))));
+  };
+  check([](auto x) { return sigmoid(x); }, [](exact x) { return exact_sigmoid(x); }, 1e-37);
+  check([](auto x) { return tanh(x); }, [](exact x) { return std::tanh(x); }, 0);
+  check([](auto x) { return silu(x); }, [](exact x) { return x * exact_sigmoid(x); }, 1e-35);
+  check([](auto x) { return gelu(x); },
+        [](exact x) {
+          return x * exact_sigmoid(x * (exact(1.59576912160573071176L) + exact(0.07135481627260024878L) * x * x));
+        },
+        1e-35);
 }
 
 TEST_CASE("lanes_at takes lanes in any order") {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../../core/config.hpp"
+#include "../../cpu/coarse_pack.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../broadcast/cpu.hpp"
@@ -29,6 +30,10 @@ struct kernel<op::map<F>, cpu> {
   }
 
  private:
+  // What f is evaluated on, where its result is stored as T.
+  template <class T>
+  using number = std::conditional_t<sizeof(T) == 2 && has_coarse_form<F>, coarse_pack, pack<compute_type<T>>>;
+
   template <class T, class Out, class... Ts, class... Ins>
   static void forward_on(context<cpu>& ctx, const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
     using C = compute_type<T>;
@@ -40,8 +45,8 @@ struct kernel<op::map<F>, cpu> {
             if constexpr (std::is_floating_point_v<C>) {
               for (index i = begin; i < end; i += lanes<C>) {
                 const index n = std::min<index>(end - i, lanes<C>);
-                const pack<C> y =
-                    f(get<C, moves<Ins, Out, Ins...>>(from, i, n)...);  // once, so that it is compiled once
+                const number<T> found = f(number<T>(get<C, moves<Ins, Out, Ins...>>(from, i, n))...);  // compiled once
+                const pack<C> y(found);
                 if (n == lanes<C>) y.store(to + i);
                 else y.store(to + i, n);
               }
@@ -97,18 +102,18 @@ struct kernel<op::map<F>, cpu> {
   static void backward_on(context<cpu>& ctx, const F& f, view<const T, Out> grad, const Inputs& in, const Targets& to,
                           std::index_sequence<K...>) {
     using C = compute_type<T>;
-    using D = dual<pack<C>, static_cast<int>(sizeof...(K))>;
+    using D = dual<number<T>, static_cast<int>(sizeof...(K))>;
     constexpr index columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
     rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>(ctx, [&](index row, index begin, index end) {
       const index start = row * columns;
       for (index i = begin; i < end; i += lanes<C>) {
         const index n = std::min<index>(end - i, lanes<C>);
-        const D value =
-            f(D(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(std::get<K>(in), row, i, n),
-                static_cast<int>(K))...);
+        const D value = f(D(number<T>(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(
+                                std::get<K>(in), row, i, n)),
+                            static_cast<int>(K))...);
         const pack<C> g =
             n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
-        (put(std::get<K>(to), start + i, n, g * value.partial[K]), ...);
+        (put(std::get<K>(to), start + i, n, g * pack<C>(value.partial[K])), ...);
       }
     });
   }

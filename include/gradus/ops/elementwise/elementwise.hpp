@@ -20,6 +20,9 @@ namespace gradus {
 /// needs to be saved for its gradient.
 template <class F>
 inline constexpr bool is_linear_functor = requires { requires F::linear; };
+/// Functors that may be evaluated on coarse_pack, where the result has 16 bits.
+template <class F>
+inline constexpr bool has_coarse_form = requires { requires F::coarse_form; };
 /// A functor is a plain sum when each derivative is 1 (`static constexpr bool sum = true`): gradients pass unchanged.
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };

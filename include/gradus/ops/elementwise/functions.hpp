@@ -84,12 +84,12 @@ struct abs { static constexpr std::string_view name = "abs";
   template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
 /// Hyperbolic tangent.
 struct tanh { static constexpr std::string_view name = "tanh";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
+  static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::tanh; return tanh(x); }
   template <class T> GRADUS_HD T derivative_from_output(T y) const { return T(1) - y * y; } };
 /// 1 / (1 + e^-x).
 struct sigmoid { static constexpr std::string_view name = "sigmoid";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 12;
+  static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 12;
   template <class T> GRADUS_HD T operator()(T x) const { using math::sigmoid; return sigmoid(x); } };
 /// max(x, 0); its derivative at 0 is 0.
 struct relu { static constexpr std::string_view name = "relu";
@@ -97,11 +97,11 @@ struct relu { static constexpr std::string_view name = "relu";
   template <class T> GRADUS_HD T derivative_from_output(T y) const { using math::select; return select(y <= T(0), T(0), T(1)); } };
 /// x * sigmoid(x).
 struct silu { static constexpr std::string_view name = "silu";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 13;
+  static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 13;
   template <class T> GRADUS_HD T operator()(T x) const { using math::silu; return silu(x); } };
 /// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
 struct gelu { static constexpr std::string_view name = "gelu";
-  static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
+  static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const { using math::gelu; return gelu(x); } };
 /// x * Phi(x), exactly, with the error function.
 struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
