@@ -43,13 +43,13 @@ inline constexpr index f16_lanes = 8;
 inline constexpr index f16_lanes = 0;
 #endif
 template <class Halves, class Floats>
-GRADUS_INLINE void instruction_from_f16([[maybe_unused]] Halves from, Floats& to) {
+GRADUS_INLINE void instruction_from_f16([[maybe_unused]] Halves from, [[maybe_unused]] Floats& to) {
 #if defined(__F16C__) || defined(__AVX512F__)
   __asm__("vcvtph2ps %1, %0" : "=v"(to) : "v"(from));
 #endif
 }
 template <class Floats, class Halves>
-GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, Halves& to) {
+GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, [[maybe_unused]] Halves& to) {
 #if defined(__F16C__) || defined(__AVX512F__)
   __asm__("vcvtps2ph $0, %1, %0" : "=v"(to) : "v"(from));  // 0: to nearest, ties to even
 #endif
