@@ -23,7 +23,7 @@ struct classifier {
   }
 };
 
-constexpr gr::index points = 400;
+constexpr gr::index_t points = 400;
 
 int main() {
   gr::stream stream;
@@ -33,7 +33,7 @@ int main() {
   // Two arms, half a turn apart; every other point belongs to the second.
   auto places = gr::empty<float, gr::shape<points, 2>>(ctx);
   auto arms = gr::empty<std::int32_t, gr::shape<points>>(ctx);
-  for (gr::index i = 0; i < points; ++i) {
+  for (gr::index_t i = 0; i < points; ++i) {
     const int arm = i % 2;
     const float radius = 0.1f + 0.9f * static_cast<float>(i) / points;
     const float angle = 9.0f * radius + 3.14159265f * static_cast<float>(arm);
@@ -56,7 +56,7 @@ int main() {
   // Plain tensors in, plain tensors out: no tape, nothing recorded.
   const auto logits = net(places);
   int right = 0;
-  for (gr::index i = 0; i < points; ++i) right += (logits(i, 1) > logits(i, 0)) == (arms(i) == 1);
+  for (gr::index_t i = 0; i < points; ++i) right += (logits(i, 1) > logits(i, 0)) == (arms(i) == 1);
   const double accuracy = static_cast<double>(right) / points;
   std::printf("accuracy %.3f\n", accuracy);
   return accuracy >= 0.95 ? 0 : 1;

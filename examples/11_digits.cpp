@@ -15,7 +15,7 @@
 
 namespace gr = gradus;
 
-constexpr gr::index pictures = 64, side = 12, pixels = side * side;
+constexpr gr::index_t pictures = 64, side = 12, pixels = side * side;
 constexpr long long steps = 4000;
 
 // Seven rows of five dots for each digit.
@@ -30,13 +30,13 @@ struct batch {
 // Batch `number` is the same whoever draws it, and whenever: digits at random places, under noise.
 batch draw(std::uint64_t number) {
   batch b;
-  for (gr::index p = 0; p < pictures; ++p) {
+  for (gr::index_t p = 0; p < pictures; ++p) {
     const gr::random_key key{.seed = number, .step = static_cast<std::uint32_t>(p)};
     const auto words = key.words(0);
     b.digits[p] = static_cast<std::int32_t>(words[0] % 10);
-    const gr::index left = words[1] % (side - 4), top = words[2] % (side - 6);
-    for (gr::index y = 0; y < side; ++y)
-      for (gr::index x = 0; x < side; ++x) {
+    const gr::index_t left = words[1] % (side - 4), top = words[2] % (side - 6);
+    for (gr::index_t y = 0; y < side; ++y)
+      for (gr::index_t x = 0; x < side; ++x) {
         const bool inside = x >= left && x < left + 5 && y >= top && y < top + 7;
         const bool ink = inside && (font[words[0] % 10][y - top] >> (left + 4 - x) & 1) != 0;
         const float noise = gr::uniform_float(key.words(1 + y * side + x)[0]);

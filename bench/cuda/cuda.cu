@@ -82,7 +82,7 @@ class bench {
   }
 
  private:
-  static constexpr gr::index big = gr::index{1} << 28;  // elements: 1 GiB of float
+  static constexpr gr::index_t big = gr::index_t{1} << 28;  // elements: 1 GiB of float
 
   void bandwidth(const std::string& name, double bytes, double seconds) {
     rows_.push_back({name, bytes / seconds * 1e-9, "GB/s", copy_ == 0 ? 0 : bytes / seconds * 1e-9 / copy_});
@@ -94,7 +94,7 @@ class bench {
     bandwidth("device copy", 2.0 * to.bytes, s);
     copy_ = rows_.back().value;
   }
-  template <class T, gr::index N>
+  template <class T, gr::index_t N>
   void gemm(const std::string& name) {
     const auto a = random<T, gr::shape<N, N>>(ctx_);
     const auto b = random<T, gr::shape<N, N>>(ctx_);
@@ -128,7 +128,7 @@ class bench {
               timer_.seconds([&] { gr::kernel<gr::op::sum_to, gr::cuda>::forward(ctx_, few.view(), tall, false); }));
   }
   void optimizers() {
-    constexpr gr::index n = 124'000'000 / 4 * 4;
+    constexpr gr::index_t n = 124'000'000 / 4 * 4;
     using T = float;
     auto memory = random<T, gr::shape<4 * n>>(ctx_);
     T* p = memory.data();

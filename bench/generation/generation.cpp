@@ -29,11 +29,11 @@ namespace gr = gradus;
 namespace {
 
 constexpr gpt::config gpt2{12, 12, 768, 1024, 50257};
-constexpr gr::index chunk = 64;
+constexpr gr::index_t chunk = 64;
 
 struct options {
   std::string precision = "fp32";
-  gr::index batch = 1, prompt = 32, tokens = 64;
+  gr::index_t batch = 1, prompt = 32, tokens = 64;
   int threads = 0;
   bool whole = false;
 };
@@ -46,18 +46,18 @@ double seconds_of(const auto& what) {
 
 // The best of several: other programs take memory bandwidth for a while.
 double memory_gb_s(gr::context<gr::cpu>& ctx, std::size_t bytes) {
-  constexpr gr::index part = 1 << 16, lanes = gr::lanes<float>;
+  constexpr gr::index_t part = 1 << 16, lanes = gr::lanes<float>;
   std::vector<float> numbers(bytes / sizeof(float) / part * part, 1.0f), sums(numbers.size() / part);
   double best = 0;
   for (int i = 0; i < 10; ++i) {
     const double s = seconds_of([&] {
-      gr::cpu_kit::parallel_tasks(ctx, sums.size(), [&](gr::index t) {
+      gr::cpu_kit::parallel_tasks(ctx, sums.size(), [&](gr::index_t t) {
         gr::pack<float> sum[8];
         for (auto& x : sum) x = gr::pack<float>(0);
-        for (gr::index j = 0; j < part; j += 8 * lanes)
-          for (gr::index k = 0; k < 8; ++k)
+        for (gr::index_t j = 0; j < part; j += 8 * lanes)
+          for (gr::index_t k = 0; k < 8; ++k)
             sum[k] = sum[k] + gr::pack<float>::load(numbers.data() + t * part + j + k * lanes);
-        for (gr::index k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
+        for (gr::index_t k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
         sums[t] = gr::sum_lanes(sum[0]);
       });
     });
@@ -68,7 +68,7 @@ double memory_gb_s(gr::context<gr::cpu>& ctx, std::size_t bytes) {
   return best;
 }
 
-template <class Precision, gr::index Batch>
+template <class Precision, gr::index_t Batch>
 void measure(const options& o) {
   using X = gr::on<gr::cpu, gr::precision_with<Precision, gr::keep_copies>>;
   constexpr double bytes_read =
@@ -86,30 +86,30 @@ void measure(const options& o) {
   std::array<std::int32_t, Batch> last{};
   const std::span<const std::int32_t> nothing;
 
-  const auto take_in = [&]<gr::index Times>(std::integral_constant<gr::index, Times>,
-                                            const std::vector<std::int32_t>& ids, gr::index count) {
+  const auto take_in = [&]<gr::index_t Times>(std::integral_constant<gr::index_t, Times>,
+                                              const std::vector<std::int32_t>& ids, gr::index_t count) {
     const auto logits =
         gpt::next(net, gr::from_host<std::int32_t, gr::shape<Batch, Times>>(ctx, ids.data()), past, count);
-    for (gr::index b = 0; b < Batch; ++b)
+    for (gr::index_t b = 0; b < Batch; ++b)
       last[b] = static_cast<std::int32_t>(
           sampler.choose(logits.values().subspan(b * gpt2.padded_vocabulary(), gpt2.vocabulary), nothing, 0));
   };
   const auto read_prompt = [&] {
     past.rewind(0);
-    for (gr::index p = 0; p < o.prompt; p += chunk) {
+    for (gr::index_t p = 0; p < o.prompt; p += chunk) {
       std::vector<std::int32_t> ids(Batch * chunk);
-      for (gr::index i = 0; i < ids.size(); ++i)
+      for (gr::index_t i = 0; i < ids.size(); ++i)
         ids[i] = static_cast<std::int32_t>((p * 31 + i * 97) % gpt2.vocabulary);
-      take_in(std::integral_constant<gr::index, chunk>{}, ids, std::min(chunk, o.prompt - p));
+      take_in(std::integral_constant<gr::index_t, chunk>{}, ids, std::min(chunk, o.prompt - p));
     }
   };
-  const auto write = [&] { take_in(std::integral_constant<gr::index, 1>{}, {last.begin(), last.end()}, 1); };
+  const auto write = [&] { take_in(std::integral_constant<gr::index_t, 1>{}, {last.begin(), last.end()}, 1); };
 
   read_prompt();  // makes copies of parameters and fills the pool
   write();
   const double reading = seconds_of(read_prompt);
   const double writing = seconds_of([&] {
-    for (gr::index i = 0; i < o.tokens; ++i) write();
+    for (gr::index_t i = 0; i < o.tokens; ++i) write();
   });
   const auto steps = static_cast<double>(o.tokens);
   double whole_tok_s = 0;
@@ -156,9 +156,9 @@ int main(int argc, char** argv) {
     }
     const long long number = std::atoll(value.c_str());
     if (number < 0 || number > 1024) fail(flag + " must be 0 to 1024, not " + value);
-    if (flag == "--batch") o.batch = static_cast<gr::index>(number);
-    else if (flag == "--prompt") o.prompt = static_cast<gr::index>(number);
-    else if (flag == "--tokens") o.tokens = static_cast<gr::index>(number);
+    if (flag == "--batch") o.batch = static_cast<gr::index_t>(number);
+    else if (flag == "--prompt") o.prompt = static_cast<gr::index_t>(number);
+    else if (flag == "--tokens") o.tokens = static_cast<gr::index_t>(number);
     else if (flag == "--threads") o.threads = static_cast<int>(number);
     else fail("no flag " + flag);
   }

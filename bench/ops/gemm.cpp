@@ -16,10 +16,10 @@ namespace {
 struct product {
   const char* name;
   bool transpose_a, transpose_b;
-  gr::index m, n, k;
+  gr::index_t m, n, k;
 
-  gr::index lda() const { return transpose_a ? m : k; }
-  gr::index ldb() const { return transpose_b ? k : n; }
+  gr::index_t lda() const { return transpose_a ? m : k; }
+  gr::index_t ldb() const { return transpose_b ? k : n; }
 };
 
 struct matrices {
@@ -29,7 +29,7 @@ struct matrices {
   // Where tensors lie: an operand that begins within a cache line costs a tenth.
   struct matrix {
     gr::buffer<gr::cpu> memory;
-    matrix(gr::context<gr::cpu>& in, gr::index size, float value) : memory(in, size * sizeof(float), {}) {
+    matrix(gr::context<gr::cpu>& in, gr::index_t size, float value) : memory(in, size * sizeof(float), {}) {
       std::fill_n(data(), size, value);
     }
     float* data() const { return static_cast<float*>(memory.data()); }
@@ -45,7 +45,7 @@ void by_gradus(const product& p, matrices& x) {
 
 #if defined(BENCH_WITH_ONEDNN)
 void by_onednn(const product& p, matrices& x) {
-  const auto dim = [](gr::index i) { return static_cast<dnnl_dim_t>(i); };
+  const auto dim = [](gr::index_t i) { return static_cast<dnnl_dim_t>(i); };
   dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', dim(p.m), dim(p.n), dim(p.k), 1.0f, x.a.data(),
              dim(p.lda()), x.b.data(), dim(p.ldb()), 0.0f, x.c.data(), dim(p.n));
 }
@@ -54,7 +54,7 @@ void by_onednn(const product& p, matrices& x) {
 #if defined(BENCH_WITH_EIGEN)
 void by_eigen(const product& p, matrices& x) {
   using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const auto map = [](auto* data, gr::index rows, gr::index columns) {
+  const auto map = [](auto* data, gr::index_t rows, gr::index_t columns) {
     return Eigen::Map<matrix>(data, static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
   };
   const auto a = map(x.a.data(), p.transpose_a ? p.k : p.m, p.lda());

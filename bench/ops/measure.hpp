@@ -53,25 +53,25 @@ struct machine {
 };
 
 inline machine measure_machine(gr::context<gr::cpu>& ctx) {
-  constexpr gr::index n = gr::index{1} << 24;  // 64 MiB, as the operands of register_ops
+  constexpr gr::index_t n = gr::index_t{1} << 24;  // 64 MiB, as the operands of register_ops
   std::vector<float> a(n, 1.0f), b(n, 0.0f);
   using pack = gr::pack<float>;
   const auto copy = [&] {
     gr::cpu_kit::parallel_ranges(ctx, n, 1 << 16,
-                                 [&](gr::index i, gr::index j) { std::copy(&a[i], &a[j - 1] + 1, &b[i]); });
+                                 [&](gr::index_t i, gr::index_t j) { std::copy(&a[i], &a[j - 1] + 1, &b[i]); });
   };
   const auto read = [&] {
-    gr::cpu_kit::parallel_ranges(ctx, n, 1 << 16, [&](gr::index i, gr::index j) {
+    gr::cpu_kit::parallel_ranges(ctx, n, 1 << 16, [&](gr::index_t i, gr::index_t j) {
       pack sums[4] = {pack(0.0f), pack(0.0f), pack(0.0f), pack(0.0f)};
-      for (gr::index q = i; q < j; q += 4 * pack::size)
-        for (gr::index s = 0; s < 4; ++s) sums[s] = sums[s] + pack::load(&a[q + s * pack::size]);
+      for (gr::index_t q = i; q < j; q += 4 * pack::size)
+        for (gr::index_t s = 0; s < 4; ++s) sums[s] = sums[s] + pack::load(&a[q + s * pack::size]);
       b[i] = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
     });
   };
   machine m;
   m.copy = 8.0 * static_cast<double>(n) / best_time(copy, 2);
   m.read = 4.0 * static_cast<double>(n) / best_time(read, 2);
-  for (const gr::index s : std::initializer_list<gr::index>{384, 512, 1024, 2048}) {
+  for (const gr::index_t s : std::initializer_list<gr::index_t>{384, 512, 1024, 2048}) {
     const auto multiply = [&] {
       gr::cpu_kit::gemm<float>(ctx, false, false, s, s, s, a.data(), s, a.data() + s * s, s, false, b.data(), s);
     };

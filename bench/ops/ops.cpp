@@ -28,14 +28,14 @@ struct bench_world {
   auto random() {
     auto t = gr::empty<T, S>(ctx);
     const gr::random_key key{.seed = 1, .ordinal = ordinal++};
-    for (gr::index i = 0; i < S::size; ++i) t.data()[i] = static_cast<T>(gr::uniform_float(key.words(i)[0]) + 0.5f);
+    for (gr::index_t i = 0; i < S::size; ++i) t.data()[i] = static_cast<T>(gr::uniform_float(key.words(i)[0]) + 0.5f);
     return t;
   }
   template <class S>
   auto ids(std::uint32_t below) {
     auto t = gr::empty<std::int32_t, S>(ctx);
     const gr::random_key key{.seed = 1, .ordinal = ordinal++};
-    for (gr::index i = 0; i < S::size; ++i) t.data()[i] = static_cast<std::int32_t>(key.words(i)[0] % below);
+    for (gr::index_t i = 0; i < S::size; ++i) t.data()[i] = static_cast<std::int32_t>(key.words(i)[0] % below);
     return t;
   }
 };
@@ -238,7 +238,7 @@ void register_ops(bench_world& w) {
 }
 
 /// FLOPs a second of products of T, the best of two sizes.
-template <class T, gr::index Size>
+template <class T, gr::index_t Size>
 double rate_of_product(bench_world& w) {
   const auto a = w.random<T, gr::shape<Size, Size>>(), b = w.random<T, gr::shape<Size, Size>>();
   return 2.0 * static_cast<double>(Size * Size * Size) / bench::best_time([&] {

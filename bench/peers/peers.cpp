@@ -26,10 +26,10 @@ using training = bench::training<D, std::int32_t>;
 // GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs, in the types
 // of the model's policy.
 double gemm_rate(gr::stream& stream) {
-  constexpr gr::index rows = batch * bench::config.context;
-  constexpr gr::index c = bench::config.width;
+  constexpr gr::index_t rows = batch * bench::config.context;
+  constexpr gr::index_t c = bench::config.width;
   struct layer {
-    gr::index in, out, times;
+    gr::index_t in, out, times;
   };
   const layer layers[] = {{c, 3 * c, bench::config.layers},
                           {c, c, bench::config.layers},

@@ -63,12 +63,12 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
     names_.pop_back();
     open_piece(names_.empty() ? "the rest" : names_.back());
   }
-  void loop(gr::index tasks, const gr::cpu_kit::task_runner& run) override {
+  void loop(gr::index_t tasks, const gr::cpu_kit::task_runner& run) override {
     close_piece();
     loop_times l;
     l.tasks.reserve(tasks);
     double before = seconds_now();
-    for (gr::index t = 0; t < tasks; ++t) {
+    for (gr::index_t t = 0; t < tasks; ++t) {
       run(t);
       const double now = seconds_now();
       l.tasks.push_back(now - before);

@@ -12,7 +12,7 @@ namespace bench {
 namespace gr = gradus;
 
 inline constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
-inline constexpr gr::index batch = GPT_BATCH;
+inline constexpr gr::index_t batch = GPT_BATCH;
 
 #ifndef GPT_PRECISION
 #define GPT_PRECISION fp32
@@ -29,9 +29,9 @@ struct random_batch {
 
   random_batch() : inputs(batch * config.context), targets(inputs.size()) {
     const gr::random_key key{.seed = 5};
-    constexpr gr::index used =
+    constexpr gr::index_t used =
         config.vocabulary > 1000 ? config.vocabulary - 47 : config.vocabulary;  // without padding
-    for (gr::index i = 0; i < inputs.size(); ++i) {
+    for (gr::index_t i = 0; i < inputs.size(); ++i) {
       const auto w = key.words(i);
       inputs[i] = static_cast<Token>(w[0] % used);
       targets[i] = static_cast<Token>(w[1] % used);

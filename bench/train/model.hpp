@@ -35,13 +35,13 @@ struct operations {
     const auto e = gr::exp(x - gr::max<gr::axes<-1>, true>(x));
     return e / gr::sum<gr::axes<-1>, true>(e);
   }
-  template <gr::index Heads>
+  template <gr::index_t Heads>
   static constexpr auto attention(const auto& qkv) {
     if constexpr (T.flash_attention) return gr::causal_attention<Heads>(qkv);
     else if constexpr (T.fused_operations) return gr::causal_attention<Heads, gr::attention_kernel::plain>(qkv);
     else {
       using s = gr::shape_of<decltype(qkv)>;
-      constexpr gr::index batch = s::extent(0), time = s::extent(1), width = s::extent(2) / 3, depth = width / Heads;
+      constexpr gr::index_t batch = s::extent(0), time = s::extent(1), width = s::extent(2) / 3, depth = width / Heads;
       const auto part = [&](auto which) {
         return gr::permute<0, 2, 1, 3>(
             gr::reshape<batch, time, Heads, depth>(gr::slice<2, decltype(which)::value * width, width>(qkv)));
@@ -54,15 +54,15 @@ struct operations {
   }
   /// Mean cross-entropy of logits [B, T, V]. `entries` are the places of the targets' logits among all B * T * V of them.
   static constexpr auto cross_entropy(const auto& logits, const auto& entries) {
-    constexpr gr::index all = gr::shape_of<decltype(logits)>::size;
+    constexpr gr::index_t all = gr::shape_of<decltype(logits)>::size;
     const auto centred = logits - gr::max<gr::axes<-1>, true>(logits);
     const auto norms = gr::log(gr::sum<gr::axes<-1>>(gr::exp(centred)));
     return gr::mean(norms) - gr::mean(gr::embedding(entries, gr::reshape<all, 1>(centred)));
   }
 
  private:
-  template <gr::index I>
-  using at = std::integral_constant<gr::index, I>;
+  template <gr::index_t I>
+  using at = std::integral_constant<gr::index_t, I>;
 };
 
 /// nn::block, by the operations of T.
@@ -84,7 +84,7 @@ struct no_head {};
 /// @tparam X gradus::on<device, precision>
 template <class X, sizes S, techniques T>
 struct model {
-  static constexpr gr::index rows = T.padded_vocabulary ? S.padded_vocabulary() : S.vocabulary;
+  static constexpr gr::index_t rows = T.padded_vocabulary ? S.padded_vocabulary() : S.vocabulary;
   using by = operations<T>;
 
   gr::nn::embedding<X, rows, S.width> tokens;

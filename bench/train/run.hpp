@@ -100,7 +100,7 @@ template <sizes S, techniques T, class Optimizer = optimizer_of<T>>
 run_result run_steps(const run_options& o) {
   using trained = training<device, S, model_part(T), Optimizer>;
   using on_meta = training<planned_device, S, model_part(T), Optimizer>;
-  constexpr gr::index micro_batches = trained::micro_batches;
+  constexpr gr::index_t micro_batches = trained::micro_batches;
   run_result result;
   step_options options;
   if constexpr (T.checkpoint) {
@@ -145,13 +145,13 @@ run_result run_steps(const run_options& o) {
   std::vector<gr::staging_buffer<typename trained::loss_value, device>> sent;  // of each step, where they are read late
   if constexpr (T.prefetch)
     for (int step = 0; step < all; ++step) sent.emplace_back(persistent, micro_batches);
-  const auto load = [&](gr::index i) {
+  const auto load = [&](gr::index_t i) {
     const auto batch = batches.next();
     t.load(i, batch.inputs.data(), batch.targets.data());
   };
   const auto mean = [](auto&& loss_of) {
     double sum = 0;
-    for (gr::index i = 0; i < micro_batches; ++i) sum += static_cast<double>(static_cast<float>(loss_of(i)));
+    for (gr::index_t i = 0; i < micro_batches; ++i) sum += static_cast<double>(static_cast<float>(loss_of(i)));
     return sum / static_cast<double>(micro_batches);
   };
   double start = 0, cpu_start = 0;
@@ -164,13 +164,13 @@ run_result run_steps(const run_options& o) {
       cpu_start = cpu_now_ms();
     }
     if constexpr (T.step_graph) {
-      for (gr::index i = 0; i < micro_batches; ++i) load(i);
+      for (gr::index_t i = 0; i < micro_batches; ++i) load(i);
       graph.run([&] {
-        for (gr::index i = 0; i < micro_batches; ++i) t.accumulate(i);
+        for (gr::index_t i = 0; i < micro_batches; ++i) t.accumulate(i);
         t.update();
       });
     } else {
-      for (gr::index i = 0; i < micro_batches; ++i) {
+      for (gr::index_t i = 0; i < micro_batches; ++i) {
         load(i);
         t.accumulate(i);
         if constexpr (!T.prefetch) static_cast<void>(t.loss(i));  // as a first program shows it: the host waits
@@ -180,7 +180,7 @@ run_result run_steps(const run_options& o) {
     if constexpr (T.prefetch) {
       t.send_losses(sent[static_cast<std::size_t>(step)]);
     } else {
-      result.losses.push_back(mean([&](gr::index i) { return t.loss(i); }));
+      result.losses.push_back(mean([&](gr::index_t i) { return t.loss(i); }));
       note(result.losses.size() - 1);
       if (log != nullptr) std::fflush(log);
     }
@@ -192,7 +192,7 @@ run_result run_steps(const run_options& o) {
   }
   for (std::size_t step = 0; step < sent.size(); ++step) {
     const auto values = sent[step].values();
-    result.losses.push_back(mean([&](gr::index i) { return values[i]; }));
+    result.losses.push_back(mean([&](gr::index_t i) { return values[i]; }));
     note(step);
   }
   if (log != nullptr) std::fclose(log);

@@ -17,10 +17,10 @@ using planned_device = gr::meta;
 
 /// The sizes of a model and of its step.
 struct sizes {
-  gr::index layers, heads, width, context, vocabulary;
-  gr::index batch;       ///< sequences a step
-  gr::index accumulate;  ///< micro-batches that they are taken in, where there are several
-  constexpr gr::index padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
+  gr::index_t layers, heads, width, context, vocabulary;
+  gr::index_t batch;       ///< sequences a step
+  gr::index_t accumulate;  ///< micro-batches that they are taken in, where there are several
+  constexpr gr::index_t padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
 };
 
 /// The models, of which CMakeLists.txt says which one a program trains.

@@ -53,8 +53,8 @@ template <class D, sizes S, techniques T, class Optimizer>
 class training {
  public:
   using device = D;
-  static constexpr gr::index micro_batches = T.accumulate ? S.accumulate : 1;
-  static constexpr gr::index batch = S.batch / micro_batches;
+  static constexpr gr::index_t micro_batches = T.accumulate ? S.accumulate : 1;
+  static constexpr gr::index_t batch = S.batch / micro_batches;
   static_assert(S.batch % micro_batches == 0, "the batch must be a whole number of micro-batches");
   using token = std::uint16_t;
   using of_floats = std::conditional_t<T.tf32, gr::tf32, gr::fp32>;
@@ -73,7 +73,7 @@ class training {
         persistent_(persistent),
         transient_(transient),
         tape_(transient, o.seed) {
-    for (gr::index i = 0; i < micro_batches; ++i) batches_.emplace_back(persistent);
+    for (gr::index_t i = 0; i < micro_batches; ++i) batches_.emplace_back(persistent);
     net.regions = o.regions;
     if constexpr (is_fused && std::is_same_v<typename precision::store, gr::bf16>)
       if constexpr (!requires { requires decltype(optimizer)::compensated; })
@@ -82,7 +82,7 @@ class training {
   }
 
   /// Puts micro-batch i of a step where accumulate(i) reads it.
-  void load(gr::index i, const token* inputs, const token* targets) {
+  void load(gr::index_t i, const token* inputs, const token* targets) {
     micro_batch& b = batches_[i];
     const auto text = b.text.values();
     std::copy_n(inputs, rows, text.begin());
@@ -91,12 +91,12 @@ class training {
     b.text.upload(b.targets, rows);
     if constexpr (takes_entries) {
       const auto at = b.places.values();
-      for (gr::index r = 0; r < rows; ++r) at[r] = static_cast<std::int32_t>(r * network::rows + targets[r]);
+      for (gr::index_t r = 0; r < rows; ++r) at[r] = static_cast<std::int32_t>(r * network::rows + targets[r]);
       b.places.upload(b.entries);
     }
   }
   /// Forward and backward of micro-batch i. Waits for nothing.
-  void accumulate(gr::index i) {
+  void accumulate(gr::index_t i) {
     micro_batch& b = batches_[i];
     const auto loss = net.loss(tape_.watch(b.inputs), b.targets, b.entries);
     if constexpr (D::computes)
@@ -105,10 +105,10 @@ class training {
     gr::backward(loss, is_fused ? 1.0f / static_cast<float>(micro_batches) : 1.0f);
   }
   /// The loss of micro-batch i, in nats a token; waits for it.
-  loss_value loss(gr::index i) const { return gr::item(batches_[i].loss); }
+  loss_value loss(gr::index_t i) const { return gr::item(batches_[i].loss); }
   /// Sends the losses of a step to `to`.
   void send_losses(gr::staging_buffer<loss_value, D>& to) const {
-    for (gr::index i = 0; i < micro_batches; ++i) to.download(batches_[i].loss, i);
+    for (gr::index_t i = 0; i < micro_batches; ++i) to.download(batches_[i].loss, i);
   }
   void update() {
     if constexpr (is_fused) optimizer.clip(transient_, most_gradient_norm);
@@ -120,13 +120,13 @@ class training {
 
   /// A whole step on no data, for plans.
   void step() {
-    for (gr::index i = 0; i < micro_batches; ++i) accumulate(i);
+    for (gr::index_t i = 0; i < micro_batches; ++i) accumulate(i);
     update();
   }
 
  private:
   using ids = gr::shape<batch, S.context>;
-  static constexpr gr::index rows = ids::size;
+  static constexpr gr::index_t rows = ids::size;
   // A loss of elementary operations is told where the targets' logits are among all.
   static constexpr bool takes_entries = !T.fused_loss && !T.fused_operations;
   struct micro_batch {

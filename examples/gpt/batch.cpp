@@ -17,11 +17,11 @@ namespace gr = gradus;
 
 namespace {
 
-template <gr::index Batch>
+template <gr::index_t Batch>
 using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
 
 /// What a step of one batch of so many sequences takes, or of several, parameters and optimizer state included, with nothing computed again.
-template <gr::index Batch>
+template <gr::index_t Batch>
 std::size_t bytes_of_a_step(const gpt::step_options& options) {
   const gr::step_trace step = gr::trace_step<planned<Batch>>(options);
   return gr::summarize(step).persistent_bytes + gr::make_plan(step).bytes;

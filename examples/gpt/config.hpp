@@ -44,7 +44,7 @@ namespace gpt {
 
 inline constexpr config sizes{
     .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
-inline constexpr gr::index batch_size = GPT_BATCH;
+inline constexpr gr::index_t batch_size = GPT_BATCH;
 
 /// What token ids are stored in: as little as holds the vocabulary.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
@@ -74,7 +74,7 @@ using X = gr::on<gr::cpu, host_precision>;
 using network = model<X, sizes>;
 
 /// The sizes of this program's model, as they are called on the command line.
-inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
+inline std::array<std::pair<const char*, gr::index_t>, 5> named_sizes() {
   return {{{"layers", sizes.layers},
            {"heads", sizes.heads},
            {"width", sizes.width},
@@ -83,7 +83,7 @@ inline std::array<std::pair<const char*, gr::index>, 5> named_sizes() {
 }
 
 /// "4 layers", "1 layer"; "2 batches" where the plural is given
-inline std::string counted(gr::index n, const std::string& what, const std::string& plural = "") {
+inline std::string counted(gr::index_t n, const std::string& what, const std::string& plural = "") {
   return std::to_string(n) + " " + (n == 1 ? what : plural.empty() ? what + "s" : plural);
 }
 /// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"

@@ -25,7 +25,7 @@ struct evaluation {
 /// The loss of predicting every token of a text but the first from those before it, in windows of the model's context end to end: the first token
 /// of a window sees nothing but itself. `Batch` windows are computed at a time. Throws gradus::error for a text of fewer than two tokens, for
 /// a token that the model has not, and where the loss is not finite.
-template <gr::index Batch, class X, config C>
+template <gr::index_t Batch, class X, config C>
 evaluation evaluate(const model<X, C>& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {
   using window = gr::shape<Batch, C.context>;
   if (text.size() < 2)

@@ -33,7 +33,7 @@ struct sampling {
 ///
 /// When the window is full it slides: the last half of the context is taken in again from the start, which is a pass over so many tokens, once
 /// in half a context. (Positions are learned, so that keys and values cannot move.)
-template <class X, config C, gr::index Texts = 1>
+template <class X, config C, gr::index_t Texts = 1>
 class token_window {
  public:
   using network = model<X, C>;
@@ -63,38 +63,38 @@ class token_window {
     past_.repeat(other.past_);
     tokens_.fill(other.tokens_[0]);
     logits_ = arriving_.values();
-    for (gr::index i = 0; i < Texts; ++i)
+    for (gr::index_t i = 0; i < Texts; ++i)
       std::ranges::copy(other.logits_, logits_.subspan(i * C.padded_vocabulary()).begin());
   }
   /// Adds a token behind the others of each text.
   void add(const ids& next) {
     spans texts;
     if (past_.room() > 0) {
-      for (gr::index i = 0; i < Texts; ++i) texts[i] = std::span(&next[i], 1);
+      for (gr::index_t i = 0; i < Texts; ++i) texts[i] = std::span(&next[i], 1);
       return take(texts);
     }
-    for (gr::index i = 0; i < Texts; ++i) {
+    for (gr::index_t i = 0; i < Texts; ++i) {
       again_[i].assign(tokens_[i].end() - static_cast<std::ptrdiff_t>(C.context / 2), tokens_[i].end());
       again_[i].push_back(next[i]);
-      texts[i] = std::span<const std::int32_t>(again_[i]).last(std::max<gr::index>(1, C.context / 2));
+      texts[i] = std::span<const std::int32_t>(again_[i]).last(std::max<gr::index_t>(1, C.context / 2));
     }
     take_in(texts, 0);
   }
   /// The tokens that the model sees of a text.
-  std::span<const std::int32_t> tokens(gr::index text = 0) const { return tokens_[text]; }
+  std::span<const std::int32_t> tokens(gr::index_t text = 0) const { return tokens_[text]; }
   /// Logits of the token after them.
-  std::span<const typename X::compute> logits(gr::index text = 0) const {
+  std::span<const typename X::compute> logits(gr::index_t text = 0) const {
     return logits_.subspan(text * C.padded_vocabulary(), C.vocabulary);
   }
 
  private:
-  template <class, config, gr::index>
+  template <class, config, gr::index_t>
   friend class token_window;
   using spans = std::array<std::span<const std::int32_t>, Texts>;
-  static constexpr gr::index chunk = std::min<gr::index>(C.context, 64);  // of a long text
+  static constexpr gr::index_t chunk = std::min<gr::index_t>(C.context, 64);  // of a long text
 
   // The first `known` tokens of these texts are in the window.
-  void take_in(const spans& texts, gr::index known) {
+  void take_in(const spans& texts, gr::index_t known) {
     past_.rewind(known);
     for (auto& text : tokens_) text.resize(known);
     while (tokens_[0].size() < texts[0].size()) {
@@ -107,12 +107,12 @@ class token_window {
   void take(const spans& some) {
     if (some[0].size() == 1) take_as<1>(some);
     else take_as<chunk>(some);
-    for (gr::index i = 0; i < Texts; ++i) tokens_[i].insert(tokens_[i].end(), some[i].begin(), some[i].end());
+    for (gr::index_t i = 0; i < Texts; ++i) tokens_[i].insert(tokens_[i].end(), some[i].begin(), some[i].end());
   }
-  template <gr::index Times>
+  template <gr::index_t Times>
   void take_as(const spans& some) {
     std::array<std::int32_t, Texts * Times> all{};
-    for (gr::index i = 0; i < Texts; ++i)
+    for (gr::index_t i = 0; i < Texts; ++i)
       std::ranges::copy(some[i], all.begin() + static_cast<std::ptrdiff_t>(i * Times));
     const auto there = gr::from_host<std::int32_t, gr::shape<Texts, Times>>(ctx_, all.data(), gr::category::input);
     arriving_.download(next(net_, there, past_, some[0].size()));

@@ -75,7 +75,7 @@ class huggingface_config {
 
  private:
   nlohmann::json value(const char* key) const { return values_.value(key, nlohmann::json()); }
-  void check_number(const char* key, gr::index wanted) const {
+  void check_number(const char* key, gr::index_t wanted) const {
     const auto found = value(key);
     if (found.is_null()) fail("has no '" + std::string(key) + "'");
     if (found != wanted)

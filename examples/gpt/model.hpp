@@ -9,13 +9,13 @@ namespace gr = gradus;
 
 /// The sizes of a model, fixed when it is compiled.
 struct config {
-  gr::index layers;
-  gr::index heads;
-  gr::index width;
-  gr::index context;     ///< longest sequence
-  gr::index vocabulary;  ///< token ids 0 .. vocabulary-1
+  gr::index_t layers;
+  gr::index_t heads;
+  gr::index_t width;
+  gr::index_t context;     ///< longest sequence
+  gr::index_t vocabulary;  ///< token ids 0 .. vocabulary-1
   /// Rows of the token table: rounded up to a multiple of 64, so that matrix products meet no odd edge.
-  constexpr gr::index padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
+  constexpr gr::index_t padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
 };
 
 /// Radford et al. 2019 (GPT-2): token and position embeddings, pre-norm blocks, a final norm, and a head that shares the

@@ -76,7 +76,7 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                 start.machine_flops / 1e12);
   report.line(line);
   report.line("run folder " + folder.string());
-  constexpr gr::index head = sizes.width / sizes.heads;
+  constexpr gr::index_t head = sizes.width / sizes.heads;
   const std::string heads = std::to_string(gr::rounded_up(head, 16));
   const std::string wider = std::to_string(gr::rounded_up(head, 16) * sizes.heads);
   for (const std::string& hint :

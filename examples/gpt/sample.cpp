@@ -110,7 +110,7 @@ using seconds = std::chrono::duration<double>;
 using timer = std::chrono::steady_clock;
 
 // Texts that are written together: each takes little longer than one by itself, because a step reads the parameters once.
-constexpr gr::index texts_together = 8;
+constexpr gr::index_t texts_together = 8;
 
 class text_writer {
  public:

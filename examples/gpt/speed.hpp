@@ -65,7 +65,9 @@ inline void tune(gr::context<device>&, const std::string&) {}
 inline void set_threads(stream& on, int threads) {
   if (threads > 0) gr::set_thread_count(on, threads);
 }
-inline std::string machine_name(stream& on) { return counted(static_cast<gr::index>(gr::thread_count(on)), "thread"); }
+inline std::string machine_name(stream& on) {
+  return counted(static_cast<gr::index_t>(gr::thread_count(on)), "thread");
+}
 inline double peak_mib(const device_heap&) { return process_peak_mib(); }
 #endif
 
@@ -87,7 +89,7 @@ double best_rate(const stream& on, double seconds, int ahead, const Work& work) 
 /// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
 inline double machine_flops(int threads) {
   if (!is_there()) return 150e12;  // of an A100 in 16 bits: a plan can be made without a GPU
-  constexpr gr::index rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
+  constexpr gr::index_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
   using factor = precision::compute;
   stream on;
   set_threads(on, threads);

@@ -59,7 +59,7 @@ constexpr Settings settings_of(const step_options& o) {
 /// @tparam Token integers that the ids come in
 /// @tparam P     precision policy
 /// @tparam Optimizer gr::adamw or another
-template <class D, config C, gr::index Batch, class Token = std::uint8_t, class P = gr::fp32,
+template <class D, config C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
           template <class, class, class> class Optimizer = gr::adamw>
 class training {
  public:
@@ -133,7 +133,7 @@ class training {
   constexpr step_loss send_loss() {
     turn_ = 1 - turn_;
     losses& to = losses_[turn_];
-    for (gr::index i = 0; i < slots_.size(); ++i) to.download(slots_[i].loss, i);
+    for (gr::index_t i = 0; i < slots_.size(); ++i) to.download(slots_[i].loss, i);
     return step_loss(to);
   }
   /// All of it for one batch. Returns its loss.
@@ -201,7 +201,7 @@ class training {
     return gr::from_host<Token, ids>(transient_, tokens, gr::category::input);
   }
 
-  static constexpr gr::index batches(const step_options& o) { return static_cast<gr::index>(o.accumulate); }
+  static constexpr gr::index_t batches(const step_options& o) { return static_cast<gr::index_t>(o.accumulate); }
 
   static constexpr bool rounds_stochastically =
       std::is_same_v<typename P::store, gr::bf16> && !requires { requires optimizer_type::compensated; };
@@ -233,7 +233,7 @@ class training {
   gr::tape<D> tape_;
   std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
   std::array<losses, 2> losses_;  // in turn: one is read while the other is on its way
-  gr::index turn_ = 0;
+  gr::index_t turn_ = 0;
   step_options options_;
 };
 

@@ -9,35 +9,35 @@
 #include "cases.hpp"
 
 /// Rows of a text that comes in parts, the last of them padded: all at once, and then with a past.
-template <class P, gr::index Batch, gr::index Heads, gr::index Depth, class D>
+template <class P, gr::index_t Batch, gr::index_t Heads, gr::index_t Depth, class D>
 void cached_attention_case(runner<D>& r, const std::string& name, double tolerance) {
   using T = typename P::compute;
-  constexpr gr::index times = 43, width = 3 * Heads * Depth;
+  constexpr gr::index_t times = 43, width = 3 * Heads * Depth;
   auto& ctx = r.ctx();
   const auto values = r.template random<T>(Batch * times * width);
   gr::nn::key_value_cache<gr::on<D, P>, 1, Batch, Heads, times, Depth> past(ctx);
-  const auto take = [&](auto most, gr::index count) {
-    constexpr gr::index rows = decltype(most)::value;
+  const auto take = [&](auto most, gr::index_t count) {
+    constexpr gr::index_t rows = decltype(most)::value;
     std::vector<T> part(Batch * rows * width, T(7.0f));  // what comes behind `count` times is not looked at
-    for (gr::index b = 0; b < Batch; ++b)
+    for (gr::index_t b = 0; b < Batch; ++b)
       std::copy_n(values.data() + (b * times + past.position()) * width, count * width, part.data() + b * rows * width);
     const auto x = gr::from_host<T, gr::shape<Batch, rows, width>>(ctx, part.data());
     r.keep(name + ", " + std::to_string(count) + " behind " + std::to_string(past.position()),
            gr::to_host(gr::cast<float>(gr::causal_attention<Heads>(x, past.layer(0, count)))), tolerance);
     past.advance(count);
   };
-  take(std::integral_constant<gr::index, 1>{}, 1);
-  take(std::integral_constant<gr::index, 16>{}, 16);
-  take(std::integral_constant<gr::index, 32>{}, 20);
-  take(std::integral_constant<gr::index, 1>{}, 1);
-  take(std::integral_constant<gr::index, 5>{}, 5);
-  take(std::integral_constant<gr::index, 4>{}, 0);
+  take(std::integral_constant<gr::index_t, 1>{}, 1);
+  take(std::integral_constant<gr::index_t, 16>{}, 16);
+  take(std::integral_constant<gr::index_t, 32>{}, 20);
+  take(std::integral_constant<gr::index_t, 1>{}, 1);
+  take(std::integral_constant<gr::index_t, 5>{}, 5);
+  take(std::integral_constant<gr::index_t, 4>{}, 0);
 }
 
 /// Two sequences that go on from the same times.
 template <class D>
 void repeated_past_case(runner<D>& r) {
-  constexpr gr::index heads = 2, depth = 8, width = 3 * heads * depth;
+  constexpr gr::index_t heads = 2, depth = 8, width = 3 * heads * depth;
   auto& ctx = r.ctx();
   gr::nn::key_value_cache<gr::on<D>, 1, 1, heads, 9, depth> one(ctx);
   gr::nn::key_value_cache<gr::on<D>, 1, 2, heads, 9, depth> two(ctx);
@@ -54,9 +54,9 @@ void attention_cases(runner<D>& r) {
   const auto causal = [](auto heads) {
     return [heads](auto x) { return gr::causal_attention<decltype(heads)::value>(x); };
   };
-  constexpr std::integral_constant<gr::index, 1> one;
-  constexpr std::integral_constant<gr::index, 2> two;
-  constexpr std::integral_constant<gr::index, 3> three;
+  constexpr std::integral_constant<gr::index_t, 1> one;
+  constexpr std::integral_constant<gr::index_t, 2> two;
+  constexpr std::integral_constant<gr::index_t, 3> three;
   r.template differentiate<float, gr::shape<1, 1, 12>>("one time", causal(one));
   r.template differentiate<float, gr::shape<2, 32, 144>>("three heads of 16", causal(three));
   r.template differentiate<float, gr::shape<1, 131, 30>>("odd", causal(two));

@@ -57,7 +57,7 @@ std::vector<double> wide(const std::vector<T>& x) {
   return all;
 }
 
-template <bool TA, bool TB, gr::index M, gr::index N, gr::index K>
+template <bool TA, bool TB, gr::index_t M, gr::index_t N, gr::index_t K>
 void multiplies(unsigned seed) {
   gpu g;
   runner<gr::cuda> r(g.ctx, seed);
@@ -100,7 +100,7 @@ void multiplies(unsigned seed) {
 }
 
 /// What a linear layer and its gradients are under policy P.
-template <class P, gr::index Rows, gr::index In, gr::index Out>
+template <class P, gr::index_t Rows, gr::index_t In, gr::index_t Out>
 std::vector<std::vector<double>> linear_layer(unsigned seed, double values = 1) {
   gpu g;
   runner<gr::cuda> r(g.ctx, seed);
@@ -124,7 +124,7 @@ std::vector<std::vector<double>> linear_layer(unsigned seed, double values = 1) 
 /// y = apply(x, w, b) with gradients of sum(y * g), against products of what the formats leave of x, w and g.
 template <class Apply>
 void applies(unsigned seed, const Apply& apply) {
-  constexpr gr::index rows = 48, in = 64, out = 32;
+  constexpr gr::index_t rows = 48, in = 64, out = 32;
   gpu g;
   runner<gr::cuda> r(g.ctx, seed);
   using X = gr::on<gr::cuda, gr::fp8_mixed>;

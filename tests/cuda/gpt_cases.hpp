@@ -14,7 +14,7 @@ inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .co
 template <class P, class D>
 struct gpt_training {
   using device = D;
-  static constexpr gr::index batches = 2;
+  static constexpr gr::index_t batches = 2;
   using ids = gr::shape<2, small_gpt.context>;
   using tokens = gr::tensor<std::uint16_t, ids, D>;
 
@@ -38,14 +38,14 @@ struct gpt_training {
     net.dropout = 0.1;
     if (recompute) net.regions = gr::region_schedule::every_block(small_gpt.layers);
     gr::init(net, kept, gr::normal_init{.seed = 5, .stddev = 0.08});
-    for (gr::index b = 0; b < batches; ++b) {
+    for (gr::index_t b = 0; b < batches; ++b) {
       inputs[b] = gr::zeros<std::uint16_t, ids>(kept, gr::category::input);
       targets[b] = gr::zeros<std::uint16_t, ids>(kept, gr::category::input);
     }
   }
   /// Tokens that mostly follow from the one before.
   void load(runner<D>& r) {
-    for (gr::index b = 0; b < batches; ++b) {
+    for (gr::index_t b = 0; b < batches; ++b) {
       const auto drawn = r.template random<float>(ids::size + 1, 0, 1);
       std::vector<std::uint16_t> text(ids::size + 1);
       for (std::size_t i = 1; i < text.size(); ++i)
@@ -58,7 +58,7 @@ struct gpt_training {
   constexpr void step() {
     constexpr bool scaled = std::is_same_v<P, gr::fp16_mixed>;
     constexpr float share = 1.0f / batches;
-    for (gr::index b = 0; b < batches; ++b) {
+    for (gr::index_t b = 0; b < batches; ++b) {
       auto loss = net.loss(tape.watch(inputs[b]), targets[b]);
       if constexpr (D::computes)
         gr::device_access<D>::copy(freed, losses.data() + b, std::as_const(loss.value()).data(), sizeof(float));

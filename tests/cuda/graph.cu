@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr gr::index rows = 6, batches = 2;
+constexpr gr::index_t rows = 6, batches = 2;
 
 /// Two batches with dropout, clipping and an optimizer's step; in fp16_mixed the loss is scaled.
 template <class D, class P, template <class, class, class> class Optimizer>
@@ -50,13 +50,13 @@ struct lasting_step {
         losses(gr::zeros<loss_type, gr::shape<batches>>(persistent)) {
     gr::init(net, kept, gr::he_normal{.seed = 11});
     if constexpr (std::is_same_v<typename P::store, gr::bf16>) optimizer.set_rounding(gr::rounding::stochastic, 3);
-    for (gr::index b = 0; b < batches; ++b) {
+    for (gr::index_t b = 0; b < batches; ++b) {
       x[b] = gr::zeros<typename P::compute, gr::shape<rows, 13>>(kept, gr::category::input);
       y[b] = gr::zeros<std::int32_t, gr::shape<rows>>(kept, gr::category::input);
     }
   }
   constexpr void step() {
-    for (gr::index b = 0; b < batches; ++b) {
+    for (gr::index_t b = 0; b < batches; ++b) {
       const auto loss = gr::cross_entropy(net(tape.watch(x[b]), dropped), y[b]);
       static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, loss_type>);
       if constexpr (D::computes)
@@ -75,7 +75,7 @@ struct lasting_step {
 template <class P, template <class, class, class> class O>
 void load(lasting_step<gr::cuda, P, O>& s, runner<gr::cuda>& r, int step) {
   using T = typename P::compute;
-  for (gr::index b = 0; b < batches; ++b) {
+  for (gr::index_t b = 0; b < batches; ++b) {
     auto values = r.template random<T>(rows * 13);
     if (s.scaled && (step == 3 || step == 4)) values[5] = T(60000.0f);
     const std::vector<std::int32_t> classes{step % 5, 1, 4, 0, 2, 3};

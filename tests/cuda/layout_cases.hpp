@@ -8,16 +8,17 @@
 #include "cases.hpp"
 
 /// Tokens of which one is frequent, and one outside of the first and the last is never there.
-template <class T, class Table, gr::index Tokens, class I, class D>
+template <class T, class Table, gr::index_t Tokens, class I, class D>
 void embedding_case(runner<D>& r, const std::string& name, double tolerance) {
   auto& ctx = r.ctx();
-  constexpr gr::index rows = Table::extent(0);
+  constexpr gr::index_t rows = Table::extent(0);
   std::vector<I> tokens(Tokens);
   const auto drawn = r.template random<float>(Tokens, 0, 1);
-  for (gr::index i = 0; i < Tokens; ++i)
-    tokens[i] = static_cast<I>(
-        drawn[i] < 0.4f ? rows - 1
-                        : std::min<gr::index>(rows - 1, static_cast<gr::index>(drawn[i] * static_cast<float>(rows))));
+  for (gr::index_t i = 0; i < Tokens; ++i)
+    tokens[i] =
+        static_cast<I>(drawn[i] < 0.4f ? rows - 1
+                                       : std::min<gr::index_t>(
+                                             rows - 1, static_cast<gr::index_t>(drawn[i] * static_cast<float>(rows))));
   const auto ids = gr::from_host<I, gr::shape<Tokens>>(ctx, tokens.data());
   gr::tape tape{ctx};
   auto table = tape.variable(gr::from_host<T, Table>(ctx, r.template random<T>(Table::size).data()));

@@ -7,13 +7,13 @@
 
 #include "cases.hpp"
 
-template <class Logits, gr::index Vocabulary, class D>
+template <class Logits, gr::index_t Vocabulary, class D>
 void cross_entropy_case(runner<D>& r, int ignore) {
   auto& ctx = r.ctx();
-  constexpr gr::index rows = gr::rows_of<Logits>;
+  constexpr gr::index_t rows = gr::rows_of<Logits>;
   const auto values = r.template random<float>(Logits::size, -6, 6);
   std::vector<int> targets(rows);
-  for (gr::index i = 0; i < rows; ++i) targets[i] = static_cast<int>((i * 7 + 3) % Vocabulary);
+  for (gr::index_t i = 0; i < rows; ++i) targets[i] = static_cast<int>((i * 7 + 3) % Vocabulary);
   if (rows > 2) targets[1] = ignore;
   const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
   const std::string name =
@@ -42,10 +42,10 @@ void cross_entropy_cases(runner<D>& r) {
 }
 
 /// Rows of logits in chunks of 128, the last of them smaller.
-template <class X, class Table, gr::index Vocabulary, class P, class D>
+template <class X, class Table, gr::index_t Vocabulary, class P, class D>
 void linear_cross_entropy_case(runner<D>& r, const std::string& name, double tolerance) {
   auto& ctx = r.ctx();
-  constexpr gr::index rows = X::extent(0);
+  constexpr gr::index_t rows = X::extent(0);
   struct model {
     gr::param<gr::on<D, P>, Table::extent(0), Table::extent(1)> table;
     GRADUS_MEMBERS(table)
@@ -53,7 +53,7 @@ void linear_cross_entropy_case(runner<D>& r, const std::string& name, double tol
   model head;
   gr::init(head, ctx, gr::normal_init{.seed = 3, .stddev = 0.5});
   std::vector<int> targets(rows);
-  for (gr::index i = 0; i < rows; ++i) targets[i] = i % 9 == 2 ? -1 : static_cast<int>((i * 7 + 3) % Vocabulary);
+  for (gr::index_t i = 0; i < rows; ++i) targets[i] = i % 9 == 2 ? -1 : static_cast<int>((i * 7 + 3) % Vocabulary);
   const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
   gr::tape tape{ctx};
   auto x = tape.variable(gr::from_host<float, X>(ctx, r.template random<float>(X::size).data()));

@@ -74,7 +74,7 @@ TEST_CASE("a request that the GPU cannot serve says how much was asked for and h
   if (no_gpu()) return;
   gpu d;
   try {
-    const auto huge = gr::empty<float, gr::shape<(gr::index{1} << 48)>>(d.ctx);
+    const auto huge = gr::empty<float, gr::shape<(gr::index_t{1} << 48)>>(d.ctx);
     CHECK(false);
   } catch (const gr::out_of_memory& e) {
     CHECK(std::string(e.what()).find("asked 1125899906842624 bytes (1073741824.00 MiB) for ") != std::string::npos);

@@ -6,7 +6,7 @@ namespace {
 // Weights after four steps, eager or as a graph, which is made once if a step asks for no memory but the pool's.
 template <class Make>
 std::vector<float> four_steps(const Make& make_optimizer, bool as_graph) {
-  constexpr gr::index batch = 7;
+  constexpr gr::index_t batch = 7;
   gpu g;
   gr::basic_pool_resource<gr::cuda_stream> pool(g.poisoned);
   gr::context<gr::cuda> transient{g.stream, pool};

@@ -17,14 +17,14 @@ struct mlp {
 template <class D, class P = gr::fp32, class MakeOptimizer, class Prepare>
 void train(runner<D>& r, const std::string& name, double max_norm, const MakeOptimizer& make_optimizer,
            const Prepare& prepare) {
-  constexpr gr::index batch = 37;
+  constexpr gr::index_t batch = 37;
   auto& ctx = r.ctx();
   mlp<gr::on<D, P>> net;
   gr::init(net, ctx, gr::he_normal{.seed = 11});
   auto optimizer = make_optimizer(net);
   gr::tape tape{ctx};
   std::vector<int> classes(batch);
-  for (gr::index i = 0; i < batch; ++i) classes[i] = static_cast<int>(i % 5);
+  for (gr::index_t i = 0; i < batch; ++i) classes[i] = static_cast<int>(i % 5);
   const auto inputs = gr::from_host<float, gr::shape<batch, 13>>(ctx, r.template random<float>(batch * 13).data());
   const auto labels = gr::from_host<int, gr::shape<batch>>(ctx, classes.data());
   for (int step = 0; step < 5; ++step) {

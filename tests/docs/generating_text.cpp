@@ -13,7 +13,7 @@
 namespace gr = gradus;
 namespace {
 
-constexpr gr::index width = 32, heads = 4, context = 24, vocabulary = 50, batch = 2;
+constexpr gr::index_t width = 32, heads = 4, context = 24, vocabulary = 50, batch = 2;
 
 // [model]
 template <class X>
@@ -28,7 +28,7 @@ struct language_model {
     return gr::matmul<gr::transpose{.b = true}>(block(tokens(ids)), tokens.weight);
   }
   auto operator()(const auto& ids, cache& past) const {  // the same for T tokens behind those in the cache
-    constexpr gr::index times = std::remove_cvref_t<decltype(ids)>::shape::extent(1);
+    constexpr gr::index_t times = std::remove_cvref_t<decltype(ids)>::shape::extent(1);
     auto y = block(tokens(ids), past.layer(0, times));
     past.advance(times);
     return gr::matmul<gr::transpose{.b = true}>(y, tokens.weight);
@@ -51,10 +51,10 @@ TEST_CASE("a cache in a model of one's own") {
   language_model<X>::cache past{ctx};
   auto ids = gr::zeros<std::int32_t, gr::shape<batch, 1>>(ctx);  // two texts at once, which begin with token 0
   std::vector<std::int32_t> texts[batch];
-  for (gr::index t = 0; past.room() > 0; ++t) {
-    for (gr::index b = 0; b < batch; ++b) texts[b].push_back(ids(b, 0u));
+  for (gr::index_t t = 0; past.room() > 0; ++t) {
+    for (gr::index_t b = 0; b < batch; ++b) texts[b].push_back(ids(b, 0u));
     const auto logits = net(ids, past);  // [2, 1, vocabulary]: the work of one token each
-    for (gr::index b = 0; b < batch; ++b) {
+    for (gr::index_t b = 0; b < batch; ++b) {
       const auto of_text = logits.values().subspan(b * vocabulary, vocabulary);
       const double draw =
           gr::uniform_float(gr::random_key{.seed = 7, .step = static_cast<std::uint32_t>(t)}.words(b)[0]);
@@ -68,5 +68,5 @@ TEST_CASE("a cache in a model of one's own") {
   past.rewind(context - 1);
   std::array<std::int32_t, batch> last{written[context - 1], written[2 * context - 1]};
   const auto one = net(gr::from_host<std::int32_t, gr::shape<batch, 1>>(ctx, last.data()), past);
-  for (gr::index i = 0; i < vocabulary; ++i) CHECK(one(1u, 0u, i) == all(1u, context - 1, i));
+  for (gr::index_t i = 0; i < vocabulary; ++i) CHECK(one(1u, 0u, i) == all(1u, context - 1, i));
 }

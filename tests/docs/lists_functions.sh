@@ -12,7 +12,7 @@ names=$(awk '
   /^namespace gradus \{$/ { next }
   /^namespace .*\{$/ { inner++ }
   /^\}  \/\/ namespace / && !/^\}  \/\/ namespace gradus$/ { inner-- }
-  inner == 0 && /^(GRADUS_OF_BUILD |GRADUS_IMPL |constexpr|inline|template|std::|tensor<|bool|void|double|auto|index)/ && /\(/ && !/;$/ {
+  inner == 0 && /^(GRADUS_OF_BUILD |GRADUS_IMPL |constexpr|inline|template|std::|tensor<|bool|void|double|auto|index_t)/ && /\(/ && !/;$/ {
     text = $0; sub(/\(.*/, "", text); sub(/.*[ &*]/, "", text)
     if (text ~ /^[a-z_0-9]+$/ && text !~ /^(requires|operator|constexpr)/) print text
   }' "${headers[@]}" | sort -u)

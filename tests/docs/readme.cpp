@@ -46,10 +46,10 @@ struct batch {
 // Pictures of noise; a class is brighter in its own rows of the picture.
 batch make_batch(gr::context<gr::cpu>& ctx, std::uint32_t number) {
   batch b{gr::uniform<float, gr::shape<64, 784>>(ctx, {1, number, 0}), gr::empty<std::int32_t, gr::shape<64>>(ctx)};
-  for (gr::index i = 0; i < 64; ++i) {
-    const gr::index label = i % 10;
+  for (gr::index_t i = 0; i < 64; ++i) {
+    const gr::index_t label = i % 10;
     b.labels(i) = static_cast<std::int32_t>(label);
-    for (gr::index p = 0; p < 78; ++p) b.images(i, label * 78 + p) += 1;
+    for (gr::index_t p = 0; p < 78; ++p) b.images(i, label * 78 + p) += 1;
   }
   return b;
 }
@@ -70,7 +70,7 @@ double train(gr::context<gr::cpu>& ctx, const std::vector<batch>& batches) {
   // [/mlp]
   const auto found = gr::argmax<gr::axes<1>>(net(batches[0].images));
   int right = 0;
-  for (gr::index i = 0; i < 64; ++i) right += found(i) == batches[0].labels(i);
+  for (gr::index_t i = 0; i < 64; ++i) right += found(i) == batches[0].labels(i);
   return right / 64.0;
 }
 

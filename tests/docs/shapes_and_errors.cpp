@@ -27,11 +27,11 @@ TEST_CASE("shapes are types") {
 }
 
 // [own]
-template <gr::index RowsOfA, gr::index RowsOfB>
+template <gr::index_t RowsOfA, gr::index_t RowsOfB>
 inline constexpr bool rows_of_a_equal_rows_of_b = RowsOfA == RowsOfB;
 
 auto squared_distance(const auto& a, const auto& b) {
-  constexpr gr::index rows_a = gr::shape_of<decltype(a)>::extent(0), rows_b = gr::shape_of<decltype(b)>::extent(0);
+  constexpr gr::index_t rows_a = gr::shape_of<decltype(a)>::extent(0), rows_b = gr::shape_of<decltype(b)>::extent(0);
   static_assert(rows_of_a_equal_rows_of_b<rows_a, rows_b>, "squared_distance(a, b): a and b must have as many rows");
   auto d = a - b;
   return gr::sum(d * d);

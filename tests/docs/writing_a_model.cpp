@@ -46,7 +46,7 @@ struct classifier {
 namespace {
 
 using X = gr::on<gr::cpu>;
-constexpr gr::index batch_size = 32;
+constexpr gr::index_t batch_size = 32;
 
 struct fixture {
   gr::stream stream;
@@ -59,9 +59,9 @@ struct fixture {
   }
   gr::tensor<std::int32_t, gr::shape<batch_size>> classes(const gr::tensor<float, gr::shape<batch_size, 64>>& points) {
     auto c = gr::empty<std::int32_t, gr::shape<batch_size>>(ctx);
-    for (gr::index i = 0; i < batch_size; ++i) {
+    for (gr::index_t i = 0; i < batch_size; ++i) {
       float sum = 0;
-      for (gr::index j = 0; j < 64; ++j) sum += j < 32 ? points(i, j) : -points(i, j);
+      for (gr::index_t j = 0; j < 64; ++j) sum += j < 32 ? points(i, j) : -points(i, j);
       c(i) = sum > 0;
     }
     return c;
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(fixture, "the training loop, and inference") {
   // [/inference]
   const auto wanted = classes(x);
   int right = 0;
-  for (gr::index i = 0; i < batch_size; ++i) right += best(i) == wanted(i);
+  for (gr::index_t i = 0; i < batch_size; ++i) right += best(i) == wanted(i);
   CHECK(right >= 26);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(fixture, "accumulating over batches gives the gradient of the 
   }
   // [/accumulate]
   const auto found = net.head.weight.gradient();
-  for (gr::index i = 0; i < found.size; ++i)
+  for (gr::index_t i = 0; i < found.size; ++i)
     CHECK(found.values()[i] == doctest::Approx(wanted.values()[i]).epsilon(1e-3));
   // [accumulate]
   optimizer.step(ctx);

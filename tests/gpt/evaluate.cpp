@@ -35,7 +35,7 @@ struct judged {
       for (std::size_t t = 0; t < small.context && at + t + 1 < text.size(); ++t) {
         double sum = 0;
         for (std::size_t i = 0; i < small.vocabulary; ++i) sum += std::exp(static_cast<double>(logits(0u, t, i)));
-        nats += std::log(sum) - static_cast<double>(logits(0u, t, static_cast<gr::index>(text[at + t + 1])));
+        nats += std::log(sum) - static_cast<double>(logits(0u, t, static_cast<gr::index_t>(text[at + t + 1])));
       }
     }
     return nats;

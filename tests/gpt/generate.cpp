@@ -57,7 +57,7 @@ void check_a_long_text() {
   for (auto& token : seen) token = t.any_token();
   t.window.begin(seen);
   REQUIRE(t.is_right(seen));
-  for (gr::index i = 0; i < 3 * C.context; ++i) {
+  for (gr::index_t i = 0; i < 3 * C.context; ++i) {
     seen.push_back(t.any_token());
     if (seen.size() > C.context)  // the window slides: half of the context is left
       seen.erase(seen.begin(), seen.end() - std::max<std::ptrdiff_t>(1, C.context / 2));
@@ -81,16 +81,16 @@ void check_texts_together() {
     for (one& window : apart) window.begin(prompt);
     if (round == 0) together.begin_as(apart[0]);
     else together.begin(prompt);
-    for (gr::index i = 0; i < 2 * C.context; ++i) {
+    for (gr::index_t i = 0; i < 2 * C.context; ++i) {
       CAPTURE(round);
       CAPTURE(i);
-      for (gr::index k = 0; k < 3; ++k) {
+      for (gr::index_t k = 0; k < 3; ++k) {
         REQUIRE(std::ranges::equal(together.tokens(k), apart[k].tokens()));
         REQUIRE(std::ranges::equal(together.logits(k), apart[k].logits(),
                                    [](auto a, auto b) { return static_cast<float>(a) == static_cast<float>(b); }));
       }
       const std::array<std::int32_t, 3> next{t.any_token(), t.any_token(), t.any_token()};
-      for (gr::index k = 0; k < 3; ++k) apart[k].add({next[k]});
+      for (gr::index_t k = 0; k < 3; ++k) apart[k].add({next[k]});
       together.add(next);
     }
   }

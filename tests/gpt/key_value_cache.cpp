@@ -26,15 +26,15 @@ constexpr gpt::config several_blocks{2, 2, 34, 151, 61};  // of keys and of quer
 constexpr gpt::config whole_packs{2, 4, 64, 29, 61};      // products of few rows take another way than those of many
 
 template <class T>
-bool same_bits(const T* a, const T* b, gr::index count) {
+bool same_bits(const T* a, const T* b, gr::index_t count) {
   return std::memcmp(static_cast<const void*>(a), static_cast<const void*>(b), count * sizeof(T)) == 0;
 }
 
-template <class Precision, gpt::config C, gr::index Batch>
+template <class Precision, gpt::config C, gr::index_t Batch>
 struct written {
   using X = gr::on<gr::cpu, Precision>;
   using network = gpt::model<X, C>;
-  static constexpr gr::index columns = C.padded_vocabulary();
+  static constexpr gr::index_t columns = C.padded_vocabulary();
 
   explicit written(int threads) {
     gr::set_thread_count(place.stream, threads);
@@ -45,20 +45,20 @@ struct written {
   }
 
   // The tokens from `at` on, Times of them; behind the context, and behind the `count` that are meant, there is anything.
-  template <gr::index Times>
-  auto chunk(gr::index at, gr::index count) {
+  template <gr::index_t Times>
+  auto chunk(gr::index_t at, gr::index_t count) {
     auto some = gradus_test::integers<std::int32_t, gr::shape<Batch, Times>>(place.ctx, 0, 60);
-    for (gr::index b = 0; b < Batch; ++b)
-      for (gr::index t = 0; t < count; ++t) some(b, t) = ids(b, at + t);
+    for (gr::index_t b = 0; b < Batch; ++b)
+      for (gr::index_t t = 0; t < count; ++t) some(b, t) = ids(b, at + t);
     return some;
   }
   // Takes in `count` tokens, and says whether the logits behind the last are those of the whole context.
-  template <gr::index Times>
-  bool next_is_right(gpt::cache<X, C, Batch>& past, gr::index count) {
-    const gr::index last = past.position() + count - 1;
+  template <gr::index_t Times>
+  bool next_is_right(gpt::cache<X, C, Batch>& past, gr::index_t count) {
+    const gr::index_t last = past.position() + count - 1;
     const auto found = gpt::next(net, chunk<Times>(past.position(), count), past, count);
     bool right = past.position() == last + 1;
-    for (gr::index b = 0; b < Batch; ++b)
+    for (gr::index_t b = 0; b < Batch; ++b)
       right = right && same_bits(found.data() + b * columns, logits.data() + (b * C.context + last) * columns, columns);
     return right;
   }
@@ -69,19 +69,19 @@ struct written {
   decltype(std::declval<const network&>()(ids)) logits;
 };
 
-template <class Precision, gpt::config C, gr::index Batch>
+template <class Precision, gpt::config C, gr::index_t Batch>
 void check(int threads) {
   written<Precision, C, Batch> w(threads);
   gpt::cache<gr::on<gr::cpu, Precision>, C, Batch> past(w.place.ctx);
-  for (gr::index t = 0; t < C.context; ++t) {  // token by token
+  for (gr::index_t t = 0; t < C.context; ++t) {  // token by token
     CAPTURE(t);
     REQUIRE(w.template next_is_right<1>(past, 1));
   }
   past.rewind(0);
   std::mt19937 engine(fresh_seed());
   while (past.room() > 0) {  // in chunks of random lengths
-    const gr::index most = std::min<gr::index>(past.room(), C.context > 100 && engine() % 2 == 0 ? 89 : 7);
-    const gr::index count = std::uniform_int_distribution<gr::index>(1, most)(engine);
+    const gr::index_t most = std::min<gr::index_t>(past.room(), C.context > 100 && engine() % 2 == 0 ? 89 : 7);
+    const gr::index_t count = std::uniform_int_distribution<gr::index_t>(1, most)(engine);
     CAPTURE(past.position());
     CAPTURE(count);
     if (count > 7) REQUIRE(w.template next_is_right<89>(past, count));
@@ -90,7 +90,7 @@ void check(int threads) {
   past.rewind(4);  // every position of a chunk
   const auto found = gpt::hidden(w.net, w.template chunk<7>(4, 7), past, 7);
   const auto all = w.net.hidden(w.ids);
-  for (gr::index b = 0; b < Batch; ++b)
+  for (gr::index_t b = 0; b < Batch; ++b)
     CHECK(same_bits(found.data() + b * 7 * C.width, all.data() + (b * C.context + 4) * C.width, 7 * C.width));
 }
 

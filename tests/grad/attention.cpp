@@ -8,7 +8,7 @@ namespace gr = gradus;
 using namespace gradus_test;
 
 namespace {
-template <gr::index B, gr::index T, gr::index Heads, gr::index Depth>
+template <gr::index_t B, gr::index_t T, gr::index_t Heads, gr::index_t Depth>
 void check() {
   CAPTURE(T);
   CAPTURE(Depth);

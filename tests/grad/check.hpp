@@ -30,7 +30,7 @@ gradus::tensor<double, Shape> between(gradus::context<gradus::cpu>& ctx, double 
 template <class Shape>
 gradus::tensor<double, Shape> apart(gradus::context<gradus::cpu>& ctx) {
   gradus::tensor<double, Shape> x(ctx);
-  constexpr gradus::index below_zero = Shape::size / 2;
+  constexpr gradus::index_t below_zero = Shape::size / 2;
   double next = 0.005 - 0.01 * static_cast<double>(below_zero);
   for (double& v : x.values()) {
     v = next;

@@ -10,7 +10,7 @@ namespace gr = gradus;
 using namespace gradus_test;
 
 namespace {
-template <gr::index Rows, gr::index Columns, gr::index Vocabulary>
+template <gr::index_t Rows, gr::index_t Columns, gr::index_t Vocabulary>
 void check() {
   workplace at;
   auto targets = integers<std::int32_t, gr::shape<Rows>>(at.ctx, -1, static_cast<int>(Vocabulary) - 1);

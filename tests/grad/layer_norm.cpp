@@ -13,7 +13,7 @@ void check() {
   workplace at;
   auto x = normal<double, Shape>(at.ctx);
   // Values of a row that lie close together make the norm too curved for differences of this size; keep them apart.
-  for (gr::index i = 0; i < x.size; ++i) x.data()[i] += 3.0 * static_cast<double>(i % Shape::extent(-1));
+  for (gr::index_t i = 0; i < x.size; ++i) x.data()[i] += 3.0 * static_cast<double>(i % Shape::extent(-1));
   const auto w = normal<double, gr::shape<Shape::extent(-1)>>(at.ctx);
   const auto b = normal<double, gr::shape<Shape::extent(-1)>>(at.ctx);
   const auto layer = gr::gradcheck([](auto v, auto m, auto s) { return gr::layer_norm(v, m, s); }, x, w, b);

@@ -10,7 +10,7 @@ namespace gr = gradus;
 using namespace gradus_test;
 
 namespace {
-template <gr::index Rows, gr::index Width, gr::index TableRows, gr::index Vocabulary, gr::index ChunkRows>
+template <gr::index_t Rows, gr::index_t Width, gr::index_t TableRows, gr::index_t Vocabulary, gr::index_t ChunkRows>
 void check() {
   workplace at;
   auto targets = integers<std::int32_t, gr::shape<Rows>>(at.ctx, -1, static_cast<int>(Vocabulary) - 1);

@@ -11,7 +11,7 @@ void check_product() {
       "matmul", [](auto a, auto b) { return gr::matmul<Which>(a, b); }, normal<double, A>(at.ctx),
       normal<double, B>(at.ctx));
 }
-template <class X, gr::index Out>
+template <class X, gr::index_t Out>
 void check_linear() {
   workplace at;
   const auto x = normal<double, X>(at.ctx);

@@ -28,7 +28,7 @@ TEST_CASE("regions nest as deep as max_depth says, also around one block, and no
   gr::region_schedule s;
   s.parts = {{0, 0, true, 0, {kept}}, {1, 1, false}};
   CHECK(run(s) == run({}));
-  for (gr::index depth = 1; depth <= gr::region_schedule::max_depth; ++depth)
+  for (gr::index_t depth = 1; depth <= gr::region_schedule::max_depth; ++depth)
     s.parts[0] = {0, 0, true, 0, {s.parts[0]}};
   CHECK_THROWS_WITH_AS(
       run(s), "chain(blocks, x, schedule, f): the schedule nests regions deeper than region_schedule::max_depth",

@@ -27,7 +27,7 @@ std::vector<float> floats(const Tensor& x) {
 }
 
 /// Three steps with dropout under a schedule of regions.
-template <gpt::config C, gr::index Batch, class Precision = gr::fp32>
+template <gpt::config C, gr::index_t Batch, class Precision = gr::fp32>
 run_result train(const gr::region_schedule& regions, int threads) {
   gr::stream stream;
   gr::set_thread_count(stream, threads);
@@ -39,7 +39,7 @@ run_result train(const gr::region_schedule& regions, int threads) {
   run_result r;
   std::vector<std::uint8_t> inputs(Batch * C.context), targets(inputs.size());
   for (std::uint32_t step = 0; step < 3; ++step) {
-    for (gr::index i = 0; i < inputs.size(); ++i) {
+    for (gr::index_t i = 0; i < inputs.size(); ++i) {
       const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
       inputs[i] = static_cast<std::uint8_t>(w[0] % C.vocabulary);
       targets[i] = static_cast<std::uint8_t>(w[1] % C.vocabulary);
@@ -53,22 +53,22 @@ run_result train(const gr::region_schedule& regions, int threads) {
 }
 
 /// Every block by the same policy; one policy a block; a region over several blocks with regions inside.
-inline std::vector<gr::region_schedule> schedules(gr::index layers) {
+inline std::vector<gr::region_schedule> schedules(gr::index_t layers) {
   std::vector<gr::region_schedule> all;
   for (const std::uint64_t keep :
        {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{0b0010010010}, std::uint64_t{0b1000100}})
     all.push_back(gr::region_schedule::every_block(layers, keep));
   gr::region_schedule mixed;
-  for (gr::index i = 0; i < layers; ++i) mixed.parts.push_back({i, i, i % 2 == 0, i * 37});
+  for (gr::index_t i = 0; i < layers; ++i) mixed.parts.push_back({i, i, i % 2 == 0, i * 37});
   all.push_back(mixed);
   gr::region_schedule nested;
   nested.parts = {{0, layers - 2, true, 0}, {layers - 1, layers - 1, false}};
-  for (gr::index i = 0; i + 1 < layers; ++i) nested.parts[0].inner.push_back({i, i, i + 2 < layers, i * 3});
+  for (gr::index_t i = 0; i + 1 < layers; ++i) nested.parts[0].inner.push_back({i, i, i + 2 < layers, i * 3});
   all.push_back(nested);
   return all;
 }
 
-template <gpt::config C, gr::index Batch, class Precision = gr::fp32>
+template <gpt::config C, gr::index_t Batch, class Precision = gr::fp32>
 void check_all() {
   const auto plain = train<C, Batch, Precision>({}, 2);
   CHECK(train<C, Batch, Precision>({}, 1) == plain);

@@ -17,7 +17,7 @@ struct run_result {
 };
 
 // Large enough that matrix products are cut into several tiles and every reduction into several blocks.
-template <gpt::config C, gr::index Batch, class Precision = gr::fp32>
+template <gpt::config C, gr::index_t Batch, class Precision = gr::fp32>
 run_result train(int threads, double dropout) {
   gr::stream stream;
   gr::set_thread_count(stream, threads);
@@ -33,7 +33,7 @@ run_result train(int threads, double dropout) {
   for (std::uint32_t step = 0; step < 4; ++step) {
     auto tokens = gr::empty<std::int32_t, gr::shape<Batch, C.context>>(ctx);
     auto targets = gr::empty<std::int32_t, gr::shape<Batch, C.context>>(ctx);
-    for (gr::index i = 0; i < tokens.size; ++i) {
+    for (gr::index_t i = 0; i < tokens.size; ++i) {
       const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
       tokens.data()[i] = static_cast<std::int32_t>(w[0] % C.vocabulary);
       targets.data()[i] = static_cast<std::int32_t>(w[1] % C.vocabulary);

@@ -16,7 +16,7 @@ namespace gr = gradus;
 namespace {
 
 constexpr gpt::config odd{2, 3, 39, 13, 61};
-constexpr gr::index batch = 3;
+constexpr gr::index_t batch = 3;
 using ids = gr::tensor<std::int32_t, gr::shape<batch, odd.context>>;
 
 const gradus_test::fixture& recorded() {

@@ -81,8 +81,8 @@ TEST_CASE_TEMPLATE("attention has PyTorch's values and gradient", T, double, flo
       return gr::permute<0, 2, 1, 3>(gr::reshape<2, 13, 3, 5>(gr::slice<2, first, 15>(x)));
     };
     const auto y =
-        gr::attention(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 15>{}),
-                      head(std::integral_constant<gr::index, 30>{}));
+        gr::attention(head(std::integral_constant<gr::index_t, 0>{}), head(std::integral_constant<gr::index_t, 15>{}),
+                      head(std::integral_constant<gr::index_t, 30>{}));
     return gr::reshape<2, 13, 15>(gr::permute<0, 2, 1, 3>(y));
   });
 }

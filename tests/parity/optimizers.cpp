@@ -54,7 +54,7 @@ struct world {
       using Q = std::remove_reference_t<decltype(p)>;
       using T = typename Q::value_type;
       auto v = gr::empty<T, typename Q::shape>(ctx, gr::category::parameter);
-      for (gr::index i = 0; i < v.size; ++i) v.data()[i] = T(hashed(static_cast<std::uint32_t>(i), 0, tensor));
+      for (gr::index_t i = 0; i < v.size; ++i) v.data()[i] = T(hashed(static_cast<std::uint32_t>(i), 0, tensor));
       p.set(std::move(v));
       ++tensor;
     });
@@ -65,7 +65,7 @@ struct world {
       using Q = std::remove_reference_t<decltype(p)>;
       using G = typename Q::gradient_value_type;
       auto g = gr::empty<G, typename Q::shape>(ctx, gr::category::gradient);
-      for (gr::index i = 0; i < g.size; ++i)
+      for (gr::index_t i = 0; i < g.size; ++i)
         g.data()[i] = G(hashed(static_cast<std::uint32_t>(i), step, tensor) - 0.1f);
       p.slot().give(std::move(g));
       ++tensor;
@@ -91,7 +91,7 @@ difference after_50_steps(const std::string& name, const MakeOptimizer& make_opt
     const auto expected = recorded().values(name + "." + std::string(part));
     REQUIRE(expected.size() == p.size());
     double sum = 0;
-    for (gr::index i = 0; i < p.size(); ++i) {
+    for (gr::index_t i = 0; i < p.size(); ++i) {
       const double off = std::abs(static_cast<double>(p.value().values()[i]) - expected[i]);
       sum += off;
       d.most = std::max(d.most, off);
@@ -246,7 +246,7 @@ TEST_CASE("overflow in chosen steps gives PyTorch's scale, skips and weights, st
     CHECK(static_cast<double>(gr::item(scaler.value())) == scale[t]);
     CHECK(static_cast<double>(optimizer.skipped()) == skipped[t]);
     CHECK(optimizer.steps() == t + 1 - optimizer.skipped());
-    for (gr::index i = 0; i < 13; ++i)
+    for (gr::index_t i = 0; i < 13; ++i)
       CHECK(std::abs(static_cast<double>(net.b.value().values()[i]) - weights[t * 13 + i]) < 1e-6);
   }
 }

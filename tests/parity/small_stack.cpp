@@ -39,7 +39,7 @@ struct world {
   gr::context<gr::cpu> ctx{stream, heap};
 };
 
-template <class T, gr::index M, gr::index N, gr::index K>
+template <class T, gr::index_t M, gr::index_t N, gr::index_t K>
 void multiply(int threads) {
   world w(threads);
   const auto a = gr::ones<T, gr::shape<M, K>>(w.ctx);
@@ -49,7 +49,7 @@ void multiply(int threads) {
 }
 
 // Gradients of heads as deep as they come.
-template <class T, gr::index Time, gr::index Depth>
+template <class T, gr::index_t Time, gr::index_t Depth>
 void attend(int threads) {
   world w(threads);
   gr::tape tape{w.ctx};
@@ -71,7 +71,7 @@ void train(int threads) {
   gr::adamw opt{net, {.lr = 1e-3}};
   gr::tape tape{w.ctx, 5};
   auto tokens = gr::empty<std::int32_t, gr::shape<3, sizes.context>>(w.ctx);
-  for (gr::index i = 0; i < tokens.size; ++i) tokens.data()[i] = static_cast<std::int32_t>(i * 7 % sizes.vocabulary);
+  for (gr::index_t i = 0; i < tokens.size; ++i) tokens.data()[i] = static_cast<std::int32_t>(i * 7 % sizes.vocabulary);
   double first = 0, last = 0;
   for (int step = 0; step < 3; ++step) {
     const auto loss = net.loss(tape.watch(tokens), tokens);

@@ -17,14 +17,14 @@ namespace gr = gradus;
 namespace {
 
 constexpr gpt::config odd{2, 3, 15, 7, 61};
-constexpr gr::index batch = 2;
+constexpr gr::index_t batch = 2;
 using training = gpt::training<gr::cpu, odd, batch>;
 using values = std::vector<std::vector<float>>;
 
 struct data {
   std::vector<std::uint8_t> inputs, targets;
   data() : inputs(batch * odd.context), targets(inputs.size()) {
-    for (gr::index i = 0; i < inputs.size(); ++i) {
+    for (gr::index_t i = 0; i < inputs.size(); ++i) {
       const auto w = gr::random_key{.seed = 3}.words(i);
       inputs[i] = static_cast<std::uint8_t>(w[0] % odd.vocabulary);
       targets[i] = static_cast<std::uint8_t>(w[1] % odd.vocabulary);

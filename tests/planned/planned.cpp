@@ -16,14 +16,14 @@ namespace gr = gradus;
 namespace {
 
 constexpr gpt::config odd{3, 3, 39, 13, 61};
-constexpr gr::index batch = 5;
+constexpr gr::index_t batch = 5;
 using on_cpu = gpt::training<gr::cpu, odd, batch>;
 using on_meta = gpt::training<gr::meta, odd, batch>;
 
 struct data {
   std::vector<std::uint8_t> inputs, targets;
   explicit data(std::uint32_t step) : inputs(batch * odd.context), targets(inputs.size()) {
-    for (gr::index i = 0; i < inputs.size(); ++i) {
+    for (gr::index_t i = 0; i < inputs.size(); ++i) {
       const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
       inputs[i] = static_cast<std::uint8_t>(w[0] % odd.vocabulary);
       targets[i] = static_cast<std::uint8_t>(w[1] % odd.vocabulary);

@@ -41,7 +41,7 @@ template <class X>
 struct raw_compute {
   using type = void;
 };
-template <class X, index... E>
+template <class X, index_t... E>
 struct raw_compute<param<X, E...>> {
   using type = typename X::compute;
 };

@@ -22,7 +22,7 @@ template <class Recorder, class V, class R>
 struct within_region<Recorder, traced<V, R>> {
   using type = traced<V, region<Recorder>>;
 };
-template <class Recorder, class X, index... E>
+template <class Recorder, class X, index_t... E>
 struct within_region<Recorder, param<X, E...>> {
   using type = const param<X, E...>&;
 };

@@ -115,7 +115,7 @@ template <class V, class R>
 struct operand_tensor<traced<V, R>> {
   using type = V;
 };
-template <class X, index... E>
+template <class X, index_t... E>
 struct operand_tensor<param<X, E...>> {
   using type = typename param<X, E...>::tensor_type;
 };
@@ -139,7 +139,7 @@ struct operand_tensor<computed_param<P>> {
 // The tensor in which an operand's gradient accumulates.
 template <class X>
 struct operand_gradient : operand_tensor<X> {};
-template <class X, index... E>
+template <class X, index_t... E>
 struct operand_gradient<param<X, E...>> {
   using type = typename param<X, E...>::gradient_type;
 };

@@ -5,9 +5,9 @@
 
 namespace gradus::detail {
 
-inline std::string text_of_extents(const index* extents, index rank) {
+inline std::string text_of_extents(const index_t* extents, index_t rank) {
   std::string text = "shape<";
-  for (index i = 0; i < rank; ++i) {
+  for (index_t i = 0; i < rank; ++i) {
     if (i > 0) text += ", ";
     text += std::to_string(extents[i]);
   }

@@ -12,10 +12,10 @@ namespace gradus {
 template <>
 struct device_access<cpu> {
   static void zero(context<cpu>& ctx, void* to, std::size_t bytes) {
-    for_ranges(ctx, bytes, run, [=](index first, index last) { std::memset(at(to, first), 0, last - first); });
+    for_ranges(ctx, bytes, run, [=](index_t first, index_t last) { std::memset(at(to, first), 0, last - first); });
   }
   static void copy(context<cpu>& ctx, void* to, const void* from, std::size_t bytes) {
-    for_ranges(ctx, bytes, run, [=](index first, index last) {
+    for_ranges(ctx, bytes, run, [=](index_t first, index_t last) {
       std::memcpy(at(to, first), static_cast<const std::byte*>(from) + first, last - first);
     });
   }
@@ -30,21 +30,21 @@ struct device_access<cpu> {
     std::vector<T> values_;
 
    public:
-    explicit host_values(index size) : values_(size) {}
+    explicit host_values(index_t size) : values_(size) {}
     std::span<T> all() { return values_; }
     std::span<const T> all() const { return values_; }
   };
 
   /// f(begin, end) on ranges of n elements, on the context's threads.
   template <class F>
-  static void for_ranges(context<cpu>& ctx, index n, index grain, const F& f) {
-    if (n <= grain) f(index{0}, n);
+  static void for_ranges(context<cpu>& ctx, index_t n, index_t grain, const F& f) {
+    if (n <= grain) f(index_t{0}, n);
     else cpu_kit::parallel_elements(ctx, n, grain, f);
   }
 
  private:
-  static constexpr index run = 1 << 17;  // bytes
-  static std::byte* at(void* to, index offset) { return static_cast<std::byte*>(to) + offset; }
+  static constexpr index_t run = 1 << 17;  // bytes
+  static std::byte* at(void* to, index_t offset) { return static_cast<std::byte*>(to) + offset; }
 };
 
 }  // namespace gradus

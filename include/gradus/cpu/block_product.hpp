@@ -19,10 +19,10 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 ///
 /// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to hide
 /// their latency.
-template <class C, index LdB, index LdC, class Word = C>
+template <class C, index_t LdB, index_t LdC, class Word = C>
 struct block_product {
-  static void run(index rows, index packs, index inner, const Word* a, index am, index ak, const Word* b, C* c,
-                  bool add) {
+  static void run(index_t rows, index_t packs, index_t inner, const Word* a, index_t am, index_t ak, const Word* b,
+                  C* c, bool add) {
     for (; packs >= 4; packs -= 4, b += 4 * lanes<C>, c += 4 * lanes<C>) stripe<4>(rows, inner, a, am, ak, b, c, add);
     if (packs == 3) stripe<3>(rows, inner, a, am, ak, b, c, add);
     if (packs == 2) stripe<2>(rows, inner, a, am, ak, b, c, add);
@@ -30,28 +30,30 @@ struct block_product {
   }
 
  private:
-  template <index N>
-  static void stripe(index rows, index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
-    index m = 0;
+  template <index_t N>
+  static void stripe(index_t rows, index_t inner, const Word* a, index_t am, index_t ak, const Word* b, C* c,
+                     bool add) {
+    index_t m = 0;
     if constexpr (N <= 2)  // narrow: more rows, for as many multiply-adds in flight
       for (; m + 8 <= rows; m += 8) tile<8, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
     for (; m + 4 <= rows; m += 4) tile<4, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
     for (; m < rows; m += 2) tile<2, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
   }
 
-  template <index M, index N>
-  static GRADUS_INLINE void tile(index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
+  template <index_t M, index_t N>
+  static GRADUS_INLINE void tile(index_t inner, const Word* a, index_t am, index_t ak, const Word* b, C* c, bool add) {
     tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner,
                a, am, ak, b, c, add);
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers.
-  template <index N, std::size_t... M, std::size_t... Pack, std::size_t... I>
+  template <index_t N, std::size_t... M, std::size_t... Pack, std::size_t... I>
   static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>,
-                                    index inner, const Word* a, index am, index ak, const Word* b, C* c, bool add) {
+                                    index_t inner, const Word* a, index_t am, index_t ak, const Word* b, C* c,
+                                    bool add) {
     pack<C> sum[sizeof...(I)];
     if (add) ((sum[I] = pack<C>::load(c + I / N * LdC + I % N * lanes<C>)), ...);
     else ((sum[I] = pack<C>(0)), ...);
-    for (index k = 0; k < inner; ++k, a += ak, b += LdB) {
+    for (index_t k = 0; k < inner; ++k, a += ak, b += LdB) {
       if constexpr (std::is_same_v<Word, C>) {
         const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
         const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};

@@ -19,7 +19,7 @@ inline constexpr bool has_bf16_instructions = false;
 #endif
 
 /// N elements of T, as the vector extension has them.
-template <class T, index N>
+template <class T, index_t N>
 struct vector_of {
   using type __attribute__((vector_size(N * sizeof(T)))) = T;
 };
@@ -36,11 +36,11 @@ GRADUS_INLINE To vector_bits(const From& from) {
 
 // How many elements an instruction converts between float and f16 at a time; 0 without F16C.
 #if defined(__AVX512F__)
-inline constexpr index f16_lanes = 16;
+inline constexpr index_t f16_lanes = 16;
 #elif defined(__F16C__)
-inline constexpr index f16_lanes = 8;
+inline constexpr index_t f16_lanes = 8;
 #else
-inline constexpr index f16_lanes = 0;
+inline constexpr index_t f16_lanes = 0;
 #endif
 template <class Halves, class Floats>
 GRADUS_INLINE void instruction_from_f16([[maybe_unused]] Halves from, [[maybe_unused]] Floats& to) {
@@ -101,7 +101,7 @@ inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16
 }  // namespace detail
 
 /// N elements stored as S, converted to T.
-template <class T, index N, class S>
+template <class T, index_t N, class S>
 GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
   if constexpr (std::is_same_v<S, T>) {
     std::memcpy(&to, from, sizeof to);
@@ -140,7 +140,7 @@ GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_
 }
 
 /// N elements of T, rounded to S.
-template <class T, index N, class S>
+template <class T, index_t N, class S>
 GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
   if constexpr (std::is_same_v<S, T>) {
     std::memcpy(to, &x, sizeof x);

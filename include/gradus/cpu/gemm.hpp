@@ -12,35 +12,35 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// How a product's result is cut into tiles: into whole strips of rows and panels of columns, spread evenly over `rows` times
 /// `columns` tiles. The bits of the result do not depend on it.
 struct tile_grid {
-  index m, n, strip, panel;     ///< what is cut, and into multiples of what
-  index rows = 1, columns = 1;  ///< tiles in each direction
+  index_t m, n, strip, panel;     ///< what is cut, and into multiples of what
+  index_t rows = 1, columns = 1;  ///< tiles in each direction
 
-  index strips() const { return (m + strip - 1) / strip; }
-  index panels() const { return (n + panel - 1) / panel; }
-  index tiles() const { return rows * columns; }
+  index_t strips() const { return (m + strip - 1) / strip; }
+  index_t panels() const { return (n + panel - 1) / panel; }
+  index_t tiles() const { return rows * columns; }
   /// Where tile i of `parts` begins, in rows or columns.
-  static index begin(index units, index unit, index parts, index i, index end) {
+  static index_t begin(index_t units, index_t unit, index_t parts, index_t i, index_t end) {
     return std::min(end, units * i / parts * unit);
   }
-  index top(index i) const { return begin(strips(), strip, rows, i, m); }
-  index left(index i) const { return begin(panels(), panel, columns, i, n); }
-  index tallest() const { return std::min(m, (strips() + rows - 1) / rows * strip); }
-  index widest() const { return std::min(n, (panels() + columns - 1) / columns * panel); }
+  index_t top(index_t i) const { return begin(strips(), strip, rows, i, m); }
+  index_t left(index_t i) const { return begin(panels(), panel, columns, i, n); }
+  index_t tallest() const { return std::min(m, (strips() + rows - 1) / rows * strip); }
+  index_t widest() const { return std::min(n, (panels() + columns - 1) / columns * panel); }
 
   /// The grid in which `threads` finish first: the one with the most work has least to do, where a tile's work is its strips times
   /// its panels, and what it takes to pack a strip of A once and a panel of B once.
-  static tile_grid for_threads(index threads, index m, index n, index strip, index panel) {
+  static tile_grid for_threads(index_t threads, index_t m, index_t n, index_t strip, index_t panel) {
     tile_grid chosen{m, n, strip, panel};
     tile_grid grid = chosen;
-    const index all_strips = grid.strips(), all_panels = grid.panels();
+    const index_t all_strips = grid.strips(), all_panels = grid.panels();
     double best = -1;
     for (grid.rows = 1; grid.rows <= std::min(all_strips, 8 * threads); grid.rows += 1 + grid.rows / 4) {
-      for (index rounds = 1; rounds <= 8; rounds *= 2) {
-        grid.columns = std::min(all_panels, std::max<index>(1, rounds * threads / grid.rows));
-        const index high = (all_strips + grid.rows - 1) / grid.rows;
-        const index wide = (all_panels + grid.columns - 1) / grid.columns;
+      for (index_t rounds = 1; rounds <= 8; rounds *= 2) {
+        grid.columns = std::min(all_panels, std::max<index_t>(1, rounds * threads / grid.rows));
+        const index_t high = (all_strips + grid.rows - 1) / grid.rows;
+        const index_t wide = (all_panels + grid.columns - 1) / grid.columns;
         const double tile = static_cast<double>(high * wide) + packing * static_cast<double>(high + wide);
-        const index turns = (grid.tiles() + threads - 1) / threads;
+        const index_t turns = (grid.tiles() + threads - 1) / threads;
         const double time = (static_cast<double>(turns) + late) * tile;
         if (best < 0 || time < best) best = time, chosen = grid;
       }
@@ -59,8 +59,8 @@ struct tile_grid {
 ///
 /// The bits of an element depend on its row of A, its column of B, n and k: on no thread, tile, or number of rows.
 template <class Acc, class Wanted = void, class SA, class SB, class SC, class SBias = SC>
-void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const SA* a, index lda,
-          const SB* b, index ldb, bool accumulate, SC* c, index ldc, const SBias* bias = nullptr) {
+void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k, const SA* a,
+          index_t lda, const SB* b, index_t ldb, bool accumulate, SC* c, index_t ldc, const SBias* bias = nullptr) {
   using Kernel = std::conditional_t<std::is_void_v<Wanted>, gemm_kernel<Acc, SA, SB>, Wanted>;
   if (m == 0 || n == 0) return;
   const gemm_operand<SA> left{a, lda, transpose_a};
@@ -68,21 +68,22 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index m, index 
   using few_rows = typename Kernel::few_rows;
   if (few_rows::takes(transpose_a, transpose_b, m, n, k, accumulate)) {
     tile_grid g{m, n, m, Kernel::columns};
-    const auto threads = static_cast<index>(thread_count(ctx.stream()));
-    g.columns = std::min(g.panels(), threads * std::clamp<index>(n / (512 * threads), 1, 4));  // long runs of B's rows
-    parallel_tasks(ctx, g.columns, few_rows::bytes(), [&](index t, void* memory) {
-      const index j = g.left(t);
+    const auto threads = static_cast<index_t>(thread_count(ctx.stream()));
+    g.columns =
+        std::min(g.panels(), threads * std::clamp<index_t>(n / (512 * threads), 1, 4));  // long runs of B's rows
+    parallel_tasks(ctx, g.columns, few_rows::bytes(), [&](index_t t, void* memory) {
+      const index_t j = g.left(t);
       few_rows::multiply(Kernel::deep_of(n, k), left, gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, m,
                          g.left(t + 1) - j, k, bias != nullptr ? bias + j : bias, c + j, ldc, memory);
     });
     return;
   }
-  const auto g = tile_grid::for_threads(static_cast<index>(thread_count(ctx.stream())), m, n, Kernel::rows_together,
+  const auto g = tile_grid::for_threads(static_cast<index_t>(thread_count(ctx.stream())), m, n, Kernel::rows_together,
                                         Kernel::columns);
   const auto how = Kernel::template plan_for<SC, SBias>(n, k, g.tallest(), g.widest());
-  parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index t, void* memory) {
-    const index r = t / g.columns, s = t % g.columns;
-    const index i = g.top(r), j = g.left(s);
+  parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index_t t, void* memory) {
+    const index_t r = t / g.columns, s = t % g.columns;
+    const index_t i = g.top(r), j = g.left(s);
     Kernel::tile(how, gemm_operand<SA>{left.at(i, 0), lda, transpose_a},
                  gemm_operand<SB>{right.at(0, j), ldb, transpose_b}, g.top(r + 1) - i, g.left(s + 1) - j, k, accumulate,
                  bias != nullptr ? bias + j : bias, c + i * ldc + j, ldc, memory);

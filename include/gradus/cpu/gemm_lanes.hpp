@@ -20,17 +20,17 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 template <class T>
 struct gemm_operand {
   const T* data;
-  index stride;
+  index_t stride;
   bool transposed;
 
-  const T* at(index row, index column) const {
+  const T* at(index_t row, index_t column) const {
     return transposed ? data + column * stride + row : data + row * stride + column;
   }
 };
 
 /// The piece of the result that is held in registers: its rows, and how many registers of how many bytes lie across.
 struct gemm_registers {
-  index rows, across, bytes;
+  index_t rows, across, bytes;
 };
 #if defined(__AVX512F__)
 inline constexpr gemm_registers native_gemm_registers{14, 2, 64};  // 28 of 32 registers
@@ -45,30 +45,30 @@ inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 /// Registers of products that are summed in T. Elements stored in a wider type than Factor are rounded to it before they are
 /// multiplied. Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of them: a lane then has two
 /// neighbours along k.
-template <class T, index Bytes, class Factor>
+template <class T, index_t Bytes, class Factor>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
   static constexpr bool pairs =
       has_bf16_instructions && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
-  static constexpr index each = pairs ? 2 : 1;  // factors of a lane
+  static constexpr index_t each = pairs ? 2 : 1;  // factors of a lane
   using word = std::conditional_t<pairs, std::uint32_t, T>;
   // Not packs: g++ holds packs in registers only where a register has 64 bytes.
   using vector __attribute__((vector_size(Bytes))) = T;
   using words __attribute__((vector_size(Bytes))) = word;
-  static constexpr index width = Bytes / sizeof(T);
-  static constexpr index depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
-  static constexpr index block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
+  static constexpr index_t width = Bytes / sizeof(T);
+  static constexpr index_t depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
+  static constexpr index_t block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
 
   /// The order in which an element is summed: how much of the sum over k is taken between two visits to C.
-  static constexpr index deep_of(index n, index k) {
-    const index most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
+  static constexpr index_t deep_of(index_t n, index_t k) {
+    const index_t most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
     return part(k, most * each, width * each);
   }
 
   // The length of equal parts of n, `most` at most and a multiple of `step`.
-  static constexpr index part(index n, index most, index step) {
-    const index parts = std::max<index>(1, (n + most - 1) / most);
-    return std::max<index>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
+  static constexpr index_t part(index_t n, index_t most, index_t step) {
+    const index_t parts = std::max<index_t>(1, (n + most - 1) / most);
+    return std::max<index_t>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
   }
 
   template <std::size_t... P>
@@ -96,7 +96,7 @@ struct gemm_lanes {
 
   // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by side across k:
   template <class S>
-  static GRADUS_INLINE words load_across(const S* from, index stride) {
+  static GRADUS_INLINE words load_across(const S* from, index_t stride) {
     if constexpr (pairs) {
       words x;
       join_pairs<width>(from, from + stride, x);
@@ -118,7 +118,7 @@ struct gemm_lanes {
   }
   // One lane, of which `left` factors exist; a missing one is 0.
   template <class S>
-  static word one(const S* from, index stride, index left) {
+  static word one(const S* from, index_t stride, index_t left) {
     if constexpr (pairs) return join_pair(bf16(*from), left < 2 ? bf16{} : bf16(from[stride]));
     else if constexpr (std::is_same_v<S, Factor>) return static_cast<T>(*from);
     else return static_cast<T>(Factor(*from));
@@ -136,19 +136,20 @@ struct gemm_lanes {
   }
 
   template <class SBias>
-  static const T* bias_in_t(const SBias* bias, index count, T* to) {
+  static const T* bias_in_t(const SBias* bias, index_t count, T* to) {
     if constexpr (std::is_same_v<SBias, T>) {
       return bias;
     } else {
-      for (index i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
+      for (index_t i = 0; i < count; ++i) to[i] = static_cast<T>(bias[i]);
       return to;
     }
   }
   // Sums that are complete, into C: the one rounding of its elements.
   template <class SC>
-  static void round_rows(const T* sums, index stride, index rows, index across, bool accumulate, SC* c, index ldc) {
-    for (index r = 0; r < rows; ++r, sums += stride, c += ldc) {
-      index j = 0;
+  static void round_rows(const T* sums, index_t stride, index_t rows, index_t across, bool accumulate, SC* c,
+                         index_t ldc) {
+    for (index_t r = 0; r < rows; ++r, sums += stride, c += ldc) {
+      index_t j = 0;
       for (; j + width <= across; j += width) {
         vector x = load(sums + j);
         if (accumulate) x += load(c + j);

@@ -23,7 +23,7 @@ GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unuse
 }
 
 /// N words whose halves are N elements from `first` and N from `second` on.
-template <index N>
+template <index_t N>
 GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename vector_of<std::uint32_t, N>::type& to) {
   using words = typename vector_of<std::uint32_t, N>::type;
   typename vector_of<std::uint16_t, N>::type x, y;
@@ -32,7 +32,7 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
   to = __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
 }
 /// The same of floats, rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
-template <index N>
+template <index_t N>
 GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
   static_assert(has_bf16_instructions && N == 16);
@@ -48,12 +48,12 @@ GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unuse
 #endif
 }
 /// N words that lie side by side.
-template <index N>
+template <index_t N>
 GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t, N>::type& to) {
   std::memcpy(&to, static_cast<const void*>(from), sizeof to);
 }
 /// The same of floats, rounded as by join_pairs.
-template <index N>
+template <index_t N>
 GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
   static_assert(has_bf16_instructions && N == 16);

@@ -12,7 +12,7 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// words are the lower halves of w[0..3].
 struct philox_lanes {
   using words __attribute__((vector_size(64))) = std::uint64_t;
-  static constexpr index groups = 8;
+  static constexpr index_t groups = 8;
   words w[4];
 
   static GRADUS_INLINE philox_lanes draw(const random_key& key, std::uint64_t first) {
@@ -37,7 +37,7 @@ struct philox_lanes {
     return {{c0, c1, c2, c3}};
   }
 
-  static constexpr index halves = 8 * groups;
+  static constexpr index_t halves = 8 * groups;
   /// The halves of the words in the order of random_key::half.
   GRADUS_INLINE void store(std::uint16_t* to) const {
     const words a = w[0] | w[1] << 32, b = w[2] | w[3] << 32;

@@ -24,8 +24,8 @@ GRADUS_INLINE void riffle(const Vector& a, const Vector& b, Vector& to, std::ind
 /// Transposes N rows of N lanes. Riffling the upper half of the rows into the lower one, log2(N) times, does it.
 template <class Vector, std::size_t... I>
 GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(I)], std::index_sequence<I...> all) {
-  constexpr index n = sizeof...(I);
-  for (index step = 1; step < n; step *= 2) {
+  constexpr index_t n = sizeof...(I);
+  for (index_t step = 1; step < n; step *= 2) {
     Vector y[n];
     (detail::riffle<I % 2 * n / 2>(x[I / 2], x[I / 2 + n / 2], y[I], all), ...);
     ((x[I] = y[I]), ...);
@@ -33,28 +33,28 @@ GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(I)], std::index_seq
 }
 
 /// Transposes a matrix of Size rows and columns where it lies.
-template <index Size, class T>
+template <index_t Size, class T>
 void transpose_tile(T* tile) {
   using word = std::conditional_t<sizeof(T) == 8, std::uint64_t,
                                   std::conditional_t<sizeof(T) == 4, std::uint32_t,
                                                      std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
   static_assert(sizeof(T) == sizeof(word));
-  constexpr index n = std::min<index>(8, Size);
+  constexpr index_t n = std::min<index_t>(8, Size);
   using vector __attribute__((vector_size(n * sizeof(word)))) = word;
   constexpr auto rows = std::make_index_sequence<n>{};
-  const auto load = [&](index r, index c, vector(&x)[n]) {
-    for (index i = 0; i < n; ++i)
+  const auto load = [&](index_t r, index_t c, vector(&x)[n]) {
+    for (index_t i = 0; i < n; ++i)
       std::memcpy(&x[i], static_cast<const void*>(tile + (r + i) * Size + c), sizeof(vector));
     transpose_registers(x, rows);
   };
-  const auto store = [&](index r, index c, const vector(&x)[n]) {
-    for (index i = 0; i < n; ++i) std::memcpy(static_cast<void*>(tile + (r + i) * Size + c), &x[i], sizeof(vector));
+  const auto store = [&](index_t r, index_t c, const vector(&x)[n]) {
+    for (index_t i = 0; i < n; ++i) std::memcpy(static_cast<void*>(tile + (r + i) * Size + c), &x[i], sizeof(vector));
   };
-  for (index r = 0; r < Size; r += n) {
+  for (index_t r = 0; r < Size; r += n) {
     vector x[n], y[n];
     load(r, r, x);
     store(r, r, x);
-    for (index c = r + n; c < Size; c += n) {
+    for (index_t c = r + n; c < Size; c += n) {
       load(r, c, x);
       load(c, r, y);
       store(c, r, x);

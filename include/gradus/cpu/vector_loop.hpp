@@ -10,7 +10,7 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// Which lanes of a pack a step of for_packs covers: all, or the first few at the end of a run.
 struct all_lanes {};
 struct first_lanes {
-  index count;
+  index_t count;
 };
 
 template <class C, class S>
@@ -36,28 +36,28 @@ GRADUS_INLINE pack<C> inside_or(pack<C> x, C, all_lanes) {
 }
 template <class C>
 GRADUS_INLINE pack<C> inside_or(pack<C> x, C other, first_lanes n) {
-  for (index i = n.count; i < lanes<C>; ++i) x.v[i] = other;
+  for (index_t i = n.count; i < lanes<C>; ++i) x.v[i] = other;
   return x;
 }
 
 /// Runs f(i, which lanes) over 0 .. n-1 in steps of a pack.
 template <class C, class F>
-GRADUS_INLINE void for_packs(index n, const F& f) {
-  index i = 0;
+GRADUS_INLINE void for_packs(index_t n, const F& f) {
+  index_t i = 0;
   for (; i + lanes<C> <= n; i += lanes<C>) f(i, all_lanes{});
   if (i < n) f(i, first_lanes{n - i});
 }
 
 /// The sum of f(i, which lanes) over 0 .. n-1, in packs that do not wait for each other. Lanes outside the run must be 0.
 template <class C, class F>
-GRADUS_INLINE C sum_packs(index n, const F& f) {
+GRADUS_INLINE C sum_packs(index_t n, const F& f) {
   pack<C> a(0), b(0);
-  index i = 0;
+  index_t i = 0;
   for (; i + 2 * lanes<C> <= n; i += 2 * lanes<C>) {
     a = a + f(i, all_lanes{});
     b = b + f(i + lanes<C>, all_lanes{});
   }
-  for_packs<C>(n - i, [&](index k, auto which) { a = a + f(i + k, which); });
+  for_packs<C>(n - i, [&](index_t k, auto which) { a = a + f(i + k, which); });
   return sum_lanes(a + b);
 }
 

@@ -47,19 +47,19 @@ class task_runner {
  public:
   template <class F>
   explicit task_runner(const F& f)
-      : f_(&f), call_([](const void* g, index task) { (*static_cast<const F*>(g))(task); }) {}
-  void operator()(index task) const { call_(f_, task); }
+      : f_(&f), call_([](const void* g, index_t task) { (*static_cast<const F*>(g))(task); }) {}
+  void operator()(index_t task) const { call_(f_, task); }
 
  private:
   const void* f_;
-  void (*call_)(const void* f, index task);
+  void (*call_)(const void* f, index_t task);
 };
 
 /// Runs parallel loops in place of the threads, for measurements.
 class loop_observer {
  public:
   /// Calls run(task) for task = 0 .. tasks-1.
-  virtual void loop(index tasks, const task_runner& run) = 0;
+  virtual void loop(index_t tasks, const task_runner& run) = 0;
 
  protected:
   ~loop_observer() = default;
@@ -85,8 +85,8 @@ class workers {
   /// task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a task throws, once
   /// all have ended. A task may start a loop on the same stream: it runs on the thread of that task.
   template <class F>
-  void run(index tasks, std::size_t bytes, const F& f) {
-    run(work{&f, [](const void* g, index task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
+  void run(index_t tasks, std::size_t bytes, const F& f) {
+    run(work{&f, [](const void* g, index_t task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
         bytes);
   }
 
@@ -100,12 +100,12 @@ class workers {
  private:
   struct work {
     const void* f;
-    void (*call)(const void* f, index task, void* memory);
+    void (*call)(const void* f, index_t task, void* memory);
   };
   // The tasks that a thread begins with, in a cache line of its own.
   struct alignas(64) share {
-    std::atomic<index> next{0};
-    index end = 0;
+    std::atomic<index_t> next{0};
+    index_t end = 0;
   };
   struct block {
     struct deleter {
@@ -128,26 +128,26 @@ class workers {
   // too short to matter to whoever else wants the processor.
   static constexpr int patience = 1500;
 
-  void run(const work& w, index tasks, std::size_t bytes) {
+  void run(const work& w, index_t tasks, std::size_t bytes) {
     if (busy_.exchange(true, std::memory_order_acquire)) {  // within a task
       block own;
       own.hold(bytes);
-      for (index t = 0; t < tasks; ++t) w.call(w.f, t, own.data.get());
+      for (index_t t = 0; t < tasks; ++t) w.call(w.f, t, own.data.get());
       return;
     }
     struct busy {
       std::atomic<bool>* flag;
       ~busy() { flag->store(false, std::memory_order_release); }
     } until_the_end{&busy_};
-    index count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index>(wanted_));
-    count = prepare(std::max<index>(1, count), bytes);
+    index_t count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index_t>(wanted_));
+    count = prepare(std::max<index_t>(1, count), bytes);
     if (observer_ != nullptr)
-      return observer_->loop(tasks, task_runner([&](index t) { w.call(w.f, t, memory_[0].data.get()); }));
+      return observer_->loop(tasks, task_runner([&](index_t t) { w.call(w.f, t, memory_[0].data.get()); }));
     if (count == 1) {
-      for (index t = 0; t < tasks; ++t) w.call(w.f, t, memory_[0].data.get());
+      for (index_t t = 0; t < tasks; ++t) w.call(w.f, t, memory_[0].data.get());
       return;
     }
-    for (index i = 0; i < count; ++i) {
+    for (index_t i = 0; i < count; ++i) {
       shares_[i].next.store(tasks * i / count, std::memory_order_relaxed);
       shares_[i].end = tasks * (i + 1) / count;
     }
@@ -161,7 +161,7 @@ class workers {
   }
 
   // Threads, shares and memory for `count`; or for fewer, if the system gives no more threads.
-  index prepare(index count, std::size_t bytes) {
+  index_t prepare(index_t count, std::size_t bytes) {
     if (memory_.size() < count) {
       threads_.reserve(count);
       shares_ = std::make_unique<share[]>(count);
@@ -177,17 +177,17 @@ class workers {
       static_cast<void>(begin.release());
       threads_.push_back(made);
     }
-    for (index i = 0; i < count; ++i) memory_[i].hold(bytes);
+    for (index_t i = 0; i < count; ++i) memory_[i].hold(bytes);
     return count;
   }
 
   // Runs tasks until none is left to begin.
-  void take_part(index self) {
+  void take_part(index_t self) {
     void* const memory = memory_[self].data.get();
-    for (index k = 0; k < sharing_; ++k) {
+    for (index_t k = 0; k < sharing_; ++k) {
       share& s = shares_[(self + k) % sharing_];
       while (s.next.load(std::memory_order_relaxed) < s.end) {
-        const index task = s.next.fetch_add(1, std::memory_order_relaxed);
+        const index_t task = s.next.fetch_add(1, std::memory_order_relaxed);
         if (task >= s.end) break;
         try {
           work_.call(work_.f, task, memory);
@@ -201,7 +201,7 @@ class workers {
   // What a thread is told when it starts.
   struct first_words {
     workers* of;
-    index self;
+    index_t self;
     std::uint32_t seen;
   };
   static void* start(void* words) {
@@ -211,7 +211,7 @@ class workers {
   }
   // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty whenever that
   // changes.
-  void serve(index self, std::uint32_t seen) {
+  void serve(index_t self, std::uint32_t seen) {
     for (;;) {
       wait_while(news_, seen);
       seen = news_.load(std::memory_order_acquire);
@@ -248,7 +248,7 @@ class workers {
   std::vector<block> memory_;
   std::unique_ptr<share[]> shares_;
   work work_{};
-  index sharing_ = 0;
+  index_t sharing_ = 0;
   std::exception_ptr error_;
   std::atomic<bool> busy_{false}, failed_{false}, stopping_{false};
   alignas(64) std::atomic<std::uint32_t> news_{0};  // counts loops, so that a thread sees a new one

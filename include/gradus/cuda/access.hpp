@@ -12,9 +12,9 @@ namespace gradus {
 
 namespace cuda_kit {
 template <class T>
-__global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, index size) {
+__global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, index_t size) {
   constexpr int width = vector_width<T>;
-  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
   vector_of<T, width> v;
 #pragma unroll
   for (int i = 0; i < width; ++i) v.at[i] = value;
@@ -31,8 +31,8 @@ struct device_access<cuda> {
     cuda_kit::check(cudaMemsetAsync(to, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
   }
   template <class T>
-  static void fill(context<cuda>& ctx, T* to, T value, index size) {
-    constexpr index width = cuda_kit::vector_width<T>;
+  static void fill(context<cuda>& ctx, T* to, T value, index_t size) {
+    constexpr index_t width = cuda_kit::vector_width<T>;
     cuda_kit::launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::blocks_for((size + width - 1) / width),
                      cuda_kit::block_threads, to, value, size);
   }
@@ -60,10 +60,10 @@ struct device_access<cuda> {
       void operator()(T* memory) const { static_cast<void>(cudaFreeHost(memory)); }
     };
     std::unique_ptr<T[], give_back> values_;
-    index size_;
+    index_t size_;
 
    public:
-    explicit host_values(index size) : size_(size) {
+    explicit host_values(index_t size) : size_(size) {
       void* memory = nullptr;
       cuda_kit::check(cudaMallocHost(&memory, size * sizeof(T)), "cudaMallocHost");
       values_.reset(static_cast<T*>(memory));

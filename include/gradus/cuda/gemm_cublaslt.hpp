@@ -88,8 +88,8 @@ inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one after another;
 /// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
 /// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores, fp8_sums rounds them to 8 bits.
-template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index M, index N, index K,
-          index Batch = 1, bool SharedB = false, std::size_t Alignment = memory_request::alignment>
+template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
+          index_t Batch = 1, bool SharedB = false, std::size_t Alignment = memory_request::alignment>
 struct product {
   static constexpr std::size_t alignment = Alignment;
   using sums = Sums;
@@ -98,14 +98,14 @@ struct product {
   static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
   static constexpr bool in_fp8 = is_fp8_sums<Sums>;
   static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
-  static constexpr index m = M, n = N, k = K, batch = Batch;
-  static constexpr index row_of_a = TransposeA ? M : K;  ///< elements from one row of A, as it lies, to the next
+  static constexpr index_t m = M, n = N, k = K, batch = Batch;
+  static constexpr index_t row_of_a = TransposeA ? M : K;  ///< elements from one row of A, as it lies, to the next
   static constexpr bool scaled = false;
 };
 /// Product P of an A whose rows lie Apart elements apart, times gemm_library::factors()[0] where Scaled.
-template <class P, index Apart, bool Scaled>
+template <class P, index_t Apart, bool Scaled>
 struct product_of_rows : P {
-  static constexpr index row_of_a = Apart;
+  static constexpr index_t row_of_a = Apart;
   static constexpr bool scaled = Scaled;
 };
 
@@ -171,8 +171,8 @@ class gemm_plan {
            P::row_of_a, P::m * P::k);
     layout(product_.result, cublas_type<typename P::output>(), P::n, P::m, P::n, P::m * P::n);
   }
-  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns, index apart,
-                     index stride) {
+  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns, index_t apart,
+                     index_t stride) {
     check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(apart)),
           "cublasLtMatrixLayoutCreate");
     if constexpr (P::batch > 1) {
@@ -229,7 +229,7 @@ class float_products {
   float_products& operator=(const float_products&) = delete;
 
   /// c = op(a) op(b) on row-major, dense matrices: op(a) is m x k, op(b) is k x n.
-  void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index m, index n, index k, const float* a,
+  void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k, const float* a,
                 const float* b, float* c) {
     plan& p = plans_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
@@ -262,12 +262,12 @@ class float_products {
     gemm_description product;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
-  static void describe(gemm_description& product, bool transpose_a, bool transpose_b, index m, index n, index k) {
+  static void describe(gemm_description& product, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k) {
     product.alignment = memory_request::alignment;
     check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     product.set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     product.set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    const auto layout = [](cublasLtMatrixLayout_t& made, index rows, index columns) {
+    const auto layout = [](cublasLtMatrixLayout_t& made, index_t rows, index_t columns) {
       check(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, rows, columns, static_cast<std::int64_t>(rows)),
             "cublasLtMatrixLayoutCreate");
     };
@@ -277,7 +277,7 @@ class float_products {
   }
 
   gemm_library* library_;
-  std::map<std::tuple<index, index, index, unsigned>, plan> plans_;
+  std::map<std::tuple<index_t, index_t, index_t, unsigned>, plan> plans_;
 };
 
 }  // namespace gradus::cuda_kit

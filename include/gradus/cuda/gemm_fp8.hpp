@@ -43,13 +43,13 @@ __device__ inline float fp8_scale(float largest) {
 }
 
 /// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the magnitudes.
-template <class T, index Size>
+template <class T, index_t Size>
 __global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const T* x, unsigned* most) {
   constexpr int width = vector_width<T>;
   static_assert(Size % width == 0);
   float found = 0;
-  for (index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width; at < Size;
-       at += static_cast<index>(gridDim.x) * block_threads * width) {
+  for (index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width; at < Size;
+       at += static_cast<index_t>(gridDim.x) * block_threads * width) {
     const auto v = load<width, true>(x + at, width);
 #pragma unroll
     for (int i = 0; i < width; ++i) found = fmaxf(found, fabsf(static_cast<float>(v.at[i])));
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const 
 }
 
 /// Rounds a Rows x Columns matrix, each block a tile of 64 x 64; `to` has it transposed if asked. Leaves in `unscale` what takes the scale back.
-template <class Format, bool Transpose, class T, index Rows, index Columns>
+template <class Format, bool Transpose, class T, index_t Rows, index_t Columns>
 __global__ void __launch_bounds__(block_threads)
     round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale) {
   constexpr int side = 64, width = 16;
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(block_threads)
   const float largest = __uint_as_float(*most), scale = fp8_scale<Format>(largest);
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
     *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity is not to become 448 unseen
-  const index row = static_cast<index>(blockIdx.y) * side + threadIdx.x / (side / width);
-  const index column = static_cast<index>(blockIdx.x) * side + threadIdx.x % (side / width) * width;
+  const index_t row = static_cast<index_t>(blockIdx.y) * side + threadIdx.x / (side / width);
+  const index_t column = static_cast<index_t>(blockIdx.x) * side + threadIdx.x % (side / width) * width;
   const bool here = row < Rows && column < Columns;
   alignas(16) std::uint8_t codes[width] = {};
   if (here) {
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(block_threads)
     for (int i = 0; i < width; ++i)
       tile[threadIdx.x % (side / width) * width + i][threadIdx.x / (side / width)] = codes[i];
     __syncthreads();
-    const index across = static_cast<index>(blockIdx.x) * side + threadIdx.x / (side / width);
-    const index along = static_cast<index>(blockIdx.y) * side + threadIdx.x % (side / width) * width;
+    const index_t across = static_cast<index_t>(blockIdx.x) * side + threadIdx.x / (side / width);
+    const index_t along = static_cast<index_t>(blockIdx.y) * side + threadIdx.x % (side / width) * width;
     if (across >= Columns || along >= Rows) return;
     alignas(16) std::uint8_t run[width];
 #pragma unroll
@@ -155,9 +155,9 @@ class fp8_plan {
   }
 
  private:
-  template <class Format, bool Transpose, index Rows, index Columns>
+  template <class Format, bool Transpose, index_t Rows, index_t Columns>
   static void round(context<cuda>& ctx, const T* x, unsigned* most, std::uint8_t* to, float* unscale) {
-    constexpr index size = Rows * Columns;
+    constexpr index_t size = Rows * Columns;
     const auto all = blocks_for((size + vector_width<T> - 1) / vector_width<T>);
     launch(ctx, &largest_magnitude_kernel<T, size>, all < 1024 ? all : 1024u, block_threads, x, most);
     const dim3 tiles(static_cast<unsigned>((Columns + 63) / 64), static_cast<unsigned>((Rows + 63) / 64));
@@ -176,7 +176,7 @@ class fp8_plan {
     check(cublasLtMatmulDescCreate(&product_.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     product_.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     product_.set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
-    const auto layout = [](cublasLtMatrixLayout_t& made, cudaDataType_t type, index rows, index columns) {
+    const auto layout = [](cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns) {
       check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(rows)),
             "cublasLtMatrixLayoutCreate");
     };

@@ -17,7 +17,7 @@ namespace gradus::cuda_kit {
 inline constexpr unsigned block_threads = 256;
 
 /// Blocks of `threads` that `work` items need, one thread an item.
-constexpr unsigned blocks_for(index work, unsigned threads = block_threads) {
+constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 

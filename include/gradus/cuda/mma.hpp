@@ -80,7 +80,7 @@ struct shared_tile {
   /// Starts copies of rows first .. of an array, `time` elements from row to row, of which the first Depth elements count; zeros
   /// elsewhere and from row `end` on. All Threads threads.
   template <int Rows, int Depth, int Threads>
-  __device__ void gather(const T* from, index time, index first, index end) const {
+  __device__ void gather(const T* from, index_t time, index_t first, index_t end) const {
     static_assert(Depth % 8 == 0);
     constexpr int runs = Width / 8;
     for (int i = static_cast<int>(threadIdx.x); i < Rows * runs; i += Threads) {
@@ -124,7 +124,7 @@ struct shared_tile {
   }
   /// Rows row .. row + 15 of the tile into rows first .. of an array, as far as they are before `end`; by one warp.
   template <int Depth>
-  __device__ void scatter(int row, T* to, index time, index first, index end, bool accumulate) const {
+  __device__ void scatter(int row, T* to, index_t time, index_t first, index_t end, bool accumulate) const {
     constexpr int runs = Depth / 8;
     __syncwarp();
     for (int i = lane(); i < 16 * runs; i += 32) {

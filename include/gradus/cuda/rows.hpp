@@ -35,30 +35,30 @@ __device__ inline T row_max(T x) {
 }
 
 /// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers are too few.
-template <index Columns, class... Ts>
+template <index_t Columns, class... Ts>
 struct row_plan {
   static constexpr int widest = vector_width<Ts...>;
   static constexpr int width = Columns % widest == 0 ? widest : 1;  ///< elements of a run
-  static constexpr index runs = Columns / width;
-  static constexpr index elements_held = 32;  ///< by one thread, of each array
+  static constexpr index_t runs = Columns / width;
+  static constexpr index_t elements_held = 32;  ///< by one thread, of each array
   static constexpr int threads = [] {
     int n = 32;
-    while (n < 1024 && (runs + static_cast<index>(n) - 1) / static_cast<index>(n) * width > elements_held) n *= 2;
+    while (n < 1024 && (runs + static_cast<index_t>(n) - 1) / static_cast<index_t>(n) * width > elements_held) n *= 2;
     return n;
   }();
-  static constexpr index runs_each = (runs + threads - 1) / threads;
+  static constexpr index_t runs_each = (runs + threads - 1) / threads;
   static constexpr bool held =
       runs_each * width <= elements_held;                     ///< in registers; a longer row is read again each time
   static constexpr int rows_at_once = threads == 32 ? 8 : 1;  ///< of a block
   static constexpr int block = threads * rows_at_once;
   static constexpr int slots = held ? static_cast<int>(runs_each) : 1;
 
-  static constexpr unsigned blocks(index rows) {
+  static constexpr unsigned blocks(index_t rows) {
     return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
   }
   /// The row that this thread begins with.
-  static __device__ index first_row() {
-    return static_cast<index>(blockIdx.x) * rows_at_once + (rows_at_once == 1 ? 0 : threadIdx.x / threads);
+  static __device__ index_t first_row() {
+    return static_cast<index_t>(blockIdx.x) * rows_at_once + (rows_at_once == 1 ? 0 : threadIdx.x / threads);
   }
   /// Calls f(slot, at) for this thread's runs of a row: number `slot` of those that it holds, which begins at element `at`.
   template <class F>

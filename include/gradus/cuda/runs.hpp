@@ -18,8 +18,8 @@
 namespace gradus::cuda_kit {
 
 /// Counts up to N elements: 32 bits where that is enough, because 64-bit index arithmetic is slow on a GPU.
-template <index N>
-using count_for = std::conditional_t<(N < (index{1} << 31)), std::uint32_t, std::uint64_t>;
+template <index_t N>
+using count_for = std::conditional_t<(N < (index_t{1} << 31)), std::uint32_t, std::uint64_t>;
 
 /// N elements that are read or written at once.
 template <class T, int N>
@@ -107,10 +107,10 @@ __device__ inline void put(T* to, bool accumulate, int count, const F& from) {
 }
 
 /// Size elements in runs of Width, one a thread.
-template <index Size, int Width>
+template <index_t Size, int Width>
 struct flat_runs {
   using count = count_for<Size + Width * block_threads>;
-  static constexpr index runs = (Size + Width - 1) / Width;
+  static constexpr index_t runs = (Size + Width - 1) / Width;
   static constexpr unsigned blocks = blocks_for(runs);
 
   /// Calls body(whole, at, n) for this thread's run of n elements from `at` on; `whole` says, as a type, that n is Width.
@@ -125,13 +125,13 @@ struct flat_runs {
 
 /// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it; every extent is a constant
 /// to the compiler, so the divisions become multiplications.
-template <class In, class Out, index Axis = 1, index Stride = columns_of<In>, class Count>
+template <class In, class Out, index_t Axis = 1, index_t Stride = columns_of<In>, class Count>
 __device__ inline Count operand_row_offset(Count row) {
   if constexpr (Axis >= Out::rank) {
     return 0;
   } else {
     constexpr Count extent = gradus::detail::padded_extent<Out>(Axis);
-    constexpr index have = gradus::detail::padded_extent<In>(Axis);
+    constexpr index_t have = gradus::detail::padded_extent<In>(Axis);
     const Count rest = operand_row_offset<In, Out, Axis + 1, Stride * have>(static_cast<Count>(row / extent));
     if constexpr (have != 1) return rest + (row % extent) * static_cast<Count>(Stride);
     else return rest;
@@ -145,7 +145,7 @@ struct walk
     : flat_runs<Out::size,
                 ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...) || columns_of<Out> % Widest == 0 ? Widest : 1> {
   static constexpr bool flat = ((std::is_same_v<Ins, Out> || Ins::size == 1) && ...);
-  static constexpr index columns = flat ? Out::size : columns_of<Out>;
+  static constexpr index_t columns = flat ? Out::size : columns_of<Out>;
   static constexpr int width = flat || columns % Widest == 0 ? Widest : 1;
   using count = typename flat_runs<Out::size, width>::count;
 

@@ -12,18 +12,18 @@
 namespace gradus::cuda_kit {
 
 /// Threads by columns and rows: a block of 256 takes `lanes` runs of Width columns side by side, and `row_lanes` rows at a time.
-template <index Columns, int Widest>
+template <index_t Columns, int Widest>
 struct column_plan {
   static constexpr int width = Columns % Widest == 0 ? Widest : 1;
-  static constexpr index runs = Columns / width;
-  static constexpr int lanes = static_cast<int>(std::min<index>(32, std::bit_ceil(runs)));
+  static constexpr index_t runs = Columns / width;
+  static constexpr int lanes = static_cast<int>(std::min<index_t>(32, std::bit_ceil(runs)));
   static constexpr int row_lanes = static_cast<int>(block_threads) / lanes;
-  static constexpr index strips = (runs + lanes - 1) / lanes;
+  static constexpr index_t strips = (runs + lanes - 1) / lanes;
   /// Parts in which `terms` rows are summed, so that there are some hundred blocks for `outer` such sums.
-  static constexpr index chunks(index terms, index outer) {
-    const index most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
-    const index wanted = (512 + strips * outer - 1) / (strips * outer);
-    return std::max<index>(1, std::min(most, wanted));
+  static constexpr index_t chunks(index_t terms, index_t outer) {
+    const index_t most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
+    const index_t wanted = (512 + strips * outer - 1) / (strips * outer);
+    return std::max<index_t>(1, std::min(most, wanted));
   }
 };
 
@@ -48,7 +48,7 @@ __device__ inline void sum_over_row_lanes(vector_of<C, Plan::width>& sum) {
 /// What is summed: the elements themselves,
 struct elements {
   template <class C>
-  __device__ C operator()(C element, index /*output*/) const {
+  __device__ C operator()(C element, index_t /*output*/) const {
     return element;
   }
 };
@@ -56,29 +56,29 @@ struct elements {
 template <class C>
 struct squared_distances {
   const C* middle;
-  __device__ C operator()(C element, index output) const {
+  __device__ C operator()(C element, index_t output) const {
     const C d = element - middle[output];
     return d * d;
   }
 };
 
 /// Of the sums that go column by column: block (strip, chunk, output row).
-template <class Reduction, index Chunks, class C, class T, class U, class Terms>
+template <class Reduction, index_t Chunks, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
     sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of) {
-  constexpr index columns = Reduction::inner, terms = Reduction::steps;
+  constexpr index_t columns = Reduction::inner, terms = Reduction::steps;
   using plan = column_plan<columns, vector_width<U>>;
-  constexpr index each = (terms + Chunks - 1) / Chunks;
-  const index strip = blockIdx.x % plan::strips;
-  const index chunk = blockIdx.x / plan::strips % Chunks;
-  const index out_row = blockIdx.x / plan::strips / Chunks;
-  const index run = strip * plan::lanes + threadIdx.x % plan::lanes;
+  constexpr index_t each = (terms + Chunks - 1) / Chunks;
+  const index_t strip = blockIdx.x % plan::strips;
+  const index_t chunk = blockIdx.x / plan::strips % Chunks;
+  const index_t out_row = blockIdx.x / plan::strips / Chunks;
+  const index_t run = strip * plan::lanes + threadIdx.x % plan::lanes;
   const bool here = run < plan::runs;
-  const index end = (chunk + 1) * each < terms ? (chunk + 1) * each : terms;
+  const index_t end = (chunk + 1) * each < terms ? (chunk + 1) * each : terms;
   vector_of<C, plan::width> sum{};
   if (here)
 #pragma unroll 4
-    for (index k = chunk * each + threadIdx.x / plan::lanes; k < end; k += plan::row_lanes) {
+    for (index_t k = chunk * each + threadIdx.x / plan::lanes; k < end; k += plan::row_lanes) {
       const auto v = load<plan::width, true>(from + Reduction::row(out_row, k) + run * plan::width, plan::width);
 #pragma unroll
       for (int i = 0; i < plan::width; ++i)
@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(block_threads)
 /// Of the sums of whole rows: a warp or a block for each part of a sum.
 template <class Reduction>
 struct whole_rows {
-  static constexpr index count = Reduction::count;
+  static constexpr index_t count = Reduction::count;
   static constexpr int group = count <= 4096 ? 32 : static_cast<int>(block_threads);
-  static constexpr index chunks = count <= 4096 ? 1 : std::min<index>(1024, (count + 16383) / 16384);
-  static constexpr index groups = Reduction::outputs * chunks;
+  static constexpr index_t chunks = count <= 4096 ? 1 : std::min<index_t>(1024, (count + 16383) / 16384);
+  static constexpr index_t groups = Reduction::outputs * chunks;
   static constexpr unsigned blocks = blocks_for(groups * group);
 };
 template <class Reduction, class C, class T, class U, class Terms>
@@ -108,16 +108,16 @@ __global__ void __launch_bounds__(block_threads)
   constexpr bool flat =
       Reduction::outputs == 1 && Reduction::steps == 1;  // of one array: its end may be a part of a run
   constexpr int width = flat || Reduction::inner % vector_width<U> == 0 ? vector_width<U> : 1;
-  constexpr index runs_in_row = (Reduction::inner + width - 1) / width;
-  constexpr index runs = runs_in_row * Reduction::steps;
-  constexpr index each = (runs + parts::chunks - 1) / parts::chunks;
-  const index group = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) / parts::group;
+  constexpr index_t runs_in_row = (Reduction::inner + width - 1) / width;
+  constexpr index_t runs = runs_in_row * Reduction::steps;
+  constexpr index_t each = (runs + parts::chunks - 1) / parts::chunks;
+  const index_t group = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) / parts::group;
   if (group >= parts::groups) return;  // a whole warp, or nobody
-  const index output = group / parts::chunks, chunk = group % parts::chunks;
-  const index end = (chunk + 1) * each < runs ? (chunk + 1) * each : runs;
+  const index_t output = group / parts::chunks, chunk = group % parts::chunks;
+  const index_t end = (chunk + 1) * each < runs ? (chunk + 1) * each : runs;
   C mine = 0;
-  for (index r = chunk * each + threadIdx.x % parts::group; r < end; r += parts::group) {
-    const index at = r % runs_in_row * width;
+  for (index_t r = chunk * each + threadIdx.x % parts::group; r < end; r += parts::group) {
+    const index_t at = r % runs_in_row * width;
     const U* const row = from + Reduction::row(output, r / runs_in_row);
     const auto add = [&](auto whole, int n) {
       const auto v = load<width, whole.value>(row + at, n);
@@ -137,23 +137,23 @@ __global__ void __launch_bounds__(block_threads)
 /// The second stage: to[o] (+)= factor * the sum of `chunks` parts, which lie [outputs / columns, chunks, apart, columns].
 template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
-    add_parts_kernel(T* to, const C* partial, index outputs, index columns, index chunks, index apart, bool accumulate,
-                     C factor) {
+    add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,
+                     bool accumulate, C factor) {
   using plan = column_plan<32, 1>;
-  const index o = static_cast<index>(blockIdx.x) * 32 + threadIdx.x % 32;
-  const index stride = apart * columns;
+  const index_t o = static_cast<index_t>(blockIdx.x) * 32 + threadIdx.x % 32;
+  const index_t stride = apart * columns;
   vector_of<C, 1> sum{};
   if (o < outputs) {
     const C* const from = partial + o / columns * chunks * stride + o % columns;
 #pragma unroll 4
-    for (index c = threadIdx.x / 32; c < chunks; c += plan::row_lanes) sum.at[0] += from[c * stride];
+    for (index_t c = threadIdx.x / 32; c < chunks; c += plan::row_lanes) sum.at[0] += from[c * stride];
   }
   sum_over_row_lanes<plan>(sum);
   if (threadIdx.x < 32 && o < outputs) put<1, true>(to + o, accumulate, 1, [&](int) { return factor * sum.at[0]; });
 }
 template <class C, class T>
-void add_parts(context<cuda>& ctx, T* to, const C* partial, index outputs, index columns, index chunks, index apart,
-               bool accumulate, C factor) {
+void add_parts(context<cuda>& ctx, T* to, const C* partial, index_t outputs, index_t columns, index_t chunks,
+               index_t apart, bool accumulate, C factor) {
   launch(ctx, &add_parts_kernel<C, T>, static_cast<unsigned>((outputs + 31) / 32), block_threads, to, partial, outputs,
          columns, chunks, apart, accumulate, factor);
 }

@@ -53,7 +53,7 @@ sequence_split split_sequences(std::span<const token_sequence> sequences, std::s
 /// on where it was by knowing its seed and a number. Holds no tokens: they must outlive it.
 ///
 /// Every token of a batch is held against the vocabulary.
-template <token_type Token, index Context>
+template <token_type Token, index_t Context>
 class token_windows {
  public:
   /// Throws gradus::error for no sequences, for one that holds no window, and for a vocabulary that Token cannot count. Without a vocabulary, any value of Token
@@ -85,7 +85,7 @@ class token_windows {
   /// for each epoch. Every window comes once an epoch; a batch may hold the last windows of one and the first of the
   /// next. Where a sequence is no whole number of windows, each epoch cuts it at other places. Throws gradus::error
   /// where an epoch is shorter than a batch, and for a token outside the vocabulary.
-  template <index Batch>
+  template <index_t Batch>
   token_batch<Token, Batch, Context> shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
     if (windows() < Batch)
       throw error(sequences_.front().name() + (sequences_.size() > 1 ? " and the others" : "") +
@@ -107,7 +107,7 @@ class token_windows {
   }
 
   /// Batch `part` of a step, of windows at random places.
-  template <index Batch>
+  template <index_t Batch>
   token_batch<Token, Batch, Context> random_batch(std::uint64_t seed, std::uint32_t step,
                                                   std::uint32_t part = 0) const {
     token_batch<Token, Batch, Context> batch;
@@ -121,7 +121,7 @@ class token_windows {
 
   /// Batch `part` of `parts` whose windows lie evenly over all sequences: what a validation
   /// loss is taken over, so that it is the same windows every time.
-  template <index Batch>
+  template <index_t Batch>
   token_batch<Token, Batch, Context> spread_batch(std::size_t part, std::size_t parts) const {
     token_batch<Token, Batch, Context> batch;
     for (std::size_t row = 0; row < Batch; ++row) {

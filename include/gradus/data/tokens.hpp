@@ -53,7 +53,7 @@ class token_sequence {
 };
 
 /// `Batch` windows of `Context` tokens, row after row, and as targets the same windows one token later.
-template <token_type Token, index Batch, index Context>
+template <token_type Token, index_t Batch, index_t Context>
 struct token_batch {
   std::vector<Token> inputs = std::vector<Token>(Batch * Context);
   std::vector<Token> targets = std::vector<Token>(Batch * Context);

@@ -21,11 +21,11 @@ namespace detail {
 /// column-major, which is the same order of elements.
 template <class T, class Shape>
 struct eigen_matrix_of;
-template <class T, index N>
+template <class T, index_t N>
 struct eigen_matrix_of<T, shape<N>> {
   using type = Eigen::Matrix<T, static_cast<int>(N), 1>;
 };
-template <class T, index Rows, index Columns>
+template <class T, index_t Rows, index_t Columns>
 struct eigen_matrix_of<T, shape<Rows, Columns>> {
   using type = Eigen::Matrix<T, static_cast<int>(Rows), static_cast<int>(Columns),
                              Columns == 1 && Rows != 1 ? Eigen::ColMajor : Eigen::RowMajor>;
@@ -51,8 +51,8 @@ template <class E>
 constexpr auto shape_of_expression() {
   constexpr auto rows = E::RowsAtCompileTime, columns = E::ColsAtCompileTime;
   if constexpr (rows == Eigen::Dynamic || columns == Eigen::Dynamic) return;
-  else if constexpr (rows == 1 || columns == 1) return shape<static_cast<index>(rows * columns)>{};
-  else return shape<static_cast<index>(rows), static_cast<index>(columns)>{};
+  else if constexpr (rows == 1 || columns == 1) return shape<static_cast<index_t>(rows * columns)>{};
+  else return shape<static_cast<index_t>(rows), static_cast<index_t>(columns)>{};
 }
 template <class Shape, class E>
 using shape_for_expression = std::conditional_t<std::is_void_v<Shape>, decltype(shape_of_expression<E>()), Shape>;

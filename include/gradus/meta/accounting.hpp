@@ -82,7 +82,7 @@ struct device_access<D> {
   static constexpr void download(context<D>&, void*, const void*, std::size_t) {}
   template <class T>
   struct host_values {
-    constexpr explicit host_values(index) {}
+    constexpr explicit host_values(index_t) {}
     constexpr std::span<T> all() const { return {}; }
   };
 };

@@ -16,19 +16,21 @@ namespace gradus {
 struct normal_init {
   std::uint64_t seed = 0;
   double stddev = 0.02;
-  constexpr double deviation(index /*fan_in*/, index /*fan_out*/) const { return stddev; }
+  constexpr double deviation(index_t /*fan_in*/, index_t /*fan_out*/) const { return stddev; }
 };
 
 /// Normal draws with standard deviation sqrt(2 / fan_in), for ReLU-like activations (He et al. 2015, eq. 10).
 struct he_normal {
   std::uint64_t seed = 0;
-  double deviation(index fan_in, index /*fan_out*/) const { return std::sqrt(2.0 / static_cast<double>(fan_in)); }
+  double deviation(index_t fan_in, index_t /*fan_out*/) const { return std::sqrt(2.0 / static_cast<double>(fan_in)); }
 };
 
 /// Normal draws with standard deviation sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010, eq. 16).
 struct xavier_normal {
   std::uint64_t seed = 0;
-  double deviation(index fan_in, index fan_out) const { return std::sqrt(2.0 / static_cast<double>(fan_in + fan_out)); }
+  double deviation(index_t fan_in, index_t fan_out) const {
+    return std::sqrt(2.0 / static_cast<double>(fan_in + fan_out));
+  }
 };
 
 namespace detail {

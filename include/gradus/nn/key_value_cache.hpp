@@ -17,7 +17,7 @@ namespace gradus::nn {
 /// @tparam X       gradus::on<device, precision> of the layers
 /// @tparam Context the most times there can be
 /// @tparam Depth   numbers of a head
-template <class X, index Layers, index Batch, index Heads, index Context, index Depth>
+template <class X, index_t Layers, index_t Batch, index_t Heads, index_t Context, index_t Depth>
 class key_value_cache {
  public:
   using device = typename X::device;
@@ -30,12 +30,12 @@ class key_value_cache {
   constexpr explicit key_value_cache(context<device>& ctx) : kept_(ctx, category::activation) {}
 
   /// How many times are kept.
-  constexpr index position() const { return position_; }
-  static constexpr index context_length() { return Context; }
+  constexpr index_t position() const { return position_; }
+  static constexpr index_t context_length() { return Context; }
   /// How many more there can be.
-  constexpr index room() const { return Context - position_; }
+  constexpr index_t room() const { return Context - position_; }
   /// What a layer computes `count` new times with. Throws gradus::error where there is no room for them.
-  constexpr key_value_view<value_type, layer_shape, device> layer(index i, index count) {
+  constexpr key_value_view<value_type, layer_shape, device> layer(index_t i, index_t count) {
     check(count);
     value_type* const keys = device::computes ? kept_.data() + 2 * i * layer_shape::size : nullptr;
     value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
@@ -43,12 +43,12 @@ class key_value_cache {
             count};
   }
   /// Counts the times that all layers have computed. Throws gradus::error where there is no room for them.
-  constexpr void advance(index count) {
+  constexpr void advance(index_t count) {
     check(count);
     position_ += count;
   }
   /// Keeps the first `position` times alone. Throws gradus::error where there are fewer.
-  constexpr void rewind(index position) {
+  constexpr void rewind(index_t position) {
     if (position > position_) fail_rewind(position);
     position_ = position;
   }
@@ -56,10 +56,10 @@ class key_value_cache {
   void repeat(const key_value_cache<X, Layers, 1, Heads, Context, Depth>& one)
     requires device::computes
   {
-    constexpr index head = Context * Depth;  // of one sequence
-    for (index kind = 0; kind < 2 * Layers; ++kind)
-      for (index sequence = 0; sequence < Batch; ++sequence)
-        for (index h = 0; h < Heads; ++h)
+    constexpr index_t head = Context * Depth;  // of one sequence
+    for (index_t kind = 0; kind < 2 * Layers; ++kind)
+      for (index_t sequence = 0; sequence < Batch; ++sequence)
+        for (index_t h = 0; h < Heads; ++h)
           device_access<device>::copy(kept_.owner(), kept_.data() + ((kind * Batch + sequence) * Heads + h) * head,
                                       one.kept_.data() + (kind * Heads + h) * head,
                                       one.position_ * Depth * sizeof(value_type));
@@ -67,23 +67,23 @@ class key_value_cache {
   }
 
  private:
-  template <class, index, index, index, index, index>
+  template <class, index_t, index_t, index_t, index_t, index_t>
   friend class key_value_cache;
-  constexpr void check(index count) const {
+  constexpr void check(index_t count) const {
     if (count > room()) fail_full(count);
   }
-  [[noreturn]] void fail_full(index count) const {
+  [[noreturn]] void fail_full(index_t count) const {
     throw error("key_value_cache: " + std::to_string(count) + " more times do not fit behind " +
                 std::to_string(position_) + "; it was made for " + std::to_string(Context) +
                 ": rewind it and compute the last of them again");
   }
-  [[noreturn]] void fail_rewind(index position) const {
+  [[noreturn]] void fail_rewind(index_t position) const {
     throw error("key_value_cache: rewind(" + std::to_string(position) + "): it keeps no more than " +
                 std::to_string(position_));
   }
 
   tensor_type kept_;
-  index position_ = 0;
+  index_t position_ = 0;
 };
 
 }  // namespace gradus::nn

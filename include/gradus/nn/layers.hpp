@@ -17,7 +17,7 @@
 namespace gradus::nn {
 
 /// y = x w + b, from In to Out features.
-template <class X, index In, index Out>
+template <class X, index_t In, index_t Out>
 struct linear {
   param<X, In, Out> weight;
   param<X, Out> bias;
@@ -29,7 +29,7 @@ struct linear {
 };
 
 /// Normalises the last axis to mean 0 and variance 1, then scales and shifts.
-template <class X, index Width>
+template <class X, index_t Width>
 struct layer_norm {
   param<X, Width> weight{start::ones};
   param<X, Width> bias;
@@ -41,7 +41,7 @@ struct layer_norm {
 };
 
 /// Divides the last axis by its root mean square, then scales.
-template <class X, index Width>
+template <class X, index_t Width>
 struct rms_norm {
   param<X, Width> weight{start::ones};
   GRADUS_MEMBERS(weight)
@@ -52,7 +52,7 @@ struct rms_norm {
 };
 
 /// One row of Width values for each of Count ids.
-template <class X, index Count, index Width>
+template <class X, index_t Count, index_t Width>
 struct embedding {
   param<X, Count, Width> weight;
   GRADUS_MEMBERS(weight)

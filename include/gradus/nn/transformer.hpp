@@ -16,7 +16,7 @@ constexpr double square_root(double x) {  // std::sqrt is not constexpr
   return r;
 }
 /// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth (GPT-2).
-constexpr double residual_scale(index depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
+constexpr double residual_scale(index_t depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
 /// X for norms whose results products read. They give what those are cast to, which is the same numbers with a pass less, forward and backward.
 template <class X>
 struct norms_before_products {
@@ -26,12 +26,12 @@ struct norms_before_products {
                                 policy::template list_of<op::linear>(op::linear::precision) == op_precision::low;
   using type = std::conditional_t<casts, in_products, X>;
 };
-template <index Heads, index Width>
+template <index_t Heads, index_t Width>
 inline constexpr bool heads_divide_width = Width % Heads == 0;
 }  // namespace detail
 
 /// Causal self-attention with Heads heads: x [B, T, Width] -> [B, T, Width].
-template <class X, index Width, index Heads, index Depth = 1>
+template <class X, index_t Width, index_t Heads, index_t Depth = 1>
 struct attention {
   static_assert(detail::heads_divide_width<Heads, Width>,
                 "attention<X, Width, Heads>: Width must be divisible by Heads");
@@ -51,7 +51,7 @@ struct attention {
 };
 
 /// Two linear layers with a GELU between, four times as wide inside.
-template <class X, index Width, index Depth = 1>
+template <class X, index_t Width, index_t Depth = 1>
 struct mlp {
   linear<X, Width, 4 * Width> up;
   linear<X, 4 * Width, Width> down{.weight = param<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)},
@@ -62,7 +62,7 @@ struct mlp {
 };
 
 /// A pre-norm transformer block (GPT-2): x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches.
-template <class X, index Width, index Heads, index Depth = 1>
+template <class X, index_t Width, index_t Heads, index_t Depth = 1>
 struct block {
   using norm = layer_norm<typename detail::norms_before_products<X>::type, Width>;
   norm norm1;

@@ -28,7 +28,7 @@ struct adafactor_options {
 /// 0, a vector with one of each element.
 template <class T, class G>
 struct factored_span : update_span<T, G> {
-  index matrices, rows, columns;
+  index_t matrices, rows, columns;
   float *row_means, *column_means;  ///< of a vector: the average of squares, and null
   float* update;                    ///< the average of updates; null: none is kept
 };
@@ -36,12 +36,12 @@ struct factored_span : update_span<T, G> {
 namespace op::inline GRADUS_BUILD {
 /// One step of Adafactor on a list of factored_spans.
 struct adafactor_step {
-  static constexpr index most_parts = 64;  ///< into which the rows of a matrix are cut, at most
+  static constexpr index_t most_parts = 64;  ///< into which the rows of a matrix are cut, at most
 
   const adafactor_options& options;  ///< the optimizer's own
 
   /// Bytes of scratch for the largest tensor: sums of columns by part, and three sums of each part.
-  static constexpr index scratch(index columns) { return most_parts * (columns + 3) + columns; }
+  static constexpr index_t scratch(index_t columns) { return most_parts * (columns + 3) + columns; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
@@ -70,7 +70,7 @@ class adafactor : public optimizer<T, D, G> {
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
     this->prepare(ctx);
-    const index n = this->params_.total_size();
+    const index_t n = this->params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"adafactor", phase::update, {20 * n, n * (3 * sizeof(G) + 2 * sizeof(T)), n * sizeof(T)}});
     // Made once: a step that asks for no memory can be captured as a graph and be sent again as it is.
@@ -112,9 +112,9 @@ class adafactor : public optimizer<T, D, G> {
  private:
   // What the averages of a parameter's squares take, in values.
   template <class Param>
-  static constexpr index squares_of(const Param& p) {
+  static constexpr index_t squares_of(const Param& p) {
     if (p.rank() < 2) return p.size();
-    const index columns = p.extent(p.rank() - 1), rows = p.extent(p.rank() - 2);
+    const index_t columns = p.extent(p.rank() - 1), rows = p.extent(p.rank() - 2);
     return p.size() / (rows * columns) * (rows + columns);
   }
   constexpr void count() {
@@ -152,7 +152,7 @@ class adafactor : public optimizer<T, D, G> {
     }
   }
 
-  index squares_ = 0, widest_ = 0;
+  index_t squares_ = 0, widest_ = 0;
   buffer<D> means_, updates_, scratch_;
   std::vector<factored_span<T, G>> spans_;
 };

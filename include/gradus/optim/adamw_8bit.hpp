@@ -90,8 +90,8 @@ struct adamw_8bit_options {
   double eps = 1e-8;
   double weight_decay = 0.1;  ///< on tensors of rank >= 2 only, unless told otherwise
 
-  static constexpr index block = 256;          ///< values that share a scale
-  static constexpr index least_values = 4096;  ///< tensors with fewer keep their moments in float
+  static constexpr index_t block = 256;          ///< values that share a scale
+  static constexpr index_t least_values = 4096;  ///< tensors with fewer keep their moments in float
 
   constexpr adamw_options rule() const { return {lr, beta1, beta2, eps, weight_decay}; }
 };
@@ -133,7 +133,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
     this->prepare(ctx);
-    const index n = this->params_.total_size(), state = 2 * (large_ + (blocks_ + small_) * sizeof(float));
+    const index_t n = this->params_.total_size(), state = 2 * (large_ + (blocks_ + small_) * sizeof(float));
     const typename context<D>::running now(
         ctx,
         activity{"adamw_8bit", phase::update, {30 * n, n * (sizeof(T) + sizeof(G)) + state, n * sizeof(T) + state}});
@@ -157,7 +157,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     make_states(ctx);
     std::size_t next = 0;
-    std::vector<std::pair<index, place>> places;
+    std::vector<std::pair<index_t, place>> places;
     for_places([&](const auto& e, const place& at) { places.emplace_back(e.param->size(), at); });
     for_each_param(model, [&](std::string_view parameter, const auto&) {
       const auto& [size, at] = places[next++];
@@ -180,15 +180,15 @@ class adamw_8bit : public optimizer<T, D, G> {
     std::uint8_t* codes[2] = {};
     float* states[2] = {};
   };
-  static constexpr bool is_large(index size) { return size >= adamw_8bit_options::least_values; }
-  static constexpr index blocks_of(index size) {
+  static constexpr bool is_large(index_t size) { return size >= adamw_8bit_options::least_values; }
+  static constexpr index_t blocks_of(index_t size) {
     return (size + adamw_8bit_options::block - 1) / adamw_8bit_options::block;
   }
   constexpr void count() {
     static_assert(std::is_same_v<compute_type<T>, float>,
                   "adamw_8bit(model): its step is made in float, not in double");
     for (const auto& e : this->params_.all()) {
-      const index size = e.param->size();
+      const index_t size = e.param->size();
       if (is_large(size)) large_ += size, blocks_ += blocks_of(size);
       else small_ += size;
     }
@@ -203,7 +203,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   // f(entry, place) for every parameter: scales of blocks and moments in float follow one another in the model's order.
   template <class F>
   void for_places(const F& f) {
-    index code = 0, state = 0;
+    index_t code = 0, state = 0;
     for (const auto& e : this->params_.all()) {
       const bool large = is_large(e.param->size());
       place at;
@@ -217,7 +217,7 @@ class adamw_8bit : public optimizer<T, D, G> {
     }
   }
 
-  index large_ = 0, blocks_ = 0, small_ = 0;
+  index_t large_ = 0, blocks_ = 0, small_ = 0;
   std::array<buffer<D>, 2> codes_, states_;
   std::vector<block_span<T, G>> spans_;
 };

@@ -42,7 +42,7 @@ void for_tables(const std::vector<Span>& spans, const F& f) {
     table_type table;
     table.first_chunk[0] = 0;
     for (; done < spans.size() && table.size < table_type::capacity; ++done) {
-      const index chunks = (spans[done].size + update_chunk - 1) / update_chunk;
+      const index_t chunks = (spans[done].size + update_chunk - 1) / update_chunk;
       table.spans[table.size] = spans[done];
       table.first_chunk[table.size + 1] = table.first_chunk[table.size] + static_cast<std::uint32_t>(chunks);
       ++table.size;
@@ -71,15 +71,15 @@ __device__ inline void for_chunks(const span_table<Span>& table, const Body& bod
   for (std::uint32_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     while (chunk >= table.first_chunk[which + 1]) ++which;
     const Span& s = table.spans[which];
-    const index begin = static_cast<index>(chunk - table.first_chunk[which]) * update_chunk;
+    const index_t begin = static_cast<index_t>(chunk - table.first_chunk[which]) * update_chunk;
     body(s, begin, begin + update_chunk < s.size ? begin + update_chunk : s.size);
   }
 }
 /// Calls body(whole, at, n) for the runs of up to Width elements of a chunk that this thread owns; `whole` says that all Width are there
 /// and, as the caller knows, that each address is aligned for them.
 template <int Width, class Body>
-__device__ inline void for_runs(index begin, index end, bool vectors, const Body& body) {
-  for (index at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
+__device__ inline void for_runs(index_t begin, index_t end, bool vectors, const Body& body) {
+  for (index_t at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
     const int n = end - at < Width ? static_cast<int>(end - at) : Width;
     if (vectors && n == Width) body(std::true_type{}, at, n);
     else body(std::false_type{}, at, n);
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(block_threads)
   shared_update<update_type> updates(memory);
   const gradient_scaling<C> scaling(in);
   [[maybe_unused]] const random_key key = known.key();
-  for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
+  for_chunks(table, [&](const update_span<T, G>& s, index_t begin, index_t end) {
     auto& update = updates.of(s, [&] {
       const auto now = known.now();
       return now.rule.template at<C>(now.in.at(now.rule, s));
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(block_threads)
     bool vectors = aligned<width>(s.value) && aligned<width>(s.gradient);
     for (std::size_t j = 0; j < N; ++j) vectors = vectors && aligned<width>(states.at[j] + s.first);
     if constexpr (compensated) vectors = vectors && aligned<width>(states.rest + s.first);
-    for_runs<width>(begin, end, vectors, [&](auto whole, index at, int n) {
+    for_runs<width>(begin, end, vectors, [&](auto whole, index_t at, int n) {
       constexpr bool all = decltype(whole)::value;
       const auto g = load<width, all>(s.gradient + at, n);
       auto p = load<width, all>(s.value + at, n);
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(block_threads)
         p.at[i] = convert_element<T>(value);
         if constexpr (std::is_same_v<T, bf16>)
           if (in.rounds == rounding::stochastic) {
-            const index element = s.first + at + static_cast<index>(i);
+            const index_t element = s.first + at + static_cast<index_t>(i);
             if (i == 0 || element % 8 == 0) words = key.words(element / 8);
             p.at[i] = round_stochastically(value, words, element % 8);
           }
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(block_threads)
   constexpr int width = vector_width<G>;
   const C factor = static_cast<C>(pass.early_factor(*to)), limit = static_cast<C>(pass.limit);
   double squares = 0, not_finite = 0;
-  for_chunks(table, [&](const update_span<T, G>& s, index begin, index end) {
-    for_runs<width>(begin, end, aligned<width>(s.gradient), [&](auto whole, index at, int n) {
+  for_chunks(table, [&](const update_span<T, G>& s, index_t begin, index_t end) {
+    for_runs<width>(begin, end, aligned<width>(s.gradient), [&](auto whole, index_t at, int n) {
       const auto g = load<width, decltype(whole)::value>(s.gradient + at, n);
 #pragma unroll
       for (int i = 0; i < width; ++i) {
@@ -231,7 +231,7 @@ template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     adamw_8bit_kernel(const __grid_constant__ span_table<block_span<T, G>> table,
                       followed_step<adamw_8bit_options> known) {
-  constexpr index block = adamw_8bit_options::block;
+  constexpr index_t block = adamw_8bit_options::block;
   static_assert(block == block_threads && update_chunk % block == 0);
   const step_inputs& in = known.in;
   if (in.skips()) return;
@@ -244,14 +244,14 @@ __global__ void __launch_bounds__(block_threads)
   shared_update<update_type> updates(constants);
   const gradient_scaling<float> scaling(in);
   [[maybe_unused]] const random_key key = known.key();
-  for_chunks(table, [&](const block_span<T, G>& s, index begin, index end) {
+  for_chunks(table, [&](const block_span<T, G>& s, index_t begin, index_t end) {
     auto& update = updates.of(s, [&] {
       const auto now = known.now();
       return now.rule.rule().template at<float>(now.in.at(now.rule, s));
     });
     const bool in_codes = s.codes[0] != nullptr;
     for (; begin < end; begin += block) {
-      const index at = begin + threadIdx.x;
+      const index_t at = begin + threadIdx.x;
       const bool here = at < end;
       float m = 0, v = 0;
       if (here) {
@@ -281,14 +281,14 @@ __global__ void __launch_bounds__(block_threads)
 /// Calls body(span, at) for the elements that this thread owns.
 template <class Span, class Body>
 __device__ inline void for_elements(const span_table<Span>& table, const Body& body) {
-  for_chunks(table, [&](const Span& s, index begin, index end) {
-    for (index at = begin + threadIdx.x; at < end; at += block_threads) body(s, at);
+  for_chunks(table, [&](const Span& s, index_t begin, index_t end) {
+    for (index_t at = begin + threadIdx.x; at < end; at += block_threads) body(s, at);
   });
 }
 template <class T, class G, class S>
 __global__ void __launch_bounds__(block_threads)
     average_weights_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S keep, S rest, S* averages) {
-  for_elements(table, [&](const update_span<T, G>& s, index at) {
+  for_elements(table, [&](const update_span<T, G>& s, index_t at) {
     S& average = averages[s.first + at];
     const S value = static_cast<S>(s.value[at]);
     average = keep == S(0) ? value : keep * average + rest * value;
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(block_threads)
 template <class T, class G, class S>
 __global__ void __launch_bounds__(block_threads)
     swap_averages_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S* averages, T* back) {
-  for_elements(table, [&](const update_span<T, G>& s, index at) {
+  for_elements(table, [&](const update_span<T, G>& s, index_t at) {
     const T value = s.value[at];
     s.value[at] = convert_element<T>(averages[s.first + at]);
     if (back == nullptr) averages[s.first + at] = convert_element<S>(value);
@@ -307,7 +307,7 @@ __global__ void __launch_bounds__(block_threads)
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     restore_values_kernel(const __grid_constant__ span_table<update_span<T, G>> table, const T* back) {
-  for_elements(table, [&](const update_span<T, G>& s, index at) { s.value[at] = back[s.first + at]; });
+  for_elements(table, [&](const update_span<T, G>& s, index_t at) { s.value[at] = back[s.first + at]; });
 }
 
 template <class = void>  // as templates, so that every file may have them

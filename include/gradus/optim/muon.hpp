@@ -24,7 +24,7 @@ struct muon_options {
 /// One matrix as muon's kernel sees it.
 template <class T, class G>
 struct matrix_span : update_span<T, G> {
-  index rows, columns;
+  index_t rows, columns;
   float* momentum;
 };
 
@@ -34,12 +34,12 @@ struct muon_step {
   const muon_options& options;  ///< the optimizer's own
 
   /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side, each a part().
-  static constexpr index scratch(index rows, index columns) {
-    const index side = rows < columns ? rows : columns;
+  static constexpr index_t scratch(index_t rows, index_t columns) {
+    const index_t side = rows < columns ? rows : columns;
     return 2 * part(rows * columns) + 2 * part(side * side);
   }
   /// Floats from one matrix in the scratch to the next: each begins where memory may begin, aligned as products like it.
-  static constexpr index part(index size) { return (size + 63) / 64 * 64; }
+  static constexpr index_t part(index_t size) { return (size + 63) / 64 * 64; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
@@ -69,12 +69,12 @@ class muon : public optimizer<T, D, G> {
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     const rule_states<T, float, 2> moments = make_states(ctx);
     this->prepare(ctx);
-    const index n = this->params_.total_size();
-    index flops = 14 * n;
-    for (index i = 0; i < places_.size(); ++i)
+    const index_t n = this->params_.total_size();
+    index_t flops = 14 * n;
+    for (index_t i = 0; i < places_.size(); ++i)
       if (places_[i].orthogonal) {
         const auto& p = *this->params_.all()[i].param;
-        const index side = std::min(p.extent(0), p.extent(1));
+        const index_t side = std::min(p.extent(0), p.extent(1));
         flops += 5 * (4 * side * p.size() + 2 * side * side * side);
       }
     const typename context<D>::running now(
@@ -85,7 +85,7 @@ class muon : public optimizer<T, D, G> {
     if constexpr (D::computes) {
       matrices_.clear();
       others_.clear();
-      for (index i = 0; i < places_.size(); ++i) {
+      for (index_t i = 0; i < places_.size(); ++i) {
         const auto& e = this->params_.all()[i];
         if (!e.param->has_gradient()) continue;
         update_span<T, G> s{e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first,
@@ -111,7 +111,7 @@ class muon : public optimizer<T, D, G> {
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto moments = make_states(ctx);
-    index next = 0;
+    index_t next = 0;
     for_each_param(model, [&](std::string_view name, const auto& p) {
       const place& at = places_[next++];
       if (at.orthogonal) {
@@ -126,13 +126,13 @@ class muon : public optimizer<T, D, G> {
  private:
   struct place {
     bool orthogonal;
-    index first;  // among those of its kind
+    index_t first;  // among those of its kind
   };
   constexpr void find_places() {
     static_assert(std::is_same_v<compute_type<T>, float>, "muon(model): its step is made in float, not in double");
     for (const auto& e : this->params_.all()) {
       const bool orthogonal = e.param->rank() == 2 && e.settings.orthogonal;
-      index& size = orthogonal ? momentum_size_ : adamw_size_;
+      index_t& size = orthogonal ? momentum_size_ : adamw_size_;
       places_.push_back({orthogonal, size});
       size += e.param->size();
       if (orthogonal) scratch_ = std::max(scratch_, op::muon_step::scratch(e.param->extent(0), e.param->extent(1)));
@@ -148,7 +148,7 @@ class muon : public optimizer<T, D, G> {
   }
 
   std::vector<place> places_;
-  index momentum_size_ = 0, adamw_size_ = 0, scratch_ = 0;
+  index_t momentum_size_ = 0, adamw_size_ = 0, scratch_ = 0;
   buffer<D> momentum_, scratch_memory_;
   std::array<buffer<D>, 2> moments_;
   std::vector<matrix_span<T, G>> matrices_;

@@ -111,7 +111,7 @@ class optimizer {
 
   /// A state of n elements, zeroed, made in the first step. Returns where they are.
   template <class S>
-  static constexpr S* state(context<D>& ctx, buffer<D>& b, index n) {
+  static constexpr S* state(context<D>& ctx, buffer<D>& b, index_t n) {
     if (!b) {
       buffer<D> made(ctx, n * sizeof(S), category::optimizer_state);
       if constexpr (D::computes) device_access<D>::zero(ctx, made.data(), made.bytes());
@@ -153,7 +153,7 @@ class optimizer {
 
   // Measures norm and finiteness of the gradients, and takes over what was asked for until now.
   GRADUS_OF_BUILD constexpr void look_at_gradients(context<D>& ctx, double max_norm) {
-    const index n = params_.total_size();
+    const index_t n = params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {5 * n, n * sizeof(G), sizeof(gradient_scalars)}});
     const bool again = static_cast<bool>(scalars_);

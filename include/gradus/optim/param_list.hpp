@@ -13,8 +13,8 @@ namespace gradus {
 /// What the settings of a parameter may be chosen by.
 struct param_info {
   std::string_view name;  ///< as for_each_param gives it; empty in a constant expression
-  index rank;
-  index size;
+  index_t rank;
+  index_t size;
 };
 /// Settings of one parameter: what the optimizer's own are multiplied by.
 struct param_settings {
@@ -32,7 +32,7 @@ struct named_state {
   std::string_view parameter;  ///< as for_each_param names it
   std::string_view state;      ///< such as exp_avg
   std::string_view dtype;      ///< of its elements; see dtype_name
-  index size;                  ///< elements
+  index_t size;                ///< elements
   void* data;                  ///< on device D
 };
 
@@ -44,8 +44,8 @@ template <class T, class G = T>
 struct update_span {
   T* value;
   const G* gradient;
-  index size;
-  index first;
+  index_t size;
+  index_t first;
   double lr, weight_decay;  ///< factors
 };
 
@@ -98,7 +98,7 @@ class param_list {
   struct entry {
     param_type* param;
     param_settings settings;
-    index first;
+    index_t first;
   };
 
   /// Settings by decay_matrices.
@@ -122,7 +122,7 @@ class param_list {
     spans_.reserve(entries_.size());
   }
   constexpr const std::vector<entry>& all() const { return entries_; }
-  constexpr index total_size() const { return total_; }  ///< values in all parameters together
+  constexpr index_t total_size() const { return total_; }  ///< values in all parameters together
 
   /// Spans of the parameters that have a gradient, to be changed.
   std::vector<update_span<T, G>>& spans() {
@@ -172,7 +172,7 @@ class param_list {
 
   std::vector<entry> entries_;
   std::vector<update_span<T, G>> spans_;
-  index total_ = 0;
+  index_t total_ = 0;
 };
 
 }  // namespace gradus

@@ -92,7 +92,7 @@ struct gradient_scaling {
 
 /// x as a bf16, up or down with the probabilities that make the mean exact: 16 random bits are added below the cut, those of half `half`
 /// (0 to 7) of the words. NaN stays NaN.
-GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uint32_t, 4>& words, index half) {
+GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uint32_t, 4>& words, index_t half) {
   if (!(x == x)) return bf16(x);
   const std::uint32_t draw = (words[half / 2] >> (half % 2 * 16)) & 0xFFFFu;
   return bf16::from_bits(static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + draw) >> 16));

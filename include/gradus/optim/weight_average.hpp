@@ -49,7 +49,7 @@ class weight_average {
 
   /// Takes the parameters' values in. The averages are made in `ctx` when this is called first.
   GRADUS_OF_BUILD constexpr void update(context<D>& ctx) {
-    const index n = params_.total_size();
+    const index_t n = params_.total_size();
     const typename context<D>::running now(
         ctx,
         activity{
@@ -94,7 +94,7 @@ class weight_average {
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     if (!averages_) update(ctx);
-    index at = 0;
+    index_t at = 0;
     for_each_param(model, [&](std::string_view parameter, const auto& p) {
       f(named_state<D>{parameter, "average", dtype_name<state_type>(), p.size(), data() + at});
       at += p.size();

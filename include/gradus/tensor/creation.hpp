@@ -37,9 +37,10 @@ template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (D::host_addressable) {
-    device_access<D>::for_ranges(ctx, Shape::size, index{1} << 15, [to = t.data(), value](index first, index last) {
-      for (index i = first; i < last; ++i) to[i] = value;
-    });
+    device_access<D>::for_ranges(ctx, Shape::size, index_t{1} << 15,
+                                 [to = t.data(), value](index_t first, index_t last) {
+                                   for (index_t i = first; i < last; ++i) to[i] = value;
+                                 });
   } else if constexpr (D::computes) {
     device_access<D>::fill(ctx, t.data(), value, Shape::size);
   }
@@ -52,12 +53,12 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> ones(context<D>& ctx, category wha
 }
 
 namespace detail {
-template <index Values, index Elements>
+template <index_t Values, index_t Elements>
 inline constexpr bool one_value_for_each_element = Values == Elements;
 }  // namespace detail
 
 /// Elements in row-major order, exactly Shape::size of them: `from_values<float, shape<2, 2>>(ctx, {1, 2, 3, 4})`.
-template <class T, class Shape, index N, class D>
+template <class T, class Shape, index_t N, class D>
 tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category what = category::activation) {
   static_assert(detail::one_value_for_each_element<N, Shape::size>,
                 "from_values<T, Shape>(ctx, {...}): the number of values must equal the number of elements of Shape");
@@ -65,10 +66,10 @@ tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category 
 }
 
 /// 0, 1, 2, … as a vector of N elements.
-template <class T, index N, class D>
+template <class T, index_t N, class D>
 GRADUS_OF_BUILD tensor<T, shape<N>, D> arange(context<D>& ctx) {
   std::vector<T> host(N);
-  for (index i = 0; i < N; ++i) host[i] = static_cast<T>(i);
+  for (index_t i = 0; i < N; ++i) host[i] = static_cast<T>(i);
   return from_host<T, shape<N>>(ctx, host.data());
 }
 

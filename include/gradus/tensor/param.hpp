@@ -24,9 +24,9 @@ class param_base {
   using value_type = T;
   using gradient_value_type = G;
   using device = D;
-  virtual constexpr index size() const = 0;
-  virtual constexpr index rank() const = 0;
-  virtual constexpr index extent(index axis) const = 0;
+  virtual constexpr index_t size() const = 0;
+  virtual constexpr index_t rank() const = 0;
+  virtual constexpr index_t extent(index_t axis) const = 0;
   /// Elements of the value, on device D, to be written: counts as a change. Null on `meta` and before initialisation.
   virtual constexpr T* edit_data() = 0;
   /// Elements of the gradient; null on `meta` and where has_gradient() is false.
@@ -51,7 +51,7 @@ inline constexpr bool parameter_takes = std::is_same_v<TensorOfParameter, Value>
 /// receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it is used.
 /// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
 /// @tparam Extents its shape
-template <class X, index... Extents>
+template <class X, index_t... Extents>
 class param final : public param_base<typename X::store, typename X::gradient, typename X::device> {
  public:
   using policy = X;
@@ -135,10 +135,10 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr start starts() const { return start_; }
   constexpr double start_scale() const { return scale_; }
 
-  constexpr index size() const override { return shape::size; }
-  constexpr index rank() const override { return shape::rank; }
-  constexpr index extent(index axis) const override {
-    constexpr index all[] = {Extents..., 1};
+  constexpr index_t size() const override { return shape::size; }
+  constexpr index_t rank() const override { return shape::rank; }
+  constexpr index_t extent(index_t axis) const override {
+    constexpr index_t all[] = {Extents..., 1};
     return all[axis];
   }
   constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
@@ -174,7 +174,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
 template <class X>
 inline constexpr bool is_param = false;
-template <class X, index... E>
+template <class X, index_t... E>
 inline constexpr bool is_param<param<X, E...>> = true;
 
 }  // namespace gradus

@@ -22,8 +22,8 @@ namespace gradus {
 /// How to_string() lays out a tensor.
 struct print_options {
   int digits = 4;           ///< after the decimal point
-  index limit = 1000;       ///< tensors of more elements are shortened ...
-  index edge = 3;           ///< ... to this many at both ends of each axis, with `...` between them
+  index_t limit = 1000;     ///< tensors of more elements are shortened ...
+  index_t edge = 3;         ///< ... to this many at both ends of each axis, with `...` between them
   std::size_t width = 100;  ///< rows that are longer go on in the next line
 };
 
@@ -67,14 +67,14 @@ template <class T, class Shape>
 class tensor_printer {
  public:
   tensor_printer(const T* data, const print_options& how) : data_(data), how_(how), shorten_(Shape::size > how.limit) {
-    how_.edge = std::max<index>(how_.edge, 1);
+    how_.edge = std::max<index_t>(how_.edge, 1);
     if constexpr (is_floating<T>) {
       std::vector<double> shown;
-      visit<0>(0, [&](index i) { shown.push_back(static_cast<double>(static_cast<compute_type<T>>(data_[i]))); });
+      visit<0>(0, [&](index_t i) { shown.push_back(static_cast<double>(static_cast<compute_type<T>>(data_[i]))); });
       format_.reset(new element_format(shown, how.digits));
       width_ = format_->width();
     } else {
-      visit<0>(0, [&](index i) { width_ = std::max(width_, text(data_[i]).size()); });
+      visit<0>(0, [&](index_t i) { width_ = std::max(width_, text(data_[i]).size()); });
     }
   }
   std::string operator()() {
@@ -90,32 +90,32 @@ class tensor_printer {
   }
   // The positions shown along an axis: all, or those near its ends; `f(position, gap)` learns whether some were left out.
   template <class F>
-  void positions(index extent, const F& f) const {
+  void positions(index_t extent, const F& f) const {
     const bool gap = shorten_ && extent > 2 * how_.edge;
-    for (index i = 0; i < extent; ++i) {
+    for (index_t i = 0; i < extent; ++i) {
       if (gap && i == how_.edge) i = extent - how_.edge;
       f(i, gap && i == extent - how_.edge);
     }
   }
-  template <index Axis, class F>
-  void visit(index at, const F& f) const {
+  template <index_t Axis, class F>
+  void visit(index_t at, const F& f) const {
     if constexpr (Axis == Shape::rank) {
       f(at);
     } else {
-      constexpr index extent = Shape::extents[Axis];
-      positions(extent, [&](index i, bool) { visit<Axis + 1>(at * extent + i, f); });
+      constexpr index_t extent = Shape::extents[Axis];
+      positions(extent, [&](index_t i, bool) { visit<Axis + 1>(at * extent + i, f); });
     }
   }
-  template <index Axis>
-  void write(index at) {
+  template <index_t Axis>
+  void write(index_t at) {
     if constexpr (Axis == Shape::rank) {
       const std::string element = text(data_[at]);
       out_.append(width_ - element.size(), ' ');
       out_ += element;
     } else {
-      constexpr index extent = Shape::extents[Axis];
+      constexpr index_t extent = Shape::extents[Axis];
       out_ += '[';
-      positions(extent, [&](index i, bool gap) {
+      positions(extent, [&](index_t i, bool gap) {
         if (gap) {
           separate<Axis>(3);
           out_ += "...";
@@ -127,7 +127,7 @@ class tensor_printer {
     }
   }
   // A comma; then a blank within a row, and as many new lines between blocks as they have axes.
-  template <index Axis>
+  template <index_t Axis>
   void separate(std::size_t next) {
     out_ += ',';
     const std::size_t line = out_.size() - (out_.rfind('\n') + 1);  // npos + 1 is 0

@@ -31,7 +31,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, ran
                                                             const Draw& draw) {
   tensor<T, Shape, D> t(ctx, what);
   if constexpr (D::host_addressable) {
-    device_access<D>::for_ranges(ctx, Shape::size, index{1} << 14, [&, to = t.data()](index first, index last) {
+    device_access<D>::for_ranges(ctx, Shape::size, index_t{1} << 14, [&, to = t.data()](index_t first, index_t last) {
       fill_random(to, first, last, key, draw);
     });
   } else if constexpr (D::computes) {

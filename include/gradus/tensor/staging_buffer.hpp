@@ -23,7 +23,7 @@ template <class T, class D>
 class staging_buffer {
  public:
   /// For copies on the stream of `ctx`, which must outlive this. The values are not initialised.
-  constexpr staging_buffer(context<D>& ctx, index size) : ctx_(&ctx), values_(size) {}
+  constexpr staging_buffer(context<D>& ctx, index_t size) : ctx_(&ctx), values_(size) {}
   staging_buffer(staging_buffer&&) noexcept = default;
   staging_buffer& operator=(staging_buffer&&) = delete;
   /// Waits for the copies.
@@ -44,7 +44,7 @@ class staging_buffer {
 
   /// Submits a copy of values `from` and following to all elements of `to`.
   template <class Shape>
-  constexpr void upload(tensor<T, Shape, D>& to, index from = 0) {
+  constexpr void upload(tensor<T, Shape, D>& to, index_t from = 0) {
     if constexpr (D::computes) {
       check(from, Shape::size);
       device_access<D>::upload(*ctx_, to.data(), values_.all().data() + from, to.bytes);
@@ -53,7 +53,7 @@ class staging_buffer {
   }
   /// Submits a copy of all elements of `from` to values `to` and following.
   template <class Shape>
-  constexpr void download(const tensor<T, Shape, D>& from, index to = 0) {
+  constexpr void download(const tensor<T, Shape, D>& from, index_t to = 0) {
     if constexpr (D::computes) {
       check(to, Shape::size);
       device_access<D>::download_later(*ctx_, values_.all().data() + to, from.data(), from.bytes);
@@ -62,7 +62,7 @@ class staging_buffer {
   }
 
  private:
-  constexpr void check(index begin, index count) const {
+  constexpr void check(index_t begin, index_t count) const {
     if (begin > values_.all().size() || count > values_.all().size() - begin)
       throw error("staging_buffer: a tensor of " + std::to_string(count) + " elements at " + std::to_string(begin) +
                   " does not fit into " + std::to_string(values_.all().size()) + " values");

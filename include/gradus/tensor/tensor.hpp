@@ -26,8 +26,8 @@ class tensor {
   using value_type = T;
   using shape = std::conditional_t<is_shape<Shape>, Shape, gradus::shape<>>;  // one message is enough
   using device = D;
-  static constexpr index size = shape::size;
-  static constexpr index rank = shape::rank;
+  static constexpr index_t size = shape::size;
+  static constexpr index_t rank = shape::rank;
   static constexpr std::size_t bytes = shape::size * sizeof(T);
 
   constexpr tensor() = default;

@@ -13,20 +13,20 @@ class view {
   using value_type = T;
   using shape = Shape;
   using device = D;
-  static constexpr index size = Shape::size;
+  static constexpr index_t size = Shape::size;
 
   constexpr explicit view(T* data) : data_(data) {}
   constexpr T* data() const { return data_; }
   constexpr T* begin() const { return data_; }
   constexpr T* end() const { return data_ + size; }
-  constexpr T& operator[](index i) const { return data_[i]; }
+  constexpr T& operator[](index_t i) const { return data_[i]; }
   /// Element at the given indices, outermost first, unchecked.
   template <class... I>
   constexpr T& operator()(I... i) const {
     static_assert(sizeof...(I) == Shape::rank, "view(i...): one index for each axis");
-    index offset = 0;
-    index axis = 0;
-    ((offset = offset * Shape::extents[axis++] + static_cast<index>(i)), ...);
+    index_t offset = 0;
+    index_t axis = 0;
+    ((offset = offset * Shape::extents[axis++] + static_cast<index_t>(i)), ...);
     return data_[offset];
   }
 

@@ -74,7 +74,7 @@ struct checkpointed {
   std::size_t bytes = 0;
 };
 void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
-                   std::size_t element_bytes, std::span<const index> extents, void* data);
+                   std::size_t element_bytes, std::span<const index_t> extents, void* data);
 void add_state(std::vector<checkpointed>& to, std::string_view state, std::string_view parameter,
                std::string_view dtype, std::size_t size, void* data);
 

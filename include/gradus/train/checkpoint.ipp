@@ -21,9 +21,9 @@ namespace detail {
 inline constexpr std::string_view optimizer_prefix = "optimizer.";
 
 GRADUS_IMPL void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
-                               std::size_t element_bytes, std::span<const index> extents, void* data) {
+                               std::size_t element_bytes, std::span<const index_t> extents, void* data) {
   std::size_t count = 1;
-  for (const index extent : extents) count *= extent;
+  for (const index_t extent : extents) count *= extent;
   to.push_back({std::string(name), safetensors_dtype(dtype), std::vector<std::size_t>(extents.begin(), extents.end()),
                 count, data, count * element_bytes});
 }

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index vocabulary = 51;
+constexpr gradus::index_t vocabulary = 51;
 #else
-constexpr gradus::index vocabulary = 49;
+constexpr gradus::index_t vocabulary = 49;
 #endif
 
 auto f(const gradus::tensor<float, gradus::shape<8, 50>>& logits,

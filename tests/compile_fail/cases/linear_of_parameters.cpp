@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index rows_of_w2 = 10;
+constexpr gradus::index_t rows_of_w2 = 10;
 #else
-constexpr gradus::index rows_of_w2 = 256;
+constexpr gradus::index_t rows_of_w2 = 256;
 #endif
 
 template <class X>

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index heads = 5;
+constexpr gradus::index_t heads = 5;
 #else
-constexpr gradus::index heads = 12;
+constexpr gradus::index_t heads = 12;
 #endif
 
 gradus::nn::attention<gradus::on<gradus::cpu>, 768, heads> layer;

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index width = 64;
+constexpr gradus::index_t width = 64;
 #else
-constexpr gradus::index width = 96;
+constexpr gradus::index_t width = 96;
 #endif
 
 auto f(const gradus::nn::layer_norm<gradus::on<gradus::cpu>, width>& layer,

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index width = 128;
+constexpr gradus::index_t width = 128;
 #else
-constexpr gradus::index width = 256;
+constexpr gradus::index_t width = 256;
 #endif
 
 using X = gradus::on<gradus::cpu>;

@@ -2,9 +2,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index extent = gradus::dyn;
+constexpr gradus::index_t extent = gradus::dyn;
 #else
-constexpr gradus::index extent = 3;
+constexpr gradus::index_t extent = 3;
 #endif
 
 gradus::shape<extent> s;

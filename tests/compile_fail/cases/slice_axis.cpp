@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index axis = 2;
+constexpr gradus::index_t axis = 2;
 #else
-constexpr gradus::index axis = 1;
+constexpr gradus::index_t axis = 1;
 #endif
 
 auto f(const gradus::tensor<float, gradus::shape<2, 3>>& x) { return gradus::slice<axis, 0, 1>(x); }

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index count = 2;
+constexpr gradus::index_t count = 2;
 #else
-constexpr gradus::index count = 1;
+constexpr gradus::index_t count = 1;
 #endif
 
 auto f(const gradus::tensor<float, gradus::shape<2, 3>>& x) { return gradus::slice<1, 2, count>(x); }

@@ -3,9 +3,9 @@
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL
-constexpr gradus::index last = 3;
+constexpr gradus::index_t last = 3;
 #else
-constexpr gradus::index last = 4;
+constexpr gradus::index_t last = 4;
 #endif
 
 auto f(const gradus::tensor<float, gradus::shape<2, 6>>& x) { return gradus::split<1, 2, last>(x); }

@@ -191,7 +191,7 @@ std::size_t mixed_mistakes() {
   return wrong;
 }
 
-template <class Half, gr::index Rows, gr::index Across, gr::index Bytes>
+template <class Half, gr::index_t Rows, gr::index_t Across, gr::index_t Bytes>
 std::size_t mixed_mistakes_of() {
   using kernel = gr::cpu_kit::packed_gemm<float, Rows, Across, Bytes, Half>;
   return mixed_mistakes<Half, kernel, kernel>();

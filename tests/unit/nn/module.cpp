@@ -220,7 +220,7 @@ TEST_CASE("a parameter's draws are those of its place in the model, whatever sta
     using S = typename std::remove_cvref_t<decltype(p)>::shape;
     const gr::random_key key{.seed = 5, .step = 0xFFFFFFFFu, .ordinal = place};
     const auto wanted = gr::normal<float, S>(ctx, key, 0, 0.5);
-    for (gr::index i = 0; i < S::size; ++i) CHECK(p.value().data()[i] == doctest::Approx(wanted.data()[i]));
+    for (gr::index_t i = 0; i < S::size; ++i) CHECK(p.value().data()[i] == doctest::Approx(wanted.data()[i]));
   };
   check(t.table, 0);
   check(t.blocks[0].weight, 1);
@@ -254,7 +254,7 @@ TEST_CASE("layers compute on plain values what they compute on traced ones") {
   gr::nn::block<X, 12, 3> block;
   gr::init(block, ctx, gr::normal_init{.seed = 4, .stddev = 0.3});
   auto x = gr::empty<float, gr::shape<2, 5, 12>>(ctx);
-  for (gr::index i = 0; i < x.size; ++i) x.data()[i] = static_cast<float>(i % 7) - 3;
+  for (gr::index_t i = 0; i < x.size; ++i) x.data()[i] = static_cast<float>(i % 7) - 3;
   gr::tape tape{ctx};
   CHECK(gr::to_host(block(x)) == gr::to_host(block(tape.watch(x)).value()));
 }

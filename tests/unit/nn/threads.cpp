@@ -11,7 +11,7 @@
 namespace gr = gradus;
 namespace {
 
-constexpr gr::index tokens = 12, width = 24, vocabulary = 40;
+constexpr gr::index_t tokens = 12, width = 24, vocabulary = 40;
 
 template <class X>
 struct small_gpt {

@@ -13,24 +13,24 @@ using namespace gradus_test;
 
 namespace {
 
-template <gr::index Heads>
+template <gr::index_t Heads>
 const auto flash = [](auto x) { return gr::causal_attention<Heads>(x); };
-template <gr::index Heads>
+template <gr::index_t Heads>
 const auto plain = [](auto x) { return gr::causal_attention<Heads, gr::attention_kernel::plain>(x); };
 
 template <class X>
 auto widened(const X& x) {
   gr::tensor<double, typename X::shape> y(x.owner());
-  for (gr::index i = 0; i < x.size; ++i) y.data()[i] = static_cast<double>(x.data()[i]);
+  for (gr::index_t i = 0; i < x.size; ++i) y.data()[i] = static_cast<double>(x.data()[i]);
   return y;
 }
 
-template <gr::index B, gr::index T, gr::index Heads, gr::index Depth>
+template <gr::index_t B, gr::index_t T, gr::index_t Heads, gr::index_t Depth>
 void check(double scale) {
   CAPTURE(T);
   CAPTURE(Depth);
   workplace at;
-  constexpr gr::index width = Heads * Depth;
+  constexpr gr::index_t width = Heads * Depth;
   const auto x = normal<float, gr::shape<B, T, 3 * width>>(at.ctx, scale);
   const auto dy = normal<float, gr::shape<B, T, width>>(at.ctx);
   const auto f = evaluate(at.ctx, flash<Heads>, dy, x);
@@ -93,13 +93,13 @@ TEST_CASE("attention adds to a gradient that is there already") {
 
 TEST_CASE("what comes later changes no bit of what came before") {
   workplace at;
-  constexpr gr::index length = 100;
-  constexpr gr::index width = 20;
+  constexpr gr::index_t length = 100;
+  constexpr gr::index_t width = 20;
   const auto x = normal<float, gr::shape<1, length, 3 * width>>(at.ctx);
   const auto y = gr::causal_attention<2>(x);
-  for (const gr::index changed : {1u, 31u, 50u, 99u}) {
+  for (const gr::index_t changed : {1u, 31u, 50u, 99u}) {
     auto other = gr::clone(x);
-    for (gr::index i = changed * 3 * width; i < other.size; ++i) other.data()[i] = -3 * other.data()[i] + 1;
+    for (gr::index_t i = changed * 3 * width; i < other.size; ++i) other.data()[i] = -3 * other.data()[i] + 1;
     const auto z = gr::causal_attention<2>(other);
     CHECK(std::equal(y.data(), y.data() + changed * width, z.data()));
   }
@@ -129,17 +129,17 @@ TEST_CASE("scores far apart neither overflow nor lose the largest") {
 
 TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all three") {
   workplace at;
-  constexpr gr::index T = 37;
-  constexpr gr::index D = 9;
+  constexpr gr::index_t T = 37;
+  constexpr gr::index_t D = 9;
   const auto x = normal<double, gr::shape<2, T, 3 * 2 * D>>(at.ctx);
   const auto dy = normal<double, gr::shape<2, T, 2 * D>>(at.ctx);
   const auto parted = [](auto v) {
     const auto head = [&](auto first) {
       return gr::permute<0, 2, 1, 3>(gr::reshape<2, T, 2, D>(gr::slice<2, first * 2 * D, 2 * D>(v)));
     };
-    auto y =
-        gr::attention<true>(head(std::integral_constant<gr::index, 0>{}), head(std::integral_constant<gr::index, 1>{}),
-                            head(std::integral_constant<gr::index, 2>{}));
+    auto y = gr::attention<true>(head(std::integral_constant<gr::index_t, 0>{}),
+                                 head(std::integral_constant<gr::index_t, 1>{}),
+                                 head(std::integral_constant<gr::index_t, 2>{}));
     return gr::reshape<2, T, 2 * D>(gr::permute<0, 2, 1, 3>(y));
   };
   const auto packed = evaluate(at.ctx, flash<2>, dy, x);
@@ -154,7 +154,7 @@ TEST_CASE("attention(q, k, v) is the packed one, and one tensor may serve as all
   const auto three = evaluate(
       at.ctx, [](auto q, auto k, auto v) { return gr::attention(q, k, v); }, ds, s, s, s);
   std::vector<double> wanted;
-  for (gr::index i = 0; i < s.size; ++i)
+  for (gr::index_t i = 0; i < s.size; ++i)
     wanted.push_back(std::get<0>(three.gradients).data()[i] + std::get<1>(three.gradients).data()[i] +
                      std::get<2>(three.gradients).data()[i]);
   CHECK(worst_error(std::get<0>(alone.gradients).values(), wanted) < 1e-12);

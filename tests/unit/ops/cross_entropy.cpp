@@ -40,7 +40,7 @@ reference definition(const X& x, const T& targets, std::size_t vocabulary, long 
   return r;
 }
 
-template <gr::index Rows, gr::index Columns, gr::index Vocabulary, class I = std::int32_t>
+template <gr::index_t Rows, gr::index_t Columns, gr::index_t Vocabulary, class I = std::int32_t>
 void check(double scale) {
   workplace at;
   const auto x = normal<float, gr::shape<Rows, Columns>>(at.ctx, scale);
@@ -54,7 +54,7 @@ void check(double scale) {
   const auto wanted = definition(x, targets, Vocabulary, -1);
   CHECK(gr::item(r.y) == doctest::Approx(wanted.loss).epsilon(1e-5));
   double worst = 0;
-  for (gr::index i = 0; i < x.size; ++i)
+  for (gr::index_t i = 0; i < x.size; ++i)
     worst = std::max(worst, std::abs(static_cast<double>(std::get<0>(r.gradients).data()[i]) - wanted.dx[i]));
   CHECK(worst < 1e-6);
   CHECK(same_bits(gr::cross_entropy<Vocabulary>(x, targets), r.y));
@@ -75,8 +75,8 @@ TEST_CASE("cross_entropy is what it is defined to be, at odd sizes, padded and n
 
 TEST_CASE("recorded cross_entropy overwrites logits that are given away, and needs no other tensor of their size") {
   workplace at;
-  constexpr gr::index rows = 64;
-  constexpr gr::index columns = 512;
+  constexpr gr::index_t rows = 64;
+  constexpr gr::index_t columns = 512;
   using Logits = gr::tensor<float, gr::shape<rows, columns>>;
   const auto targets = integers<std::int32_t, gr::shape<rows>>(at.ctx, 0, columns - 1);
   const auto x = normal<float, gr::shape<rows, 8>>(at.ctx);

@@ -24,7 +24,7 @@ TEST_CASE("dropout's mask is a function of the key and the element alone") {
     constexpr std::uint32_t below = 19661;  // 0.3 in 2^16ths
     std::size_t wrong = 0;
     std::size_t fallen = 0;
-    for (gr::index i = 0; i < S::size; ++i) {
+    for (gr::index_t i = 0; i < S::size; ++i) {
       const bool falls = key.half(i) < below;
       fallen += falls;
       wrong += falls ? y(i) != 0 : std::abs(y(i) - x(i) * (65536.0f / (65536 - below))) > 1e-6f * std::abs(x(i));
@@ -80,7 +80,7 @@ TEST_CASE("a tape's draws have nothing in common with those of keys that a progr
   const auto kept = gr::dropout(tape.watch(gr::ones<float, S>(at.ctx)), 0.5).value();
   const gr::random_key written{};  // seed, step and ordinal are those of the tape's draw
   int agree = 0;
-  for (gr::index i = 0; i < S::size; ++i) agree += (kept(i) != 0) == (written.half(i) >= 0x8000u);
+  for (gr::index_t i = 0; i < S::size; ++i) agree += (kept(i) != 0) == (written.half(i) >= 0x8000u);
   CHECK(agree > 1800);
   CHECK(agree < 2200);
 }

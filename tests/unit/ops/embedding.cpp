@@ -14,7 +14,7 @@ using namespace gradus_test;
 
 namespace {
 
-template <class I, gr::index Columns>
+template <class I, gr::index_t Columns>
 void check() {
   workplace at;
   using Table = gr::shape<11, Columns>;
@@ -25,9 +25,9 @@ void check() {
       at.ctx, [&](auto t) { return gr::embedding(tokens, t); }, dy, table);
   std::vector<double> wanted(table.size);
   bool equal = true;
-  for (gr::index i = 0; i < tokens.size; ++i)
-    for (gr::index c = 0; c < Columns; ++c) {
-      const auto row = static_cast<gr::index>(tokens.data()[i]);
+  for (gr::index_t i = 0; i < tokens.size; ++i)
+    for (gr::index_t c = 0; c < Columns; ++c) {
+      const auto row = static_cast<gr::index_t>(tokens.data()[i]);
       equal = equal && r.y.data()[i * Columns + c] == table(row, c);
       wanted[row * Columns + c] += dy.data()[i * Columns + c];
     }

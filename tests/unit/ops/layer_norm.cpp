@@ -52,11 +52,11 @@ const auto rms = [](auto x, auto w) { return gr::rms_norm(x, w); };
 template <class Shape>
 void check(double within) {
   workplace at;
-  constexpr gr::index columns = Shape::extent(-1);
+  constexpr gr::index_t columns = Shape::extent(-1);
   auto x = normal<float, Shape>(at.ctx, 2.0);
   if constexpr (columns == 2) {
     // The gradient of two columns is rounding errors alone where they are far apart: it is eps / variance of its terms.
-    for (gr::index i = 0; i < x.size; i += 2) {
+    for (gr::index_t i = 0; i < x.size; i += 2) {
       const float apart = x.data()[i + 1] - x.data()[i];
       x.data()[i + 1] = x.data()[i] + std::copysign(0.2f + 0.2f * std::tanh(std::abs(apart)), apart);
     }

@@ -13,7 +13,7 @@ using namespace gradus_test;
 
 namespace {
 
-template <gr::index Rows, gr::index Columns>
+template <gr::index_t Rows, gr::index_t Columns>
 void check_softmax(double scale) {
   workplace at;
   const auto x = normal<float, gr::shape<Rows, Columns>>(at.ctx, scale);
@@ -31,13 +31,13 @@ void check_softmax(double scale) {
   CHECK(worst_error(gr::to_host(gr::log_softmax(x)), logarithms) < 1e-5);
 }
 
-template <class T, gr::index... Order, class S>
+template <class T, gr::index_t... Order, class S>
 void check_permute(S) {
   workplace at;
   const auto x = gr::cast<T>(integers<std::int32_t, S>(at.ctx, 0, 99));
   const auto y = gr::permute<Order...>(x);
   using Out = typename decltype(y)::shape;
-  constexpr gr::index order[] = {Order...};
+  constexpr gr::index_t order[] = {Order...};
   bool all = true;
   for (std::size_t i = 0; i < Out::size; ++i) {
     std::size_t from = 0;
@@ -114,9 +114,9 @@ TEST_CASE("what split takes apart concat puts together, along every axis and for
   const auto again = [&](const auto& parts, auto axis) {
     return std::apply([](const auto&... p) { return gr::concat<decltype(axis)::value>(p...); }, parts);
   };
-  CHECK(same_bits(again(gr::split<0, 2, 3>(x), std::integral_constant<gr::index, 0>{}), x));
-  CHECK(same_bits(again(gr::split<1, 1, 4, 1>(x), std::integral_constant<gr::index, 1>{}), x));
-  CHECK(same_bits(again(gr::split<2, 7>(x), std::integral_constant<gr::index, 2>{}), x));
+  CHECK(same_bits(again(gr::split<0, 2, 3>(x), std::integral_constant<gr::index_t, 0>{}), x));
+  CHECK(same_bits(again(gr::split<1, 1, 4, 1>(x), std::integral_constant<gr::index_t, 1>{}), x));
+  CHECK(same_bits(again(gr::split<2, 7>(x), std::integral_constant<gr::index_t, 2>{}), x));
   CHECK(gr::slice<2, 3, 2>(x)(4, 1, 0) == x(4, 1, 3));
 }
 

@@ -18,7 +18,7 @@ using namespace gradus_test;
 namespace {
 
 // The loss with so many rows of logits at once.
-template <gr::index Vocabulary, gr::index ChunkRows>
+template <gr::index_t Vocabulary, gr::index_t ChunkRows>
 constexpr auto in_chunks(long long ignore = -1) {
   return [ignore](auto&& x, auto&& table, const auto& targets) {
     return gr::apply(gr::op::linear_cross_entropy<Vocabulary, ChunkRows>{ignore}, std::forward<decltype(x)>(x),
@@ -59,7 +59,7 @@ reference definition(const X& x, const Table& table, const Targets& targets, std
   return r;
 }
 
-template <gr::index Rows, gr::index Width, gr::index TableRows, gr::index Vocabulary, gr::index ChunkRows,
+template <gr::index_t Rows, gr::index_t Width, gr::index_t TableRows, gr::index_t Vocabulary, gr::index_t ChunkRows,
           class I = std::int32_t>
 void check() {
   CAPTURE(Rows);
@@ -93,7 +93,7 @@ void check() {
 // A head and its loss, on any device.
 template <class D>
 struct head {
-  static constexpr gr::index rows = 20, width = 6, columns = 33, chunk = 8;
+  static constexpr gr::index_t rows = 20, width = 6, columns = 33, chunk = 8;
   gr::param<gr::on<D>, width> scale;
   gr::param<gr::on<D>, columns, width> table;
 };

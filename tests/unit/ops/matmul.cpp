@@ -13,7 +13,7 @@ using namespace gradus_test;
 
 namespace {
 
-template <bool Ta, bool Tb, gr::index M, gr::index K, gr::index N>
+template <bool Ta, bool Tb, gr::index_t M, gr::index_t K, gr::index_t N>
 void check() {
   workplace at;
   const auto a = normal<float, std::conditional_t<Ta, gr::shape<K, M>, gr::shape<M, K>>>(at.ctx);
@@ -44,7 +44,7 @@ TEST_CASE("matrix products agree with plain loops at odd sizes, transposed or no
 #if __has_include(<Eigen/Core>)
 namespace {
 
-template <class T, gr::index M, gr::index K, gr::index N>
+template <class T, gr::index_t M, gr::index_t K, gr::index_t N>
 void check_against_eigen(double tolerance) {
   workplace at;
   const auto a = normal<T, gr::shape<M, K>>(at.ctx);

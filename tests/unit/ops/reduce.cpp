@@ -128,19 +128,19 @@ TEST_CASE("of equal elements the first is the largest, and NaN is larger than al
 TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any length, and the first NaN among several",
                    T, float, double, std::int32_t, gr::bf16) {
   workplace at;
-  const auto check = [&]<gr::index N>(std::integral_constant<gr::index, N>) {
+  const auto check = [&]<gr::index_t N>(std::integral_constant<gr::index_t, N>) {
     auto x = gr::cast<T>(integers<std::int32_t, gr::shape<4, N>>(at.ctx, -2, 2));
     if constexpr (gr::is_floating<T>)  // a row with several NaN, and one with one in its last place
-      for (const gr::index i : {N + N / 2, N + N / 3, N + N / 2 + N / 5, 2 * N + N - 1})
+      for (const gr::index_t i : {N + N / 2, N + N / 3, N + N / 2 + N / 5, 2 * N + N - 1})
         x.values()[i] = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
     const auto largest = gr::max<gr::axes<1>>(x), smallest = gr::min<gr::axes<1>>(x);
     const auto at_largest = gr::argmax<gr::axes<1>>(x);
-    for (gr::index r = 0; r < 4; ++r) {
+    for (gr::index_t r = 0; r < 4; ++r) {
       CAPTURE(N);
       CAPTURE(r);
       double most = static_cast<double>(static_cast<float>(x(r, 0))), least = most;
       std::int32_t place = 0;
-      for (gr::index i = 1; i < N; ++i) {
+      for (gr::index_t i = 1; i < N; ++i) {
         const double v = static_cast<double>(static_cast<float>(x(r, i)));
         if (v > most || (std::isnan(v) && !std::isnan(most))) most = v, place = static_cast<std::int32_t>(i);
         if (v < least || std::isnan(v)) least = v;
@@ -150,11 +150,11 @@ TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any len
       CHECK(same_number(smallest(r), least));
     }
   };
-  check(std::integral_constant<gr::index, 1>{});
-  check(std::integral_constant<gr::index, 15>{});
-  check(std::integral_constant<gr::index, 33>{});
-  check(std::integral_constant<gr::index, 129>{});
-  check(std::integral_constant<gr::index, 2507>{});
+  check(std::integral_constant<gr::index_t, 1>{});
+  check(std::integral_constant<gr::index_t, 15>{});
+  check(std::integral_constant<gr::index_t, 33>{});
+  check(std::integral_constant<gr::index_t, 129>{});
+  check(std::integral_constant<gr::index_t, 2507>{});
 }
 
 TEST_CASE("the first of equal extremes counts where work is cut into chunks, for the gradient too") {

@@ -41,7 +41,7 @@ struct world {
       using P = std::remove_reference_t<decltype(p)>;
       auto g = gr::empty<float, typename P::shape>(ctx);
       const gr::random_key key{.seed = 9, .step = round, .ordinal = ordinal++};
-      for (gr::index i = 0; i < g.size; ++i) g.data()[i] = gr::uniform_float(key.words(i)[0]) - 0.4f;
+      for (gr::index_t i = 0; i < g.size; ++i) g.data()[i] = gr::uniform_float(key.words(i)[0]) - 0.4f;
       p.slot().give(std::move(g));
     });
   }
@@ -459,21 +459,21 @@ TEST_CASE("stochastic rounding of packs has the bits of that of one number after
   const gr::random_key key{.seed = gradus_test::fresh_seed(), .step = 3, .ordinal = 1};
   gr::step_inputs in{.rounds = gr::rounding::stochastic, .key = key};
   std::vector<float> x(301);
-  for (gr::index i = 0; i < x.size(); ++i)
+  for (gr::index_t i = 0; i < x.size(); ++i)
     x[i] = std::ldexp(gr::uniform_float(key.words(900 + i)[0]) - 0.5f, static_cast<int>(i % 40) - 20);
   x[5] = std::numeric_limits<float>::infinity();
   x[40] = std::numeric_limits<float>::quiet_NaN();
   x[41] = std::bit_cast<float>(0xFF800001u);  // a NaN whose upper half is that of minus infinity
   x[300] = -std::numeric_limits<float>::infinity();
-  for (gr::index first : {0u, 3u, 8u, 61u, 4000u}) {
+  for (gr::index_t first : {0u, 3u, 8u, 61u, 4000u}) {
     CAPTURE(first);
     std::vector<gr::bf16> found(x.size());
     gr::cpu_kit::value_writer writer(in);
-    gr::cpu_kit::for_packs<float>(x.size(), [&](gr::index i, auto n) {
+    gr::cpu_kit::for_packs<float>(x.size(), [&](gr::index_t i, auto n) {
       writer.write(gr::cpu_kit::load<float>(x.data() + i, n), found.data() + i, n, first + i);
     });
     std::size_t wrong = 0;
-    for (gr::index i = 0; i < x.size(); ++i)
+    for (gr::index_t i = 0; i < x.size(); ++i)
       wrong += found[i].bits != gr::round_stochastically(x[i], key.words((first + i) / 8), (first + i) % 8).bits;
     CHECK(wrong == 0);
   }
@@ -483,7 +483,7 @@ TEST_CASE("stochastic rounding goes to one of the two neighbours, leaves what bf
   const std::array<std::uint32_t, 4> least{}, most{~0u, ~0u, ~0u, ~0u};
   for (const float x : {0.0f, 1.0f, -1.5f, std::numeric_limits<float>::infinity()})
     for (const auto& words : {least, most})
-      for (gr::index half = 0; half < 8; ++half)
+      for (gr::index_t half = 0; half < 8; ++half)
         CHECK(static_cast<float>(gr::round_stochastically(x, words, half)) == x);
   CHECK(static_cast<float>(gr::round_stochastically(1.001f, least, 0)) == 1.0f);
   CHECK(static_cast<float>(gr::round_stochastically(1.001f, most, 0)) == 1.0078125f);

@@ -21,7 +21,7 @@ template <class P>
 using on = gr::on<gr::cpu, P>;
 
 // A parameter with these values, rounded to what its policy stores.
-template <class P, class T, gr::index... Extents>
+template <class P, class T, gr::index_t... Extents>
 gr::param<on<P>, Extents...> parameter(const gr::tensor<T, gr::shape<Extents...>>& values) {
   gr::param<on<P>, Extents...> p;
   p.set(gr::cast<typename P::store>(values));

@@ -23,7 +23,7 @@ TEST_CASE("a staging buffer takes tensors to the host and back, each at its plac
   CHECK(gr::to_host(other) == std::vector<float>{4, 5, 6});
 
   // Not known to the compiler, which may warn of them otherwise.
-  const volatile gr::index fifth = 5, fourth = 4, before = static_cast<gr::index>(-1);
+  const volatile gr::index_t fifth = 5, fourth = 4, before = static_cast<gr::index_t>(-1);
   CHECK_THROWS_WITH_AS(staged.download(pair, fifth),
                        "staging_buffer: a tensor of 2 elements at 5 does not fit into 6 values", gr::error);
   CHECK_THROWS_WITH_AS(staged.upload(other, fourth),

@@ -22,7 +22,7 @@ using gradus_test::workplace;
 
 namespace {
 
-template <class X, gr::index Width = 9>
+template <class X, gr::index_t Width = 9>
 struct net {
   gr::param<X, 5, Width> first;
   gr::param<X, Width> bias;

@@ -28,24 +28,24 @@ enum class attention_kernel { flash, plain };
 template <class T>
 struct attention_operand {
   T* data = nullptr;
-  index batch = 0;
-  index head = 0;
-  index time = 0;
+  index_t batch = 0;
+  index_t head = 0;
+  index_t time = 0;
   bool accumulate = false;  ///< of an operand that is written: add to what is there
 };
 
 namespace detail {
 
 /// Where the queries, keys and values of a packed operand [batch, time, 3 width] lie, and a result [batch, time, width].
-template <index Heads, class X>
+template <index_t Heads, class X>
 struct packed_attention {
-  static constexpr index batch = X::extent(0);
-  static constexpr index time = X::extent(1);
-  static constexpr index width = X::extent(2) / 3;
-  static constexpr index depth = width / Heads;
+  static constexpr index_t batch = X::extent(0);
+  static constexpr index_t time = X::extent(1);
+  static constexpr index_t width = X::extent(2) / 3;
+  static constexpr index_t depth = width / Heads;
   /// 0: queries, 1: keys, 2: values.
   template <class T>
-  static attention_operand<T> part(T* data, index which, bool accumulate = false) {
+  static attention_operand<T> part(T* data, index_t which, bool accumulate = false) {
     return {data + which * width, time * 3 * width, depth, 3 * width, accumulate};
   }
   template <class T>
@@ -54,13 +54,13 @@ struct packed_attention {
   }
 };
 
-template <index Width, index Parts>
+template <index_t Width, index_t Parts>
 inline constexpr bool width_divides = Width % Parts == 0;
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
 
 /// 1 / sqrt(n); std::sqrt is not constexpr.
-constexpr double inverse_square_root(index n) {
+constexpr double inverse_square_root(index_t n) {
   const double x = static_cast<double>(n);
   double r = x;
   for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
@@ -68,7 +68,7 @@ constexpr double inverse_square_root(index n) {
 }
 
 /// FLOPs of `products` matrix products over the scores.
-constexpr std::size_t attention_flops(index heads, index queries, index keys, index depth, bool causal,
+constexpr std::size_t attention_flops(index_t heads, index_t queries, index_t keys, index_t depth, bool causal,
                                       std::size_t products) {
   const std::size_t scores = causal ? queries * (queries + 1) / 2 : queries * keys;
   return products * 2 * heads * scores * depth + 5 * heads * scores;
@@ -85,7 +85,7 @@ struct attention {
 
 /// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of scores; the
 /// gradient computes the scores again, block by block.
-template <index Heads>
+template <index_t Heads>
 struct causal_attention {
   using family = attention;
   static constexpr std::string_view name = "causal_attention";
@@ -94,10 +94,10 @@ struct causal_attention {
 
   template <class X>
   struct dims {
-    static constexpr index batch = X::shape::extent(0);
-    static constexpr index time = X::shape::extent(1);
-    static constexpr index width = X::shape::extent(2) / 3;
-    static constexpr index depth = width / Heads;
+    static constexpr index_t batch = X::shape::extent(0);
+    static constexpr index_t time = X::shape::extent(1);
+    static constexpr index_t width = X::shape::extent(2) / 3;
+    static constexpr index_t depth = width / Heads;
     using output = with_shape<X, shape<batch, time, width>>;
     using statistics = tensor<compute_type<typename X::value_type>, shape<batch, Heads, time>, typename X::device>;
   };
@@ -244,29 +244,29 @@ struct scaled_attention {
 namespace detail {
 
 /// [T, T] with 0 where the column is not later than the row, minus infinity elsewhere.
-template <class X, index T>
+template <class X, index_t T>
 GRADUS_OF_BUILD constexpr auto causal_mask(context<typename X::device>& ctx) {
   using element = typename X::value_type;
   std::vector<element> host(T * T, element(0.0f));
-  for (index i = 0; i < T; ++i)
-    for (index j = i + 1; j < T; ++j) host[i * T + j] = element(-std::numeric_limits<float>::infinity());
+  for (index_t i = 0; i < T; ++i)
+    for (index_t j = i + 1; j < T; ++j) host[i * T + j] = element(-std::numeric_limits<float>::infinity());
   return from_host<element, shape<T, T>>(ctx, host.data(), category::temporary);
 }
 
-template <index Heads, class X>
+template <index_t Heads, class X>
 GRADUS_OF_BUILD constexpr auto plain_causal_attention(const X& qkv) {
   using s = shape_of<X>;
-  constexpr index batch = s::extent(0);
-  constexpr index time = s::extent(1);
-  constexpr index width = s::extent(2) / 3;
-  constexpr index depth = width / Heads;
+  constexpr index_t batch = s::extent(0);
+  constexpr index_t time = s::extent(1);
+  constexpr index_t width = s::extent(2) / 3;
+  constexpr index_t depth = width / Heads;
   const auto part = [&](auto which) {
-    constexpr index first = decltype(which)::value * width;
+    constexpr index_t first = decltype(which)::value * width;
     return permute<0, 2, 1, 3>(reshape<batch, time, Heads, depth>(slice<2, first, width>(qkv)));
   };
-  const auto q = part(std::integral_constant<index, 0>{});
-  const auto k = part(std::integral_constant<index, 1>{});
-  const auto v = part(std::integral_constant<index, 2>{});
+  const auto q = part(std::integral_constant<index_t, 0>{});
+  const auto k = part(std::integral_constant<index_t, 1>{});
+  const auto v = part(std::integral_constant<index_t, 2>{});
   const auto scores = matmul<transpose{.a = false, .b = true}>(q, k) * inverse_square_root(depth);
   const auto weights = softmax(scores + causal_mask<tensor_of<X>, time>(plain(qkv).owner()));
   return reshape<batch, time, width>(permute<0, 2, 1, 3>(matmul(weights, v)));
@@ -276,7 +276,7 @@ GRADUS_OF_BUILD constexpr auto plain_causal_attention(const X& qkv) {
 
 /// Causal self-attention of Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h at columns
 /// h*D .. of each with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D); a time sees itself and the past.
-template <index Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
+template <index_t Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
   static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");

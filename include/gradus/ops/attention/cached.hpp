@@ -20,14 +20,14 @@ template <class T, class Shape, class D = cpu>
 struct key_value_view {
   view<T, Shape, D> keys;
   view<T, Shape, D> values;
-  index position = 0;  ///< times that are kept already
-  index count = 0;     ///< new times
+  index_t position = 0;  ///< times that are kept already
+  index_t count = 0;     ///< new times
 };
 
 namespace op::inline GRADUS_BUILD {
 
 /// causal_attention of the times from past.position on, which adds their keys and values to the past. Has no gradient.
-template <index Heads>
+template <index_t Heads>
 struct cached_attention {
   using family = attention;
   static constexpr std::string_view name = "cached_attention";
@@ -37,13 +37,13 @@ struct cached_attention {
 
 namespace detail {
 
-template <class QkvShape, class PastShape, index Heads>
+template <class QkvShape, class PastShape, index_t Heads>
 inline constexpr bool fits_the_past =
     std::is_same_v<shape<QkvShape::extent(0), QkvShape::extent(2), Heads>,
                    shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
-[[noreturn]] inline void fail_past(index position, index count, index time, index context) {
+[[noreturn]] inline void fail_past(index_t position, index_t count, index_t time, index_t context) {
   throw error("causal_attention(qkv, past): " + std::to_string(count) + " new times behind " +
               std::to_string(position) + " that are kept; there can be " + std::to_string(context) +
               " in all, and up to " + std::to_string(time) + " at once");
@@ -57,7 +57,7 @@ inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 ///
 /// Row t is what causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past: on the CPU to the bit. For
 /// plain tensors: nothing is recorded. Throws gradus::error where there is no room for the new times.
-template <index Heads, operand X, class T, class S, class D>
+template <index_t Heads, operand X, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
   using raw = std::remove_cvref_t<X>;
   using Q = tensor_of<X>;
@@ -75,7 +75,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T,
         "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
         "numbers of a head");
     if constexpr (fits && std::is_same_v<T, typename Q::value_type>) {
-      constexpr index batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
+      constexpr index_t batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
       if (past.count > time || past.position > S::extent(2) || past.count > S::extent(2) - past.position)
         detail::fail_past(past.position, past.count, time, S::extent(2));
       const Q& x = plain(qkv);

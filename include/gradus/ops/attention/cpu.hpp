@@ -14,7 +14,7 @@
 
 namespace gradus {
 
-template <index Heads>
+template <index_t Heads>
 struct kernel<op::causal_attention<Heads>, cpu> {
   template <class T, class Y, class C, class S, class X>
   static void forward(context<cpu>& ctx, view<T, Y> y, view<C, S> lse, view<const T, X> qkv) {
@@ -40,33 +40,33 @@ struct kernel<op::causal_attention<Heads>, cpu> {
   };
 };
 
-template <index Heads>
+template <index_t Heads>
 struct kernel<op::cached_attention<Heads>, cpu> {
   /// Puts the keys and values of the first past.count times of qkv where they belong, and attends from these times.
-  template <class T, class Y, class X, index Context, index Depth>
+  template <class T, class Y, class X, index_t Context, index_t Depth>
   static void forward(context<cpu>& ctx, view<T, Y> y, view<const T, X> qkv,
                       const key_value_view<T, shape<X::extent(0), Heads, Context, Depth>, cpu>& past) {
-    constexpr index batch = X::extent(0), time = X::extent(1), width = Heads * Depth;
+    constexpr index_t batch = X::extent(0), time = X::extent(1), width = Heads * Depth;
     using cached = shape<batch, Heads, Context, Depth>;
     using flash = cpu_kit::flash_attention<compute_type<T>, T, Depth, time, Context, true, Context>;
-    const auto part = [&](index which) {
+    const auto part = [&](index_t which) {
       return attention_operand<const T>{qkv.data() + which * width, time * 3 * width, Depth, 3 * width, false};
     };
     const auto in_cache = [](T* data) {
       return attention_operand<const T>{data, cached::stride(0), cached::stride(1), cached::stride(2), false};
     };
-    const auto keep = [&](attention_operand<const T> from, T* to, index b, index h) {
+    const auto keep = [&](attention_operand<const T> from, T* to, index_t b, index_t h) {
       to += b * cached::stride(0) + h * cached::stride(1) + past.position * Depth;
-      for (index t = 0; t < past.count; ++t)
+      for (index_t t = 0; t < past.count; ++t)
         std::memcpy(static_cast<void*>(to + t * Depth), from.data + b * from.batch + h * from.head + t * from.time,
                     Depth * sizeof(T));
     };
     flash::forward_at(ctx, batch, Heads, past.position, past.count,
                       attention_operand<T>{y.data(), time * width, Depth, width, false}, part(0),
-                      in_cache(past.keys.data()), in_cache(past.values.data()), [&](index b, index h) {
+                      in_cache(past.keys.data()), in_cache(past.values.data()), [&](index_t b, index_t h) {
                         keep(part(1), past.keys.data(), b, h);
                         keep(part(2), past.values.data(), b, h);
-                        for (index t = past.count; t < time; ++t)
+                        for (index_t t = past.count; t < time; ++t)
                           std::fill_n(y.data() + (b * time + t) * width + h * Depth, Depth, T{});
                       });
   }

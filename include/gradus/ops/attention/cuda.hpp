@@ -16,15 +16,15 @@ namespace gradus {
 
 namespace cuda_kit {
 
-template <class C, class T, index Depth, index Queries, index Keys, bool Causal>
+template <class C, class T, index_t Depth, index_t Queries, index_t Keys, bool Causal>
 struct attention_launches {
   static constexpr bool on_tensor_cores = sizeof(T) == 2 && std::is_same_v<C, float> && Depth % 8 == 0 && Depth <= 128;
   using flash = std::conditional_t<on_tensor_cores, tensor_attention<T, on_tensor_cores ? Depth : 16, Causal>,
                                    flash_attention<C, T, Depth, Queries, Keys, Causal>>;
 
-  static void forward(context<cuda>& ctx, index batch, index heads, attention_operand<T> out, C* lse,
+  static void forward(context<cuda>& ctx, index_t batch, index_t heads, attention_operand<T> out, C* lse,
                       attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v) {
-    const index pairs = batch * heads;
+    const index_t pairs = batch * heads;
     const auto run = [&](auto kernel) {
       launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(Queries)), flash::threads,
                          flash::forward_bytes, pairs, heads, out, lse, q, k, v, Queries, Keys);
@@ -32,11 +32,11 @@ struct attention_launches {
     if constexpr (on_tensor_cores) run(&tensor_attention_kernel<flash, T>);
     else run(&attention_forward_kernel<flash, C, T>);
   }
-  static void backward(context<cuda>& ctx, index batch, index heads, attention_operand<T> dq, attention_operand<T> dk,
-                       attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,
-                       attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
-                       const C* lse) {
-    const index pairs = batch * heads;
+  static void backward(context<cuda>& ctx, index_t batch, index_t heads, attention_operand<T> dq,
+                       attention_operand<T> dk, attention_operand<T> dv, attention_operand<const T> dy,
+                       attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
+                       attention_operand<const T> y, const C* lse) {
+    const index_t pairs = batch * heads;
     C* const delta = scratch<C>(ctx, pairs * Queries);
     launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(pairs * Queries * delta_rows<C, T, Depth>::lanes),
            block_threads, delta, pairs, heads, Queries, dy, y);
@@ -60,7 +60,7 @@ struct attention_launches {
 
 }  // namespace cuda_kit
 
-template <index Heads>
+template <index_t Heads>
 struct kernel<op::causal_attention<Heads>, cuda> {
   template <class T, class Y, class C, class S, class X>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<C, S, cuda> lse, view<const T, X, cuda> qkv) {

@@ -14,14 +14,14 @@ namespace cuda_kit {
 
 /// Copies the keys and values of the first `count` times of qkv [B, Time, 3*H*D] to the times from `position` on of the caches
 /// [B, H, Context, D]. An element a thread.
-template <class T, index Heads, index Time, index Context, index Depth>
+template <class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
 __global__ void __launch_bounds__(block_threads)
-    keep_keys_kernel(T* keys, T* values, const T* qkv, index batch, index position, index count) {
-  const index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+    keep_keys_kernel(T* keys, T* values, const T* qkv, index_t batch, index_t position, index_t count) {
+  const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i >= batch * count * Heads * Depth) return;
-  const index d = i % Depth, h = i / Depth % Heads, t = i / (Depth * Heads) % count, b = i / (Depth * Heads * count);
+  const index_t d = i % Depth, h = i / Depth % Heads, t = i / (Depth * Heads) % count, b = i / (Depth * Heads * count);
   const T* const from = qkv + ((b * Time + t) * 3 * Heads + h) * Depth + d;
-  const index to = ((b * Heads + h) * Context + position + t) * Depth + d;
+  const index_t to = ((b * Heads + h) * Context + position + t) * Depth + d;
   keys[to] = from[Heads * Depth];
   values[to] = from[2 * Heads * Depth];
 }
@@ -30,20 +30,21 @@ inline constexpr int cached_attention_warps = 8;
 
 /// A block a query: time t of head h of sequence b, with block index (b * Time + t) * Heads + h. Each warp goes through every eighth key,
 /// its lanes share the numbers of a head; the warps' sums are put together in order. Rows from `count` on become zero.
-template <class C, class T, index Heads, index Time, index Context, index Depth>
+template <class C, class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
 __global__ void __launch_bounds__(32 * cached_attention_warps)
-    cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, index position, index count, C scale) {
+    cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, index_t position, index_t count,
+                            C scale) {
   constexpr int warps = cached_attention_warps, each = static_cast<int>((Depth + 31) / 32);
   __shared__ C best_of[warps], sum_of[warps], row_of[warps][Depth];
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const index h = blockIdx.x % Heads, t = blockIdx.x / Heads % Time, b = blockIdx.x / (Heads * Time);
+  const index_t h = blockIdx.x % Heads, t = blockIdx.x / Heads % Time, b = blockIdx.x / (Heads * Time);
   T* const to = y + ((b * Time + t) * Heads + h) * Depth;
   if (t >= count) {
-    for (index d = threadIdx.x; d < Depth; d += 32 * warps) to[d] = convert_element<T>(0.0f);
+    for (index_t d = threadIdx.x; d < Depth; d += 32 * warps) to[d] = convert_element<T>(0.0f);
     return;
   }
   const T* const query = qkv + ((b * Time + t) * 3 * Heads + h) * Depth;
-  const index head = (b * Heads + h) * Context * Depth, seen = position + t + 1;
+  const index_t head = (b * Heads + h) * Context * Depth, seen = position + t + 1;
   C q[each], row[each];
 #pragma unroll
   for (int e = 0; e < each; ++e) {
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(32 * cached_attention_warps)
     row[e] = 0;
   }
   C best = -INFINITY, sum = 0;
-  for (index j = static_cast<index>(warp); j < seen; j += warps) {
+  for (index_t j = static_cast<index_t>(warp); j < seen; j += warps) {
     const T* const key = keys + head + j * Depth;
     const T* const value = values + head + j * Depth;
     C score = 0;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(32 * cached_attention_warps)
   for (int e = 0; e < each; ++e)
     if (const int d = lane + 32 * e; d < static_cast<int>(Depth)) row_of[warp][d] = row[e];
   __syncthreads();
-  for (index d = threadIdx.x; d < Depth; d += 32 * warps) {
+  for (index_t d = threadIdx.x; d < Depth; d += 32 * warps) {
     C largest = best_of[0], total = 0, all = 0;  // the first warp has a key
     for (int w = 1; w < warps; ++w)
       if (best_of[w] > largest) largest = best_of[w];
@@ -93,15 +94,15 @@ __global__ void __launch_bounds__(32 * cached_attention_warps)
 
 }  // namespace cuda_kit
 
-template <index Heads>
+template <index_t Heads>
 struct kernel<op::cached_attention<Heads>, cuda> {
   /// Puts the keys and values of the first past.count times of qkv where they belong, and attends from these times.
-  template <class T, class Y, class X, index Context, index Depth>
+  template <class T, class Y, class X, index_t Context, index_t Depth>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const T, X, cuda> qkv,
                       const key_value_view<T, shape<X::extent(0), Heads, Context, Depth>, cuda>& past) {
     using namespace cuda_kit;
     using C = compute_type<T>;
-    constexpr index batch = X::extent(0), time = X::extent(1);
+    constexpr index_t batch = X::extent(0), time = X::extent(1);
     if (past.count > 0)
       launch(ctx, &keep_keys_kernel<T, Heads, time, Context, Depth>, blocks_for(batch * past.count * Heads * Depth),
              block_threads, past.keys.data(), past.values.data(), qkv.data(), batch, past.position, past.count);

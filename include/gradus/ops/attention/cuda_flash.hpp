@@ -17,7 +17,7 @@ namespace gradus::cuda_kit {
 /// and dv: each result is summed by one block, in one order.
 /// @tparam C what scores and sums are computed in
 /// @tparam T what operands and results are stored in
-template <class C, class T, index Depth, index Queries, index Keys, bool Causal>
+template <class C, class T, index_t Depth, index_t Queries, index_t Keys, bool Causal>
 struct flash_attention {
   static constexpr int threads = 128;
   static constexpr int rows = 64, others = 32;  ///< of the block's own tile, and of the tiles that it goes through
@@ -26,7 +26,7 @@ struct flash_attention {
   static constexpr int apart = width + 4;    ///< from row to row, so that eight of them lie in different banks
   static constexpr int groups = width / 32;  ///< runs of four columns that a thread has of a row
   static constexpr int scores_apart = others + 4;
-  static constexpr index row_blocks_of(index n) { return (n + rows - 1) / rows; }
+  static constexpr index_t row_blocks_of(index_t n) { return (n + rows - 1) / rows; }
   static constexpr C scale = static_cast<C>(gradus::detail::inverse_square_root(Depth));
   static constexpr std::size_t forward_bytes = sizeof(C) * (rows * apart + 2 * others * apart + rows * scores_apart);
   static constexpr std::size_t dq_bytes = sizeof(C) * (2 * rows * apart + 2 * others * apart + rows * scores_apart);
@@ -40,12 +40,12 @@ struct flash_attention {
   static __device__ int tx() { return static_cast<int>(threadIdx.x) % 8; }
 
   template <class U>
-  static __device__ U* head(const attention_operand<U>& x, index heads, index pair) {
+  static __device__ U* head(const attention_operand<U>& x, index_t heads, index_t pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
   }
   /// Rows first .. of a head into a tile, times `factor`; zero from row `end` on.
   template <int Rows>
-  static __device__ void gather(C* tile, const T* from, index time, index first, index end, C factor) {
+  static __device__ void gather(C* tile, const T* from, index_t time, index_t first, index_t end, C factor) {
     constexpr int run = Depth % vector_width<T> == 0 ? vector_width<T> : 1;
     constexpr int runs = width / run;
     for (int i = static_cast<int>(threadIdx.x); i < Rows * runs; i += threads) {
@@ -58,8 +58,8 @@ struct flash_attention {
   }
   /// The next tiles of keys and values of a head, for all threads, when all are done with the ones before.
   static __device__ void take_keys(C* ks, const attention_operand<const T>& k, C* vs,
-                                   const attention_operand<const T>& v, index heads, index pair, index first,
-                                   index end) {
+                                   const attention_operand<const T>& v, index_t heads, index_t pair, index_t first,
+                                   index_t end) {
     __syncthreads();
     gather<others>(ks, head(k, heads, pair), k.time, first, end, C(1));
     gather<others>(vs, head(v, heads, pair), v.time, first, end, C(1));
@@ -115,11 +115,11 @@ struct flash_attention {
   }
   /// This thread's sums, times factor(row), into rows first .. end - 1 of a head.
   template <class F>
-  static __device__ void scatter(T* to, index time, index first, index end, bool accumulate, const sums& sum,
+  static __device__ void scatter(T* to, index_t time, index_t first, index_t end, bool accumulate, const sums& sum,
                                  const F& factor) {
 #pragma unroll
     for (int r = 0; r < each; ++r) {
-      const index row = first + ty() * each + r;
+      const index_t row = first + ty() * each + r;
       if (row >= end) continue;
       const C by = factor(r);
 #pragma unroll
@@ -133,8 +133,8 @@ struct flash_attention {
       }
     }
   }
-  static __device__ bool sees(index query, index key) { return key < Keys && (!Causal || key <= query); }
-  static __device__ index keys_end(index q0) { return Causal && q0 + rows < Keys ? q0 + rows : Keys; }
+  static __device__ bool sees(index_t query, index_t key) { return key < Keys && (!Causal || key <= query); }
+  static __device__ index_t keys_end(index_t q0) { return Causal && q0 + rows < Keys ? q0 + rows : Keys; }
   template <class F>
   static __device__ C over_row(C x, const F& f) {
 #pragma unroll
@@ -145,22 +145,23 @@ struct flash_attention {
 
 template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
-    attention_forward_kernel(index pairs, index heads, attention_operand<T> out, C* lse, attention_operand<const T> q,
-                             attention_operand<const T> k, attention_operand<const T> v, index queries, index keys) {
+    attention_forward_kernel(index_t pairs, index_t heads, attention_operand<T> out, C* lse,
+                             attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
+                             index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const qs = reinterpret_cast<C*>(memory);
   C* const ks = qs + F::rows * F::apart;
   C* const vs = ks + F::others * F::apart;
   C* const weights = vs + F::others * F::apart;
-  const index blocks = F::row_blocks_of(queries);
-  const index pair = blockIdx.x % pairs, q0 = (blocks - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
+  const index_t blocks = F::row_blocks_of(queries);
+  const index_t pair = blockIdx.x % pairs, q0 = (blocks - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
   F::template gather<F::rows>(qs, F::head(q, heads, pair), q.time, q0, queries, F::scale);
   typename F::sums sum{};
   C largest[F::each], total[F::each];
 #pragma unroll
   for (int r = 0; r < F::each; ++r) largest[r] = -INFINITY, total[r] = 0;
-  const index end = F::keys_end(q0);
-  for (index j0 = 0; j0 < end; j0 += F::others) {
+  const index_t end = F::keys_end(q0);
+  for (index_t j0 = 0; j0 < end; j0 += F::others) {
     F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s;
     F::multiply_rows(s, qs, ks);
@@ -193,27 +194,27 @@ __global__ void __launch_bounds__(F::threads)
   if (lse == nullptr || F::tx() != 0) return;
 #pragma unroll
   for (int r = 0; r < F::each; ++r)
-    if (const index row = q0 + F::ty() * F::each + r; row < queries)
+    if (const index_t row = q0 + F::ty() * F::each + r; row < queries)
       lse[pair * queries + row] = largest[r] + math::log(total[r]);
 }
 
 /// delta = dy . y of each row, which is the sum over the keys of a weight times its gradient.
-template <class C, class T, index Depth>
+template <class C, class T, index_t Depth>
 struct delta_rows {
   static constexpr int run = Depth % vector_width<T> == 0 ? vector_width<T> : 1;
   static constexpr int runs = static_cast<int>(Depth) / run;
-  static constexpr int lanes = static_cast<int>(std::min<index>(32, std::bit_ceil(static_cast<index>(runs))));
+  static constexpr int lanes = static_cast<int>(std::min<index_t>(32, std::bit_ceil(static_cast<index_t>(runs))));
 };
-template <class C, class T, index Depth>
+template <class C, class T, index_t Depth>
 __global__ void __launch_bounds__(block_threads)
-    attention_delta_kernel(C* delta, index pairs, index heads, index queries, attention_operand<const T> dy,
+    attention_delta_kernel(C* delta, index_t pairs, index_t heads, index_t queries, attention_operand<const T> dy,
                            attention_operand<const T> y) {
   using how = delta_rows<C, T, Depth>;
-  const index row = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) / how::lanes;
+  const index_t row = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) / how::lanes;
   const int lane = static_cast<int>(threadIdx.x) % how::lanes;
   C sum = 0;
   if (row < pairs * queries) {
-    const index pair = row / queries, time = row % queries;
+    const index_t pair = row / queries, time = row % queries;
     const T* const a = dy.data + pair / heads * dy.batch + pair % heads * dy.head + time * dy.time;
     const T* const b = y.data + pair / heads * y.batch + pair % heads * y.head + time * y.time;
     for (int r = lane; r < how::runs; r += how::lanes) {
@@ -231,29 +232,29 @@ __global__ void __launch_bounds__(block_threads)
 /// dq of a tile of queries, which goes through the keys.
 template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
-    attention_dq_kernel(index pairs, index heads, attention_operand<T> dq, attention_operand<const T> dy,
+    attention_dq_kernel(index_t pairs, index_t heads, attention_operand<T> dq, attention_operand<const T> dy,
                         attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                        const C* lse, const C* delta, index queries, index keys) {
+                        const C* lse, const C* delta, index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const qs = reinterpret_cast<C*>(memory);
   C* const dys = qs + F::rows * F::apart;
   C* const ks = dys + F::rows * F::apart;
   C* const vs = ks + F::others * F::apart;
   C* const dscores = vs + F::others * F::apart;
-  const index blocks = F::row_blocks_of(queries);
-  const index pair = blockIdx.x % pairs, q0 = (blocks - 1 - blockIdx.x / pairs) * F::rows;
+  const index_t blocks = F::row_blocks_of(queries);
+  const index_t pair = blockIdx.x % pairs, q0 = (blocks - 1 - blockIdx.x / pairs) * F::rows;
   F::template gather<F::rows>(qs, F::head(q, heads, pair), q.time, q0, queries, F::scale);
   F::template gather<F::rows>(dys, F::head(dy, heads, pair), dy.time, q0, queries, C(1));
   C norm[F::each], mean[F::each];
 #pragma unroll
   for (int r = 0; r < F::each; ++r) {
-    const index row = q0 + F::ty() * F::each + r;
+    const index_t row = q0 + F::ty() * F::each + r;
     norm[r] = row < queries ? lse[pair * queries + row] : C(0);
     mean[r] = row < queries ? delta[pair * queries + row] : C(0);
   }
   typename F::sums sum{};
-  const index end = F::keys_end(q0);
-  for (index j0 = 0; j0 < end; j0 += F::others) {
+  const index_t end = F::keys_end(q0);
+  for (index_t j0 = 0; j0 < end; j0 += F::others) {
     F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s, d;
     F::multiply_rows(s, qs, ks);
@@ -274,9 +275,9 @@ __global__ void __launch_bounds__(F::threads)
 /// dk and dv of a tile of keys, which goes through the queries. Either may be null.
 template <class F, bool Causal, class C, class T>
 __global__ void __launch_bounds__(F::threads)
-    attention_dkv_kernel(index pairs, index heads, attention_operand<T> dk, attention_operand<T> dv,
+    attention_dkv_kernel(index_t pairs, index_t heads, attention_operand<T> dk, attention_operand<T> dv,
                          attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
-                         attention_operand<const T> v, const C* lse, const C* delta, index queries, index keys) {
+                         attention_operand<const T> v, const C* lse, const C* delta, index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const ks = reinterpret_cast<C*>(memory);
   C* const vs = ks + F::rows * F::apart;
@@ -285,16 +286,16 @@ __global__ void __launch_bounds__(F::threads)
   C* const weights = dys + F::others * F::apart;
   C* const norm = weights + F::rows * F::scores_apart;
   C* const mean = norm + F::others;
-  const index pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
+  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
   F::template gather<F::rows>(ks, F::head(k, heads, pair), k.time, k0, keys, F::scale);
   F::template gather<F::rows>(vs, F::head(v, heads, pair), v.time, k0, keys, C(1));
   typename F::sums sum_k{}, sum_v{};
-  for (index i0 = Causal ? k0 : 0; i0 < queries; i0 += F::others) {
+  for (index_t i0 = Causal ? k0 : 0; i0 < queries; i0 += F::others) {
     __syncthreads();
     F::template gather<F::others>(qs, F::head(q, heads, pair), q.time, i0, queries, C(1));
     F::template gather<F::others>(dys, F::head(dy, heads, pair), dy.time, i0, queries, C(1));
     if (threadIdx.x < F::others) {
-      const index row = i0 + threadIdx.x;
+      const index_t row = i0 + threadIdx.x;
       norm[threadIdx.x] = row < queries ? lse[pair * queries + row] : C(0);
       mean[threadIdx.x] = row < queries ? delta[pair * queries + row] : C(0);
     }
@@ -305,7 +306,7 @@ __global__ void __launch_bounds__(F::threads)
 #pragma unroll
     for (int j = 0; j < F::each; ++j) {
       const int at = F::tx() + 8 * j;
-      const index query = i0 + at;
+      const index_t query = i0 + at;
       const C shift = norm[at], middle = mean[at];
 #pragma unroll
       for (int r = 0; r < F::each; ++r) {

@@ -13,7 +13,7 @@ namespace gradus::cuda_kit {
 
 /// Attention as in cuda_flash.hpp, on tensor cores, for heads of whole runs of 16-bit numbers. A block has four warps with 16 rows of its tile each; the other
 /// side's tiles are there twice, so that one is copied while the other is worked on. Weights are rounded to T for the products.
-template <class T, index Depth, bool Causal>
+template <class T, index_t Depth, bool Causal>
 struct tensor_attention {
   static constexpr int threads = 128;
   static constexpr int rows = 64;
@@ -31,22 +31,24 @@ struct tensor_attention {
   using scores = fragment_c[strips];
   using sums = fragment_c[width / 8];
 
-  static constexpr index row_blocks_of(index n) { return (n + rows - 1) / rows; }
+  static constexpr index_t row_blocks_of(index_t n) { return (n + rows - 1) / rows; }
   static __device__ int strip_row() { return static_cast<int>(threadIdx.x) / 32 * 16; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   /// Row and column, in a warp's strip, of element i of strip n of the results.
   static __device__ int row_of(int i) { return lane() / 4 + i / 2 * 8; }
   static __device__ int column_of(int n, int i) { return n * 8 + lane() % 4 * 2 + i % 2; }
-  static __device__ index keys_end(index q0, index keys) { return Causal && q0 + rows < keys ? q0 + rows : keys; }
-  static __device__ bool sees(index query, index key, index keys) { return key < keys && (!Causal || key <= query); }
+  static __device__ index_t keys_end(index_t q0, index_t keys) { return Causal && q0 + rows < keys ? q0 + rows : keys; }
+  static __device__ bool sees(index_t query, index_t key, index_t keys) {
+    return key < keys && (!Causal || key <= query);
+  }
   template <class U>
-  static __device__ U* head(const attention_operand<U>& x, index heads, index pair) {
+  static __device__ U* head(const attention_operand<U>& x, index_t heads, index_t pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
   }
   /// Starts copies of Rows rows of a head into a tile, from row `first` on; zeros from row `end` on.
   template <int Rows>
-  static __device__ void gather(const tile& to, const attention_operand<const T>& x, index heads, index pair,
-                                index first, index end) {
+  static __device__ void gather(const tile& to, const attention_operand<const T>& x, index_t heads, index_t pair,
+                                index_t first, index_t end) {
     to.template gather<Rows, depth, threads>(head(x, heads, pair), x.time, first, end);
   }
   /// What f makes of the values of the four threads that have a row.
@@ -59,11 +61,11 @@ struct tensor_attention {
 
 /// Tiles of the other side in turn: work(first row, its place) with the next ones on their way.
 template <int Step, class Gather, class Work>
-__device__ inline void in_turn(index begin, index end, const Gather& gather, const Work& work) {
+__device__ inline void in_turn(index_t begin, index_t end, const Gather& gather, const Work& work) {
   gather(begin, 0);
   end_copies();
   int place = 0;
-  for (index at = begin; at < end; at += Step, place ^= 1) {
+  for (index_t at = begin; at < end; at += Step, place ^= 1) {
     if (at + Step < end) gather(at + Step, place ^ 1);
     end_copies();
     wait_for_copies<1>();
@@ -75,28 +77,28 @@ __device__ inline void in_turn(index begin, index end, const Gather& gather, con
 
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads)
-    tensor_attention_kernel(index pairs, index heads, attention_operand<T> out, float* lse,
+    tensor_attention_kernel(index_t pairs, index_t heads, attention_operand<T> out, float* lse,
                             attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                            index queries, index keys) {
+                            index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   constexpr int depth = F::depth;
   const tile qs{reinterpret_cast<T*>(memory)};
   const auto ks = [&](int place) { return tile{qs.data + (F::rows + place * F::others) * tile::apart}; };
   const auto vs = [&](int place) { return tile{qs.data + (F::rows + (2 + place) * F::others) * tile::apart}; };
-  const index pair = blockIdx.x % pairs;
-  const index q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
+  const index_t pair = blockIdx.x % pairs;
+  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
   F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
   typename F::sums sum{};
   float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
   const int row = F::strip_row();
   in_turn<F::others>(
       0, F::keys_end(q0, keys),
-      [&](index j0, int place) {
+      [&](index_t j0, int place) {
         F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
         F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
       },
-      [&](index j0, int place) {
+      [&](index_t j0, int place) {
         typename F::scores s;
         multiply_rows(s, qs, row, ks(place));
         const bool whole = j0 + F::others <= keys && (!F::causal || j0 + F::others <= q0 + row + 1);
@@ -136,42 +138,42 @@ __global__ void __launch_bounds__(F::threads)
   if (lse == nullptr || F::lane() % 4 != 0) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
-    if (const index at = q0 + row + F::row_of(2 * h); at < queries)
+    if (const index_t at = q0 + row + F::row_of(2 * h); at < queries)
       lse[pair * queries + at] = largest[h] / F::log2_e + math::log(total[h]);
 }
 
 /// dq of a tile of queries, which goes through the keys.
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads)
-    tensor_attention_dq_kernel(index pairs, index heads, attention_operand<T> dq, attention_operand<const T> dy,
+    tensor_attention_dq_kernel(index_t pairs, index_t heads, attention_operand<T> dq, attention_operand<const T> dy,
                                attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                               const float* lse, const float* delta, index queries, index keys) {
+                               const float* lse, const float* delta, index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   constexpr int depth = F::depth;
   const tile qs{reinterpret_cast<T*>(memory)}, dys{qs.data + F::rows * tile::apart};
   const auto ks = [&](int place) { return tile{qs.data + (2 * F::rows + place * F::others) * tile::apart}; };
   const auto vs = [&](int place) { return tile{qs.data + (2 * F::rows + (2 + place) * F::others) * tile::apart}; };
-  const index pair = blockIdx.x % pairs;
-  const index q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;
+  const index_t pair = blockIdx.x % pairs;
+  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;
   F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
   F::template gather<F::rows>(dys, dy, heads, pair, q0, queries);
   const int row = F::strip_row();
   float norm[2], mean[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const index at = q0 + row + F::row_of(2 * h);
+    const index_t at = q0 + row + F::row_of(2 * h);
     norm[h] = at < queries ? lse[pair * queries + at] * F::log2_e : 0.0f;
     mean[h] = at < queries ? delta[pair * queries + at] : 0.0f;
   }
   typename F::sums sum{};
   in_turn<F::others>(
       0, F::keys_end(q0, keys),
-      [&](index j0, int place) {
+      [&](index_t j0, int place) {
         F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
         F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
       },
-      [&](index j0, int place) {
+      [&](index_t j0, int place) {
         typename F::scores s, d;
         multiply_rows(s, qs, row, ks(place));
         multiply_rows(d, dys, row, vs(place));
@@ -193,10 +195,10 @@ __global__ void __launch_bounds__(F::threads)
 /// dk and dv of a tile of keys, which goes through the queries. Either may be null.
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads)
-    tensor_attention_dkv_kernel(index pairs, index heads, attention_operand<T> dk, attention_operand<T> dv,
+    tensor_attention_dkv_kernel(index_t pairs, index_t heads, attention_operand<T> dk, attention_operand<T> dv,
                                 attention_operand<const T> dy, attention_operand<const T> q,
                                 attention_operand<const T> k, attention_operand<const T> v, const float* lse,
-                                const float* delta, index queries, index keys) {
+                                const float* delta, index_t queries, index_t keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   constexpr int depth = F::depth;
@@ -205,24 +207,24 @@ __global__ void __launch_bounds__(F::threads)
   const auto dys = [&](int place) { return tile{ks.data + (2 * F::rows + (2 + place) * F::others) * tile::apart}; };
   auto* const norms = reinterpret_cast<float*>(ks.data + (2 * F::rows + 4 * F::others) * tile::apart);
   float* const means = norms + 2 * F::others;
-  const index pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
+  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
   F::template gather<F::rows>(ks, k, heads, pair, k0, keys);
   F::template gather<F::rows>(vs, v, heads, pair, k0, keys);
   const int row = F::strip_row();
   typename F::sums sum_k{}, sum_v{};
   in_turn<F::others>(
       F::causal ? k0 : 0, queries,
-      [&](index i0, int place) {
+      [&](index_t i0, int place) {
         F::template gather<F::others>(qs(place), q, heads, pair, i0, queries);
         F::template gather<F::others>(dys(place), dy, heads, pair, i0, queries);
         if (threadIdx.x < F::others) {
           const bool there = i0 + threadIdx.x < queries;
-          const index at = there ? pair * queries + i0 + threadIdx.x : 0;
+          const index_t at = there ? pair * queries + i0 + threadIdx.x : 0;
           copy_4_bytes(norms + place * F::others + threadIdx.x, lse + at, there);
           copy_4_bytes(means + place * F::others + threadIdx.x, delta + at, there);
         }
       },
-      [&](index i0, int place) {
+      [&](index_t i0, int place) {
         typename F::scores s, d;
         multiply_rows(s, ks, row, qs(place));
         multiply_rows(d, vs, row, dys(place));
@@ -234,7 +236,7 @@ __global__ void __launch_bounds__(F::threads)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const int at = F::column_of(n, i);
-            const index query = i0 + at;
+            const index_t query = i0 + at;
             const bool seen = whole || (query < queries && F::sees(query, k0 + row + F::row_of(i), keys));
             const float weight = exp2f((s[n].r[i] * F::scale - norm[at]) * F::log2_e);
             s[n].r[i] = seen ? weight : 0.0f;

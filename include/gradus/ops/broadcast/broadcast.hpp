@@ -23,14 +23,14 @@ struct sum_to {};
 /// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it. A row is one run along
 /// the last axis.
 template <class In, class Out>
-GRADUS_HD constexpr index broadcast_row_offset(index row) {
-  index offset = 0;
-  index stride = In::rank == 0 ? 1 : columns_of<In>;
-  for (index i = 1; i < Out::rank; ++i) {  // axes from the back, the last one left out
-    const index e = Out::extents[Out::rank - 1 - i];
-    const index at = row % e;
+GRADUS_HD constexpr index_t broadcast_row_offset(index_t row) {
+  index_t offset = 0;
+  index_t stride = In::rank == 0 ? 1 : columns_of<In>;
+  for (index_t i = 1; i < Out::rank; ++i) {  // axes from the back, the last one left out
+    const index_t e = Out::extents[Out::rank - 1 - i];
+    const index_t at = row % e;
     row /= e;
-    const index have = detail::padded_extent<In>(i);
+    const index_t have = detail::padded_extent<In>(i);
     if (have != 1) offset += at * stride;
     stride *= have;
   }

@@ -13,14 +13,14 @@ namespace cpu_kit::inline GRADUS_BUILD {
 
 /// to = from, or to += from, element by element, in the wider type of the two. Of no shape: it is compiled once for all.
 template <class To, class From>
-void add_run(context<cpu>& ctx, To* to, const From* from, index n, bool accumulate) {
-  parallel_elements(ctx, n, 1 << 15, [&](index begin, index end) {
+void add_run(context<cpu>& ctx, To* to, const From* from, index_t n, bool accumulate) {
+  parallel_elements(ctx, n, 1 << 15, [&](index_t begin, index_t end) {
     if constexpr (is_floating<To> && is_floating<From>) {
       using C = compute_type<promote<To, From>>;
       for_packs<C>(end - begin,
-                   [&](index i, auto k) { put(load<C>(from + begin + i, k), to + begin + i, accumulate, k); });
+                   [&](index_t i, auto k) { put(load<C>(from + begin + i, k), to + begin + i, accumulate, k); });
     } else {
-      for (index i = begin; i < end; ++i) to[i] = convert_element<To>(from[i]);
+      for (index_t i = begin; i < end; ++i) to[i] = convert_element<To>(from[i]);
     }
   });
 }

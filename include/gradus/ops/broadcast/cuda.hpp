@@ -13,10 +13,11 @@ namespace cuda_kit {
 
 /// to = from, or to += from, in the wider of their types. Of no shape: it is compiled once for all.
 template <class To, class From>
-__global__ void __launch_bounds__(block_threads) convert_kernel(To* to, const From* from, index size, bool accumulate) {
+__global__ void __launch_bounds__(block_threads)
+    convert_kernel(To* to, const From* from, index_t size, bool accumulate) {
   using C = compute_type<promote<To, From>>;
   constexpr int width = vector_width<To, From>;
-  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
   if (at >= size) return;
   const auto run = [&](auto whole, int n) {
     const auto v = load<width, whole.value>(from + at, n);
@@ -42,7 +43,7 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
       add_parts(ctx, to.data(), partial, reduction::outputs, 1, parts::chunks, 1, accumulate, by);
   } else {
     using plan = column_plan<reduction::inner, vector_width<U>>;
-    constexpr index chunks = plan::chunks(reduction::steps, reduction::out_rows);
+    constexpr index_t chunks = plan::chunks(reduction::steps, reduction::out_rows);
     C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, Small::size * chunks);
     launch(ctx, &sum_columns_kernel<reduction, chunks, C, T, U, Terms>,
            static_cast<unsigned>(plan::strips * chunks * reduction::out_rows), block_threads, to.data(), partial,

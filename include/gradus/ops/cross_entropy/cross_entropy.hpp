@@ -13,7 +13,7 @@ namespace gradus {
 namespace detail {
 template <class LeadingShapeOfLogits, class ShapeOfTargets>
 inline constexpr bool targets_match_rows_of_logits = std::is_same_v<LeadingShapeOfLogits, ShapeOfTargets>;
-template <index Vocabulary, index ColumnsOfLogits>
+template <index_t Vocabulary, index_t ColumnsOfLogits>
 inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Vocabulary <= ColumnsOfLogits;
 }  // namespace detail
 
@@ -24,7 +24,7 @@ namespace op::inline GRADUS_BUILD {
 ///
 /// When recorded, forward also makes the gradient, while a row is in the cache, and keeps nothing else. It writes it over the
 /// logits when nobody else holds them, so that training has one [..., V] tensor and not three.
-template <index Vocabulary>
+template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
 
@@ -89,15 +89,15 @@ struct cross_entropy {
 /// count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from Vocabulary on out of the
 /// softmax, as those that only pad a vocabulary. A recorded call overwrites logits that are moved from (an rvalue that
 /// nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
-template <index Vocabulary = 0, operand X, operand Targets>
+template <index_t Vocabulary = 0, operand X, operand Targets>
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   static_assert(sx::rank >= 1, "cross_entropy(logits, targets): logits need at least one axis");
   static_assert(is_floating<value_of_t<X>>, "cross_entropy(logits, targets): logits must be floating-point numbers");
   static_assert(std::is_integral_v<value_of_t<Targets>>, "cross_entropy(logits, targets): targets must be integers");
   if constexpr (sx::rank >= 1 && is_floating<value_of_t<X>> && std::is_integral_v<value_of_t<Targets>>) {
-    constexpr index columns = sx::extent(-1);
-    constexpr index real = Vocabulary == 0 ? columns : Vocabulary;
+    constexpr index_t columns = sx::extent(-1);
+    constexpr index_t real = Vocabulary == 0 ? columns : Vocabulary;
     using leading = leading_shape<sx, sx::rank - 1>;
     static_assert(detail::targets_match_rows_of_logits<leading, shape_of<Targets>>,
                   "cross_entropy(logits, targets): targets must have the shape of logits without the last axis");

@@ -18,10 +18,10 @@ inline constexpr int count_threads = 1024;
 /// {1 / (count * Kept), 0, 1} there, for gemm_library.
 template <class C, class I, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_count_kernel(C* loss, F* factors, const I* targets, index rows, long long ignore) {
+    cross_entropy_count_kernel(C* loss, F* factors, const I* targets, index_t rows, long long ignore) {
   int mine = 0;
 #pragma unroll 4
-  for (index r = threadIdx.x; r < rows; r += count_threads)
+  for (index_t r = threadIdx.x; r < rows; r += count_threads)
     mine += static_cast<long long>(targets[r]) != ignore ? 1 : 0;
   const int all = row_sum<count_threads>(mine);
   if (threadIdx.x != 0) return;
@@ -44,8 +44,8 @@ struct logit_gradient {
 
 /// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein 2018), the
 /// gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
-template <class C, class T, class G, class I, index Columns, index Stride, index Vocabulary, int Threads, int Kept,
-          class L>
+template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
+          int Kept, class L>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_row_kernel(const L* count, G* gradient, double* row_losses, const T* logits, const I* targets,
                              long long ignore) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(Threads)
   constexpr int widest = vector_width<T, G>;
   constexpr int width = Columns % widest == 0 && Stride % widest == 0 ? widest : 1;
   constexpr int runs = static_cast<int>(Columns / width), real = static_cast<int>(Vocabulary);
-  const index row = blockIdx.x;
+  const index_t row = blockIdx.x;
   const T* x = logits + row * Columns;
   G* to = gradient == nullptr ? nullptr : gradient + row * Stride;
   const auto target = static_cast<long long>(targets[row]);
@@ -108,10 +108,10 @@ __global__ void __launch_bounds__(Threads)
 /// *loss holds the count and becomes the mean.
 template <class C>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_mean_kernel(C* loss, const double* row_losses, index rows) {
+    cross_entropy_mean_kernel(C* loss, const double* row_losses, index_t rows) {
   double mine = 0;
 #pragma unroll 4
-  for (index r = threadIdx.x; r < rows; r += count_threads) mine += row_losses[r];
+  for (index_t r = threadIdx.x; r < rows; r += count_threads) mine += row_losses[r];
   const double all = row_sum<count_threads>(mine);
   if (threadIdx.x == 0) {
     const double count = static_cast<double>(*loss);
@@ -120,8 +120,9 @@ __global__ void __launch_bounds__(count_threads)
 }
 
 /// The row kernel for `rows` rows.
-template <class C, index Columns, index Stride, index Vocabulary, int Kept = 1, class L, class T, class G, class I>
-void cross_entropy_rows(context<cuda>& ctx, index rows, const L* count, G* gradient, double* row_losses,
+template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class L, class T, class G,
+          class I>
+void cross_entropy_rows(context<cuda>& ctx, index_t rows, const L* count, G* gradient, double* row_losses,
                         const T* logits, const I* targets, long long ignore) {
   constexpr int threads = Columns <= 256 ? 64 : Columns <= 4096 ? 256 : 512;
   launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, Kept, L>,
@@ -130,11 +131,11 @@ void cross_entropy_rows(context<cuda>& ctx, index rows, const L* count, G* gradi
 
 /// x *= *factor / Kept; nothing is read or written when that is 1.
 template <int Kept, class T, class F>
-__global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* factor, index size) {
+__global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* factor, index_t size) {
   using C = compute_type<T>;
   constexpr int width = vector_width<T>;
   const C f = convert_element<C>(*factor) / C(Kept);
-  const index at = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) * width;
+  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
   if (f == C(1) || at >= size) return;
   const auto scale = [&](auto whole, int n) {
     const auto v = load<width, whole.value>(x + at, n);
@@ -144,21 +145,21 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* fac
   else scale(std::false_type{}, static_cast<int>(size - at));
 }
 template <int Kept = 1, class T, class F>
-void scale(context<cuda>& ctx, T* x, const F* factor, index size) {
+void scale(context<cuda>& ctx, T* x, const F* factor, index_t size) {
   launch(ctx, &scale_kernel<Kept, T, F>, blocks_for((size + vector_width<T> - 1) / vector_width<T>), block_threads, x,
          factor, size);
 }
 
 }  // namespace cuda_kit
 
-template <index Vocabulary>
+template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   /// `gradient` may be null (not wanted) or the logits themselves.
   template <class L, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cuda>& ctx, long long ignore, view<L, shape<>, cuda> loss, view<T, X, cuda> gradient,
                       view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
                       view<const I, Targets, cuda> targets) {
-    constexpr index rows = rows_of<X>, columns = columns_of<X>;
+    constexpr index_t rows = rows_of<X>, columns = columns_of<X>;
     using C = compute_type<T>;
     using namespace cuda_kit;
     launch(ctx, &cross_entropy_count_kernel<L, I, float, 1>, 1, count_threads, loss.data(),

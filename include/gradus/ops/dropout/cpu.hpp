@@ -18,13 +18,13 @@ struct kernel<op::dropout, cpu> {
   static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
                       view<const T, S> x) {
     using C = compute_type<T>;
-    constexpr index step = cpu_kit::philox_lanes::halves;  // elements a draw serves
+    constexpr index_t step = cpu_kit::philox_lanes::halves;  // elements a draw serves
     const pack<C> kept(scale);
-    cpu_kit::parallel_elements(ctx, S::size, 1 << 13, [=](index begin, index end) {  // ranges start at whole draws
-      for (index i = begin; i < end; i += step) {
+    cpu_kit::parallel_elements(ctx, S::size, 1 << 13, [=](index_t begin, index_t end) {  // ranges start at whole draws
+      for (index_t i = begin; i < end; i += step) {
         std::uint16_t drawn[step];
         cpu_kit::philox_lanes::draw(key, i / 8).store(drawn);
-        cpu_kit::for_packs<C>(std::min(step, end - i), [&](index k, auto n) {
+        cpu_kit::for_packs<C>(std::min(step, end - i), [&](index_t k, auto n) {
           const pack<C> v = cpu_kit::load<C>(x.data() + i + k, n);
           cpu_kit::store(select(at_least<C>(drawn + k, threshold), v * kept, pack<C>(0)), y.data() + i + k, n);
         });

@@ -9,7 +9,7 @@ namespace gradus {
 
 namespace cuda_kit {
 /// A thread takes the eight elements that one draw serves. `y` may be `x`.
-template <class T, index Size>
+template <class T, index_t Size>
 __global__ void __launch_bounds__(block_threads)
     dropout_kernel(followed_key known, std::uint32_t threshold, compute_type<T> scale, T* y, const T* x) {
   using C = compute_type<T>;

@@ -37,14 +37,14 @@ struct kernel<op::map<F>, cpu> {
   template <class T, class Out, class... Ts, class... Ins>
   static void forward_on(context<cpu>& ctx, const F& f, view<T, Out> out, view<const Ts, Ins>... in) {
     using C = compute_type<T>;
-    rows<Out, Ins...>(ctx, [&](index row, index begin, index end) {
+    rows<Out, Ins...>(ctx, [&](index_t row, index_t begin, index_t end) {
       const auto at = std::make_tuple(in.data() + offset<Ins, Out, sizeof...(Ins)>(row)...);
       T* to = out.data() + row * columns_of<grid<Out, Ins...>>;
       std::apply(
           [&](const auto*... from) {
             if constexpr (std::is_floating_point_v<C>) {
-              for (index i = begin; i < end; i += lanes<C>) {
-                const index n = std::min<index>(end - i, lanes<C>);
+              for (index_t i = begin; i < end; i += lanes<C>) {
+                const index_t n = std::min<index_t>(end - i, lanes<C>);
                 const number<T> found = f(number<T>(get<C, moves<Ins, Out, Ins...>>(from, i, n))...);  // compiled once
                 const pack<C> y(found);
                 if (n == lanes<C>) y.store(to + i);
@@ -54,7 +54,7 @@ struct kernel<op::map<F>, cpu> {
               // Integers are computed in the wider of i32 and what they are stored in.
               using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
               if constexpr (gradus::detail::functor_takes<F, T>)
-                for (index i = begin; i < end; ++i)
+                for (index_t i = begin; i < end; ++i)
                   to[i] = static_cast<T>(f(static_cast<I>(from[moves<Ins, Out, Ins...> ? i : 0])...));
             }
           },
@@ -72,28 +72,30 @@ struct kernel<op::map<F>, cpu> {
   static constexpr bool moves =
       flat<Out, Ins...> ? (In::size != 1 || Out::size == 1) : columns_of<In> == columns_of<Out>;
 
-  template <class In, class Out, index Operands>
-  static index offset(index row) {
+  template <class In, class Out, index_t Operands>
+  static index_t offset(index_t row) {
     if constexpr (In::size == 1) return 0;
     else return row == 0 ? 0 : broadcast_row_offset<In, Out>(row);
   }
 
   template <class Out, class... Ins, class Body>
   static void rows(context<cpu>& ctx, const Body& body) {
-    constexpr index row_count = Out::size / columns_of<grid<Out, Ins...>>;
-    constexpr index columns = columns_of<grid<Out, Ins...>>;
-    constexpr index grain = 1 << 14;
+    constexpr index_t row_count = Out::size / columns_of<grid<Out, Ins...>>;
+    constexpr index_t columns = columns_of<grid<Out, Ins...>>;
+    constexpr index_t grain = 1 << 14;
     if constexpr (row_count == 1) {
-      cpu_kit::parallel_elements(ctx, columns, grain, [&](index begin, index end) { body(index{0}, begin, end); });
+      cpu_kit::parallel_elements(ctx, columns, grain,
+                                 [&](index_t begin, index_t end) { body(index_t{0}, begin, end); });
     } else {
-      cpu_kit::parallel_elements(ctx, row_count, columns >= grain ? 1 : grain / columns, [&](index first, index last) {
-        for (index r = first; r < last; ++r) body(r, index{0}, columns);
-      });
+      cpu_kit::parallel_elements(ctx, row_count, columns >= grain ? 1 : grain / columns,
+                                 [&](index_t first, index_t last) {
+                                   for (index_t r = first; r < last; ++r) body(r, index_t{0}, columns);
+                                 });
     }
   }
 
   template <class C, bool Moves, class S>
-  static GRADUS_INLINE pack<C> get(const S* from, index i, index n) {
+  static GRADUS_INLINE pack<C> get(const S* from, index_t i, index_t n) {
     if constexpr (Moves) return n == lanes<C> ? pack<C>::load(from + i) : pack<C>::load(from + i, n);
     else return pack<C>(static_cast<C>(*from));
   }
@@ -103,11 +105,11 @@ struct kernel<op::map<F>, cpu> {
                           std::index_sequence<K...>) {
     using C = compute_type<T>;
     using D = dual<number<T>, static_cast<int>(sizeof...(K))>;
-    constexpr index columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
-    rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>(ctx, [&](index row, index begin, index end) {
-      const index start = row * columns;
-      for (index i = begin; i < end; i += lanes<C>) {
-        const index n = std::min<index>(end - i, lanes<C>);
+    constexpr index_t columns = columns_of<grid<Out, typename std::tuple_element_t<K, Inputs>::shape...>>;
+    rows<Out, typename std::tuple_element_t<K, Inputs>::shape...>(ctx, [&](index_t row, index_t begin, index_t end) {
+      const index_t start = row * columns;
+      for (index_t i = begin; i < end; i += lanes<C>) {
+        const index_t n = std::min<index_t>(end - i, lanes<C>);
         const D value = f(D(number<T>(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(
                                 std::get<K>(in), row, i, n)),
                             static_cast<int>(K))...);
@@ -118,7 +120,7 @@ struct kernel<op::map<F>, cpu> {
     });
   }
   template <std::size_t K, class C, class Out, class... Ins, class S, class In>
-  static GRADUS_INLINE pack<C> operand(const view<const S, In>& in, index row, index i, index n) {
+  static GRADUS_INLINE pack<C> operand(const view<const S, In>& in, index_t row, index_t i, index_t n) {
     if constexpr (is_linear_functor<F>) {
       return pack<C>(1);  // any value serves: the derivatives do not depend on it
     } else {
@@ -128,7 +130,7 @@ struct kernel<op::map<F>, cpu> {
     }
   }
   template <class G, class C>
-  static GRADUS_INLINE void put(const elementwise_target<G>& to, index at, index n, pack<C> g) {
+  static GRADUS_INLINE void put(const elementwise_target<G>& to, index_t at, index_t n, pack<C> g) {
     if (to.data == nullptr) return;
     if constexpr (is_floating<G>) {
       if (n == lanes<C>) {

@@ -15,13 +15,13 @@ namespace gradus {
 namespace cuda_kit {
 
 /// A token that is outside the table gives NaN: the GPU cannot throw.
-template <class T, class I, index Tokens, index Rows, index Columns>
+template <class T, class I, index_t Tokens, index_t Rows, index_t Columns>
 __global__ void __launch_bounds__(block_threads) embedding_kernel(T* y, const I* tokens, const T* table) {
   constexpr int width = Columns % vector_width<T> == 0 ? vector_width<T> : 1;
-  flat_runs<Tokens * Columns, width>::run([&](auto, index at, int) {
+  flat_runs<Tokens * Columns, width>::run([&](auto, index_t at, int) {
     const auto token = static_cast<long long>(tokens[at / Columns]);
     if (token >= 0 && token < static_cast<long long>(Rows)) {
-      store<width, true>(y + at, load<width, true>(table + static_cast<index>(token) * Columns + at % Columns, width),
+      store<width, true>(y + at, load<width, true>(table + static_cast<index_t>(token) * Columns + at % Columns, width),
                          width);
     } else {
       put<width, true>(y + at, false, width, [](int) { return compute_type<T>(NAN); });
@@ -48,12 +48,12 @@ struct segment_sums {
   static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
 };
 
-template <class C, class T, class TY, index Columns>
+template <class C, class T, class TY, index_t Columns>
 __global__ void __launch_bounds__(block_threads)
     sum_segments_kernel(T* table, C* partial, const TY* dy, const std::uint32_t* keys, const std::uint32_t* positions,
                         std::uint32_t count, std::uint32_t rows) {
   constexpr int width = Columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
-  const index column = (static_cast<index>(blockIdx.y) * block_threads + threadIdx.x) * width;
+  const index_t column = (static_cast<index_t>(blockIdx.y) * block_threads + threadIdx.x) * width;
   if (column >= Columns) return;
   const std::uint32_t first = blockIdx.x * segment_sums::piece;
   const std::uint32_t last = first + segment_sums::piece < count ? first + segment_sums::piece : count;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(block_threads)
   std::uint32_t begin = first;  // of the segment within this piece
   for (std::uint32_t i = first; i < last; ++i) {
     const std::uint32_t key = keys[i];
-    const auto v = load<width, true>(dy + static_cast<index>(positions[i]) * Columns + column, width);
+    const auto v = load<width, true>(dy + static_cast<index_t>(positions[i]) * Columns + column, width);
 #pragma unroll
     for (int j = 0; j < width; ++j) sum.at[j] += static_cast<C>(v.at[j]);
     const bool goes_on = i + 1 < count && keys[i + 1] == key;
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(block_threads)
     if (key < rows) {
       const bool came_in = begin == first && first > 0 && keys[first - 1] == key;
       if (came_in || goes_on)
-        store<width, true>(partial + (static_cast<index>(blockIdx.x) * 2 + (came_in ? 0 : 1)) * Columns + column, sum,
+        store<width, true>(partial + (static_cast<index_t>(blockIdx.x) * 2 + (came_in ? 0 : 1)) * Columns + column, sum,
                            width);
       else
-        put<width, true>(table + static_cast<index>(key) * Columns + column, true, width,
+        put<width, true>(table + static_cast<index_t>(key) * Columns + column, true, width,
                          [&](int j) { return sum.at[j]; });
     }
     sum = {};
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// The segments that cross pieces: the block of the piece where one begins adds up what is left of it.
-template <class C, class T, index Columns>
+template <class C, class T, index_t Columns>
 __global__ void __launch_bounds__(block_threads)
     join_segments_kernel(T* table, const C* partial, const std::uint32_t* keys, std::uint32_t count,
                          std::uint32_t rows) {
@@ -91,15 +91,15 @@ __global__ void __launch_bounds__(block_threads)
   const std::uint32_t key = keys[next - 1];
   if (key >= rows || keys[next] != key) return;                           // nothing goes on
   if (first > 0 && keys[first] == key && keys[first - 1] == key) return;  // it began before
-  const index column = static_cast<index>(blockIdx.y) * block_threads + threadIdx.x;
+  const index_t column = static_cast<index_t>(blockIdx.y) * block_threads + threadIdx.x;
   if (column >= Columns) return;
-  C sum = partial[(static_cast<index>(blockIdx.x) * 2 + 1) * Columns + column];
+  C sum = partial[(static_cast<index_t>(blockIdx.x) * 2 + 1) * Columns + column];
   for (std::uint32_t at = next; at < count && keys[at] == key; at += segment_sums::piece)
-    sum += partial[static_cast<index>(at / segment_sums::piece) * 2 * Columns + column];
-  put<1, true>(table + static_cast<index>(key) * Columns + column, true, 1, [&](int) { return sum; });
+    sum += partial[static_cast<index_t>(at / segment_sums::piece) * 2 * Columns + column];
+  put<1, true>(table + static_cast<index_t>(key) * Columns + column, true, 1, [&](int) { return sum; });
 }
 
-template <index Rows>
+template <index_t Rows>
 inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 
 }  // namespace cuda_kit
@@ -111,7 +111,7 @@ struct kernel<op::embedding, cuda> {
   template <class T, class Y, class I, class S, class Table>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const I, S, cuda> tokens,
                       view<const T, Table, cuda> table) {
-    constexpr index columns = columns_of<Table>;
+    constexpr index_t columns = columns_of<Table>;
     constexpr int width = columns % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
     cuda_kit::launch(ctx, &cuda_kit::embedding_kernel<T, I, S::size, rows_of<Table>, columns>,
                      cuda_kit::flat_runs<S::size * columns, width>::blocks, cuda_kit::block_threads, y.data(),
@@ -123,8 +123,8 @@ struct kernel<op::embedding, cuda> {
                        view<const I, S, cuda> tokens) {
     using namespace cuda_kit;
     using C = compute_type<promote<T, TY>>;
-    constexpr index columns = columns_of<Table>;
-    static_assert(rows_have_numbers<rows_of<Table>> && S::size < (index{1} << 31),
+    constexpr index_t columns = columns_of<Table>;
+    static_assert(rows_have_numbers<rows_of<Table>> && S::size < (index_t{1} << 31),
                   "embedding: the GPU takes tables of fewer than 2^32 rows, and fewer than 2^31 tokens at once");
     constexpr auto count = static_cast<std::uint32_t>(S::size), rows = static_cast<std::uint32_t>(rows_of<Table>);
     constexpr int bits = std::bit_width(rows);
@@ -142,10 +142,10 @@ struct kernel<op::embedding, cuda> {
                bits);
     constexpr int width = columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
     constexpr unsigned pieces = segment_sums::pieces(count);
-    constexpr auto threads = [](index work) {
-      return static_cast<unsigned>(std::min<index>(block_threads, (work + 31) / 32 * 32));
+    constexpr auto threads = [](index_t work) {
+      return static_cast<unsigned>(std::min<index_t>(block_threads, (work + 31) / 32 * 32));
     };
-    constexpr index runs = columns / width;
+    constexpr index_t runs = columns / width;
     launch(ctx, &sum_segments_kernel<C, T, TY, columns>, dim3(pieces, blocks_for(runs)), threads(runs), dtable.data(),
            partial, dy.data(), part(2), part(3), count, rows);
     if constexpr (pieces > 1)

@@ -14,29 +14,30 @@ namespace cpu_kit::inline GRADUS_BUILD {
 /// the later passes over it find it in the cache.
 template <class Shape, bool Centred>
 struct row_norm {
-  static constexpr index rows = rows_of<Shape>;
-  static constexpr index columns = columns_of<Shape>;
-  static constexpr index grain = columns >= 4096 ? 1 : 4096 / columns;
+  static constexpr index_t rows = rows_of<Shape>;
+  static constexpr index_t columns = columns_of<Shape>;
+  static constexpr index_t grain = columns >= 4096 ? 1 : 4096 / columns;
 
   /// `means` (if Centred) and `rstds` may be null: nobody wants them. `b` may be null: no shift.
   template <class C, class TY, class T, class TW, class TB>
   static void forward(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
-    parallel_elements(ctx, rows, grain, [=](index first, index last) {
-      for (index r = first; r < last; ++r) {
+    parallel_elements(ctx, rows, grain, [=](index_t first, index_t last) {
+      for (index_t r = first; r < last; ++r) {
         const T* row = x + r * columns;
         TY* out = y + r * columns;
         C mean = 0;
         if constexpr (Centred)
-          mean = sum_packs<C>(columns, [&](index i, auto n) { return load<C>(row + i, n); }) / static_cast<C>(columns);
+          mean =
+              sum_packs<C>(columns, [&](index_t i, auto n) { return load<C>(row + i, n); }) / static_cast<C>(columns);
         const pack<C> middle(mean);
-        const C squares = sum_packs<C>(columns, [&](index i, auto n) {
+        const C squares = sum_packs<C>(columns, [&](index_t i, auto n) {
           __builtin_prefetch(row + columns + i);  // what memory has to bring next, while this row is in the cache
           const pack<C> d = inside_or(load<C>(row + i, n) - middle, C(0), n);
           return d * d;
         });
         const C rstd = C(1) / std::sqrt(squares / static_cast<C>(columns) + static_cast<C>(eps));
         const pack<C> scale(rstd);
-        for_packs<C>(columns, [&](index i, auto n) {
+        for_packs<C>(columns, [&](index_t i, auto n) {
           pack<C> v = (load<C>(row + i, n) - middle) * scale * load<C>(w + i, n);
           if (b != nullptr) v = v + load<C>(b + i, n);
           store(v, out + i, n);
@@ -53,10 +54,10 @@ struct row_norm {
                        elementwise_target<TDB> db, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
                        const C* rstds) {
     using blocks = gradus::detail::norm_blocks<Shape>;
-    parallel_ranges(ctx, rows, blocks::rows_in_block, [=](index first, index last) {
+    parallel_ranges(ctx, rows, blocks::rows_in_block, [=](index_t first, index_t last) {
       C* sum_w = partial == nullptr ? nullptr : partial + first / blocks::rows_in_block * 2 * columns;
       C* sum_b = sum_w + (partial == nullptr ? 0 : columns);
-      for (index r = first; r < last; ++r) {
+      for (index_t r = first; r < last; ++r) {
         const T* row = x + r * columns;
         const TY* grad = dy + r * columns;
         const pack<C> middle(Centred ? means[r] : C(0));
@@ -65,7 +66,7 @@ struct row_norm {
         pack<C> sum_g(0);
         pack<C> sum_gx(0);
         const bool add = r != first;
-        for_packs<C>(columns, [&](index i, auto n) {
+        for_packs<C>(columns, [&](index_t i, auto n) {
           const pack<C> d = load<C>(grad + i, n);
           const pack<C> distance = load<C>(row + i, n) - middle;
           if (partial != nullptr) {
@@ -80,7 +81,7 @@ struct row_norm {
         const pack<C> mean_g(Centred ? sum_lanes(sum_g) / static_cast<C>(columns) : C(0));
         const pack<C> mean_gx(sum_lanes(sum_gx) * rstds[r] / static_cast<C>(columns));
         TDX* out = dx.data + r * columns;
-        for_packs<C>(columns, [&](index i, auto n) {
+        for_packs<C>(columns, [&](index_t i, auto n) {
           __builtin_prefetch(row + columns + i);
           __builtin_prefetch(grad + columns + i);
           const pack<C> g = load<C>(grad + i, n) * load<C>(w + i, n);
@@ -98,10 +99,10 @@ struct row_norm {
   template <class C, class T>
   static void combine(context<cpu>& ctx, elementwise_target<T> to, const C* partial) {
     using blocks = gradus::detail::norm_blocks<Shape>;
-    parallel_elements(ctx, columns, 256, [=](index first, index last) {
-      for_packs<C>(last - first, [&](index i, auto n) {
+    parallel_elements(ctx, columns, 256, [=](index_t first, index_t last) {
+      for_packs<C>(last - first, [&](index_t i, auto n) {
         pack<C> sum = load<C>(partial + first + i, n);
-        for (index k = 1; k < blocks::count; ++k) sum = sum + load<C>(partial + k * 2 * columns + first + i, n);
+        for (index_t k = 1; k < blocks::count; ++k) sum = sum + load<C>(partial + k * 2 * columns + first + i, n);
         put(sum, to.data + first + i, to.accumulate, n);
       });
     });

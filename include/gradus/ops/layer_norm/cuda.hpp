@@ -9,15 +9,15 @@ namespace gradus {
 
 namespace cuda_kit {
 
-template <index Columns>
+template <index_t Columns>
 inline constexpr bool row_fits_in_registers = Columns <= 32768;
 
 /// Rows of layer_norm (Centred: the mean is taken off) and rms_norm. `means`, `rstds` and `b` may be null.
-template <bool Centred, index Rows, index Columns, class C, class TY, class T, class TW, class TB>
+template <bool Centred, index_t Rows, index_t Columns, class C, class TY, class T, class TW, class TB>
 __global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
     norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
   using plan = row_plan<Columns, T, TY, TW>;
-  const index row = plan::first_row();
+  const index_t row = plan::first_row();
   if (row >= Rows) return;  // a whole warp, or nobody
   const held_row<plan, T> values(x + row * Columns);
   C mean = 0;
@@ -55,23 +55,23 @@ __global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
 }
 
 /// How the rows of a norm's gradient are shared out: each block takes rows in turn and keeps its own sums for the parameters.
-template <index Rows, index Columns, class... Ts>
+template <index_t Rows, index_t Columns, class... Ts>
 struct norm_gradient_plan : row_plan<Columns, Ts...> {
   using rows_of_plan = row_plan<Columns, Ts...>;
-  static constexpr index most_blocks = 264;  // two for each multiprocessor of the largest GPUs
-  static constexpr index blocks =
-      std::min<index>(most_blocks, (Rows + rows_of_plan::rows_at_once - 1) / rows_of_plan::rows_at_once);
+  static constexpr index_t most_blocks = 264;  // two for each multiprocessor of the largest GPUs
+  static constexpr index_t blocks =
+      std::min<index_t>(most_blocks, (Rows + rows_of_plan::rows_at_once - 1) / rows_of_plan::rows_at_once);
 };
 
 /// dx, and the block's part of dw and db in partial [blocks, 2, Columns], where that is not null.
-template <bool Centred, index Rows, index Columns, class C, class TDX, class TY, class T, class TW>
+template <bool Centred, index_t Rows, index_t Columns, class C, class TDX, class TY, class T, class TW>
 __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
     norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
                          const C* rstds) {
   using plan = norm_gradient_plan<Rows, Columns, TDX, TY, T, TW>;
   constexpr int width = plan::width;
   vector_of<C, width> sums_w[plan::slots]{}, sums_b[plan::slots]{};
-  for (index row = plan::first_row(); row < Rows; row += plan::blocks * plan::rows_at_once) {
+  for (index_t row = plan::first_row(); row < Rows; row += plan::blocks * plan::rows_at_once) {
     const held_row<plan, T> values(x + row * Columns);
     const held_row<plan, TY> gradients(dy + row * Columns);
     const C mean = Centred ? means[row] : C(0), rstd = rstds[row];
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
     });
   }
   if (partial == nullptr) return;
-  C* const mine = partial + static_cast<index>(blockIdx.x) * 2 * Columns;
+  C* const mine = partial + static_cast<index_t>(blockIdx.x) * 2 * Columns;
   if constexpr (plan::rows_at_once == 1) {
     plan::each([&](int slot, int at) {
       store<width, true>(mine + at, sums_w[slot], width);
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
 /// Shared by layer_norm and rms_norm.
 template <class Shape, bool Centred>
 struct row_norm {
-  static constexpr index rows = rows_of<Shape>;
-  static constexpr index columns = columns_of<Shape>;
+  static constexpr index_t rows = rows_of<Shape>;
+  static constexpr index_t columns = columns_of<Shape>;
   static_assert(row_fits_in_registers<columns>, "layer_norm, rms_norm: the GPU takes rows of up to 32768 elements");
 
   template <class C, class TY, class T, class TW, class TB>

@@ -13,9 +13,9 @@ namespace gradus {
 
 namespace detail {
 
-template <index ColumnsOfX, index LengthOfWeight>
+template <index_t ColumnsOfX, index_t LengthOfWeight>
 inline constexpr bool columns_equal_length_of_weight = ColumnsOfX == LengthOfWeight;
-template <index LengthOfWeight, index LengthOfBias>
+template <index_t LengthOfWeight, index_t LengthOfBias>
 inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight == LengthOfBias;
 
 template <class... Ts>
@@ -25,9 +25,9 @@ inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 /// number of threads. One partial sum a block.
 template <class Shape>
 struct norm_blocks {
-  static constexpr index rows = rows_of<Shape>;
-  static constexpr index rows_in_block = (rows + 63) / 64;
-  static constexpr index count = (rows + rows_in_block - 1) / rows_in_block;
+  static constexpr index_t rows = rows_of<Shape>;
+  static constexpr index_t rows_in_block = (rows + 63) / 64;
+  static constexpr index_t count = (rows + rows_in_block - 1) / rows_in_block;
 };
 
 /// Where a kernel writes the gradient that `sink` wants.
@@ -117,7 +117,7 @@ GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double ep
   static_assert(sx::rank >= 1 && sw::rank == 1 && sb::rank == 1,
                 "layer_norm(x, weight, bias): x needs an axis, weight and bias have exactly one");
   if constexpr (sx::rank >= 1 && sw::rank == 1 && sb::rank == 1) {
-    constexpr index columns = sx::extent(-1);
+    constexpr index_t columns = sx::extent(-1);
     static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
                   "layer_norm(x, weight, bias): columns of x must equal the length of weight");
     static_assert(detail::length_of_weight_equals_length_of_bias<sw::size, sb::size>,

@@ -8,7 +8,7 @@
 
 namespace gradus {
 
-template <index Vocabulary, index ChunkRows>
+template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   using row_kernel = kernel<op::cross_entropy<Vocabulary>, cpu>;
 
@@ -19,12 +19,12 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
                       view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits,
                       view<double, Rows> row_losses, view<const TX, X> x, view<const TTable, Table> table,
                       view<const I, Targets> targets) {
-    constexpr index width = columns_of<X>;
-    constexpr index columns = columns_of<Chunk>;
+    constexpr index_t width = columns_of<X>;
+    constexpr index_t columns = columns_of<Chunk>;
     const bool recorded = dx.data() != nullptr;
-    const index count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
-    for (index first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
-      const index n = std::min(rows_of<Chunk>, rows_of<X> - first);
+    const index_t count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
+    for (index_t first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
+      const index_t n = std::min(rows_of<Chunk>, rows_of<X> - first);
       const TX* const from = x.data() + first * width;
       C* const chunk = logits.data();
       cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);

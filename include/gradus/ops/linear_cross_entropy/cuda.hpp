@@ -15,7 +15,7 @@ constexpr std::size_t alignment_of_steps(std::size_t step) {
 }
 }  // namespace cuda_kit
 
-template <index Vocabulary, index ChunkRows>
+template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
   /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards. The gradient of the logits takes
   /// their place, in the type in which products of it are fast.
@@ -26,10 +26,10 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
                       view<double, Rows, cuda> row_losses, view<const T, X, cuda> x, view<const T, Table, cuda> table,
                       view<const I, Targets, cuda> targets) {
     using namespace cuda_kit;
-    constexpr index rows = rows_of<X>, chunk = rows_of<Chunk>;
-    constexpr index width = columns_of<X>, columns = columns_of<Chunk>;
+    constexpr index_t rows = rows_of<X>, chunk = rows_of<Chunk>;
+    constexpr index_t width = columns_of<X>, columns = columns_of<Chunk>;
     using G = std::conditional_t<sizeof(T) == 2, T, C>;
-    constexpr index stride = columns * sizeof(C) / sizeof(G);
+    constexpr index_t stride = columns * sizeof(C) / sizeof(G);
     using how = logit_gradient<C, G>;
     using factor = compute_type<C>;
     constexpr std::size_t alignment =
@@ -39,8 +39,8 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
     auto* const factors = how::divided ? nullptr : static_cast<factor*>(ctx.get<gemm_library>().factors());
     launch(ctx, &cross_entropy_count_kernel<Loss, I, factor, how::kept>, 1, count_threads, loss.data(), factors,
            targets.data(), rows, ignore);
-    const auto run = [&](auto size, index first) {
-      constexpr index n = decltype(size)::value;
+    const auto run = [&](auto size, index_t first) {
+      constexpr index_t n = decltype(size)::value;
       const T* const from = x.data() + first * width;
       gemm<product<Acc, T, C, false, true, n, columns, width, 1, false, alignment>>(ctx, from, table.data(),
                                                                                     logits.data(), false);
@@ -52,8 +52,8 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
       gemm<product_of_rows<to_x, stride, !how::divided>>(ctx, dlogits, table.data(), dx.data() + first * width, false);
       gemm<product_of_rows<to_table, stride, !how::divided>>(ctx, dlogits, from, dtable.data(), first != 0);
     };
-    for (index first = 0; first + chunk <= rows; first += chunk) run(std::integral_constant<index, chunk>{}, first);
-    if constexpr (rows % chunk != 0) run(std::integral_constant<index, rows % chunk>{}, rows / chunk * chunk);
+    for (index_t first = 0; first + chunk <= rows; first += chunk) run(std::integral_constant<index_t, chunk>{}, first);
+    if constexpr (rows % chunk != 0) run(std::integral_constant<index_t, rows % chunk>{}, rows / chunk * chunk);
     launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), row_losses.data(), rows);
   }
 

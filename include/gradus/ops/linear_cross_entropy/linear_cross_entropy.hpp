@@ -14,11 +14,11 @@
 namespace gradus {
 
 namespace detail {
-template <index ColumnsOfX, index ColumnsOfTable>
+template <index_t ColumnsOfX, index_t ColumnsOfTable>
 inline constexpr bool columns_of_x_equal_columns_of_table = ColumnsOfX == ColumnsOfTable;
 template <class LeadingShapeOfX, class ShapeOfTargets>
 inline constexpr bool targets_match_rows_of_x = std::is_same_v<LeadingShapeOfX, ShapeOfTargets>;
-template <index Vocabulary, index RowsOfTable>
+template <index_t Vocabulary, index_t RowsOfTable>
 inline constexpr bool vocabulary_fits_rows_of_table = Vocabulary >= 1 && Vocabulary <= RowsOfTable;
 }  // namespace detail
 
@@ -29,7 +29,7 @@ namespace op::inline GRADUS_BUILD {
 /// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
 /// even if only one is wanted: forward cannot know.
 /// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
-template <index Vocabulary, index ChunkRows = 0>
+template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
 
@@ -43,7 +43,7 @@ struct linear_cross_entropy {
   /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
   template <class X, class Table, class Targets>
   static constexpr cost forward_cost() {
-    constexpr index logits = rows_of<typename X::shape> * Table::shape::extent(0);
+    constexpr index_t logits = rows_of<typename X::shape> * Table::shape::extent(0);
     return {(6 * Table::shape::extent(1) + 5) * logits, X::bytes + Table::bytes + Targets::bytes,
             X::bytes + Table::bytes};
   }
@@ -60,14 +60,14 @@ struct linear_cross_entropy {
   /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s, one of them at
   /// least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
   template <class X, class Table>
-  static constexpr index chunk_rows() {
-    constexpr index rows = rows_of<typename X::shape>;
+  static constexpr index_t chunk_rows() {
+    constexpr index_t rows = rows_of<typename X::shape>;
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
     using T = typename X::value_type;
-    constexpr index fit = chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
+    constexpr index_t fit = chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
     if (rows <= fit) return rows;
-    constexpr index most = std::max<index>(fit / 128, 1);  // 128s in a chunk
-    constexpr index chunks = (rows + most * 128 - 1) / (most * 128);
+    constexpr index_t most = std::max<index_t>(fit / 128, 1);  // 128s in a chunk
+    constexpr index_t chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
   }
 
@@ -129,7 +129,7 @@ struct linear_cross_entropy {
 /// is, but there are never more than 128 MiB of logits, or 128 rows of them where those take more. A recorded call
 /// also makes the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
 /// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
-template <index Vocabulary = 0, operand X, operand Table, operand Targets>
+template <index_t Vocabulary = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   using st = shape_of<Table>;
@@ -140,7 +140,7 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
   static_assert(is_float, "linear_cross_entropy(x, table, targets): x and table must be floating-point numbers");
   static_assert(is_integer, "linear_cross_entropy(x, table, targets): targets must be integers");
   if constexpr (ranks_fit && is_float && is_integer) {
-    constexpr index real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
+    constexpr index_t real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
     using leading = leading_shape<sx, sx::rank - 1>;
     static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent(-1), st::extent(1)>,
                   "linear_cross_entropy(x, table, targets): columns of x must equal columns of table");

@@ -18,7 +18,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
       cpu_kit::gemm<Acc>(ctx, false, TransposeB, r::batch * r::m, r::n, r::k, a.data(), r::k, b.data(), columns_of<B>,
                          false, c.data(), r::n);
     } else {
-      for (index i = 0; i < r::batch; ++i)
+      for (index_t i = 0; i < r::batch; ++i)
         cpu_kit::gemm<Acc>(ctx, TransposeA, TransposeB, r::m, r::n, r::k, a.data() + i * r::m * r::k, columns_of<A>,
                            b.data() + (r::shared ? 0 : i * r::k * r::n), columns_of<B>, false,
                            c.data() + i * r::m * r::n, r::n);
@@ -33,7 +33,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
       cpu_kit::gemm<Acc>(ctx, false, !TransposeB, r::batch * r::m, r::k, r::n, dc.data(), r::n, b.data(), columns_of<B>,
                          accumulate, da.data(), r::k);
     } else {
-      for (index i = 0; i < r::batch; ++i) {
+      for (index_t i = 0; i < r::batch; ++i) {
         const TC* dci = dc.data() + i * r::m * r::n;
         const TB* bi = b.data() + (r::shared ? 0 : i * r::k * r::n);
         TDA* dai = da.data() + i * r::m * r::k;
@@ -54,7 +54,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
     if constexpr (r::shared && !TransposeA) {
       product_b<Acc>(ctx, r::batch * r::m, r::n, r::k, a.data(), columns_of<A>, dc.data(), accumulate, db.data());
     } else {
-      for (index i = 0; i < r::batch; ++i)
+      for (index_t i = 0; i < r::batch; ++i)
         product_b<Acc>(ctx, r::m, r::n, r::k, a.data() + i * r::m * r::k, columns_of<A>, dc.data() + i * r::m * r::n,
                        accumulate || (r::shared && i > 0), db.data() + (r::shared ? 0 : i * r::k * r::n));
     }
@@ -62,7 +62,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
 
  private:
   template <class Acc, class TA, class TC, class TDB>
-  static void product_b(context<cpu>& ctx, index m, index n, index k, const TA* a, index lda, const TC* dc,
+  static void product_b(context<cpu>& ctx, index_t m, index_t n, index_t k, const TA* a, index_t lda, const TC* dc,
                         bool accumulate, TDB* db) {
     if constexpr (TransposeB) cpu_kit::gemm<Acc>(ctx, true, TransposeA, n, k, m, dc, n, a, lda, accumulate, db, k);
     else cpu_kit::gemm<Acc>(ctx, !TransposeA, false, k, n, m, a, lda, dc, n, accumulate, db, n);
@@ -74,23 +74,23 @@ struct kernel<op::linear, cpu> {
   template <class Acc, class TY, class Y, class TX, class X, class TW, class W, class TB, class B>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, view<TY, Y> y, view<const TX, X> x, view<const TW, W> w,
                       view<const TB, B> b) {
-    constexpr index rows = rows_of<X>;
-    constexpr index in = W::extents[0];
-    constexpr index out = W::extents[1];
+    constexpr index_t rows = rows_of<X>;
+    constexpr index_t in = W::extents[0];
+    constexpr index_t out = W::extents[1];
     cpu_kit::gemm<Acc>(ctx, false, false, rows, out, in, x.data(), in, w.data(), out, false, y.data(), out, b.data());
   }
   template <class Acc, class TDX, class X, class TY, class Y, class TW, class W>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cpu>& ctx, view<TDX, X> dx, bool accumulate,
                        view<const TY, Y> dy, view<const TW, W> w) {
-    constexpr index in = W::extents[0];
-    constexpr index out = W::extents[1];
+    constexpr index_t in = W::extents[0];
+    constexpr index_t out = W::extents[1];
     cpu_kit::gemm<Acc>(ctx, false, true, rows_of<X>, in, out, dy.data(), out, w.data(), out, accumulate, dx.data(), in);
   }
   template <class Acc, class TDW, class W, class TY, class Y, class TX, class X>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cpu>& ctx, view<TDW, W> dw, bool accumulate,
                        view<const TY, Y> dy, view<const TX, X> x) {
-    constexpr index in = W::extents[0];
-    constexpr index out = W::extents[1];
+    constexpr index_t in = W::extents[0];
+    constexpr index_t out = W::extents[1];
     cpu_kit::gemm<Acc>(ctx, true, false, in, out, rows_of<X>, x.data(), in, dy.data(), out, accumulate, dw.data(), out);
   }
   template <class Acc, class TDB, class B, class TY, class Y>

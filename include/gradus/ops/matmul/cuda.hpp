@@ -32,11 +32,11 @@ template <bool TransposeA, bool TransposeB>
 struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class A, class B>
   using rule = detail::matmul_rule<A, B, TransposeA, TransposeB>;
-  template <class Acc, class In, class Out, bool TA, bool TB, index M, index N, index K, index Batch = 1,
+  template <class Acc, class In, class Out, bool TA, bool TB, index_t M, index_t N, index_t K, index_t Batch = 1,
             bool SharedB = false>
   using product = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, Batch, SharedB>;
   // One matrix out of a batch may start at any element.
-  template <class Acc, class In, class Out, bool TA, bool TB, index M, index N, index K>
+  template <class Acc, class In, class Out, bool TA, bool TB, index_t M, index_t N, index_t K>
   using product_within = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, 1, false, std::min(sizeof(In), sizeof(Out))>;
 
   template <class Acc, class Out, class C, class T, class A, class B>
@@ -66,7 +66,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
       cuda_kit::gemm<product<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n, r::batch>>(
           ctx, b.data(), dc.data(), da.data(), accumulate);
     } else {  // the shared matrix is on the left, where a product has a stride: one product a batch
-      for (index i = 0; i < r::batch; ++i)
+      for (index_t i = 0; i < r::batch; ++i)
         cuda_kit::gemm<product_within<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n>>(
             ctx, b.data(), dc.data() + i * r::m * r::n, da.data() + i * r::m * r::k, accumulate);
     }
@@ -81,7 +81,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
     } else if constexpr (!r::shared) {
       product_b<Acc, r::m, r::n, r::k, r::batch>(ctx, a.data(), dc.data(), accumulate, db.data());
     } else {
-      for (index i = 0; i < r::batch; ++i) {
+      for (index_t i = 0; i < r::batch; ++i) {
         const T* ai = a.data() + i * r::m * r::k;
         const T* dci = dc.data() + i * r::m * r::n;
         const bool add = accumulate || i > 0;
@@ -96,7 +96,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   }
 
  private:
-  template <class Acc, index M, index N, index K, index Batch, class T, class Out>
+  template <class Acc, index_t M, index_t N, index_t K, index_t Batch, class T, class Out>
   static void product_b(context<cuda>& ctx, const T* a, const T* dc, bool accumulate, Out* db) {
     if constexpr (TransposeB)
       cuda_kit::gemm<product<cuda_kit::gradient_first<Acc>, T, Out, true, TransposeA, N, K, M, Batch>>(ctx, dc, a, db,

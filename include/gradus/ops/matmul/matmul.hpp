@@ -15,23 +15,23 @@ namespace detail {
 /// Shapes of a product: leading axes are batches; the right operand may have none and is then shared by all.
 template <class A, class B, bool TransposeA, bool TransposeB>
 struct matmul_rule {
-  static constexpr index m = A::extent(TransposeA ? -1 : -2);
-  static constexpr index k = A::extent(TransposeA ? -2 : -1);
-  static constexpr index k_right = B::extent(TransposeB ? -1 : -2);
-  static constexpr index n = B::extent(TransposeB ? -2 : -1);
+  static constexpr index_t m = A::extent(TransposeA ? -1 : -2);
+  static constexpr index_t k = A::extent(TransposeA ? -2 : -1);
+  static constexpr index_t k_right = B::extent(TransposeB ? -1 : -2);
+  static constexpr index_t n = B::extent(TransposeB ? -2 : -1);
   static constexpr bool shared = B::rank == 2;  ///< one right matrix for all batches
   using batch_a = leading_shape<A, A::rank - 2>;
   using batch_b = leading_shape<B, B::rank - 2>;
   static constexpr bool batches_equal = shared || std::is_same_v<batch_a, batch_b>;
-  static constexpr index batch = batch_a::size;
+  static constexpr index_t batch = batch_a::size;
   using output = joined_shape<batch_a, shape<m, n>>;
 };
 
-template <index ColumnsOfA, index RowsOfB>
+template <index_t ColumnsOfA, index_t RowsOfB>
 inline constexpr bool columns_equal_rows = ColumnsOfA == RowsOfB;
-template <index ColumnsOfX, index RowsOfW>
+template <index_t ColumnsOfX, index_t RowsOfW>
 inline constexpr bool columns_of_x_equal_rows_of_w = ColumnsOfX == RowsOfW;
-template <index ColumnsOfW, index LengthOfB>
+template <index_t ColumnsOfW, index_t LengthOfB>
 inline constexpr bool columns_of_w_equal_length_of_b = ColumnsOfW == LengthOfB;
 
 }  // namespace detail

@@ -14,7 +14,7 @@ namespace op::inline GRADUS_BUILD {
 
 /// Axes in another order: axis i of the output is axis Order[i] of the input. Gradient: the inverse order.
 /// Kernel: forward(ctx, to, from, accumulate).
-template <index... Order>
+template <index_t... Order>
 struct permute {
   static constexpr std::string_view name = "permute";
   static constexpr save_rule saves = save_nothing();
@@ -44,9 +44,9 @@ struct permute {
   }
 
   /// Which axis of the result is this axis of x.
-  static constexpr index place_of(index axis) {
-    index at = 0;
-    index found = 0;
+  static constexpr index_t place_of(index_t axis) {
+    index_t at = 0;
+    index_t found = 0;
     ((Order == axis ? found = at : found, ++at), ...);
     return found;
   }
@@ -63,7 +63,7 @@ struct permute {
 }  // namespace op::inline GRADUS_BUILD
 
 /// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
-template <index... Order, operand X>
+template <index_t... Order, operand X>
 GRADUS_OF_BUILD constexpr auto permute(X&& x) {
   static_assert(is_permutation_of<shape_of<X>, Order...>,
                 "permute<order...>(x): the order must name each axis of x once");

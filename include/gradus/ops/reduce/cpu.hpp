@@ -26,11 +26,11 @@ using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::i
 
 /// `n` elements, fewer than a pack at the end of a row.
 template <class C, class S>
-GRADUS_INLINE pack<C> load_up_to(const S* from, index n) {
+GRADUS_INLINE pack<C> load_up_to(const S* from, index_t n) {
   return n >= lanes<C> ? pack<C>::load(from) : pack<C>::load(from, n);
 }
 template <class C, class S>
-GRADUS_INLINE void store_up_to(pack<C> x, S* to, index n) {
+GRADUS_INLINE void store_up_to(pack<C> x, S* to, index_t n) {
   if (n >= lanes<C>) x.store(to);
   else x.store(to, n);
 }
@@ -39,48 +39,48 @@ GRADUS_INLINE void store_up_to(pack<C> x, S* to, index n) {
 /// there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
 template <class Plan>
 struct reduction_grid {
-  static constexpr index piece = 1024;  // of a reduced row
-  static constexpr index block = 128;   // columns
-  static constexpr index most = 96;     // chunks of all tasks
-  static constexpr index pieces = (Plan::inner + piece - 1) / piece;
-  static constexpr index blocks = (Plan::inner + block - 1) / block;
-  static constexpr index tasks = Plan::inner_reduced ? Plan::out_rows : Plan::out_rows * blocks;
-  static constexpr index units = Plan::inner_reduced ? Plan::steps * pieces : Plan::steps;
-  static constexpr index work = Plan::outputs * Plan::count / tasks;
-  static constexpr index wanted = tasks >= most || work < (index{1} << 16) ? 1 : std::min(units, most / tasks);
-  static constexpr index chunk = (units + wanted - 1) / wanted;
-  static constexpr index chunks = (units + chunk - 1) / chunk;
-  static constexpr index width =
+  static constexpr index_t piece = 1024;  // of a reduced row
+  static constexpr index_t block = 128;   // columns
+  static constexpr index_t most = 96;     // chunks of all tasks
+  static constexpr index_t pieces = (Plan::inner + piece - 1) / piece;
+  static constexpr index_t blocks = (Plan::inner + block - 1) / block;
+  static constexpr index_t tasks = Plan::inner_reduced ? Plan::out_rows : Plan::out_rows * blocks;
+  static constexpr index_t units = Plan::inner_reduced ? Plan::steps * pieces : Plan::steps;
+  static constexpr index_t work = Plan::outputs * Plan::count / tasks;
+  static constexpr index_t wanted = tasks >= most || work < (index_t{1} << 16) ? 1 : std::min(units, most / tasks);
+  static constexpr index_t chunk = (units + wanted - 1) / wanted;
+  static constexpr index_t chunks = (units + chunk - 1) / chunk;
+  static constexpr index_t width =
       Plan::inner_reduced ? 1 : std::min(block, Plan::inner);  ///< results of a task, at most
 
   /// Columns of a task: the first, and how many.
-  static constexpr index first_column(index task) { return task % blocks * block; }
-  static constexpr index columns(index task) { return std::min(block, Plan::inner - first_column(task)); }
+  static constexpr index_t first_column(index_t task) { return task % blocks * block; }
+  static constexpr index_t columns(index_t task) { return std::min(block, Plan::inner - first_column(task)); }
   /// First output of a task.
-  static constexpr index output(index task) {
+  static constexpr index_t output(index_t task) {
     return Plan::inner_reduced ? task : task / blocks * Plan::inner + first_column(task);
   }
-  static constexpr index results(index task) { return Plan::inner_reduced ? 1 : columns(task); }
+  static constexpr index_t results(index_t task) { return Plan::inner_reduced ? 1 : columns(task); }
 
   /// Runs `reduce(state, task, first unit, last unit)` on the chunks of every task, merges them, and calls finish(state, task).
   template <class State, class Reduce, class Finish>
   static void run(context<cpu>& ctx, const Reduce& reduce, const Finish& finish) {
     if constexpr (chunks == 1) {
-      parallel_elements(ctx, tasks, std::max<index>(1, (index{1} << 14) / work), [&](index first, index last) {
-        for (index t = first; t < last; ++t) {
+      parallel_elements(ctx, tasks, std::max<index_t>(1, (index_t{1} << 14) / work), [&](index_t first, index_t last) {
+        for (index_t t = first; t < last; ++t) {
           State state;
-          reduce(state, t, index{0}, units);
+          reduce(state, t, index_t{0}, units);
           finish(state, t);
         }
       });
     } else {
       std::array<State, tasks * chunks> parts;  // `most` of them
-      parallel_tasks(ctx, tasks * chunks, [&](index i) {
-        const index c = i % chunks;
+      parallel_tasks(ctx, tasks * chunks, [&](index_t i) {
+        const index_t c = i % chunks;
         reduce(parts[i], i / chunks, c * chunk, std::min(units, (c + 1) * chunk));
       });
-      for (index t = 0; t < tasks; ++t) {
-        for (index c = 1; c < chunks; ++c) parts[t * chunks].merge(parts[t * chunks + c]);
+      for (index_t t = 0; t < tasks; ++t) {
+        for (index_t c = 1; c < chunks; ++c) parts[t * chunks].merge(parts[t * chunks + c]);
         finish(parts[t * chunks], t);
       }
     }
@@ -88,11 +88,11 @@ struct reduction_grid {
 };
 
 /// The sums of one task.
-template <class W, index Width>
+template <class W, index_t Width>
 struct sums {
   W value[Width] = {};
   void merge(const sums& o) {
-    for (index i = 0; i < Width; ++i) value[i] += o.value[i];
+    for (index_t i = 0; i < Width; ++i) value[i] += o.value[i];
   }
 };
 
@@ -104,13 +104,13 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
   using W = wide_type<C>;
   using state = sums<W, grid::width>;
   [[maybe_unused]] const T* end_of_x = x + Plan::outputs * Plan::count;
-  const auto reduce = [&](state& s, index task, index first, index last) {
+  const auto reduce = [&](state& s, index_t task, index_t first, index_t last) {
     if constexpr (Plan::inner_reduced) {
       // Sixteen additions in C, and on in W: as many on narrow registers as on wide ones.
-      constexpr index run = 64 * lanes<C>;
-      const auto sum_run = [&](const T* from, index n) {
+      constexpr index_t run = 64 * lanes<C>;
+      const auto sum_run = [&](const T* from, index_t n) {
         pack<C> a(0), b(0), c(0), d(0);  // four sums hide the latency of an addition
-        index i = 0;
+        index_t i = 0;
         for (; i + 4 * lanes<C> <= n; i += 4 * lanes<C>) {
           a = a + term(pack<C>::load(from + i), task);
           b = b + term(pack<C>::load(from + i + lanes<C>), task);
@@ -122,49 +122,49 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
         if (i < n) {
           C rest[lanes<C>];
           term(pack<C>::load(from + i, n - i), task).store(rest);
-          for (index k = 0; k < n - i; ++k) total += static_cast<W>(rest[k]);
+          for (index_t k = 0; k < n - i; ++k) total += static_cast<W>(rest[k]);
         }
         return total;
       };
-      for (index u = first; u < last; ++u) {
-        const index begin = u % grid::pieces * grid::piece;
+      for (index_t u = first; u < last; ++u) {
+        const index_t begin = u % grid::pieces * grid::piece;
         const T* from = x + Plan::row(task, u / grid::pieces) + begin;
-        const index n = std::min(grid::piece, Plan::inner - begin);
-        for (index i = 0; i < n; i += run) s.value[0] += sum_run(from + i, std::min(run, n - i));
+        const index_t n = std::min(grid::piece, Plan::inner - begin);
+        for (index_t i = 0; i < n; i += run) s.value[0] += sum_run(from + i, std::min(run, n - i));
       }
     } else {
-      constexpr index packs = (grid::width + lanes<C> - 1) / lanes<C>;
-      constexpr index rows_at_once = 32, rows_ahead = 16;
-      const index out_row = task / grid::blocks;
-      const index column = grid::first_column(task);
-      const index width = grid::blocks == 1 ? grid::width : grid::columns(task);  // mostly known to the compiler
-      const auto add_rows = [&](index from_row, index to_row, auto whole) {
+      constexpr index_t packs = (grid::width + lanes<C> - 1) / lanes<C>;
+      constexpr index_t rows_at_once = 32, rows_ahead = 16;
+      const index_t out_row = task / grid::blocks;
+      const index_t column = grid::first_column(task);
+      const index_t width = grid::blocks == 1 ? grid::width : grid::columns(task);  // mostly known to the compiler
+      const auto add_rows = [&](index_t from_row, index_t to_row, auto whole) {
         pack<C> part[packs];
         for (auto& p : part) p = pack<C>(0);
-        for (index r = from_row; r < to_row; ++r) {
+        for (index_t r = from_row; r < to_row; ++r) {
           const T* from = x + Plan::row(out_row, r) + column;
           const T* later = x + Plan::row(out_row, std::min(r + rows_ahead, last - 1)) + column;
-          for (index p = 0; p < packs; ++p) {
+          for (index_t p = 0; p < packs; ++p) {
             if constexpr (decltype(whole)::value) {
               __builtin_prefetch(later + p * lanes<C>);  // no hardware foresees runs so short
               part[p] = part[p] + term(pack<C>::load(from + p * lanes<C>), grid::output(task) + p * lanes<C>, lanes<C>);
             } else {
               if (p * lanes<C> >= width) break;
-              const index n = width - p * lanes<C>;
+              const index_t n = width - p * lanes<C>;
               const T* at = from + p * lanes<C>;
               // A whole pack, if memory goes on that far: what it has too much of the next row is left out below.
               const pack<C> v =
-                  static_cast<index>(end_of_x - at) >= lanes<C> ? pack<C>::load(at) : load_up_to<C>(at, n);
+                  static_cast<index_t>(end_of_x - at) >= lanes<C> ? pack<C>::load(at) : load_up_to<C>(at, n);
               part[p] = part[p] + term(v, grid::output(task) + p * lanes<C>, n);
             }
           }
         }
         C flat[packs * lanes<C>];
-        for (index p = 0; p < packs; ++p) part[p].store(flat + p * lanes<C>);
-        for (index c = 0; c < width; ++c) s.value[c] += static_cast<W>(flat[c]);
+        for (index_t p = 0; p < packs; ++p) part[p].store(flat + p * lanes<C>);
+        for (index_t c = 0; c < width; ++c) s.value[c] += static_cast<W>(flat[c]);
       };
-      for (index r = first; r < last; r += rows_at_once) {
-        const index end = std::min(last, r + rows_at_once);
+      for (index_t r = first; r < last; r += rows_at_once) {
+        const index_t end = std::min(last, r + rows_at_once);
         if constexpr (grid::width == packs * lanes<C>) {
           if (width == grid::width) {
             add_rows(r, end, std::true_type{});
@@ -175,8 +175,8 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
       }
     }
   };
-  grid::template run<state>(ctx, reduce, [&](const state& s, index task) {
-    for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c]);
+  grid::template run<state>(ctx, reduce, [&](const state& s, index_t task) {
+    for (index_t c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c]);
   });
 }
 
@@ -186,7 +186,7 @@ void sum_into(context<cpu>& ctx, T* to, const U* from, bool accumulate, double f
   using C = reduce_type<U>;
   using W = wide_type<C>;
   const auto as_is = [](const pack<C>& x, auto...) { return x; };
-  sum_terms<Plan, C>(ctx, from, as_is, [&](index i, W sum) {
+  sum_terms<Plan, C>(ctx, from, as_is, [&](index_t i, W sum) {
     if constexpr (std::is_floating_point_v<C>) {
       const W before = accumulate ? static_cast<W>(static_cast<reduce_type<T>>(to[i])) : W(0);
       to[i] = static_cast<T>(static_cast<reduce_type<T>>(before + sum * factor));
@@ -197,7 +197,7 @@ void sum_into(context<cpu>& ctx, T* to, const U* from, bool accumulate, double f
 }
 
 /// The extreme values of one task and where they were first seen. NaN beats everything.
-template <class C, index Width, bool Largest>
+template <class C, index_t Width, bool Largest>
 struct extremes {
   C value[Width] = {};
   std::int32_t at[Width] = {};
@@ -207,13 +207,13 @@ struct extremes {
   static GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {  // not (a <= b) is true of NaN, too
     return !(Largest ? a <= b : a >= b) && b == b;
   }
-  void offer(index i, C v, std::int32_t where) {
+  void offer(index_t i, C v, std::int32_t where) {
     if (!better(v, value[i])) return;  // of equal ones the first counts: they are offered in order
     value[i] = v;
     at[i] = where;
   }
   void merge(const extremes& o) {
-    for (index i = 0; i < Width; ++i) offer(i, o.value[i], o.at[i]);
+    for (index_t i = 0; i < Width; ++i) offer(i, o.value[i], o.at[i]);
   }
 };
 
@@ -240,15 +240,15 @@ struct lane_extremes {
 
 /// The extreme value of n elements, and where it is first.
 template <class C, bool Largest, class T>
-extremes<C, 1, Largest> best_of_run(const T* from, index n) {
+extremes<C, 1, Largest> best_of_run(const T* from, index_t n) {
   using lanes_so_far = lane_extremes<C, Largest>;
   extremes<C, 1, Largest> best{{static_cast<C>(from[0])}, {0}, true};
-  const index packs = n / lanes<C>;
+  const index_t packs = n / lanes<C>;
   if (packs > 0) {
-    const auto number = [&](index p) { return pack<C>::load(from + p * lanes<C>); };
+    const auto number = [&](index_t p) { return pack<C>::load(from + p * lanes<C>); };
     lanes_so_far a{number(0), {}}, b = a, c = a, d = a;  // four, so that none waits for what the one before it comes to
     typename lanes_so_far::places four{};
-    index p = 0;
+    index_t p = 0;
     for (; p + 4 <= packs; p += 4) {
       a.offer(number(p), four);
       b.offer(number(p + 1), four);
@@ -263,51 +263,51 @@ extremes<C, 1, Largest> best_of_run(const T* from, index n) {
     a.merge(b);
     c.merge(d);
     a.merge(c);
-    for (index l = 0; l < lanes<C>; ++l) {
+    for (index_t l = 0; l < lanes<C>; ++l) {
       const C v = a.value.v[l];
-      const auto at = static_cast<std::int32_t>(static_cast<index>(a.at[l]) * lanes<C> + l);
+      const auto at = static_cast<std::int32_t>(static_cast<index_t>(a.at[l]) * lanes<C> + l);
       const bool take = best.better(v, best.value[0]) || (!best.better(best.value[0], v) && at < best.at[0]);
       best.value[0] = take ? v : best.value[0];
       best.at[0] = take ? at : best.at[0];
     }
   }
-  for (index i = packs * lanes<C>; i < n; ++i) best.offer(0, static_cast<C>(from[i]), static_cast<std::int32_t>(i));
+  for (index_t i = packs * lanes<C>; i < n; ++i) best.offer(0, static_cast<C>(from[i]), static_cast<std::int32_t>(i));
   return best;
 }
 
 /// finish(output, value, place) for every output.
 template <class Plan, bool Largest, class T, class Finish>
 void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
-  static_assert(Plan::count < (index{1} << 31),
+  static_assert(Plan::count < (index_t{1} << 31),
                 "max, min, argmax: more elements to choose from than an i32 can number");
   using grid = reduction_grid<Plan>;
   using C = reduce_type<T>;
   using state = extremes<C, grid::width, Largest>;
-  const auto reduce = [&](state& s, index task, index first, index last) {
-    const index out_row = Plan::inner_reduced ? task : task / grid::blocks;
-    for (index u = first; u < last; ++u) {
+  const auto reduce = [&](state& s, index_t task, index_t first, index_t last) {
+    const index_t out_row = Plan::inner_reduced ? task : task / grid::blocks;
+    for (index_t u = first; u < last; ++u) {
       if constexpr (Plan::inner_reduced) {
-        const index begin = u % grid::pieces * grid::piece;
+        const index_t begin = u % grid::pieces * grid::piece;
         const T* from = x + Plan::row(out_row, u / grid::pieces) + begin;
-        const index n = std::min(grid::piece, Plan::inner - begin);
-        const index base = u / grid::pieces * Plan::inner + begin;
+        const index_t n = std::min(grid::piece, Plan::inner - begin);
+        const index_t base = u / grid::pieces * Plan::inner + begin;
         const auto best = best_of_run<C, Largest>(from, n);
         const auto at = static_cast<std::int32_t>(base) + best.at[0];
         if (s.any) s.offer(0, best.value[0], at);
         else s = {{best.value[0]}, {at}, true};
       } else {
         const T* from = x + Plan::row(out_row, u) + grid::first_column(task);
-        const index width = grid::columns(task);
+        const index_t width = grid::columns(task);
         const auto where = static_cast<std::int32_t>(u);
         if (!s.any) {
-          for (index c = 0; c < grid::width; ++c) {
+          for (index_t c = 0; c < grid::width; ++c) {
             s.value[c] = static_cast<C>(from[std::min(c, width - 1)]);  // a short last block repeats its last column
             s.at[c] = where;
           }
           s.any = true;
           continue;
         }
-        index c = 0;
+        index_t c = 0;
         if constexpr (sizeof(C) == sizeof(std::int32_t)) {
           for (; c + lanes<C> <= width; c += lanes<C>) {
             lane_extremes<C, Largest> so_far{pack<C>::load(s.value + c), pack<std::int32_t>::load(s.at + c).v};
@@ -320,8 +320,8 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
       }
     }
   };
-  grid::template run<state>(ctx, reduce, [&](const state& s, index task) {
-    for (index c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c], s.at[c]);
+  grid::template run<state>(ctx, reduce, [&](const state& s, index_t task) {
+    for (index_t c = 0; c < grid::results(task); ++c) finish(grid::output(task) + c, s.value[c], s.at[c]);
   });
 }
 
@@ -330,19 +330,19 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
 template <class Plan, class T, class Value>
 void spread(context<cpu>& ctx, T* to, bool accumulate, const Value& value) {
   using C = compute_type<T>;
-  constexpr index rows = Plan::out_rows * Plan::steps;
-  constexpr index pieces = reduction_grid<Plan>::pieces;
-  constexpr index piece = reduction_grid<Plan>::piece;
-  parallel_elements(ctx, rows * pieces, std::max<index>(1, (index{1} << 14) / std::min(piece, Plan::inner)),
-                    [&](index first, index last) {
-                      for (index u = first; u < last; ++u) {
-                        const index r = u / pieces;
-                        const index out_row = r / Plan::steps;
-                        const index start = Plan::row(out_row, r % Plan::steps);
-                        const index begin = u % pieces * piece;
-                        const index end = std::min(Plan::inner, begin + piece);
-                        for (index i = begin; i < end; i += lanes<C>) {
-                          const index n = std::min<index>(lanes<C>, end - i);
+  constexpr index_t rows = Plan::out_rows * Plan::steps;
+  constexpr index_t pieces = reduction_grid<Plan>::pieces;
+  constexpr index_t piece = reduction_grid<Plan>::piece;
+  parallel_elements(ctx, rows * pieces, std::max<index_t>(1, (index_t{1} << 14) / std::min(piece, Plan::inner)),
+                    [&](index_t first, index_t last) {
+                      for (index_t u = first; u < last; ++u) {
+                        const index_t r = u / pieces;
+                        const index_t out_row = r / Plan::steps;
+                        const index_t start = Plan::row(out_row, r % Plan::steps);
+                        const index_t begin = u % pieces * piece;
+                        const index_t end = std::min(Plan::inner, begin + piece);
+                        for (index_t i = begin; i < end; i += lanes<C>) {
+                          const index_t n = std::min<index_t>(lanes<C>, end - i);
                           pack<C> v = value(start + i, Plan::inner_reduced ? out_row : out_row * Plan::inner + i, n);
                           if (accumulate) v = v + load_up_to<C>(to + start + i, n);
                           store_up_to(v, to + start + i, n);
@@ -352,7 +352,7 @@ void spread(context<cpu>& ctx, T* to, bool accumulate, const Value& value) {
 }
 /// The pack of per-output values that goes with n elements, in the sense of spread.
 template <class Plan, class C, class S>
-GRADUS_INLINE pack<C> per_output(const S* from, index out, index n) {
+GRADUS_INLINE pack<C> per_output(const S* from, index_t out, index_t n) {
   if constexpr (Plan::inner_reduced) return pack<C>(static_cast<C>(from[out]));
   else return load_up_to<C>(from + out, n);
 }
@@ -371,7 +371,7 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
     const pack<C> factor(Mean ? 1.0 / static_cast<double>(plan::count) : 1.0);
-    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index, index out, index n) {
+    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index_t, index_t out, index_t n) {
       return cpu_kit::per_output<plan, C>(dy.data(), out, n) * factor;
     });
   }
@@ -382,7 +382,7 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
   template <class T, class Small, class Big>
   static void forward(context<cpu>& ctx, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
     cpu_kit::find_extremes<reduction_plan<Big, Small>, Largest>(ctx, x.data(),
-                                                                [&](index i, auto value, std::int32_t place) {
+                                                                [&](index_t i, auto value, std::int32_t place) {
                                                                   if (y.data() != nullptr) y[i] = static_cast<T>(value);
                                                                   if (at.data() != nullptr) at[i] = place;
                                                                 });
@@ -392,11 +392,11 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
                        view<const std::int32_t, Small> at) {
     using plan = reduction_plan<Big, Small>;
     using C = compute_type<T>;
-    cpu_kit::parallel_elements(ctx, plan::outputs, 1 << 12, [&](index first, index last) {
-      for (index o = first; o < last; ++o) {
-        const auto place = static_cast<index>(at[o]);
-        const index where = plan::inner_reduced ? plan::row(o, place / plan::inner) + place % plan::inner
-                                                : plan::row(o / plan::inner, place) + o % plan::inner;
+    cpu_kit::parallel_elements(ctx, plan::outputs, 1 << 12, [&](index_t first, index_t last) {
+      for (index_t o = first; o < last; ++o) {
+        const auto place = static_cast<index_t>(at[o]);
+        const index_t where = plan::inner_reduced ? plan::row(o, place / plan::inner) + place % plan::inner
+                                                  : plan::row(o / plan::inner, place) + o % plan::inner;
         dx[where] = static_cast<T>(static_cast<C>(dx[where]) + static_cast<C>(dy[o]));
       }
     });
@@ -410,19 +410,19 @@ struct kernel<op::variance<Axes, Keep>, cpu> {
     using plan = reduction_plan<Big, Small>;
     constexpr double share = 1.0 / static_cast<double>(plan::count);
     cpu_kit::sum_into<plan>(ctx, mean.data(), x.data(), false, share);
-    const auto square = [&](pack<C> v, index out, index n = lanes<C>) {
+    const auto square = [&](pack<C> v, index_t out, index_t n = lanes<C>) {
       const pack<C> d = v - cpu_kit::per_output<plan, C>(mean.data(), out, n);
       return d * d;
     };
     cpu_kit::sum_terms<plan, C>(ctx, x.data(), square,
-                                [&](index i, double sum) { y[i] = static_cast<TY>(static_cast<C>(sum * share)); });
+                                [&](index_t i, double sum) { y[i] = static_cast<TY>(static_cast<C>(sum * share)); });
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cpu>& ctx, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
                        view<const T, Big> x, view<const C, Small> mean) {
     using plan = reduction_plan<Big, Small>;
     const pack<C> factor(2.0 / static_cast<double>(plan::count));
-    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index at, index out, index n) {
+    cpu_kit::spread<plan>(ctx, dx.data(), accumulate, [&](index_t at, index_t out, index_t n) {
       return factor * cpu_kit::per_output<plan, C>(dy.data(), out, n) *
              (cpu_kit::load_up_to<C>(x.data() + at, n) - cpu_kit::per_output<plan, C>(mean.data(), out, n));
     });

@@ -52,13 +52,14 @@ struct candidate {
 /// memory, else a warp. There are as many parts as make some thousand warps.
 template <class Reduction>
 struct extremum_parts {
-  static constexpr index group = Reduction::inner_reduced ? 32 : 1;  // threads of a part
-  static constexpr index terms = Reduction::inner_reduced ? Reduction::count : Reduction::steps;
-  static constexpr index most = (terms + 32 * group - 1) / (32 * group);
-  static constexpr index wanted = ((index{1} << 17) + Reduction::outputs * group - 1) / (Reduction::outputs * group);
-  static constexpr index parts = std::max<index>(1, std::min<index>({most, wanted, 1024}));
-  static constexpr index each = (terms + parts - 1) / parts;
-  static constexpr index threads = Reduction::outputs * parts * group;
+  static constexpr index_t group = Reduction::inner_reduced ? 32 : 1;  // threads of a part
+  static constexpr index_t terms = Reduction::inner_reduced ? Reduction::count : Reduction::steps;
+  static constexpr index_t most = (terms + 32 * group - 1) / (32 * group);
+  static constexpr index_t wanted =
+      ((index_t{1} << 17) + Reduction::outputs * group - 1) / (Reduction::outputs * group);
+  static constexpr index_t parts = std::max<index_t>(1, std::min<index_t>({most, wanted, 1024}));
+  static constexpr index_t each = (terms + parts - 1) / parts;
+  static constexpr index_t threads = Reduction::outputs * parts * group;
 };
 
 /// The best of a warp's candidates, in each of its threads.
@@ -70,7 +71,7 @@ __device__ inline Candidate best_of_warp(Candidate best) {
   return best;
 }
 template <class T, class Candidate>
-__device__ inline void put_extremum(T* y, std::int32_t* at, index output, const Candidate& best) {
+__device__ inline void put_extremum(T* y, std::int32_t* at, index_t output, const Candidate& best) {
   if (y != nullptr) y[output] = static_cast<T>(best.value);
   if (at != nullptr) at[output] = best.at;
 }
@@ -81,12 +82,12 @@ __global__ void __launch_bounds__(block_threads)
     extremum_kernel(T* y, std::int32_t* at, Candidate* partial, const T* x) {
   using shares = extremum_parts<Reduction>;
   using C = compute_type<T>;
-  const index thread = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+  const index_t thread = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (thread >= shares::threads) return;  // a whole warp where warps work together
-  const index o = thread / shares::group % Reduction::outputs, part = thread / shares::group / Reduction::outputs;
-  const index end = (part + 1) * shares::each < shares::terms ? (part + 1) * shares::each : shares::terms;
+  const index_t o = thread / shares::group % Reduction::outputs, part = thread / shares::group / Reduction::outputs;
+  const index_t end = (part + 1) * shares::each < shares::terms ? (part + 1) * shares::each : shares::terms;
   Candidate best{C(0), -1};
-  for (index k = part * shares::each + thread % shares::group; k < end; k += shares::group) {
+  for (index_t k = part * shares::each + thread % shares::group; k < end; k += shares::group) {
     const T v = Reduction::inner_reduced ? x[Reduction::row(o, k / Reduction::inner) + k % Reduction::inner]
                                          : x[Reduction::row(o / Reduction::inner, k) + o % Reduction::inner];
     best = Candidate::better(best, {static_cast<C>(v), static_cast<std::int32_t>(k)});
@@ -101,11 +102,11 @@ __global__ void __launch_bounds__(block_threads)
 /// The second stage: a warp for each result.
 template <class Candidate, class T>
 __global__ void __launch_bounds__(block_threads)
-    best_of_parts_kernel(T* y, std::int32_t* at, const Candidate* partial, index outputs, index parts) {
-  const index o = (static_cast<index>(blockIdx.x) * block_threads + threadIdx.x) / 32;
+    best_of_parts_kernel(T* y, std::int32_t* at, const Candidate* partial, index_t outputs, index_t parts) {
+  const index_t o = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) / 32;
   if (o >= outputs) return;
   Candidate best{0, -1};
-  for (index part = threadIdx.x % 32; part < parts; part += 32)
+  for (index_t part = threadIdx.x % 32; part < parts; part += 32)
     best = Candidate::better(best, partial[part * outputs + o]);
   best = best_of_warp(best);
   if (threadIdx.x % 32 == 0) put_extremum(y, at, o, best);
@@ -115,11 +116,12 @@ __global__ void __launch_bounds__(block_threads)
 template <class Reduction, class T, class U>
 __global__ void __launch_bounds__(block_threads) extremum_gradient_kernel(T* dx, const U* dy, const std::int32_t* at) {
   using C = compute_type<promote<T, U>>;
-  const index o = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+  const index_t o = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (o >= Reduction::outputs) return;
-  const auto place = static_cast<index>(at[o]);
-  const index where = Reduction::inner_reduced ? Reduction::row(o, place / Reduction::inner) + place % Reduction::inner
-                                               : Reduction::row(o / Reduction::inner, place) + o % Reduction::inner;
+  const auto place = static_cast<index_t>(at[o]);
+  const index_t where = Reduction::inner_reduced
+                            ? Reduction::row(o, place / Reduction::inner) + place % Reduction::inner
+                            : Reduction::row(o / Reduction::inner, place) + o % Reduction::inner;
   put<1, true>(dx + where, true, 1, [&](int) { return static_cast<C>(dy[o]); });
 }
 
@@ -157,7 +159,7 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
   static void forward(context<cuda>& ctx, view<T, Small, cuda> y, view<std::int32_t, Small, cuda> at,
                       view<const T, Big, cuda> x) {
     using plan = reduction_plan<Big, Small>;
-    static_assert(plan::count < (index{1} << 31),
+    static_assert(plan::count < (index_t{1} << 31),
                   "max, min, argmax: more elements to choose from than an i32 can number");
     using shares = cuda_kit::extremum_parts<plan>;
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;

@@ -16,15 +16,15 @@ template <class Big, class Small>
 struct reduction_plan {
  private:
   struct axis_list {
-    std::array<index, Big::rank + 1> extent{};  // from the back, reduced and kept in turn
-    index count = 0;
+    std::array<index_t, Big::rank + 1> extent{};  // from the back, reduced and kept in turn
+    index_t count = 0;
     bool inner_reduced = false;
   };
   static constexpr axis_list merge() {
     axis_list l;
     bool reduced = false;
-    for (index i = 0; i != Big::rank; ++i) {
-      const index e = detail::padded_extent<Big>(i);
+    for (index_t i = 0; i != Big::rank; ++i) {
+      const index_t e = detail::padded_extent<Big>(i);
       if (e == 1) continue;
       const bool r = detail::padded_extent<Small>(i) == 1;
       if (l.count == 0) l.inner_reduced = r;
@@ -39,22 +39,22 @@ struct reduction_plan {
 
  public:
   static constexpr bool inner_reduced = merged.inner_reduced;
-  static constexpr index inner = merged.extent[0];  ///< length of a row
-  static constexpr index outputs = Small::size;
-  static constexpr index count = Big::size / outputs;  ///< elements that become one
-  static constexpr index out_rows = inner_reduced ? outputs : outputs / inner;
-  static constexpr index steps = inner_reduced ? count / inner : count;
+  static constexpr index_t inner = merged.extent[0];  ///< length of a row
+  static constexpr index_t outputs = Small::size;
+  static constexpr index_t count = Big::size / outputs;  ///< elements that become one
+  static constexpr index_t out_rows = inner_reduced ? outputs : outputs / inner;
+  static constexpr index_t steps = inner_reduced ? count / inner : count;
 
   /// Where the row number `step` of output row `out_row` starts in Big.
-  static GRADUS_HD constexpr index row(index out_row, index step) {
+  static GRADUS_HD constexpr index_t row(index_t out_row, index_t step) {
     constexpr axis_list axes = merged;
-    index offset = 0;
-    index stride = axes.extent[0];
+    index_t offset = 0;
+    index_t stride = axes.extent[0];
     bool reduced = axes.inner_reduced;
-    for (index g = 1; g < axes.count; ++g) {
+    for (index_t g = 1; g < axes.count; ++g) {
       reduced = !reduced;
-      const index e = axes.extent[g];
-      index& from = reduced ? step : out_row;
+      const index_t e = axes.extent[g];
+      index_t& from = reduced ? step : out_row;
       offset += from % e * stride;
       from /= e;
       stride *= e;

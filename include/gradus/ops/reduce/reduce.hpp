@@ -192,7 +192,7 @@ struct variance {
 }  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
-template <class Axes, index Rank>
+template <class Axes, index_t Rank>
 inline constexpr bool axes_exist = Axes::valid(Rank) && Axes::different(Rank);
 template <class T>
 inline constexpr bool has_floating_elements = is_floating<T>;

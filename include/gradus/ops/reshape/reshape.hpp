@@ -11,7 +11,7 @@
 namespace gradus {
 
 namespace detail {
-template <index ElementsOfX, index ElementsOfShape>
+template <index_t ElementsOfX, index_t ElementsOfShape>
 inline constexpr bool elements_equal = ElementsOfX == ElementsOfShape;
 }
 
@@ -45,7 +45,7 @@ struct reshape {
 }  // namespace op::inline GRADUS_BUILD
 
 /// x under the shape [Extents...], which has as many elements; row-major order is kept. Shares x's elements.
-template <index... Extents, operand X>
+template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
   static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
                 "reshape<extents...>(x): the new shape must have as many elements as x");
@@ -56,7 +56,7 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
 /// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is plain, and
 /// not recorded. Where x is plain, so is the result. Shares p's elements; if x is plain and of another context, it is a copy there, because what
 /// is computed from it runs in that context, which may be another thread's.
-template <class Policy, index... Extents, operand X>
+template <class Policy, index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X& x) {
   detail::check_initialised("watch", 1, p);
   const op::reshape<typename param<Policy, Extents...>::shape> same;

@@ -75,7 +75,7 @@ GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sw = shape_of<W>;
   static_assert(sx::rank >= 1 && sw::rank == 1, "rms_norm(x, weight): x needs an axis, weight has exactly one");
   if constexpr (sx::rank >= 1 && sw::rank == 1) {
-    constexpr index columns = sx::extent(-1);
+    constexpr index_t columns = sx::extent(-1);
     static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
                   "rms_norm(x, weight): columns of x must equal the length of weight");
     constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>>;

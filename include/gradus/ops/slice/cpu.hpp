@@ -12,13 +12,13 @@ struct kernel<op::move_block, cpu> {
   template <class T>
   static void forward(context<cpu>& ctx, T* to, const T* from, block_move b, bool accumulate) {
     using C = compute_type<T>;
-    cpu_kit::parallel_elements(ctx, b.rows, std::max<index>(1, (1 << 14) / b.run), [&](index first, index last) {
-      for (index r = first; r < last; ++r) {
+    cpu_kit::parallel_elements(ctx, b.rows, std::max<index_t>(1, (1 << 14) / b.run), [&](index_t first, index_t last) {
+      for (index_t r = first; r < last; ++r) {
         T* target = to + b.to_offset + r * b.to_stride;
         const T* source = from + b.from_offset + r * b.from_stride;
         if (!accumulate) std::memcpy(target, source, b.run * sizeof(T));
         else
-          for (index i = 0; i < b.run; ++i)
+          for (index_t i = 0; i < b.run; ++i)
             target[i] = static_cast<T>(static_cast<C>(target[i]) + static_cast<C>(source[i]));
       }
     });

@@ -11,10 +11,10 @@ template <class T, int Width>
 __global__ void __launch_bounds__(block_threads)
     move_block_kernel(T* to, const T* from, block_move b, bool accumulate) {
   using C = compute_type<T>;
-  const index thread = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
-  const index runs = b.run / Width;
+  const index_t thread = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
+  const index_t runs = b.run / Width;
   if (thread >= b.rows * runs) return;
-  const index row = thread / runs, at = thread % runs * Width;
+  const index_t row = thread / runs, at = thread % runs * Width;
   const auto v = load<Width, true>(from + b.from_offset + row * b.from_stride + at, Width);
   T* const target = to + b.to_offset + row * b.to_stride + at;
   if (accumulate) put<Width, true>(target, true, Width, [&](int i) { return static_cast<C>(v.at[i]); });
@@ -28,7 +28,7 @@ struct kernel<op::move_block, cuda> {
   static void forward(context<cuda>& ctx, T* to, const T* from, block_move b, bool accumulate) {
     constexpr int width = cuda_kit::vector_width<T>;
     const bool whole = (b.run | b.to_offset | b.to_stride | b.from_offset | b.from_stride) % width == 0;
-    const index threads = b.rows * b.run / (whole ? width : 1);
+    const index_t threads = b.rows * b.run / (whole ? width : 1);
     cuda_kit::launch(ctx, whole ? &cuda_kit::move_block_kernel<T, width> : &cuda_kit::move_block_kernel<T, 1>,
                      cuda_kit::blocks_for(threads), cuda_kit::block_threads, to, from, b, accumulate);
   }

@@ -16,9 +16,9 @@ namespace gradus {
 
 /// A block of `rows` runs of `run` elements, the same block found at an offset and at a distance from row to row on two sides.
 struct block_move {
-  index rows, run;
-  index to_offset, to_stride;
-  index from_offset, from_stride;
+  index_t rows, run;
+  index_t to_offset, to_stride;
+  index_t from_offset, from_stride;
 };
 
 namespace op::inline GRADUS_BUILD {
@@ -27,7 +27,7 @@ namespace op::inline GRADUS_BUILD {
 struct move_block {};
 
 /// Entries First .. First+Count-1 along an axis. Gradient: the same entries, and zero elsewhere.
-template <index Axis, index First, index Count>
+template <index_t Axis, index_t First, index_t Count>
 struct slice {
   static constexpr std::string_view name = "slice";
   static constexpr save_rule saves = save_nothing();
@@ -46,8 +46,8 @@ struct slice {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     output_of<X> y(how.owner());
-    constexpr index inner = X::shape::stride(Axis);
-    constexpr index wide = X::shape::extents[Axis] * inner;
+    constexpr index_t inner = X::shape::stride(Axis);
+    constexpr index_t wide = X::shape::extents[Axis] * inner;
     kernel<move_block, typename X::device>::forward(
         how.owner(), y.data(), x.data(),
         block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide}, false);
@@ -56,8 +56,8 @@ struct slice {
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
-    constexpr index inner = X::shape::stride(Axis);
-    constexpr index wide = X::shape::extents[Axis] * inner;
+    constexpr index_t inner = X::shape::stride(Axis);
+    constexpr index_t wide = X::shape::extents[Axis] * inner;
     dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
       if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), to.tensor.bytes);
       kernel<move_block, typename X::device>::forward(
@@ -68,7 +68,7 @@ struct slice {
 };
 
 /// Operands side by side along an axis. Gradient: each operand's entries of it.
-template <index Axis>
+template <index_t Axis>
 struct concat {
   static constexpr std::string_view name = "concat";
   static constexpr save_rule saves = save_nothing();
@@ -89,10 +89,10 @@ struct concat {
   constexpr auto forward(Call how, const X& x, const Xs&... xs) const {
     auto& ctx = how.owner();
     output_of<X, Xs...> y(ctx);
-    index at = 0;
+    index_t at = 0;
     const auto put = [&](const auto& part) {
       using P = std::remove_cvref_t<decltype(part)>;
-      constexpr index run = P::shape::extents[Axis] * P::shape::stride(Axis);
+      constexpr index_t run = P::shape::extents[Axis] * P::shape::stride(Axis);
       kernel<move_block, typename X::device>::forward(
           ctx, y.data(), part.data(), block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
       at += run;
@@ -103,9 +103,9 @@ struct concat {
   }
   template <class Saved, class Y, class... Xs>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<Xs>&... sinks) const {
-    index at = 0;
+    index_t at = 0;
     const auto take = [&]<class X>(const gradient_sink<X>& dx) {
-      constexpr index run = X::shape::extents[Axis] * X::shape::stride(Axis);
+      constexpr index_t run = X::shape::extents[Axis] * X::shape::stride(Axis);
       if (dx) {
         dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
           kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
@@ -120,32 +120,32 @@ struct concat {
 
  private:
   template <class Y>
-  static constexpr index width = Y::shape::extents[Axis] * Y::shape::stride(Axis);
+  static constexpr index_t width = Y::shape::extents[Axis] * Y::shape::stride(Axis);
 };
 
 }  // namespace op::inline GRADUS_BUILD
 
 namespace detail {
-template <index Axis, index Rank>
+template <index_t Axis, index_t Rank>
 inline constexpr bool axis_exists = Axis < Rank;
-template <index SumOfSizes, index Extent>
+template <index_t SumOfSizes, index_t Extent>
 inline constexpr bool elements_equal_extent = SumOfSizes == Extent;
-template <index End, index Extent>
+template <index_t End, index_t Extent>
 inline constexpr bool ends_within = End <= Extent;
-template <index Axis, class A, class B>
+template <index_t Axis, class A, class B>
 constexpr bool fits_beside() {
   if constexpr (A::rank != B::rank) return false;
   else return std::is_same_v<A, with_extent<B, Axis, A::extents[Axis]>>;
 }
-template <class A, class B, index Axis>
+template <class A, class B, index_t Axis>
 inline constexpr bool shapes_fit_beside = fits_beside<Axis, A, B>();
 
-template <index Axis, index First, index Count, index... Rest, class X>
+template <index_t Axis, index_t First, index_t Count, index_t... Rest, class X>
 GRADUS_OF_BUILD constexpr auto split_from(const X& x);
 }  // namespace detail
 
 /// Entries First .. First+Count-1 of x along Axis: [.., n, ..] -> [.., Count, ..].
-template <index Axis, index First, index Count, operand X>
+template <index_t Axis, index_t First, index_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto slice(X&& x) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "slice<axis, first, count>(x): x has no such axis");
@@ -158,7 +158,7 @@ GRADUS_OF_BUILD constexpr auto slice(X&& x) {
 }
 
 /// The operands side by side along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
-template <index Axis, operand X, operand... Xs>
+template <index_t Axis, operand X, operand... Xs>
 GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "concat<axis>(a, b, ...): a has no such axis");
@@ -174,20 +174,20 @@ GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
 }
 
 /// x cut along Axis into parts of the given sizes, which add up to its extent, as a std::tuple.
-template <index Axis, index... Sizes, operand X>
+template <index_t Axis, index_t... Sizes, operand X>
 GRADUS_OF_BUILD constexpr auto split(X&& x) {
   using s = shape_of<X>;
   static_assert(detail::axis_exists<Axis, s::rank>, "split<axis, sizes...>(x): x has no such axis");
   if constexpr (detail::axis_exists<Axis, s::rank>) {
-    constexpr bool whole = detail::elements_equal_extent<(Sizes + ... + index{0}), s::extents[Axis]>;
-    static_assert(detail::elements_equal_extent<(Sizes + ... + index{0}), s::extents[Axis]>,
+    constexpr bool whole = detail::elements_equal_extent<(Sizes + ... + index_t{0}), s::extents[Axis]>;
+    static_assert(detail::elements_equal_extent<(Sizes + ... + index_t{0}), s::extents[Axis]>,
                   "split<axis, sizes...>(x): the sizes must add up to the axis of x");
     if constexpr (whole) return detail::split_from<Axis, 0, Sizes...>(x);
   }
 }
 
 namespace detail {
-template <index Axis, index First, index Count, index... Rest, class X>
+template <index_t Axis, index_t First, index_t Count, index_t... Rest, class X>
 GRADUS_OF_BUILD constexpr auto split_from(const X& x) {
   auto part = std::make_tuple(slice<Axis, First, Count>(x));
   if constexpr (sizeof...(Rest) == 0) return part;

@@ -9,11 +9,11 @@ namespace gradus {
 namespace cuda_kit {
 
 /// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what it alone writes.
-template <bool Log, index Rows, index Columns, class TY, class T>
+template <bool Log, index_t Rows, index_t Columns, class TY, class T>
 __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x) {
   using C = compute_type<promote<TY, T>>;
   using plan = row_plan<Columns, TY, T>;
-  const index row = plan::first_row();
+  const index_t row = plan::first_row();
   if (row >= Rows) return;  // a whole warp, or nobody
   const held_row<plan, T> values(x + row * Columns);
   TY* const to = y + row * Columns;
@@ -43,12 +43,12 @@ __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kerne
   });
 }
 
-template <bool Log, index Rows, index Columns, class T, class TY>
+template <bool Log, index_t Rows, index_t Columns, class T, class TY>
 __global__ void __launch_bounds__(row_plan<Columns, T, TY>::block)
     softmax_gradient_kernel(T* dx, bool accumulate, const TY* dy, const TY* y) {
   using C = compute_type<promote<TY, T>>;
   using plan = row_plan<Columns, T, TY>;
-  const index row = plan::first_row();
+  const index_t row = plan::first_row();
   if (row >= Rows) return;
   const held_row<plan, TY> gradients(dy + row * Columns), values(y + row * Columns);
   C total = 0;

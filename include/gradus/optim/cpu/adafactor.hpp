@@ -22,7 +22,7 @@ struct kernel<op::adafactor_step, cpu> {
 
  private:
   using P = pack<float>;
-  static constexpr index most = op::adafactor_step::most_parts;
+  static constexpr index_t most = op::adafactor_step::most_parts;
   struct sums {
     double values, updates;  // squares of
   };
@@ -39,13 +39,13 @@ struct kernel<op::adafactor_step, cpu> {
     float beta, eps;
 
     template <class Which>
-    GRADUS_INLINE P gradient(index i, Which n) const {
+    GRADUS_INLINE P gradient(index_t i, Which n) const {
       return scaling(cpu_kit::load<float>(t.gradient + i, n));
     }
     GRADUS_INLINE P averaged(P so_far, P now) const { return P(beta) * so_far + P(1 - beta) * now; }
     // Takes the step of elements i .. by the update u.
     template <class Which>
-    GRADUS_INLINE void take(index i, P u, const rates& r, Which n, cpu_kit::value_writer& writer) const {
+    GRADUS_INLINE void take(index_t i, P u, const rates& r, Which n, cpu_kit::value_writer& writer) const {
       u = u * P(r.lr);
       if (t.update != nullptr) {
         u = P(r.beta1) * cpu_kit::load<float>(t.update + i, n) + P(r.rest1) * u;
@@ -57,31 +57,31 @@ struct kernel<op::adafactor_step, cpu> {
 
   // f(begin, end, part) on parts of n units of `size` elements.
   template <class F>
-  static index in_parts(context<cpu>& ctx, index n, index size, const F& f) {
-    const index grain = std::max<index>({1, (n + most - 1) / most, (index{1} << 14) / size});
-    cpu_kit::parallel_ranges(ctx, n, grain, [&](index begin, index end) { f(begin, end, begin / grain); });
+  static index_t in_parts(context<cpu>& ctx, index_t n, index_t size, const F& f) {
+    const index_t grain = std::max<index_t>({1, (n + most - 1) / most, (index_t{1} << 14) / size});
+    cpu_kit::parallel_ranges(ctx, n, grain, [&](index_t begin, index_t end) { f(begin, end, begin / grain); });
     return (n + grain - 1) / grain;
   }
   // Short float sums, accumulated in double.
   template <class F>
-  static double sum_of(index n, const F& f) {
-    constexpr index run = 64 * lanes<float>;
+  static double sum_of(index_t n, const F& f) {
+    constexpr index_t run = 64 * lanes<float>;
     double all = 0;
-    for (index i = 0; i < n; i += run) {
+    for (index_t i = 0; i < n; i += run) {
       P sum(0);
-      cpu_kit::for_packs<float>(std::min(n - i, run), [&](index k, auto which) {
+      cpu_kit::for_packs<float>(std::min(n - i, run), [&](index_t k, auto which) {
         sum = sum + cpu_kit::inside_or(f(i + k, which), 0.0f, which);
       });
       all += static_cast<double>(sum_lanes(sum));
     }
     return all;
   }
-  static double added(const double* part, index parts) {
+  static double added(const double* part, index_t parts) {
     double all = 0;
-    for (index i = 0; i < parts; ++i) all += part[i];
+    for (index_t i = 0; i < parts; ++i) all += part[i];
     return all;
   }
-  static rates rates_of(const adafactor_options& o, const tensor_step& s, index size, const sums& sum) {
+  static rates rates_of(const adafactor_options& o, const tensor_step& s, index_t size, const sums& sum) {
     double lr = s.lr;
     if (o.lr == 0) lr *= std::min(o.warmup ? 1e-6 * s.t : 1e-2, 1 / std::sqrt(s.t));
     const auto n = static_cast<double>(size);
@@ -108,13 +108,13 @@ struct kernel<op::adafactor_step, cpu> {
   static void step_of_vector(context<cpu>& ctx, const adafactor_options& o, const work<T, G>& w, const tensor_step& s,
                              double* scratch) {
     const auto& t = w.t;
-    const index parts = in_parts(ctx, t.size, 1, [&](index begin, index end, index part) {
-      scratch[part] = sum_of(end - begin, [&](index i, auto n) {
+    const index_t parts = in_parts(ctx, t.size, 1, [&](index_t begin, index_t end, index_t part) {
+      scratch[part] = sum_of(end - begin, [&](index_t i, auto n) {
         const P p = cpu_kit::load<float>(t.value + begin + i, n);
         return p * p;
       });
-      scratch[most + part] = sum_of(end - begin, [&](index k, auto n) {
-        const index i = begin + k;
+      scratch[most + part] = sum_of(end - begin, [&](index_t k, auto n) {
+        const index_t i = begin + k;
         const P g = w.gradient(i, n);
         const P v = w.averaged(cpu_kit::load<float>(t.row_means + i, n), g * g + P(w.eps));
         cpu_kit::store(v, t.row_means + i, n);
@@ -122,10 +122,10 @@ struct kernel<op::adafactor_step, cpu> {
       });
     });
     const rates r = rates_of(o, s, t.size, {added(scratch, parts), added(scratch + most, parts)});
-    in_parts(ctx, t.size, 1, [&](index begin, index end, index) {
+    in_parts(ctx, t.size, 1, [&](index_t begin, index_t end, index_t) {
       cpu_kit::value_writer writer(w.in);
-      cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
-        const index i = begin + k;
+      cpu_kit::for_packs<float>(end - begin, [&](index_t k, auto n) {
+        const index_t i = begin + k;
         w.take(i, w.gradient(i, n) / sqrt(cpu_kit::load<float>(t.row_means + i, n)), r, n, writer);
       });
     });
@@ -140,41 +140,41 @@ struct kernel<op::adafactor_step, cpu> {
     auto* const column_sums = reinterpret_cast<float*>(scratch + 3 * most);  // of each part
     auto* const column_factors = reinterpret_cast<float*>(scratch + most * (t.columns + 3));
     sums sum{0, 0};
-    for (index matrix = 0; matrix < t.matrices; ++matrix) {
-      const index first = matrix * t.rows * t.columns;
+    for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
+      const index_t first = matrix * t.rows * t.columns;
       float* const means = t.row_means + matrix * t.rows;
-      const index parts = in_parts(ctx, t.rows, t.columns, [&](index begin, index end, index part) {
+      const index_t parts = in_parts(ctx, t.rows, t.columns, [&](index_t begin, index_t end, index_t part) {
         float* const columns = column_sums + part * t.columns;
         std::fill_n(columns, t.columns, 0.0f);
         sum_values[part] = 0;
-        for (index row = begin; row < end; ++row) {
-          const index at = first + row * t.columns;
-          const double squares = sum_of(t.columns, [&](index j, auto n) {
+        for (index_t row = begin; row < end; ++row) {
+          const index_t at = first + row * t.columns;
+          const double squares = sum_of(t.columns, [&](index_t j, auto n) {
             const P g = w.gradient(at + j, n), u = g * g + P(w.eps);
             cpu_kit::store(cpu_kit::load<float>(columns + j, n) + u, columns + j, n);
             return u;
           });
           means[row] =
               w.beta * means[row] + (1 - w.beta) * static_cast<float>(squares / static_cast<double>(t.columns));
-          sum_values[part] += sum_of(t.columns, [&](index j, auto n) {
+          sum_values[part] += sum_of(t.columns, [&](index_t j, auto n) {
             const P p = cpu_kit::load<float>(t.value + at + j, n);
             return p * p;
           });
         }
       });
       float* const averages = t.column_means + matrix * t.columns;
-      for (index j = 0; j < t.columns; ++j) {
+      for (index_t j = 0; j < t.columns; ++j) {
         double all = 0;
-        for (index part = 0; part < parts; ++part) all += static_cast<double>(column_sums[part * t.columns + j]);
+        for (index_t part = 0; part < parts; ++part) all += static_cast<double>(column_sums[part * t.columns + j]);
         averages[j] = w.beta * averages[j] + (1 - w.beta) * static_cast<float>(all / static_cast<double>(t.rows));
       }
       sum.values += added(sum_values, parts);
       // The updates of this matrix, for their root mean square.
       const double mean = factors_of_columns(t, matrix, column_factors);
-      in_parts(ctx, t.rows, t.columns, [&](index begin, index end, index part) {
+      in_parts(ctx, t.rows, t.columns, [&](index_t begin, index_t end, index_t part) {
         sum_updates[part] = 0;
-        for (index row = begin; row < end; ++row)
-          sum_updates[part] += sum_of(t.columns, [&](index j, auto n) {
+        for (index_t row = begin; row < end; ++row)
+          sum_updates[part] += sum_of(t.columns, [&](index_t j, auto n) {
             const P u = update(w, first + row * t.columns, j, row_factor(means[row], mean), column_factors, n);
             return u * u;
           });
@@ -182,15 +182,15 @@ struct kernel<op::adafactor_step, cpu> {
       sum.updates += added(sum_updates, parts);
     }
     const rates r = rates_of(o, s, t.size, sum);
-    for (index matrix = 0; matrix < t.matrices; ++matrix) {
-      const index first = matrix * t.rows * t.columns;
+    for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
+      const index_t first = matrix * t.rows * t.columns;
       const double mean = factors_of_columns(t, matrix, column_factors);
-      in_parts(ctx, t.rows, t.columns, [&](index begin, index end, index) {
+      in_parts(ctx, t.rows, t.columns, [&](index_t begin, index_t end, index_t) {
         cpu_kit::value_writer writer(w.in);
-        for (index row = begin; row < end; ++row) {
-          const index at = first + row * t.columns;
+        for (index_t row = begin; row < end; ++row) {
+          const index_t at = first + row * t.columns;
           const float factor = row_factor(t.row_means[matrix * t.rows + row], mean);
-          cpu_kit::for_packs<float>(t.columns, [&](index j, auto n) {
+          cpu_kit::for_packs<float>(t.columns, [&](index_t j, auto n) {
             w.take(at + j, update(w, at, j, factor, column_factors, n), r, n, writer);
           });
         }
@@ -199,19 +199,19 @@ struct kernel<op::adafactor_step, cpu> {
   }
   // 1 / sqrt(C) of each column; returns the mean of R.
   template <class T, class G>
-  static double factors_of_columns(const factored_span<T, G>& t, index matrix, float* factors) {
+  static double factors_of_columns(const factored_span<T, G>& t, index_t matrix, float* factors) {
     const float* averages = t.column_means + matrix * t.columns;
-    for (index j = 0; j < t.columns; ++j) factors[j] = 1 / std::sqrt(averages[j]);
+    for (index_t j = 0; j < t.columns; ++j) factors[j] = 1 / std::sqrt(averages[j]);
     double mean = 0;
-    for (index row = 0; row < t.rows; ++row) mean += static_cast<double>(t.row_means[matrix * t.rows + row]);
+    for (index_t row = 0; row < t.rows; ++row) mean += static_cast<double>(t.row_means[matrix * t.rows + row]);
     return mean / static_cast<double>(t.rows);
   }
   static float row_factor(float average, double mean) {
     return static_cast<float>(1 / std::sqrt(static_cast<double>(average) / mean));
   }
   template <class T, class G, class Which>
-  GRADUS_INLINE static P update(const work<T, G>& w, index row, index j, float row_factor, const float* column_factors,
-                                Which n) {
+  GRADUS_INLINE static P update(const work<T, G>& w, index_t row, index_t j, float row_factor,
+                                const float* column_factors, Which n) {
     return w.gradient(row + j, n) * P(row_factor) * cpu_kit::load<float>(column_factors + j, n);
   }
 };

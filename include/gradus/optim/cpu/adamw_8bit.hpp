@@ -20,14 +20,14 @@ struct kernel<op::adamw_8bit_step, cpu> {
                       const step_inputs& in) {
     if (in.skips()) return;
     const adamw_options rule = options.rule();
-    constexpr index block = adamw_8bit_options::block;
+    constexpr index_t block = adamw_8bit_options::block;
     static_assert(cpu_kit::span_chunk % block == 0);
     const gradient_scaling<float> scaling(in);
-    cpu_kit::parallel_spans(ctx, spans, [&](const block_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const block_span<T, G>& t, index_t begin, index_t end) {
       const auto update = rule.template at<float>(in.at(rule, t));
       cpu_kit::value_writer writer(in);
       for (; begin < end; begin += block) {
-        const index n = std::min(block, end - begin);
+        const index_t n = std::min(block, end - begin);
         alignas(register_bytes) float here[2][block], *m = here[0], *v = here[1];
         if (t.codes[0] == nullptr) {
           m = t.states[0] + begin, v = t.states[1] + begin;
@@ -38,7 +38,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
         pack<float> most_m(0), most_v(0);
         // Inlined, so that the largest magnitudes stay in registers.
         cpu_kit::for_packs<float>(
-            n, [&](index i, auto which) __attribute__((always_inline)) {
+            n, [&](index_t i, auto which) __attribute__((always_inline)) {
               pack<float> p = cpu_kit::load<float>(t.value + begin + i, which);
               pack<float> m1 = cpu_kit::load<float>(m + i, which), v1 = cpu_kit::load<float>(v + i, which);
               update(p, scaling(cpu_kit::load<float>(t.gradient + begin + i, which)), m1, v1);
@@ -63,14 +63,14 @@ struct kernel<op::adamw_8bit_step, cpu> {
 
   // The map's value of each code, times scale. Where registers are wide, computing it is quicker than reading it from the table.
   template <bool Signed>
-  static void decode(const std::uint8_t* codes, index n, float scale, float* to) {
+  static void decode(const std::uint8_t* codes, index_t n, float scale, float* to) {
     using map = dynamic_map<Signed>;
     if constexpr (lanes<float> < 8) {
-      for (index i = 0; i < n; ++i) to[i] = dynamic_map_of<Signed>.value[codes[i]] * scale;
+      for (index_t i = 0; i < n; ++i) to[i] = dynamic_map_of<Signed>.value[codes[i]] * scale;
     } else {
       constexpr std::int32_t first_of_decade = map::first_of_decade, zero = map::zero;
       constexpr float powers_of_5[] = {1, 5, 25, 125, 625, 3125, 15625, 78125, 1, 5, 25, 125, 625, 3125, 15625, 78125};
-      cpu_kit::for_packs<float>(n, [&](index i, auto which) {
+      cpu_kit::for_packs<float>(n, [&](index_t i, auto which) {
         using floats = pack<float>::native;
         bytes narrow{};
         std::memcpy(&narrow, codes + i, cpu_kit::lanes_in(which));
@@ -91,11 +91,11 @@ struct kernel<op::adamw_8bit_step, cpu> {
     }
   }
   template <bool Signed>
-  static void encode(const float* from, index n, float largest, std::uint8_t* codes) {
+  static void encode(const float* from, index_t n, float largest, std::uint8_t* codes) {
     const dynamic_map<Signed>& map = dynamic_map_of<Signed>;
     // Subnormal blocks become 0: their scale has no reciprocal.
     const pack<float> scale(largest >= std::numeric_limits<float>::min() ? 1 / largest : 1.0f);
-    cpu_kit::for_packs<float>(n, [&](index i, auto which) {
+    cpu_kit::for_packs<float>(n, [&](index_t i, auto which) {
       const pack<float> x = cpu_kit::load<float>(from + i, which) * scale;
       const pack<float> size = abs(x);
       const integers steps = __builtin_convertvector(map.steps_from_zero(size).v, integers);

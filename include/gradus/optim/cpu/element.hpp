@@ -20,19 +20,19 @@ struct kernel<op::gradient_pass, cpu> {
                       const std::vector<update_span<T, G>>& spans) {
     using C = compute_type<G>;
     using P = pack<C>;
-    constexpr index most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
-    const index chunks = cpu_kit::span_chunks(spans);
-    const index together = std::max<index>(1, (chunks + most - 1) / most);
+    constexpr index_t most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
+    const index_t chunks = cpu_kit::span_chunks(spans);
+    const index_t together = std::max<index_t>(1, (chunks + most - 1) / most);
     const P factor(pass.early_factor(*to)), high(pass.limit), low(-pass.limit), zero(0);
-    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index first, index last) {
+    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index_t first, index_t last) {
       double sum = 0, not_finite = 0;
-      for (index chunk = first; chunk < last; ++chunk)
-        cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index begin, index end) {
-          constexpr index run = 64 * lanes<C>;  // short float sums, accumulated in double
+      for (index_t chunk = first; chunk < last; ++chunk)
+        cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index_t begin, index_t end) {
+          constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
           P bad(0);
-          for (index i = begin; i < end; i += run) {
+          for (index_t i = begin; i < end; i += run) {
             P squares(0);
-            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index k, auto n) {
+            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
               const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
               const P g = select(scaled > high, high, select(scaled < low, low, scaled));
               squares = squares + g * g;
@@ -46,7 +46,7 @@ struct kernel<op::gradient_pass, cpu> {
       partial(1, first / together) = not_finite;
     });
     double sum = 0, not_finite = 0;
-    for (index i = 0; i * together < chunks; ++i) {
+    for (index_t i = 0; i * together < chunks; ++i) {
       sum += partial(0, i);
       not_finite += partial(1, i);
     }
@@ -81,11 +81,11 @@ struct kernel<op::element_step, cpu> {
     const gradient_scaling<C> scaling(in);
     constexpr bool optional = requires { rule.states_in_use(); };  // states may be absent
     constexpr bool compensated = detail::is_compensated<Rule, T>;
-    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index_t begin, index_t end) {
       const auto update = rule.template at<C>(in.at(rule, t));
       cpu_kit::value_writer writer(in);
-      cpu_kit::for_packs<C>(end - begin, [&](index k, auto n) {
-        const index i = begin + k;
+      cpu_kit::for_packs<C>(end - begin, [&](index_t k, auto n) {
+        const index_t i = begin + k;
         const P g = scaling(cpu_kit::load<C>(t.gradient + i, n));
         P p = cpu_kit::load<C>(t.value + i, n);
         if constexpr (compensated) p = p + cpu_kit::load<C>(states.rest + t.first + i, n);

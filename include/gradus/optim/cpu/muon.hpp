@@ -26,10 +26,10 @@ struct kernel<op::muon_step, cpu> {
       const float* const orthogonal = iterated(ctx, t.rows, t.columns, x);
       const double longer = std::max(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
       const P by(s.lr * std::sqrt(longer)), keep(1 - s.lr * s.weight_decay);
-      cpu_kit::parallel_elements(ctx, t.size, cpu_kit::span_chunk, [&](index begin, index end) {
+      cpu_kit::parallel_elements(ctx, t.size, cpu_kit::span_chunk, [&](index_t begin, index_t end) {
         cpu_kit::value_writer writer(in);
-        cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
-          const index i = begin + k;
+        cpu_kit::for_packs<float>(end - begin, [&](index_t k, auto n) {
+          const index_t i = begin + k;
           const P p = cpu_kit::load<float>(t.value + i, n) * keep - by * cpu_kit::load<float>(orthogonal + i, n);
           writer.write(p, t.value + i, n, t.first + i);
         });
@@ -46,11 +46,11 @@ struct kernel<op::muon_step, cpu> {
                           float* to, float* partial) {
     const gradient_scaling<float> scaling(in);
     const P rest(1 - o.momentum), ahead(o.nesterov ? o.momentum : 1.0);
-    constexpr index grain = index{1} << 14;
-    cpu_kit::parallel_ranges(ctx, t.size, grain, [&](index begin, index end) {
+    constexpr index_t grain = index_t{1} << 14;
+    cpu_kit::parallel_ranges(ctx, t.size, grain, [&](index_t begin, index_t end) {
       P squares(0);
-      cpu_kit::for_packs<float>(end - begin, [&](index k, auto n) {
-        const index i = begin + k;
+      cpu_kit::for_packs<float>(end - begin, [&](index_t k, auto n) {
+        const index_t i = begin + k;
         const P g = scaling(cpu_kit::load<float>(t.gradient + i, n)), before = cpu_kit::load<float>(t.momentum + i, n);
         const P m = before + rest * (g - before), u = g + ahead * (m - g);
         cpu_kit::store(m, t.momentum + i, n);
@@ -60,14 +60,14 @@ struct kernel<op::muon_step, cpu> {
       partial[begin / grain] = sum_lanes(squares);
     });
     double sum = 0;
-    for (index i = 0; i * grain < t.size; ++i) sum += static_cast<double>(partial[i]);
+    for (index_t i = 0; i * grain < t.size; ++i) sum += static_cast<double>(partial[i]);
     return sum;
   }
   template <class C>
-  static void scale(context<cpu>& ctx, C* x, index n, double factor) {
+  static void scale(context<cpu>& ctx, C* x, index_t n, double factor) {
     const P by(factor);
-    cpu_kit::parallel_elements(ctx, n, cpu_kit::span_chunk, [&](index begin, index end) {
-      cpu_kit::for_packs<C>(end - begin, [&](index i, auto which) {
+    cpu_kit::parallel_elements(ctx, n, cpu_kit::span_chunk, [&](index_t begin, index_t end) {
+      cpu_kit::for_packs<C>(end - begin, [&](index_t i, auto which) {
         cpu_kit::store(by * cpu_kit::load<C>(x + begin + i, which), x + begin + i, which);
       });
     });
@@ -75,17 +75,17 @@ struct kernel<op::muon_step, cpu> {
   // Newton and Schulz's iteration x = a x + (b A + c A A) x with A = x x^T, or its transpose: A is the smaller one. Returns where the
   // result is.
   template <class C>
-  static const C* iterated(context<cpu>& ctx, index rows, index columns, C* x) {
+  static const C* iterated(context<cpu>& ctx, index_t rows, index_t columns, C* x) {
     const bool wide = rows <= columns;
-    const index side = std::min(rows, columns), n = rows * columns;
+    const index_t side = std::min(rows, columns), n = rows * columns;
     C *y = x + n, *const a = y + n, *const b = a + side * side;
     for (int i = 0; i < 5; ++i) {
       cpu_kit::gemm<C>(ctx, !wide, wide, side, side, std::max(rows, columns), x, columns, x, columns, false, a, side);
       cpu_kit::gemm<C>(ctx, false, false, side, side, side, a, side, a, side, false, b, side);
       cpu_kit::parallel_elements(
-          ctx, side, std::max<index>(1, cpu_kit::span_chunk / side), [&](index begin, index end) {
-            for (index r = begin; r < end; ++r) {
-              cpu_kit::for_packs<C>(side, [&](index j, auto which) {
+          ctx, side, std::max<index_t>(1, cpu_kit::span_chunk / side), [&](index_t begin, index_t end) {
+            for (index_t r = begin; r < end; ++r) {
+              cpu_kit::for_packs<C>(side, [&](index_t j, auto which) {
                 C* at = b + r * side + j;
                 const P first = cpu_kit::load<C>(a + r * side + j, which);
                 cpu_kit::store(P(-4.7750f) * first + P(2.0315f) * cpu_kit::load<C>(at, which), at, which);

@@ -21,34 +21,34 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// All spans cut into chunks of a fixed size, so that one parallel loop serves them, however many tensors there are.
-inline constexpr index span_chunk = 1 << 15;
+inline constexpr index_t span_chunk = 1 << 15;
 template <class Span>
-index span_chunks(const std::vector<Span>& spans) {
-  index chunks = 0;
+index_t span_chunks(const std::vector<Span>& spans) {
+  index_t chunks = 0;
   for (const auto& s : spans) chunks += (s.size + span_chunk - 1) / span_chunk;
   return chunks;
 }
 /// Runs f(span, begin, end) on a chunk.
 template <class Span, class F>
-void with_chunk(const std::vector<Span>& spans, index chunk, const F& f) {
-  index i = 0;
-  for (index here = 0; chunk >= (here = (spans[i].size + span_chunk - 1) / span_chunk); ++i) chunk -= here;
+void with_chunk(const std::vector<Span>& spans, index_t chunk, const F& f) {
+  index_t i = 0;
+  for (index_t here = 0; chunk >= (here = (spans[i].size + span_chunk - 1) / span_chunk); ++i) chunk -= here;
   f(spans[i], chunk * span_chunk, std::min(spans[i].size, (chunk + 1) * span_chunk));
 }
 template <class Span, class F>
 void parallel_spans(context<cpu>& ctx, const std::vector<Span>& spans, const F& f) {
-  parallel_tasks(ctx, span_chunks(spans), [&](index chunk) { with_chunk(spans, chunk, f); });
+  parallel_tasks(ctx, span_chunks(spans), [&](index_t chunk) { with_chunk(spans, chunk, f); });
 }
 
-GRADUS_INLINE index lanes_in(all_lanes) { return lanes<float>; }
-GRADUS_INLINE index lanes_in(first_lanes n) { return n.count; }
+GRADUS_INLINE index_t lanes_in(all_lanes) { return lanes<float>; }
+GRADUS_INLINE index_t lanes_in(first_lanes n) { return n.count; }
 
 /// Random halves for elements that are rounded one after another: half i % 8 of the words of group i / 8 is that of element i, as for
 /// round_stochastically. Drawn many at a time.
 class rounding_draws {
  public:
   /// That of element `first`, and those of the following ones of a pack.
-  GRADUS_INLINE const std::uint16_t* at(const random_key& key, index first) {
+  GRADUS_INLINE const std::uint16_t* at(const random_key& key, index_t first) {
     if (first < from_ || first + lanes<float> > from_ + philox_lanes::halves) {
       from_ = first / 8 * 8;
       philox_lanes::draw(key, from_ / 8).store(drawn_);
@@ -58,7 +58,7 @@ class rounding_draws {
 
  private:
   static_assert(lanes<float> + 7 <= philox_lanes::halves);
-  index from_ = std::numeric_limits<index>::max();
+  index_t from_ = std::numeric_limits<index_t>::max();
   std::uint16_t drawn_[philox_lanes::halves];
 };
 
@@ -69,7 +69,7 @@ class value_writer {
 
   /// `first` is the number of the first one in the row of all values.
   template <class T, class Which>
-  GRADUS_INLINE void write(pack<compute_type<T>> x, T* to, Which n, [[maybe_unused]] index first) {
+  GRADUS_INLINE void write(pack<compute_type<T>> x, T* to, Which n, [[maybe_unused]] index_t first) {
     if constexpr (std::is_same_v<T, bf16>)
       if (in_.rounds == rounding::stochastic) return write_stochastically(x, to, n, first);
     store(x, to, n);
@@ -78,7 +78,7 @@ class value_writer {
  private:
   // round_stochastically, lane by lane.
   template <class Which>
-  GRADUS_INLINE void write_stochastically(pack<float> x, bf16* to, Which n, index first) {
+  GRADUS_INLINE void write_stochastically(pack<float> x, bf16* to, Which n, index_t first) {
     using words = typename vector_of<std::uint32_t, lanes<float>>::type;
     using halves = typename vector_of<std::uint16_t, lanes<float>>::type;
     words bits;

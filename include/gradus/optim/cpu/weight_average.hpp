@@ -14,8 +14,8 @@ struct kernel<op::average_weights, cpu> {
   static void forward(context<cpu>& ctx, const op::average_weights& how, const std::vector<update_span<T, G>>& spans,
                       S* averages) {
     const pack<S> keep(how.decay), rest(1 - how.decay);
-    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
-      cpu_kit::for_packs<S>(end - begin, [&](index k, auto n) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index_t begin, index_t end) {
+      cpu_kit::for_packs<S>(end - begin, [&](index_t k, auto n) {
         S* at = averages + t.first + begin + k;
         const pack<S> value = cpu_kit::load<S>(t.value + begin + k, n);
         cpu_kit::store(how.decay == 0 ? value : keep * cpu_kit::load<S>(at, n) + rest * value, at, n);
@@ -28,9 +28,9 @@ template <>
 struct kernel<op::swap_averages, cpu> {
   template <class T, class G, class S>
   static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, S* averages, T* back) {
-    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index_t begin, index_t end) {
       S* average = averages + t.first;
-      for (index i = begin; i < end; ++i) {
+      for (index_t i = begin; i < end; ++i) {
         const T value = t.value[i];
         t.value[i] = convert_element<T>(average[i]);
         if (back == nullptr) average[i] = convert_element<S>(value);
@@ -44,7 +44,7 @@ template <>
 struct kernel<op::restore_values, cpu> {
   template <class T, class G>
   static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const T* back) {
-    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index begin, index end) {
+    cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index_t begin, index_t end) {
       std::copy(back + t.first + begin, back + t.first + end, t.value + begin);
     });
   }

@@ -30,8 +30,8 @@ struct adafactor_work {
   double* partial;      ///< two for each block
   double* column_sums;  ///< [row_chunks, columns]
   int blocks;           ///< of this tensor's passes
-  index row_chunks;     ///< of the pass over columns
-  index first;          ///< element of the matrix at hand
+  index_t row_chunks;   ///< of the pass over columns
+  index_t first;        ///< element of the matrix at hand
   float *row_means, *column_means;
 
   /// False where the step is skipped. To be called first.
@@ -47,14 +47,14 @@ struct adafactor_work {
     } const rule{step.rule.lr == 0 ? 1.0 : step.rule.lr, step.rule.weight_decay};
     return step.in.at(rule, t);
   }
-  __device__ float square(const gradient_scaling<float>& scaling, index i) const {
+  __device__ float square(const gradient_scaling<float>& scaling, index_t i) const {
     const float g = scaling(static_cast<float>(t.gradient[i]));
     return g * g;
   }
   /// Elements of this block: rows of `columns` in turn, or parts of a vector.
   template <class F>
   __device__ void for_rows(const F& f) const {
-    for (index row = blockIdx.x; row < t.rows; row += gridDim.x) f(row);
+    for (index_t row = blockIdx.x; row < t.rows; row += gridDim.x) f(row);
   }
   __device__ void leave(double a, double b) const {
     a = row_sum<static_cast<int>(block_threads)>(a);
@@ -77,10 +77,10 @@ __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor
   const gradient_scaling<float> scaling(w.step.in);
   const float beta = w.numbers->beta;
   double values = 0;
-  w.for_rows([&](index row) {
+  w.for_rows([&](index_t row) {
     double squares = 0;
-    for (index j = threadIdx.x; j < w.t.columns; j += block_threads) {
-      const index i = w.first + row * w.t.columns + j;
+    for (index_t j = threadIdx.x; j < w.t.columns; j += block_threads) {
+      const index_t i = w.first + row * w.t.columns + j;
       squares += static_cast<double>(w.square(scaling, i) + static_cast<float>(w.step.rule.eps1));
       const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
       values += p * p;
@@ -93,10 +93,10 @@ __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor
   w.leave(values, 0);
 }
 /// Chunks of rows that the pass over columns takes, so that a matrix makes some hundred blocks, of at least 128 rows each.
-constexpr index adafactor_row_chunks(index rows, index columns) {
+constexpr index_t adafactor_row_chunks(index_t rows, index_t columns) {
   if (rows == 0) return 0;  // a vector
-  const index strips = (columns + 31) / 32;
-  return std::max<index>(1, std::min((rows + 127) / 128, (512 + strips - 1) / strips));
+  const index_t strips = (columns + 31) / 32;
+  return std::max<index_t>(1, std::min((rows + 127) / 128, (512 + strips - 1) / strips));
 }
 /// Sums over a chunk of the rows, of 32 columns a block; a warp takes a row at a time.
 template <class T, class G>
@@ -104,12 +104,12 @@ __global__ void __launch_bounds__(1024) adafactor_column_sums_kernel(adafactor_w
   if (!w.begins()) return;
   __shared__ double sums[32][33];
   const gradient_scaling<float> scaling(w.step.in);
-  const index j = static_cast<index>(blockIdx.x) * 32 + threadIdx.x % 32;
-  const index chunk = blockIdx.y, each = (w.t.rows + w.row_chunks - 1) / w.row_chunks;
-  const index end = (chunk + 1) * each < w.t.rows ? (chunk + 1) * each : w.t.rows;
+  const index_t j = static_cast<index_t>(blockIdx.x) * 32 + threadIdx.x % 32;
+  const index_t chunk = blockIdx.y, each = (w.t.rows + w.row_chunks - 1) / w.row_chunks;
+  const index_t end = (chunk + 1) * each < w.t.rows ? (chunk + 1) * each : w.t.rows;
   double sum = 0;
   if (j < w.t.columns)
-    for (index row = chunk * each + threadIdx.x / 32; row < end; row += 32)
+    for (index_t row = chunk * each + threadIdx.x / 32; row < end; row += 32)
       sum += static_cast<double>(w.square(scaling, w.first + row * w.t.columns + j) +
                                  static_cast<float>(w.step.rule.eps1));
   sums[threadIdx.x / 32][threadIdx.x % 32] = sum;
@@ -123,10 +123,10 @@ __global__ void __launch_bounds__(1024) adafactor_column_sums_kernel(adafactor_w
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_columns_kernel(adafactor_work<T, G> w) {
   if (!w.begins()) return;
-  const index j = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+  const index_t j = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (j >= w.t.columns) return;
   double all = 0;
-  for (index chunk = 0; chunk < w.row_chunks; ++chunk) all += w.column_sums[chunk * w.t.columns + j];
+  for (index_t chunk = 0; chunk < w.row_chunks; ++chunk) all += w.column_sums[chunk * w.t.columns + j];
   const float beta = w.numbers->beta;
   w.column_means[j] = beta * w.column_means[j] + (1 - beta) * static_cast<float>(all / static_cast<double>(w.t.rows));
 }
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_mean_kernel(adafactor
   if (!w.begins()) return;
   constexpr int threads = static_cast<int>(block_threads);
   double mean = 0, values = 0;
-  for (index row = threadIdx.x; row < w.t.rows; row += block_threads) mean += static_cast<double>(w.row_means[row]);
+  for (index_t row = threadIdx.x; row < w.t.rows; row += block_threads) mean += static_cast<double>(w.row_means[row]);
   for (int b = static_cast<int>(threadIdx.x); b < w.blocks; b += threads) values += w.partial[b];
   mean = row_sum<threads>(mean);
   values = row_sum<threads>(values);
@@ -148,12 +148,12 @@ __global__ void __launch_bounds__(block_threads) adafactor_mean_kernel(adafactor
 /// Update of element j of a row, before its rate.
 template <class T, class G>
 __device__ inline float adafactor_update(const adafactor_work<T, G>& w, const gradient_scaling<float>& scaling,
-                                         index row, index j, float row_factor) {
+                                         index_t row, index_t j, float row_factor) {
   const float g = scaling(static_cast<float>(w.t.gradient[w.first + row * w.t.columns + j]));
   return g * row_factor * (1 / sqrtf(w.column_means[j]));
 }
 template <class T, class G>
-__device__ inline float adafactor_row_factor(const adafactor_work<T, G>& w, index row) {
+__device__ inline float adafactor_row_factor(const adafactor_work<T, G>& w, index_t row) {
   return static_cast<float>(1 / math::sqrt(static_cast<double>(w.row_means[row]) / w.numbers->row_mean));
 }
 template <class T, class G>
@@ -161,9 +161,9 @@ __global__ void __launch_bounds__(block_threads) adafactor_updates_kernel(adafac
   if (!w.begins()) return;
   const gradient_scaling<float> scaling(w.step.in);
   double updates = 0;
-  w.for_rows([&](index row) {
+  w.for_rows([&](index_t row) {
     const float factor = adafactor_row_factor(w, row);
-    for (index j = threadIdx.x; j < w.t.columns; j += block_threads) {
+    for (index_t j = threadIdx.x; j < w.t.columns; j += block_threads) {
       const double u = static_cast<double>(adafactor_update(w, scaling, row, j, factor));
       updates += u * u;
     }
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(block_threads) adafactor_vector_kernel(adafact
   const gradient_scaling<float> scaling(w.step.in);
   const float beta = w.numbers->beta;
   double values = 0, updates = 0;
-  for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
-       i += static_cast<index>(gridDim.x) * block_threads) {
+  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
+       i += static_cast<index_t>(gridDim.x) * block_threads) {
     const float squared = w.square(scaling, i);
     const float v = beta * w.row_means[i] + (1 - beta) * (squared + static_cast<float>(w.step.rule.eps1));
     w.row_means[i] = v;
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor
   if (!w.begins()) return;
   const gradient_scaling<float> scaling(w.step.in);
   const adafactor_numbers n = *w.numbers;
-  const auto take = [&](index i, float u) {
+  const auto take = [&](index_t i, float u) {
     u *= n.lr;
     if (w.t.update != nullptr) {
       u = static_cast<float>(w.step.rule.beta1) * w.t.update[i] + static_cast<float>(1 - w.step.rule.beta1) * u;
@@ -232,13 +232,13 @@ __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor
         w.t.value[i] = round_stochastically(p, w.step.in.key.words((w.t.first + i) / 8), (w.t.first + i) % 8);
   };
   if (w.t.rows == 0) {
-    for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
-         i += static_cast<index>(gridDim.x) * block_threads)
+    for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
+         i += static_cast<index_t>(gridDim.x) * block_threads)
       take(i, scaling(static_cast<float>(w.t.gradient[i])) / sqrtf(w.row_means[i]));
   } else {
-    w.for_rows([&](index row) {
+    w.for_rows([&](index_t row) {
       const float factor = adafactor_row_factor(w, row);
-      for (index j = threadIdx.x; j < w.t.columns; j += block_threads)
+      for (index_t j = threadIdx.x; j < w.t.columns; j += block_threads)
         take(w.first + row * w.t.columns + j, adafactor_update(w, scaling, row, j, factor));
     });
   }
@@ -253,14 +253,14 @@ struct kernel<op::adafactor_step, cuda> {
   static void forward(context<cuda>& ctx, const op::adafactor_step& step, const std::vector<factored_span<T, G>>& spans,
                       const step_inputs& in, double*) {
     using namespace cuda_kit;
-    index sums = 0;
+    index_t sums = 0;
     for (const factored_span<T, G>& t : spans)
       sums = std::max(sums, adafactor_row_chunks(t.rows, t.columns) * t.columns);
     const auto known = follow(ctx, step.options, in);
     double* const room = scratch<double>(ctx, 16 + 2 * adafactor_blocks + sums);
     for (const factored_span<T, G>& t : spans) {
       const auto blocks = static_cast<int>(
-          std::min<index>(adafactor_blocks, t.rows == 0 ? (t.size + block_threads - 1) / block_threads : t.rows));
+          std::min<index_t>(adafactor_blocks, t.rows == 0 ? (t.size + block_threads - 1) / block_threads : t.rows));
       adafactor_work<T, G> w{.t = t,
                              .step = known,
                              .numbers = reinterpret_cast<adafactor_numbers*>(room),
@@ -279,12 +279,12 @@ struct kernel<op::adafactor_step, cuda> {
         launch(ctx, &adafactor_step_kernel<T, G>, grid, block_threads, w);
         continue;
       }
-      const auto at = [&](index matrix) {
+      const auto at = [&](index_t matrix) {
         w.first = matrix * t.rows * t.columns;
         w.row_means = t.row_means + matrix * t.rows;
         w.column_means = t.column_means + matrix * t.columns;
       };
-      for (index matrix = 0; matrix < t.matrices; ++matrix) {
+      for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
         at(matrix);
         launch(ctx, &adafactor_rows_kernel<T, G>, grid, block_threads, w);
         launch(ctx, &adafactor_column_sums_kernel<T, G>,
@@ -294,7 +294,7 @@ struct kernel<op::adafactor_step, cuda> {
         launch(ctx, &adafactor_updates_kernel<T, G>, grid, block_threads, w);
         launch(ctx, &adafactor_rates_kernel<T, G>, 1, block_threads, w, false, matrix + 1 == t.matrices);
       }
-      for (index matrix = 0; matrix < t.matrices; ++matrix) {
+      for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
         at(matrix);
         if (t.matrices > 1) launch(ctx, &adafactor_mean_kernel<T, G>, 1, block_threads, w);
         launch(ctx, &adafactor_step_kernel<T, G>, grid, block_threads, w);

@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(block_threads)
   const float weight = static_cast<float>(1 - o.momentum), mix = static_cast<float>(o.nesterov ? o.momentum : 1.0);
   const bool skips = known.in.skips();
   double squares = 0;
-  for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < t.size;
-       i += static_cast<index>(gridDim.x) * block_threads) {
+  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < t.size;
+       i += static_cast<index_t>(gridDim.x) * block_threads) {
     const float g = scaling(static_cast<float>(t.gradient[i])), before = t.momentum[i];
     const float m = before + weight * (g - before), u = g + mix * (m - g);
     if (!skips) t.momentum[i] = m;
@@ -39,18 +39,18 @@ __global__ void __launch_bounds__(block_threads)
 }
 /// Divides the direction by its norm.
 template <class = void>
-__global__ void __launch_bounds__(block_threads) muon_normalise_kernel(float* x, index size, const double* partial) {
+__global__ void __launch_bounds__(block_threads) muon_normalise_kernel(float* x, index_t size, const double* partial) {
   static_assert(muon_blocks == block_threads);
   const double squares = row_sum<static_cast<int>(block_threads)>(threadIdx.x < gridDim.x ? partial[threadIdx.x] : 0.0);
   const float by = static_cast<float>(1 / (math::sqrt(squares) + 1e-7));
-  for (index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x; i < size;
-       i += static_cast<index>(gridDim.x) * block_threads)
+  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < size;
+       i += static_cast<index_t>(gridDim.x) * block_threads)
     x[i] *= by;
 }
 /// b = 3.4445 I - 4.7750 a + 2.0315 b, of side x side.
 template <class = void>
-__global__ void __launch_bounds__(block_threads) muon_polynomial_kernel(float* b, const float* a, index side) {
-  const index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+__global__ void __launch_bounds__(block_threads) muon_polynomial_kernel(float* b, const float* a, index_t side) {
+  const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i < side * side) b[i] = -4.7750f * a[i] + 2.0315f * b[i] + (i / side == i % side ? 3.4445f : 0.0f);
 }
 template <class T, class G>
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(block_threads)
   const tensor_step s = in.at(rule, t);
   const double longer = fmax(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
   const float by = static_cast<float>(s.lr * math::sqrt(longer)), keep = static_cast<float>(1 - s.lr * s.weight_decay);
-  const index i = static_cast<index>(blockIdx.x) * block_threads + threadIdx.x;
+  const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i >= t.size) return;
   const float p = static_cast<float>(t.value[i]) * keep - by * orthogonal[i];
   t.value[i] = convert_element<T>(p);
@@ -93,10 +93,10 @@ struct kernel<op::muon_step, cuda> {
 
  private:
   // Newton and Schulz's iteration, as on the CPU.
-  static const float* iterated(context<cuda>& ctx, index rows, index columns, float* x) {
+  static const float* iterated(context<cuda>& ctx, index_t rows, index_t columns, float* x) {
     auto& products = ctx.get<cuda_kit::float_products>();
     const bool wide = rows <= columns;
-    const index side = std::min(rows, columns), n = rows * columns;
+    const index_t side = std::min(rows, columns), n = rows * columns;
     constexpr auto part = &op::muon_step::part;
     float *y = x + part(n), *const a = y + part(n), *const b = a + part(side * side);
     for (int i = 0; i < 5; ++i) {
