@@ -38,7 +38,7 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   constexpr bf16() = default;
-  /// Rounds to nearest, ties to even; NaN stays NaN, infinities stay infinite.
+  /// Rounds to nearest, ties to even; infinities stay infinite, NaN becomes quiet.
   GRADUS_HD constexpr explicit bf16(float value) : bits(rounded(value)) {}
   GRADUS_HD constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   static GRADUS_HD constexpr bf16 from_bits(std::uint16_t b) {
@@ -55,8 +55,8 @@ struct bf16 {
     return from_float(std::bit_cast<std::uint32_t>(value));
   }
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
-    if ((u & 0x7FFFFFFFu) > 0x7F800000u)  // NaN: keep the upper payload bits, or set one where only lower ones were
-      return static_cast<std::uint16_t>((u >> 16) | ((u & 0x7F0000u) == 0u ? 0x40u : 0u));
+    if ((u & 0x7FFFFFFFu) > 0x7F800000u)  // NaN: keep the upper payload bits, and make it quiet
+      return static_cast<std::uint16_t>((u >> 16) | 0x40u);
     return static_cast<std::uint16_t>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);
   }
 };
@@ -66,7 +66,7 @@ struct f16 {
   std::uint16_t bits = 0;
 
   constexpr f16() = default;
-  /// Rounds to nearest, ties to even; overflow gives infinity; subnormals and NaN are kept.
+  /// Rounds to nearest, ties to even; overflow gives infinity; subnormals are kept, NaN becomes quiet.
   GRADUS_HD constexpr explicit f16(float value) : bits(rounded(value)) {}
   GRADUS_HD constexpr operator float() const {
 #if GRADUS_GPU_PASS
@@ -90,10 +90,8 @@ struct f16 {
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     const std::uint32_t magnitude = u & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u) {  // NaN: keep the upper payload bits, or set one where only lower ones were
-      const std::uint32_t payload = (magnitude >> 13) & 0x3FFu;
-      return static_cast<std::uint16_t>(sign | 0x7C00u | (payload == 0u ? 0x200u : payload));
-    }
+    if (magnitude > 0x7F800000u)  // NaN: keep the upper payload bits, and make it quiet
+      return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
     if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // rounds to >= 65520
     const std::uint32_t exponent = magnitude >> 23;
     if (exponent >= 113) {  // normal: rebias by 112 and round the 13 bits that go
@@ -113,7 +111,7 @@ struct f16 {
     const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
     std::uint32_t exponent = (h >> 10) & 0x1Fu;
     std::uint32_t mantissa = h & 0x3FFu;
-    if (exponent == 31) return sign | 0x7F800000u | (mantissa << 13);
+    if (exponent == 31) return sign | 0x7F800000u | (mantissa << 13) | (mantissa == 0 ? 0u : 0x400000u);
     if (exponent == 0) {
       if (mantissa == 0) return sign;
       exponent = 113;

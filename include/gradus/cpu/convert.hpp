@@ -55,7 +55,8 @@ GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, [[maybe_unus
 #endif
 }
 
-// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is exact.
+// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is
+// exact; NaN becomes quiet, as the instruction makes it.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   using floats __attribute__((vector_size(sizeof(Words)))) = float;
@@ -66,6 +67,7 @@ GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   const Words normal = magnitude + (112u << 23);
   Words r = (magnitude < (1u << 23)) ? vector_bits<Words>(small) : normal;
   r = (magnitude >= (31u << 23)) ? (magnitude | 0x7F800000u) : r;
+  r = (magnitude > (31u << 23)) ? (r | 0x400000u) : r;
   bits = r | sign;
 }
 
@@ -79,8 +81,7 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   const Words normal = (rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13;
   const floats shifted = vector_bits<floats>(magnitude) + 0.5f;  // rounds where a subnormal's last bit is
   const Words small = vector_bits<Words>(shifted) - 0x3F000000u;
-  const Words payload = (magnitude >> 13) & 0x3FFu;
-  const Words nan = 0x7C00u | ((payload == 0u) ? Words{} + 0x200u : payload);
+  const Words nan = ((magnitude >> 13) & 0x3FFu) | 0x7E00u;
   Words r = (magnitude < (113u << 23)) ? small : normal;
   r = (magnitude >= 0x477FF000u) ? Words{} + 0x7C00u : r;
   r = (magnitude > 0x7F800000u) ? nan : r;
@@ -90,7 +91,7 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
 // As bf16's constructor does it.
 template <class Words>
 GRADUS_INLINE void narrow_bf16(Words u, Words& bits) {
-  const Words nan = (u >> 16) | (((u & 0x7F0000u) == 0u) ? Words{} + 0x40u : Words{});
+  const Words nan = (u >> 16) | 0x40u;
   const Words rounded = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
   bits = ((u & 0x7FFFFFFFu) > 0x7F800000u) ? nan : rounded;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -455,37 +454,5 @@ TEST_CASE_TEMPLATE("a narrow result of a deep product is the wide one, rounded",
   gr::cpu_kit::gemm<float>(w.ctx, false, false, m, n, k, a.data(), k, b.data(), n, false, narrow.data(), n);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < m * n; ++i) wrong += narrow[i].bits != T(wide[i]).bits;
-  CHECK(wrong == 0);
-}
-
-TEST_CASE_TEMPLATE("vectors of 16-bit elements convert as single ones do, all of them", T, gr::bf16, gr::f16) {
-  constexpr std::size_t lanes = 8;
-  std::size_t wrong = 0;
-  const auto check = [&](const float(&x)[lanes]) {
-    gr::cpu_kit::vector_of<float, lanes>::type v;
-    std::memcpy(&v, x, sizeof v);
-    T out[lanes];
-    gr::cpu_kit::store_as<float, lanes>(v, out);
-    for (std::size_t i = 0; i < lanes; ++i) wrong += out[i].bits != T(x[i]).bits;
-  };
-  for (std::uint32_t first = 0; first < 0x10000; first += lanes) {
-    T in[lanes];
-    for (std::uint32_t i = 0; i < lanes; ++i) in[i] = T::from_bits(static_cast<std::uint16_t>(first + i));
-    gr::cpu_kit::vector_of<float, lanes>::type v;
-    gr::cpu_kit::load_as<float, lanes>(in, v);
-    float x[lanes];
-    std::memcpy(x, &v, sizeof x);
-    for (std::size_t i = 0; i < lanes; ++i)
-      wrong += std::bit_cast<std::uint32_t>(x[i]) != std::bit_cast<std::uint32_t>(static_cast<float>(in[i]));
-    // Each of them, half way to the next, and a bit to either side.
-    for (std::uint32_t low : {0u, 1u, 0xFFFu, 0x1000u, 0x1001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
-      float y[lanes];
-      for (std::size_t i = 0; i < lanes; ++i)
-        y[i] = std::bit_cast<float>((static_cast<std::uint32_t>(first + i) << 16) | low);
-      check(y);
-      for (float& f : y) f = std::bit_cast<float>(std::bit_cast<std::uint32_t>(f) ^ 0x5000u);
-      check(y);
-    }
-  }
   CHECK(wrong == 0);
 }
