@@ -22,6 +22,10 @@ if(GRADUS_NATIVE)
   endif()
 endif()
 
+# A program with the property GRADUS_PROCESSOR is compiled for that value of -march, whatever this machine has.
+target_compile_options(gradus_dev INTERFACE
+  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:$<TARGET_PROPERTY:GRADUS_PROCESSOR>>>:-march=$<TARGET_PROPERTY:GRADUS_PROCESSOR>>")
+
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
 
 # gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.

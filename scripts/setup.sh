@@ -24,7 +24,8 @@ gradus_needs() {
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
       echo "libeigen3-dev|Eigen|gradus_has_header eigen3/Eigen/Core"
-      echo "clang|clang++, to check its messages too|command -v clang++" ;;
+      echo "clang|clang++, to check its messages too|command -v clang++"
+      gradus_needs docs ;;
     clang)
       echo "clang|clang++|command -v clang++" ;;
     clang19-libcxx)

@@ -62,21 +62,34 @@
 // One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but each has to
 // run kernels of its own: what depends on the flags must not be one definition for the linker, which would keep any of them.
 // Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call carry its name as a tag.
+// So the tag names each instruction set that the headers ask for or that compilers use unasked: by a level of the x86-64 ABI where
+// the flags have one, otherwise by the widest registers and what goes with them.
+#if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
+    defined(__FMA__) && defined(__F16C__) && defined(__BMI2__)
+#define GRADUS_INSTRUCTIONS x86v4
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__BMI2__) && !defined(__AVX512F__)
+#define GRADUS_INSTRUCTIONS x86v3
+#else
 #if defined(__AVX512F__)
-#define GRADUS_INSTRUCTIONS avx512
+#define GRADUS_REGISTERS avx512
 #elif defined(__AVX2__)
-#define GRADUS_INSTRUCTIONS avx2
+#define GRADUS_REGISTERS avx2
 #elif defined(__AVX__)
-#define GRADUS_INSTRUCTIONS avx
+#define GRADUS_REGISTERS avx
 #elif defined(__SSE4_2__)
-#define GRADUS_INSTRUCTIONS sse4
+#define GRADUS_REGISTERS sse4
 #else
-#define GRADUS_INSTRUCTIONS base
+#define GRADUS_REGISTERS base
 #endif
-#if defined(__FMA__)
-#define GRADUS_MULTIPLY_ADD _fma
+#if defined(__FMA__) && defined(__F16C__)
+#define GRADUS_INSTRUCTIONS GRADUS_JOIN(GRADUS_REGISTERS, _fma, _f16c)
+#elif defined(__FMA__)
+#define GRADUS_INSTRUCTIONS GRADUS_JOIN(GRADUS_REGISTERS, _fma, )
+#elif defined(__F16C__)
+#define GRADUS_INSTRUCTIONS GRADUS_JOIN(GRADUS_REGISTERS, _f16c, )
 #else
-#define GRADUS_MULTIPLY_ADD
+#define GRADUS_INSTRUCTIONS GRADUS_REGISTERS
+#endif
 #endif
 #if defined(__OPTIMIZE__)
 #define GRADUS_OPTIMISATION
@@ -88,12 +101,12 @@
 #else
 #define GRADUS_DOT_PRODUCTS
 #endif
-#define GRADUS_JOIN_TOKENS(a, b, c, d) a##b##c##d
-#define GRADUS_JOIN(a, b, c, d)        GRADUS_JOIN_TOKENS(a, b, c, d)
-#define GRADUS_BUILD                   GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MULTIPLY_ADD, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
-#define GRADUS_TEXT_OF_TOKENS(x)       #x
-#define GRADUS_TEXT(x)                 GRADUS_TEXT_OF_TOKENS(x)
-#define GRADUS_OF_BUILD                [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
+#define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
+#define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
+#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
+#define GRADUS_TEXT_OF_TOKENS(x)    #x
+#define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
+#define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 #if defined(__NVCC__)
 #pragma nv_diag_suppress 2648  // of a tagged member template nvcc 13 says that its tag is superseded: by the same one
 #endif

@@ -196,7 +196,7 @@ class gemm_plan {
 template <class P>
 void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
           bool accumulate) {
-  if constexpr (fits_fp8<P>) {
+  if constexpr (fits_fp8<P>()) {
     const cublasLtHandle_t library = ctx.get<gemm_library>().handle();
     if (!(accumulate ? ctx.get<fp8_plan<P, true>>().run(ctx, library, a, b, c)
                      : ctx.get<fp8_plan<P, false>>().run(ctx, library, a, b, c)))
@@ -217,7 +217,7 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
 template <class P>
 bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
                const typename P::output* bias) {
-  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>) return false;
+  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
   else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
 }
 

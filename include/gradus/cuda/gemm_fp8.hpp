@@ -106,10 +106,12 @@ __global__ void __launch_bounds__(block_threads)
 
 /// Whether the library takes product P in FP8: extents in whole runs of 16, one matrix, dense; of bf16, to bf16 or float.
 template <class P>
-inline constexpr bool fits_fp8 =
-    P::in_fp8 && P::batch == 1 && P::m % 16 == 0 && P::n % 16 == 0 && P::k % 16 == 0 && !P::scaled &&
-    P::alignment >= 16 && std::is_same_v<typename P::input, bf16> &&
-    (std::is_same_v<typename P::output, bf16> || std::is_same_v<typename P::output, float>);
+constexpr bool fits_fp8() {
+  const bool types = std::is_same_v<typename P::input, bf16> &&
+                     (std::is_same_v<typename P::output, bf16> || std::is_same_v<typename P::output, float>);
+  const bool sizes = P::batch == 1 && P::m % 16 == 0 && P::n % 16 == 0 && P::k % 16 == 0 && P::alignment >= 16;
+  return P::in_fp8 && !P::scaled && types && sizes;
+}
 
 /// Descriptors, algorithm and operands of one product in FP8. The library wants both operands with k running fastest.
 template <class P, bool Accumulate>

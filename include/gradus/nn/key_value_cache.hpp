@@ -54,7 +54,7 @@ class key_value_cache {
   }
   /// Keeps for each sequence what `one` keeps for its only one.
   void repeat(const key_value_cache<X, Layers, 1, Heads, Context, Depth>& one)
-    requires device::computes
+    requires(device::computes)
   {
     constexpr index_t head = Context * Depth;  // of one sequence
     for (index_t kind = 0; kind < 2 * Layers; ++kind)

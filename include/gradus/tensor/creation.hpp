@@ -47,6 +47,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, cat
   return t;
 }
 
+/// All elements 1.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::activation) {
   return full<T, Shape>(ctx, T(1.0f), what);

@@ -159,8 +159,11 @@ concept carries_tensor = !is_tensor<X> && requires(const X& x) {
 
 }  // namespace detail
 
-/// The elements between nested brackets, in columns, then the element type and the shape:
-/// `[[1., 2.], [3., 4.]] f32 shape<2, 2>` over two lines. Waits for the device.
+/// The elements between nested brackets, in columns, then the element type and the shape. Waits for the device.
+/// ```text
+/// [[1., 2.],
+///  [3., 4.]] f32 shape<2, 2>
+/// ```
 template <class T, class Shape, class D>
 std::string to_string(const tensor<T, Shape, D>& t, const print_options& how = {}) {
   std::string text;

@@ -125,7 +125,7 @@ void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& t
 }  // namespace detail
 
 /// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's states as
-/// `optimizer.<state>.<parameter>`, its count of steps, and the metadata.
+/// `optimizer.STATE.PARAMETER`, its count of steps, and the metadata.
 template <class D, class Model, class Optimizer>
 pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optimizer& optimizer,
                                       const run_metadata& metadata) {

@@ -23,8 +23,8 @@ struct event_scalar {
 /// Writes scalars into a folder, for `tensorboard --logdir FOLDER`. Each writer has a file of its own, so a resumed run adds one.
 class tensorboard_writer {
  public:
-  /// Begins a file `events.out.tfevents.<seconds>.gradus`, with a number behind it where that exists. Of earlier files in the folder, TensorBoard
-  /// drops what they say of steps from `first_step` on, unless it is 0. Throws gradus::error where it cannot be written.
+  /// Begins a file `events.out.tfevents.SECONDS.gradus`, with a number behind it where that exists. TensorBoard drops what earlier
+  /// files of the folder say of steps from `first_step` on, unless it is 0. Throws gradus::error where it cannot be written.
   explicit tensorboard_writer(const std::filesystem::path& folder, long long first_step = 0);
 
   /// The numbers of a step. They are in the file when this returns; gradus::error says that they are not.

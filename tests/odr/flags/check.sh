@@ -8,10 +8,23 @@ compiler=$1 include=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# tag FLAGS...: the name under which kernels of these flags are compiled.
+tag() { echo '#include <gradus/core/config.hpp>
+GRADUS_BUILD' | "$compiler" -std=c++20 -I "$include" "$@" -E -P -x c++ - | tail -n 1; }
 sets=("" "-O0" "-O3" "-O2 -fopenmp" "-O1 -DNDEBUG")
 case $(uname -m) in
   x86_64)
-    sets=("" "-O1" "-O3 -march=x86-64-v3" "-O2 -mavx2" "-O2 -march=native -fopenmp") ;;
+    native="-O2 -march=native"
+    if [[ $(tag -O2 -march=native) == "$(tag -O3 -march=x86-64-v3)" ]]; then native="-O2 -mavx2 -mfma"; fi
+    sets=("" "-O1" "-O3 -march=x86-64-v3" "-O2 -mavx2" "$native -fopenmp")
+    # What instructions a compiler may use is in the name: each of these adds some.
+    flags=("" -march=x86-64-v2 -mavx -mavx2 "-mavx2 -mf16c" "-mavx2 -mfma" "-mavx2 -mfma -mf16c" -march=x86-64-v3 -mavx512f
+           -march=x86-64-v4 "-march=x86-64-v4 -mavx512bf16")
+    tags=$(for f in "${flags[@]}"; do read -ra words <<<"$f"; tag -O1 ${words[@]+"${words[@]}"}; done)
+    if [[ $(sort -u <<<"$tags" | wc -l) -ne ${#flags[@]} ]]; then
+      echo "flags with different instructions have one tag:" $tags
+      exit 1
+    fi ;;
 esac
 if ! echo '#include <omp.h>' | "$compiler" -fopenmp -fsyntax-only -x c++ - 2>/dev/null; then
   sets=("${sets[@]/-fopenmp/}")

@@ -144,7 +144,7 @@ struct flash_attention {
         for_packs<C>(Depth, [&](index_t i, auto n) { load<C>(from + r * stride + i, n).store(to + r * width + i); });
       }
     }
-    std::fill(to + rows * words(width), to + padded_rows * words(width), word(0));
+    for (index_t r = rows; r < padded_rows; ++r) std::fill_n(to + r * words(width), words(width), word(0));
   }
   // The same, words across the rows: a row of them has two rows of the head.
   static void gather_across(word* to, const T* from, index_t stride, index_t rows) {

@@ -1,1 +1,0 @@
-#include "../unit/ops/attention.cpp"

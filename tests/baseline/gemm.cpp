@@ -1,1 +1,0 @@
-#include "../unit/cpu/gemm.cpp"
