@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../support/message_of.hpp"
 #include "device.hpp"
 
 namespace {
@@ -136,6 +137,44 @@ TEST_CASE("what a step gave back while it was captured goes to another stream, a
   CHECK(mark.done());
   t.pool.release();
   CHECK(t.pool.reserved_bytes() == 0);
+}
+
+TEST_CASE("a mark may be asked about and waited for within a captured step, which is not disturbed") {
+  if (no_gpu()) return;
+  two_streams t;
+  gr::context<gr::cuda> ctx{t.a, t.pool}, beside{t.b, t.pool};
+  void* const p = t.pool.allocate(mebibyte, t.b);
+  t.door.hold(t.b);
+  gr::cuda_event before, within;
+  t.b.record(before);
+  gr::step_graph graph{ctx};
+  auto x = gr::zeros<float, gr::shape<1000>>(ctx);
+  bool known = false, early = true;
+  std::string refusal;
+  int runs = 0;
+  const auto step = [&] {
+    if (runs++ == 0) return;  // the first one is not captured
+    early = before.done();    // of a stream that is not captured: it may be asked about
+    t.a.record(within);
+    known = within.done();
+    refusal = gradus_test::message_of([&] { within.synchronize(); });
+    // Memory that another stream gave back while it was busy: the host waits for that one, for the graph cannot.
+    t.pool.deallocate(p, mebibyte, t.b);
+    t.door.open();
+    void* const again = t.pool.allocate(mebibyte, t.a);
+    CHECK(again == p);
+    t.pool.deallocate(again, mebibyte, t.a);
+    gr::device_access<gr::cuda>::fill(ctx, x.data(), 3.0f, 1000);
+  };
+  graph.run(step);
+  graph.run(step);
+  CHECK_FALSE(early);
+  CHECK_FALSE(known);
+  CHECK(refusal.find("within the captured step") != std::string::npos);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);  // an answer, which the next launch does not report
+  CHECK(gr::to_host(x) == std::vector<float>(1000, 3.0f));
+  within.synchronize();
+  CHECK(within.done());
 }
 
 TEST_CASE("memory that a busy second stream uses is not handed out before that stream is done") {

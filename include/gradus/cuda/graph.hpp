@@ -150,7 +150,7 @@ class step_graph {
     } catch (...) {
       ctx_->stream().follow(nullptr);
       if (cudaStreamEndCapture(stream, &captured) == cudaSuccess) static_cast<void>(cudaGraphDestroy(captured));
-      static_cast<void>(cudaGetLastError());
+      else static_cast<void>(cudaGetLastError());
       throw;
     }
     ctx_->stream().follow(nullptr);

@@ -28,15 +28,15 @@ inline std::string cuda_unavailable_reason() {
 /// True when a cuda_stream can be made.
 inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
 
-/// A mark in a cuda_stream; see event_stream. What it is made of comes at the first record and is used again by later ones.
+/// A mark in a cuda_stream; see event_stream. Its GPU event comes at the first record and is reused by later ones. A mark that was recorded
+/// while its stream was captured is a point of that graph: it is not done before the capture has ended, and then it is behind all work that
+/// its stream has.
 class cuda_event {
  public:
   cuda_event() = default;
-  cuda_event(cuda_event&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), recorded_on_(std::exchange(other.recorded_on_, nullptr)) {}
+  cuda_event(cuda_event&& other) noexcept { swap(other); }
   cuda_event& operator=(cuda_event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    std::swap(recorded_on_, other.recorded_on_);
+    swap(other);
     return *this;
   }
   ~cuda_event() {
@@ -46,41 +46,63 @@ class cuda_event {
   /// True when the work before the mark has run. Throws the error of a kernel that failed.
   bool done() const {
     if (recorded_on_ == nullptr) return true;
-    const cudaError_t status = state();
-    if (status == cudaErrorNotReady) return false;
+    if (!settled()) return false;
+    const cudaError_t status = relaxed([&] { return cudaEventQuery(handle_); });
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // an answer, which no later call should report
+      return false;
+    }
     cuda_kit::check(status, "cudaEventQuery");
     return true;
   }
-  /// Returns when that work has run. Throws the error of a kernel that failed.
+  /// Returns when that work has run. Throws the error of a kernel that failed, and error while the capture lasts that the mark is in.
   void synchronize() const {
     if (recorded_on_ == nullptr) return;
-    static_cast<void>(state());
-    cuda_kit::check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+    if (!settled())
+      throw error("cuda_event: synchronize() within the captured step that recorded it; call it after the step");
+    cuda_kit::check(relaxed([&] { return cudaEventSynchronize(handle_); }), "cudaEventSynchronize");
   }
 
  private:
   friend cuda_stream;
 
-  // What the GPU says of the mark. One that was made while its stream was captured is a point of that graph, and nothing may be asked of it:
-  // when the capture has ended, it is made anew, behind all that its stream has.
-  cudaError_t state() const {
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // a question does not disturb a capture by this thread
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
-    cudaError_t status = cudaEventQuery(handle_);
-    if (status == cudaErrorCapturedEvent) {
-      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusActive;
-      status = cudaErrorNotReady;
-      if (cudaStreamIsCapturing(recorded_on_, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusNone &&
-          cudaEventRecord(handle_, recorded_on_) == cudaSuccess)
-        status = cudaEventQuery(handle_);
-    }
-    static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
-    if (status != cudaSuccess) static_cast<void>(cudaGetLastError());  // an answer, which no later launch should report
+  void swap(cuda_event& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(recorded_on_, other.recorded_on_);
+    std::swap(capture_, other.capture_);
+  }
+  // The capture that a stream is part of; 0: none.
+  static unsigned long long capture_of(cudaStream_t stream) noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    if (cudaStreamGetCaptureInfo(stream, &status, &id) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    if (status == cudaStreamCaptureStatusInvalidated) return lost_capture;
+    return status == cudaStreamCaptureStatusNone ? 0 : id;
+  }
+  // Whether the GPU may be asked about the mark. To ask about one of a running capture would invalidate the capture. One of a capture that
+  // has ended is recorded anew.
+  bool settled() const {
+    if (capture_ == 0) return true;
+    if (capture_of(recorded_on_) != 0) return false;
+    cuda_kit::check(cudaEventRecord(handle_, recorded_on_), "cudaEventRecord");
+    capture_ = 0;
+    return true;
+  }
+  // Calls f, which concerns no capture, where captures by this thread do not forbid it.
+  template <class F>
+  static cudaError_t relaxed(const F& f) {
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cuda_kit::check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+    const cudaError_t status = f();
+    cuda_kit::check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
     return status;
   }
 
+  static constexpr unsigned long long lost_capture = ~0ull;  // no id is known of one
+
   cudaEvent_t handle_ = nullptr;
-  cudaStream_t recorded_on_ = nullptr;  // null: not recorded
+  cudaStream_t recorded_on_ = nullptr;      // null: not recorded
+  mutable unsigned long long capture_ = 0;  // that the mark is a point of; 0: none
 };
 
 /// A sequence of work on one GPU: the one that was current (cudaSetDevice) when the stream was made. Work is submitted in order,
@@ -112,19 +134,31 @@ class cuda_stream {
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
   /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream instead.
   void record(event& mark) noexcept {
-    const bool recorded =
-        (mark.handle_ != nullptr || cudaEventCreateWithFlags(&mark.handle_, cudaEventDisableTiming) == cudaSuccess) &&
-        cudaEventRecord(mark.handle_, handle_) == cudaSuccess;
-    mark.recorded_on_ = recorded ? handle_ : nullptr;
-    if (!recorded) {
-      static_cast<void>(cudaStreamSynchronize(handle_));
-      static_cast<void>(cudaGetLastError());
+    cudaError_t status = cudaSuccess;
+    if (mark.handle_ == nullptr) status = cudaEventCreateWithFlags(&mark.handle_, cudaEventDisableTiming);
+    if (status == cudaSuccess) status = cudaEventRecord(mark.handle_, handle_);
+    if (status == cudaSuccess) {
+      mark.recorded_on_ = handle_;
+      mark.capture_ = event::capture_of(handle_);
+      return;
     }
+    static_cast<void>(cudaGetLastError());
+    mark.recorded_on_ = nullptr;
+    if (cudaStreamSynchronize(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
-  /// Later work of this stream runs after the mark, which is another stream's; the host goes on.
+  /// Later work of this stream runs after the mark, which is another stream's; the host goes on. A stream that is captured cannot wait for
+  /// what is not: there the host waits before it goes on.
   void wait(const event& mark) {
-    if (mark.recorded_on_ == nullptr) return;
-    static_cast<void>(mark.state());
+    if (mark.recorded_on_ == nullptr || mark.recorded_on_ == handle_) return;
+    const unsigned long long capture = event::capture_of(handle_);
+    if (mark.settled()) {
+      if (capture != 0) return mark.synchronize();
+    } else if (const auto current = event::capture_of(mark.recorded_on_); current != mark.capture_) {
+      if (capture == current) return;  // both streams are in a graph that is launched after the mark's
+      throw error(
+          "cuda_stream: wait() for a mark of an earlier captured step while its stream captures another; wait between "
+          "the steps");
+    }
     cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
   }
   /// For calls to CUDA libraries.
