@@ -253,6 +253,25 @@ TEST_CASE("a kernel that cannot be started is named, with its grid, and the cont
   CHECK(gr::item(gr::full<float, gr::shape<>>(d.ctx, 1.0f)) == 1.0f);
 }
 
+TEST_CASE("an error that the program has not asked for yet disturbs nothing, and is still there afterwards") {
+  if (no_gpu()) return;
+  gpu d;
+  const cudaStream_t nowhere = nullptr;
+  int* const nothing = nullptr;
+  never_started<<<3, 2000, 0, nowhere>>>(nothing);  // too many threads: the program's own mistake
+  REQUIRE(cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
+  const auto x = gr::full<float, gr::shape<10, 4>>(d.ctx, 1.0f);
+  const std::vector<std::int32_t> tokens{3, 1, 3};
+  gr::tape tape{d.ctx};
+  const auto table = tape.variable(gr::clone(x));
+  gr::backward(gr::sum(gr::embedding(gr::from_host<std::int32_t, gr::shape<3>>(d.ctx, tokens.data()), table)));
+  gr::step_graph graph{d.ctx};
+  for (int i = 0; i < 3; ++i) graph.run([&] { static_cast<void>(x + 1.0f); });
+  CHECK(gr::item(gr::sum(table.gradient())) == 12);
+  CHECK(gr::to_host(table.gradient())[12] == 2);
+  CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
+}
+
 TEST_CASE("without a GPU a stream says so in one line") {
   if (gr::cuda_available()) return;
   CHECK_THROWS_WITH_AS(gr::cuda_stream{}, doctest::Contains("gradus::cpu"), gr::error);

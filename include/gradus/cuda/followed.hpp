@@ -13,6 +13,7 @@
 #include "../core/philox.hpp"
 #include "../memory/context.hpp"
 #include "error.hpp"
+#include "launch.hpp"
 #include "stream.hpp"
 
 namespace gradus::cuda_kit {
@@ -87,10 +88,9 @@ class followed_values {
     for (const value& v : values_) std::memcpy(host_.at + v.place, v.host, v.bytes);
   }
   /// Submits the copy.
-  void send(cudaStream_t on) const {
+  void send(context<cuda>& ctx) const {
     const auto count = static_cast<unsigned>((used_ + 15) / 16);
-    put_followed_kernel<><<<1, 128, 0, on>>>(host_, reinterpret_cast<uint4*>(memory_), count);
-    check(cudaGetLastError(), "step_graph: sending what has changed");
+    launch(ctx, &put_followed_kernel<>, 1, 128, host_, reinterpret_cast<uint4*>(memory_), count);
   }
 
  private:

@@ -135,9 +135,8 @@ class step_graph {
     launch();
   }
   void launch() {
-    const cudaStream_t stream = ctx_->stream().handle();
-    if (planned_ != nullptr) followed_.send(stream);
-    cuda_kit::check(cudaGraphLaunch(launched_, stream), "cudaGraphLaunch");
+    if (planned_ != nullptr) followed_.send(*ctx_);
+    cuda_kit::check(cudaGraphLaunch(launched_, ctx_->stream().handle()), "cudaGraphLaunch");
   }
   template <class Step>
   cudaGraph_t capture(const Step& step) {

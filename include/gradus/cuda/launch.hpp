@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
@@ -21,29 +22,32 @@ constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
-/// Starts a kernel on the context's stream; throws, naming the kernel, when it cannot start.
-template <class... Parameters, class... Arguments>
-void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
-            const Arguments&... arguments) {
-  kernel<<<blocks, threads, 0, ctx.stream().handle()>>>(arguments...);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-    fail_launch(status, reinterpret_cast<const void*>(kernel), blocks, threads);
-}
-
-/// The same for a kernel whose blocks take `bytes` of shared memory beside what the kernel declares.
-template <class... Parameters, class... Arguments>
+/// Starts a kernel on the context's stream, in blocks that take `bytes` of shared memory beside what the kernel declares. Throws, naming the
+/// kernel, when it cannot start. An error that an earlier call of the program left for cudaGetLastError stays where it is.
+template <class... Parameters>
 void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
-                        const Arguments&... arguments) {
+                        std::type_identity_t<Parameters>... arguments) {
   constexpr std::size_t unasked = std::size_t{48} << 10;  // more must be asked for
+  const auto* const address = reinterpret_cast<const void*>(kernel);
   cudaError_t status = cudaSuccess;
   if (bytes > unasked)
-    status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes));
+    status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status == cudaSuccess) {
-    kernel<<<blocks, threads, bytes, ctx.stream().handle()>>>(arguments...);
-    status = cudaGetLastError();
+    cudaLaunchConfig_t how{};
+    how.gridDim = blocks;
+    how.blockDim = threads;
+    how.dynamicSmemBytes = bytes;
+    how.stream = ctx.stream().handle();
+    void* addresses[] = {&arguments...};
+    status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> tells of no error but through cudaGetLastError
   }
-  if (status != cudaSuccess) fail_launch(status, reinterpret_cast<const void*>(kernel), blocks, threads);
+  if (status != cudaSuccess) fail_launch(status, address, blocks, threads);
+}
+/// The same without such memory.
+template <class... Parameters>
+void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+            std::type_identity_t<Parameters>... arguments) {
+  launch_with_shared(ctx, kernel, blocks, threads, 0, arguments...);
 }
 
 }  // namespace gradus::cuda_kit
