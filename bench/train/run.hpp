@@ -56,7 +56,7 @@ using step_graph = gr::step_graph;
 inline void set_threads(stream&, int) {}
 inline std::string machine_name(const stream& on) {
   cudaDeviceProp known{};
-  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device()), "cudaGetDeviceProperties");
+  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device().number), "cudaGetDeviceProperties");
   return known.name;
 }
 inline void tune(gr::context<device>& ctx, const run_options& o) {

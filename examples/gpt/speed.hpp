@@ -55,7 +55,7 @@ inline void tune(gr::context<device>& ctx, const std::string& file) { gr::tune_p
 inline void set_threads(stream&, int) {}
 inline std::string machine_name(const stream& on) {
   cudaDeviceProp known{};
-  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device()), "cudaGetDeviceProperties");
+  gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device().number), "cudaGetDeviceProperties");
   return std::string(known.name) + ", " + std::to_string(on.processors()) + " multiprocessors";
 }
 inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }

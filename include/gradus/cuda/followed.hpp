@@ -12,6 +12,7 @@
 #include "../core/error.hpp"
 #include "../core/philox.hpp"
 #include "../memory/context.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "launch.hpp"
 #include "stream.hpp"
@@ -40,7 +41,8 @@ class followed_values {
   ~followed_values() { static_cast<void>(cudaFree(memory_)); }
 
   /// Forgets what was asked for before. Counters are known by the addresses `counters`; that of the tape is null.
-  void begin(std::vector<const void*> counters) {
+  void begin(const cuda_stream& on, std::vector<const void*> counters) {
+    const device_guard guard(on.device());
     if (memory_ == nullptr) check(cudaMalloc(&memory_, followed_bytes::most), "cudaMalloc (step_graph)");
     if (counters.size() > most_counters) throw error("step_graph: at most 16 tapes and optimizers");
     counters_ = std::move(counters);

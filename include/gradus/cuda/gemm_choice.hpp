@@ -92,7 +92,7 @@ class gemm_tuning {
   bool on() const { return !path_.empty(); }
   /// Reads what `path` has for this GPU, driver and library, and adds to it from now on.
   void start(const context<cuda>& ctx, const std::string& path) {
-    machine_ = machine_of(ctx.stream().device());
+    machine_ = machine_of(ctx.stream().device().number);
     std::ofstream writable(path, std::ios::app);
     if (!writable) throw error("cannot write '" + path + "', where the fastest algorithms of products are to be kept");
     if (writable.tellp() == std::ofstream::pos_type(0)) writable << heading << '\n';

@@ -15,6 +15,7 @@
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "../precision/policy.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "gemm_choice.hpp"
 #include "gemm_fp8.hpp"
@@ -28,7 +29,8 @@ namespace gradus::cuda_kit {
 /// workspace.
 class gemm_library {
  public:
-  explicit gemm_library(context<cuda>&) {
+  explicit gemm_library(context<cuda>& ctx) {
+    const device_guard guard(ctx.stream().device());
     check(cublasLtCreate(&handle_), "cublasLtCreate");
     const cudaError_t status = cudaMalloc(&factors_, 3 * sizeof(double));
     if (status != cudaSuccess) {
@@ -124,6 +126,7 @@ class gemm_plan {
   /// False when the library has no kernel for it: nothing was done then.
   bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
            const typename P::output* bias) {
+    const device_guard guard(ctx.stream().device());
     // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
     if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
@@ -231,6 +234,7 @@ class float_products {
   /// c = op(a) op(b) on row-major, dense matrices: op(a) is m x k, op(b) is k x n.
   void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k, const float* a,
                 const float* b, float* c) {
+    const device_guard guard(ctx.stream().device());
     plan& p = plans_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
       const float alpha = 1, beta = 0;

@@ -12,6 +12,7 @@
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "../precision/policy.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "gemm_choice.hpp"
 #include "launch.hpp"
@@ -127,6 +128,7 @@ class fp8_plan {
   fp8_plan& operator=(const fp8_plan&) = delete;
 
   bool run(context<cuda>& ctx, cublasLtHandle_t library, const T* a, const T* b, typename P::output* c) {
+    const device_guard guard(ctx.stream().device());
     auto* const room =
         static_cast<std::uint8_t*>(ctx.get<operand_workspace>().reserve(ctx, numbers + bytes_of_a + bytes_of_b));
     auto* const most = reinterpret_cast<unsigned*>(room);

@@ -11,6 +11,7 @@
 #include "../core/error.hpp"
 #include "../memory/context.hpp"
 #include "../memory/planned_resource.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "followed.hpp"
 #include "resource.hpp"
@@ -56,6 +57,7 @@ class step_graph {
   /// cannot hold.
   template <class Step>
   void run(const Step& step) {
+    const cuda_kit::device_guard guard(ctx_->stream().device());
     if (!warm_) {
       step();
       warm_ = true;
@@ -118,7 +120,7 @@ class step_graph {
         c.before = c.count(c.what);
         known_as.push_back(c.known_as);
       }
-      followed_.begin(std::move(known_as));
+      followed_.begin(ctx_->stream(), std::move(known_as));
     }
     const cudaGraph_t captured = capture(step);
     try {

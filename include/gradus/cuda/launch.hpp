@@ -8,6 +8,7 @@
 
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
@@ -29,6 +30,7 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
                         std::type_identity_t<Parameters>... arguments) {
   constexpr std::size_t unasked = std::size_t{48} << 10;  // more must be asked for
   const auto* const address = reinterpret_cast<const void*>(kernel);
+  const device_guard guard(ctx.stream().device());
   cudaError_t status = cudaSuccess;
   if (bytes > unasked)
     status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));

@@ -9,21 +9,25 @@
 #include "../memory/context.hpp"
 #include "../memory/diagnostics.hpp"
 #include "../memory/resource.hpp"
+#include "device.hpp"
 #include "stream.hpp"
 
 namespace gradus {
 
 /// The driver's stream-ordered allocator, with a pool of its own that keeps what it got: after the first steps an allocation asks
-/// the operating system for nothing. Made for the GPU that is current; use it with streams of that GPU.
+/// the operating system for nothing. Of one GPU; use it with streams of that GPU.
 class device_resource final : public cuda_resource {
  public:
-  device_resource() {
-    const std::string reason = cuda_unavailable_reason();
-    if (!reason.empty()) throw error("device_resource: " + reason);
+  /// Of the GPU that is current in the calling thread. Throws error when there is no GPU.
+  device_resource() : device_resource(cuda_device::current()) {}
+  /// Of this GPU. Throws error where it is not there.
+  explicit device_resource(cuda_device of) : device_(of) {
+    cuda_kit::check_available(of, "device_resource");
+    const cuda_kit::device_guard guard(device_);
     cudaMemPoolProps wanted{};
     wanted.allocType = cudaMemAllocationTypePinned;
     wanted.location.type = cudaMemLocationTypeDevice;
-    cuda_kit::check(cudaGetDevice(&wanted.location.id), "cudaGetDevice");
+    wanted.location.id = device_.number;
     cuda_kit::check(cudaMemPoolCreate(&pool_, &wanted), "cudaMemPoolCreate");
     std::uint64_t keep = UINT64_MAX;  // the default, 0, gives everything back at each synchronisation
     const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
@@ -56,6 +60,7 @@ class device_resource final : public cuda_resource {
     }
     if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
+      const cuda_kit::device_guard guard(device_);
       std::size_t free = 0;
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
@@ -87,6 +92,7 @@ class device_resource final : public cuda_resource {
                : memory_figures::unknown;
   }
 
+  cuda_device device_;
   cudaMemPool_t pool_ = nullptr;
   std::multimap<void*, cuda_stream*> users_;  // of blocks that were used on further streams
 };

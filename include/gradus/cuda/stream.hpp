@@ -7,6 +7,7 @@
 
 #include "../core/device.hpp"
 #include "../memory/stream.hpp"
+#include "device.hpp"
 #include "error.hpp"
 
 namespace gradus {
@@ -14,19 +15,6 @@ namespace gradus {
 namespace cuda_kit {
 class followed_values;
 }
-
-/// Why no GPU can be used here, or an empty string when one can.
-inline std::string cuda_unavailable_reason() {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return std::string(cudaGetErrorString(status)) + cuda_kit::advice(status);
-  }
-  return devices == 0 ? "there is no NVIDIA GPU here" : "";
-}
-/// True when a cuda_stream can be made.
-inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
 
 /// A mark in a cuda_stream; see event_stream. Its GPU event comes at the first record and is reused by later ones. A mark that was recorded
 /// while its stream was captured is a point of that graph: it is not done before the capture has ended, and then it is behind all work that
@@ -68,8 +56,17 @@ class cuda_event {
 
   void swap(cuda_event& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(made_on_, other.made_on_);
     std::swap(recorded_on_, other.recorded_on_);
     std::swap(capture_, other.capture_);
+  }
+  // Makes the GPU's event, unless there is one of that GPU.
+  cudaError_t make_on(cuda_device device) noexcept {
+    if (handle_ != nullptr && made_on_ == device) return cudaSuccess;
+    if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(std::exchange(handle_, nullptr)));
+    made_on_ = device;
+    const cuda_kit::device_guard guard(device);
+    return cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming);
   }
   // The capture that a stream is part of; 0: none.
   static unsigned long long capture_of(cudaStream_t stream) noexcept {
@@ -101,23 +98,25 @@ class cuda_event {
   static constexpr unsigned long long lost_capture = ~0ull;  // no id is known of one
 
   cudaEvent_t handle_ = nullptr;
+  cuda_device made_on_;
   cudaStream_t recorded_on_ = nullptr;      // null: not recorded
   mutable unsigned long long capture_ = 0;  // that the mark is a point of; 0: none
 };
 
-/// A sequence of work on one GPU: the one that was current (cudaSetDevice) when the stream was made. Work is submitted in order,
-/// runs in order, and runs beside the host and beside other streams; the legacy default stream does not order it.
+/// A sequence of work on one GPU. Work is submitted in order, runs in order, and runs beside the host and beside other streams; the legacy
+/// default stream does not order it. Any thread may submit work, whichever GPU is current in it.
 class cuda_stream {
  public:
   using event = cuda_event;
   static constexpr std::size_t alignment = 256;  ///< what CUDA libraries want for their fastest kernels
 
-  /// Throws error when there is no GPU.
-  cuda_stream() {
-    const std::string reason = cuda_unavailable_reason();
-    if (!reason.empty()) throw error("cuda_stream: " + reason);
-    cuda_kit::check(cudaGetDevice(&device_), "cudaGetDevice");
-    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_),
+  /// On the GPU that is current in the calling thread. Throws error when there is no GPU.
+  cuda_stream() : cuda_stream(cuda_device::current()) {}
+  /// On this GPU. Throws error where it is not there.
+  explicit cuda_stream(cuda_device on) : device_(on) {
+    cuda_kit::check_available(on, "cuda_stream");
+    const cuda_kit::device_guard guard(device_);
+    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_.number),
                     "cudaDeviceGetAttribute");
     cuda_kit::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
@@ -134,8 +133,7 @@ class cuda_stream {
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
   /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream instead.
   void record(event& mark) noexcept {
-    cudaError_t status = cudaSuccess;
-    if (mark.handle_ == nullptr) status = cudaEventCreateWithFlags(&mark.handle_, cudaEventDisableTiming);
+    cudaError_t status = mark.make_on(device_);
     if (status == cudaSuccess) status = cudaEventRecord(mark.handle_, handle_);
     if (status == cudaSuccess) {
       mark.recorded_on_ = handle_;
@@ -163,8 +161,8 @@ class cuda_stream {
   }
   /// For calls to CUDA libraries.
   cudaStream_t handle() const { return handle_; }
-  /// Number of the GPU, and how many multiprocessors it has.
-  int device() const { return device_; }
+  /// The GPU, and how many multiprocessors it has.
+  cuda_device device() const { return device_; }
   int processors() const { return processors_; }
 
   /// What kernels are to look up at each launch of the graph that is being captured; null where there is none that is launched again.
@@ -178,7 +176,7 @@ class cuda_stream {
   cuda_kit::followed_values* followed_ = nullptr;
   std::size_t moves_ = 0;
   cudaStream_t handle_ = nullptr;
-  int device_ = 0;
+  cuda_device device_;
   int processors_ = 1;
 };
 

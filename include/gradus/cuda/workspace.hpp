@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../memory/context.hpp"
+#include "device.hpp"
 #include "error.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
@@ -28,6 +29,7 @@ class basic_workspace {
   /// At least `bytes`, aligned to 256. Throws out_of_memory.
   void* reserve(context<cuda>& ctx, std::size_t bytes) {
     if (bytes <= bytes_) return memory_;
+    const device_guard guard(ctx.stream().device());
     ctx.stream().synchronize();
     ctx.stream().note_move();
     static_cast<void>(cudaFree(memory_));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,9 +28,9 @@ class basic_arena_resource final : public basic_resource<Stream> {
   ~basic_arena_resource() override {
     if (live_ > 0) ended_too_early("arena_resource", bytes_text(live_));
     try {
-      release(origin_);
+      if (origin_) release(*origin_);
     } catch (...) {  // a stream that cannot be waited for will not use the memory either
-      return_chunks(origin_);
+      return_chunks(*origin_);
     }
     detail::unpoison_for<Stream>(fixed_.data(), fixed_.size());
   }
@@ -80,6 +81,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
   }
 
   void* do_allocate(const memory_request& request, Stream& on) override {
+    detail::make_beside(origin_, on);
     add_user(on);
     if (request.bytes > left_) grow(request, on);
     if (ready_on_ != nullptr && ready_on_ != &on && !ready_.done()) on.wait(ready_);
@@ -156,7 +158,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
   basic_resource<Stream>* from_ = nullptr;
   std::size_t chunk_bytes_ = 0;
   std::span<std::byte> fixed_{};
-  Stream origin_;  // gives chunks back when no caller's stream is at hand
+  std::optional<Stream> origin_;  // gives chunks back when no caller's stream is at hand; made with the first
   std::vector<chunk> chunks_;
   std::vector<user> users_;
   std::vector<further_use> further_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 
 #include "block_table.hpp"
 #include "diagnostics.hpp"
@@ -30,14 +31,16 @@ class basic_pool_resource final : public basic_resource<Stream> {
       release();
     } catch (...) {  // a stream that cannot be waited for will not use the memory either
     }
-    while (table_.begin() != table_.end()) return_segment(table_.begin(), origin_);
+    while (table_.begin() != table_.end()) return_segment(table_.begin(), *origin_);
   }
 
   std::size_t live_bytes() const { return live_; }                ///< handed out now, rounded up to the alignment
   std::size_t reserved_bytes() const { return reserved_; }        ///< held from the resource below
   std::size_t cached_bytes() const { return reserved_ - live_; }  ///< held and not handed out
   /// Gives segments of which nothing is handed out back to the resource below, once all streams are done with them.
-  void release() { release(origin_); }
+  void release() {
+    if (origin_) release(*origin_);
+  }
 
  private:
   using table = detail::block_table<Stream>;
@@ -48,6 +51,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
   void* do_allocate(const memory_request& request, Stream& on) override {
     if (request.bytes > table::most) throw out_of_room(request, {});
     const std::size_t bytes = rounded(request.bytes);
+    detail::make_beside(origin_, on);
     table_.prepare(2);  // one if a segment comes, one if a block splits
     table_.settle();
     iterator b = find(bytes, on);
@@ -173,7 +177,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
 
   basic_resource<Stream>* from_;
   std::size_t segment_bytes_;
-  Stream origin_;  // gives segments back when no caller's stream is at hand
+  std::optional<Stream> origin_;  // gives segments back when no caller's stream is at hand; made with the first
   table table_;
   std::size_t live_ = 0;
   std::size_t reserved_ = 0;

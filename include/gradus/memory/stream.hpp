@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
+#include <optional>
 
 #include "service_table.hpp"
 
@@ -53,6 +54,16 @@ class stream {
  private:
   detail::service_table services_;
 };
+
+namespace detail {
+// A stream for a resource's own work, where there is none yet: on the device of `user`, a stream that asks for memory.
+template <class Stream>
+void make_beside(std::optional<Stream>& own, const Stream& user) {
+  if (own) return;
+  if constexpr (requires { Stream(user.device()); }) own.emplace(user.device());
+  else own.emplace();
+}
+}  // namespace detail
 
 /// The stream of the accounting device.
 class meta_stream {

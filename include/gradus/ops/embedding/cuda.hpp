@@ -133,7 +133,7 @@ struct kernel<op::embedding, cuda> {
     constexpr std::size_t partials = std::size_t{segment_sums::pieces(count)} * 2 * columns * sizeof(C);
     constexpr std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
     constexpr std::size_t lists_at = (partials + 255) / 256 * 256;
-    const std::size_t room = sort_room(static_cast<int>(count), bits);
+    const std::size_t room = sort_room(ctx, static_cast<int>(count), bits);
     auto* const memory = scratch<unsigned char>(ctx, lists_at + 4 * list + room);
     C* const partial = reinterpret_cast<C*>(memory);
     const auto part = [&](int i) { return reinterpret_cast<std::uint32_t*>(memory + lists_at + i * list); };

@@ -1,0 +1,77 @@
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "../core/error.hpp"
+#include "error.hpp"
+
+namespace gradus {
+
+/// Why no GPU can be used here, or an empty string when one can.
+inline std::string cuda_unavailable_reason() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return std::string(cudaGetErrorString(status)) + cuda_kit::advice(status);
+  }
+  return devices == 0 ? "there is no NVIDIA GPU here" : "";
+}
+/// True when a cuda_stream can be made.
+inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
+
+/// A GPU by its number, as CUDA counts those that are visible to the program: 0, 1, ...
+struct cuda_device {
+  int number = 0;
+  friend bool operator==(cuda_device, cuda_device) = default;
+
+  /// The one that is current in the calling thread: 0, or what cudaSetDevice said there.
+  static cuda_device current() noexcept {
+    cuda_device found;
+    if (cudaGetDevice(&found.number) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    return found;
+  }
+  /// How many there are; 0 where no GPU can be used.
+  static int count() noexcept {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) == cudaSuccess) return devices;
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+};
+
+namespace cuda_kit {
+
+/// Throws error, which begins with `who`, where there is no such GPU.
+inline void check_available(cuda_device device, const char* who) {
+  if (const std::string reason = cuda_unavailable_reason(); !reason.empty())
+    throw error(std::string(who) + ": " + reason);
+  if (const int count = cuda_device::count(); device.number < 0 || device.number >= count)
+    throw error(std::string(who) + ": there is no GPU " + std::to_string(device.number) + " here: " +
+                (count == 1 ? "the one GPU has number 0"
+                            : "the " + std::to_string(count) + " GPUs have numbers 0 to " + std::to_string(count - 1)));
+}
+
+/// Makes a GPU the current one of the calling thread while it lives: launches, libraries, and new events, streams and memory go by that.
+class device_guard {
+ public:
+  explicit device_guard(cuda_device device) noexcept : before_(cuda_device::current()) {
+    if (device == before_) return;
+    changed_ = cudaSetDevice(device.number) == cudaSuccess;
+    if (!changed_) static_cast<void>(cudaGetLastError());  // what needs the GPU will say so
+  }
+  device_guard(const device_guard&) = delete;
+  device_guard& operator=(const device_guard&) = delete;
+  ~device_guard() {
+    if (changed_) static_cast<void>(cudaSetDevice(before_.number));
+  }
+
+ private:
+  cuda_device before_;
+  bool changed_ = false;
+};
+
+}  // namespace cuda_kit
+
+}  // namespace gradus
