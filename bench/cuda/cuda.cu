@@ -146,9 +146,10 @@ class bench {
     gr::buffer<gr::cuda> scalars(ctx_, sizeof(gr::gradient_scalars), gr::category::temporary);
     auto partial = gr::empty<double, gr::op::gradient_pass::partial_sums>(ctx_);
     const gr::op::gradient_pass pass{.most = 1};
+    const std::vector<gr::gradient_span<T>> gradients{{p + n, n}};
     bandwidth("gradient norm, 124M", 4.0 * n, timer_.seconds([&] {
       gr::kernel<gr::op::gradient_pass, gr::cuda>::forward(
-          ctx_, pass, static_cast<gr::gradient_scalars*>(scalars.data()), partial.view(), spans);
+          ctx_, pass, static_cast<gr::gradient_scalars*>(scalars.data()), partial.view(), gradients);
     }));
   }
   void losses() {

@@ -40,6 +40,7 @@ struct lasting_step {
   targets y[batches];
   gr::tensor<loss_type, gr::shape<batches>, D> losses;
   double dropped = 0.25;
+  bool frozen = false;  // w1 and b1 have no gradient in a step
 
   constexpr lasting_step(gr::context<D>& persistent, gr::context<D>& transient)
       : kept(persistent),
@@ -66,6 +67,10 @@ struct lasting_step {
     }
     if constexpr (scaled) optimizer.unscale(scaler);
     static_cast<void>(optimizer.clip(freed, 1.0));
+    if (frozen) {
+      net.w1.clear_gradient();
+      net.b1.clear_gradient();
+    }
     optimizer.step(kept);
     if constexpr (scaled) scaler.update(kept);
   }
@@ -214,6 +219,28 @@ TEST_CASE(
     CHECK(found == eager_steps<gr::fp32, gr::adamw>(g, seed, set_back));
     CHECK(graph.captures() == 1);
   }
+}
+
+TEST_CASE("a captured step counts for the parameters that have a gradient in it") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  gpu g;
+  bool frozen_from_the_start = false;
+  SUBCASE("frozen from the start") { frozen_from_the_start = true; }
+  SUBCASE("frozen after a step") {}
+  const auto freeze = [&](auto& of, int i) { of.frozen = i < 4 && (frozen_from_the_start || i > 0); };
+  plain p(g);
+  gr::step_graph graph{p.transient, p.s.tape, p.s.optimizer};
+  const auto found = six_steps(g, p.s, seed, [&](int i) {
+    freeze(p.s, i);
+    if (i == 4) graph.renew();
+    graph.run([&] { p.s.step(); });
+  });
+  CHECK(found == eager_steps<gr::fp32, gr::adamw>(g, seed, freeze));
+  CHECK(graph.captures() == 2);
+  const std::size_t late = frozen_from_the_start ? 2 : 3;
+  CHECK(p.s.optimizer.steps_by_parameter() == std::vector<std::size_t>{late, late, 6});
 }
 
 TEST_CASE(

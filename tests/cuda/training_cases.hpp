@@ -83,6 +83,40 @@ void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOp
   r.keep(name + ": tall", gr::to_host(net.tall.value()), tolerance);
 }
 
+/// Steps of a vector, which has a gradient in all of them, and of a matrix and a vector whose first one comes in step
+/// 3. Of losses that are scaled, those of steps 2 and 4 overflow.
+template <class D, class MakeOptimizer>
+void late_gradients(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
+  struct model {
+    gr::param<gr::on<D>, 301> always;
+    gr::param<gr::on<D>, 31, 5> matrix;
+    gr::param<gr::on<D>, 4099> large;
+    GRADUS_MEMBERS(always, matrix, large)
+  };
+  auto& ctx = r.ctx();
+  model net;
+  gr::init(net, ctx, gr::normal_init{.seed = 5, .stddev = 1});
+  auto optimizer = make_optimizer(net);
+  gr::loss_scaler scaler{ctx};
+  for (int step = 0; step < 7; ++step) {
+    gr::visit_params(net, [&](auto& p) {
+      using S = typename std::remove_reference_t<decltype(p)>::shape;
+      if (S::size != 301 && step < 3) return;
+      auto g = r.template random<float>(S::size);
+      if (scaled && S::size == 301 && (step == 2 || step == 4)) g[7] = std::numeric_limits<float>::infinity();
+      p.slot().give(gr::from_host<float, S>(ctx, g.data(), gr::category::gradient));
+    });
+    if (scaled) optimizer.unscale(scaler);
+    optimizer.step(ctx);
+    if (scaled) scaler.update(ctx);
+  }
+  std::vector<double> steps;
+  for (const std::size_t n : optimizer.steps_by_parameter()) steps.push_back(static_cast<double>(n));
+  r.keep(name + ": steps by parameter", steps, 1e-9);
+  r.keep(name + ": matrix", gr::to_host(net.matrix.value()), 1e-4);
+  r.keep(name + ": large", gr::to_host(net.large.value()), 1e-4);
+}
+
 /// The average of values that a step changes, in the model's place and out of it.
 template <class T, class D>
 void averages(runner<D>& r, const std::string& name) {
@@ -130,6 +164,9 @@ void training_cases(runner<D>& r) {
     return gr::adafactor{net, {.lr = 1e-2, .beta1 = 0.9}};
   });
   step_alone<float>(r, "muon", true, [](auto& net) { return gr::muon{net}; });
+  late_gradients(r, "adamw, late", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2, .beta2 = 0.999}}; });
+  late_gradients(r, "adamw_8bit, late", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  late_gradients(r, "adafactor, late", true, [](auto& net) { return gr::adafactor{net}; });
   averages<float>(r, "averages");
   averages<gr::bf16>(r, "averages, bf16");
   step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {

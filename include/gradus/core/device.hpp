@@ -23,6 +23,8 @@ struct cpu {
   static constexpr bool has_product_formats = false;  ///< has products of operands rounded to TF32 or FP8
   static constexpr bool rounds_in_products =
       true;  ///< products round a float operand to the other's 16 bits on the way
+  /// Steps may be captured once and replayed: what any step may need is made in the first one.
+  static constexpr bool replays_steps = false;
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
@@ -33,6 +35,7 @@ struct cuda {
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = false;
+  static constexpr bool replays_steps = true;
 };
 
 /// Computes nothing and accounts for everything: shapes, bytes, FLOPs. Usable inside constant expressions.
@@ -43,10 +46,12 @@ struct meta {
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
+  static constexpr bool replays_steps = cpu::replays_steps;
 };
 /// What `meta` is to the CPU, for a GPU: memory is asked for as on `cuda`.
 struct cuda_meta : meta {
   static constexpr bool rounds_in_products = cuda::rounds_in_products;
+  static constexpr bool replays_steps = cuda::replays_steps;
 };
 
 template <class D>

@@ -80,7 +80,7 @@ class adafactor : public optimizer<T, D, G> {
       spans_.clear();
       for_spans([&](const auto& e, factored_span<T, G> s) {
         if (!e.param->has_gradient()) return;
-        s.value = e.param->edit_data(), s.gradient = e.param->gradient_data();
+        static_cast<update_span<T, G>&>(s) = this->params_.span(e, this->missed());
         spans_.push_back(s);
       });
       kernel<op::adafactor_step, D>::forward(ctx, op::adafactor_step{options}, spans_, this->inputs(),

@@ -141,10 +141,8 @@ class adamw_8bit : public optimizer<T, D, G> {
       spans_.clear();
       for_places([&](const auto& e, const place& at) {
         if (!e.param->has_gradient()) return;
-        spans_.push_back({{e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first, e.settings.lr,
-                           e.settings.weight_decay},
-                          {at.codes[0], at.codes[1]},
-                          {at.states[0], at.states[1]}});
+        spans_.push_back(
+            {this->params_.span(e, this->missed()), {at.codes[0], at.codes[1]}, {at.states[0], at.states[1]}});
       });
       kernel<op::adamw_8bit_step, D>::forward(ctx, spans_, options, this->inputs());
     }

@@ -95,18 +95,19 @@ class shared_update {
   /// For all threads of the block together.
   template <class Span, class Make>
   __device__ Update& of(const Span& s, const Make& make) {
-    if (!known_ || s.lr != lr_ || s.weight_decay != decay_) {
+    const double missed = s.missed == nullptr ? 0.0 : *s.missed;
+    if (!known_ || s.lr != lr_ || s.weight_decay != decay_ || missed != missed_) {
       if (known_) __syncthreads();
       if (threadIdx.x == 0) *update_ = make();
       __syncthreads();
-      known_ = true, lr_ = s.lr, decay_ = s.weight_decay;
+      known_ = true, lr_ = s.lr, decay_ = s.weight_decay, missed_ = missed;
     }
     return *update_;
   }
 
  private:
   Update* update_;
-  double lr_ = 0, decay_ = 0;
+  double lr_ = 0, decay_ = 0, missed_ = 0;
   bool known_ = false;
 };
 
@@ -177,15 +178,15 @@ __global__ void __launch_bounds__(block_threads)
 inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradient_pass::partial_sums::extent(-1));
 
 /// Adds each block's squares, and what is not finite, to its own partial sums (or assigns them, in the first table).
-template <class T, class G>
+template <class G>
 __global__ void __launch_bounds__(block_threads)
-    gradient_pass_kernel(const __grid_constant__ span_table<update_span<T, G>> table, op::gradient_pass pass,
+    gradient_pass_kernel(const __grid_constant__ span_table<gradient_span<G>> table, op::gradient_pass pass,
                          const gradient_scalars* to, double* partial, bool first) {
   using C = compute_type<G>;
   constexpr int width = vector_width<G>;
   const C factor = static_cast<C>(pass.early_factor(*to)), limit = static_cast<C>(pass.limit);
   double squares = 0, not_finite = 0;
-  for_chunks(table, [&](const update_span<T, G>& s, index_t begin, index_t end) {
+  for_chunks(table, [&](const gradient_span<G>& s, index_t begin, index_t end) {
     for_runs<width>(begin, end, aligned<width>(s.gradient), [&](auto whole, index_t at, int n) {
       const auto g = load<width, decltype(whole)::value>(s.gradient + at, n);
 #pragma unroll
@@ -316,6 +317,18 @@ __global__ void note_skip_kernel(const gradient_scalars* scalars, double* skippe
   *skipped += 1;
   counts->found_inf = 1;
 }
+/// Numbers of parameters, as a kernel takes them along.
+struct number_table {
+  static constexpr unsigned capacity = 512;
+  std::uint32_t at[capacity];
+  unsigned size = 0;
+};
+template <class = void>
+__global__ void note_missed_kernel(const __grid_constant__ number_table of, const gradient_scalars* scalars,
+                                   double* missed) {
+  if (scalars != nullptr && scalars->found_inf != 0) return;
+  if (threadIdx.x < of.size) missed[of.at[threadIdx.x]] += 1;
+}
 template <class = void>
 __global__ void update_loss_scale_kernel(op::update_loss_scale update, float* scale, loss_scale_counts* counts) {
   update(*scale, *counts);
@@ -326,10 +339,10 @@ __global__ void update_loss_scale_kernel(op::update_loss_scale update, float* sc
 /// In a fixed order, without atomics: the same bits every run.
 template <>
 struct kernel<op::gradient_pass, cuda> {
-  template <class T, class G>
+  template <class G>
   static void forward(context<cuda>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
                       view<double, op::gradient_pass::partial_sums, cuda> sums,
-                      const std::vector<update_span<T, G>>& spans) {
+                      const std::vector<gradient_span<G>>& spans) {
     using namespace cuda_kit;
     double* partial = sums.data();
     unsigned blocks = 0;
@@ -338,7 +351,7 @@ struct kernel<op::gradient_pass, cuda> {
       // Of several tables each has as many, so that all partial sums are there from the first on.
       blocks = table.size < table.capacity && first ? std::min(gradient_pass_blocks, table.first_chunk[table.size])
                                                     : gradient_pass_blocks;
-      launch(ctx, &gradient_pass_kernel<T, G>, blocks, block_threads, table, pass, to, partial, first);
+      launch(ctx, &gradient_pass_kernel<G>, blocks, block_threads, table, pass, to, partial, first);
       first = false;
     });
     launch(ctx, &conclude_gradient_pass_kernel<static_cast<int>(gradient_pass_blocks)>, 1, gradient_pass_blocks, pass,
@@ -350,6 +363,19 @@ template <>
 struct kernel<op::note_skip, cuda> {
   static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
     cuda_kit::launch(ctx, &cuda_kit::note_skip_kernel<>, 1, 1, scalars, skipped, counts);
+  }
+};
+
+template <>
+struct kernel<op::note_missed, cuda> {
+  static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* missed,
+                      const std::vector<std::uint32_t>& which) {
+    using table_type = cuda_kit::number_table;
+    for (std::size_t done = 0; done < which.size();) {
+      table_type table;
+      while (done < which.size() && table.size < table_type::capacity) table.at[table.size++] = which[done++];
+      cuda_kit::launch(ctx, &cuda_kit::note_missed_kernel<>, 1, table_type::capacity, table, scalars, missed);
+    }
   }
 };
 

@@ -75,7 +75,7 @@ class element_optimizer : public optimizer<T, D, G> {
     const typename context<D>::running now(
         ctx, activity{name(), phase::update, {14 * n, n * (sizeof(G) + written), n * written}});
     if constexpr (D::computes)
-      kernel<op::element_step, D>::forward(ctx, this->params_.spans(), options, states, this->inputs());
+      kernel<op::element_step, D>::forward(ctx, this->params_.spans(this->missed()), options, states, this->inputs());
     this->finish(ctx);
   }
 

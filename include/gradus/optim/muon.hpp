@@ -88,8 +88,7 @@ class muon : public optimizer<T, D, G> {
       for (index_t i = 0; i < places_.size(); ++i) {
         const auto& e = this->params_.all()[i];
         if (!e.param->has_gradient()) continue;
-        update_span<T, G> s{e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first,
-                            e.settings.lr,        e.settings.weight_decay};
+        update_span<T, G> s = this->params_.span(e, this->missed());
         // The others are numbered as their moments lie, and matrices after them, so that no two elements share a draw.
         s.first = places_[i].first + (places_[i].orthogonal ? adamw_size_ : 0);
         if (!places_[i].orthogonal) others_.push_back(s);

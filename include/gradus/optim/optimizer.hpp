@@ -1,9 +1,11 @@
 #pragma once
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "../core/config.hpp"
 #include "../tensor/creation.hpp"
@@ -92,8 +94,43 @@ class optimizer {
     calls_ += n;
     params_.note_change();
   }
-  /// Goes on from a step of an earlier run.
-  constexpr void set_steps(std::size_t taken) { calls_ = taken + skipped(); }
+  /// Steps that each parameter took, in the model's order: those in which it had a gradient. Bias corrections and the
+  /// like count these, as PyTorch's do. Waits for the device.
+  std::vector<std::size_t> steps_by_parameter() const {
+    std::vector<std::size_t> all(params_.all().size(), steps());
+    if constexpr (D::computes)
+      if (missed_) {
+        std::vector<double> missed(all.size());
+        device_access<D>::download(missed_.owner(), missed.data(), missed_.data(), missed_.bytes());
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] -= static_cast<std::size_t>(missed[i]);
+      }
+    return all;
+  }
+  /// Goes on from a step of an earlier run, all of whose steps each parameter took.
+  constexpr void set_steps(std::size_t taken) {
+    calls_ = taken + skipped();
+    if constexpr (D::computes)
+      if (missed_) device_access<D>::zero(missed_.owner(), missed_.data(), missed_.bytes());
+  }
+  /// The same where parameters took fewer: as many as `by_parameter` says, which is what steps_by_parameter() gave.
+  /// What they missed is kept in `ctx`. Throws error unless there is a count for each parameter, at most `taken`.
+  void set_steps(context<D>& ctx, std::size_t taken, const std::vector<std::size_t>& by_parameter) {
+    if (by_parameter.size() != params_.all().size())
+      throw error("optimizer.set_steps(ctx, taken, by_parameter): by_parameter must have one count for each parameter");
+    std::vector<double> missed;
+    bool some = false;
+    for (const std::size_t own : by_parameter) {
+      if (own > taken)
+        throw error(
+            "optimizer.set_steps(ctx, taken, by_parameter): no parameter can have taken more than `taken` steps");
+      missed.push_back(static_cast<double>(taken - own));
+      some = some || own < taken;
+    }
+    set_steps(taken);
+    if (!some) return;
+    double* const to = state<double>(ctx, missed_, missed.size());
+    if constexpr (D::computes) device_access<D>::upload(ctx, to, missed.data(), missed_.bytes());
+  }
 
   /// Rounds values to nearest (the default), or stochastically, which keeps updates that are below half of the last place of bf16 in
   /// the mean. A draw depends on the seed, the step and the element alone.
@@ -122,6 +159,10 @@ class optimizer {
   }
   /// What must be there before a step's kernel runs.
   constexpr void prepare(context<D>& ctx) {
+    absent_.clear();
+    for (const auto& e : params_.all())
+      if (!e.param->has_gradient()) absent_.push_back(static_cast<std::uint32_t>(e.number));
+    if (D::replays_steps || !absent_.empty()) state<double>(ctx, missed_, params_.all().size());
     if (scaler_ == nullptr) return;
     if (!scalars_) look_at_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);
@@ -137,10 +178,15 @@ class optimizer {
             {rounding_seed_, static_cast<std::uint32_t>(calls_), 0, random_domain::rounding},
             &calls_};
   }
+  /// On the device, how many steps each parameter missed; null: none missed any.
+  const double* missed() const { return missed_ ? static_cast<const double*>(missed_.data()) : nullptr; }
   /// Counts the step, and forgets the gradients.
   constexpr void finish(context<D>& ctx) {
-    if constexpr (D::computes)
+    if constexpr (D::computes) {
+      if (!absent_.empty())
+        kernel<op::note_missed, D>::forward(ctx, scalars(), static_cast<double*>(missed_.data()), absent_);
       if (scaler_ != nullptr) kernel<op::note_skip, D>::forward(ctx, scalars(), skipped_.data(), scaler_->counts());
+    }
     ++calls_;
     clear_gradients();
   }
@@ -175,6 +221,8 @@ class optimizer {
   const loss_scaler<D>* scaler_ = nullptr;
   buffer<D> scalars_;
   tensor<double, shape<>, D> skipped_;
+  buffer<D> missed_;  // made when a parameter misses a step first; where steps are replayed, in the first
+  std::vector<std::uint32_t> absent_;  // numbers of the parameters without a gradient in this step
   rounding rounding_ = rounding::nearest;
   std::uint64_t rounding_seed_ = 0;
 };

@@ -46,7 +46,14 @@ struct update_span {
   const G* gradient;
   index_t size;
   index_t first;
-  double lr, weight_decay;  ///< factors
+  double lr, weight_decay;         ///< factors
+  const double* missed = nullptr;  ///< on the device: how many of the steps taken it had no gradient in; null: none
+};
+/// The gradient of one tensor.
+template <class G>
+struct gradient_span {
+  const G* gradient;
+  index_t size;
 };
 
 namespace detail {
@@ -94,11 +101,12 @@ class param_list {
   using device = D;
   using param_type = param_base<T, G, D>;
 
-  /// A parameter, its settings, and where its first value is in the row of all values.
+  /// A parameter, its settings, where its first value is in the row of all values, and its number in the model's order.
   struct entry {
     param_type* param;
     param_settings settings;
     index_t first;
+    index_t number;
   };
 
   /// Settings by decay_matrices.
@@ -107,6 +115,7 @@ class param_list {
     if constexpr (fits<Model>())
       visit_params(model, [&](auto& p) { add(p, decay_matrices({{}, p.rank(), p.size()})); });
     spans_.reserve(entries_.size());
+    gradient_spans_.reserve(entries_.size());
   }
   /// @param settings_of param_info -> param_settings, asked once for each parameter
   template <class Model, class Settings>
@@ -120,26 +129,35 @@ class param_list {
         });
     }
     spans_.reserve(entries_.size());
+    gradient_spans_.reserve(entries_.size());
   }
   constexpr const std::vector<entry>& all() const { return entries_; }
   constexpr index_t total_size() const { return total_; }  ///< values in all parameters together
 
+  /// Span of a parameter that has a gradient, to be changed.
+  /// @param missed steps that each parameter missed, on the device; null: none
+  static update_span<T, G> span(const entry& e, const double* missed) {
+    return {e.param->edit_data(),
+            e.param->gradient_data(),
+            e.param->size(),
+            e.first,
+            e.settings.lr,
+            e.settings.weight_decay,
+            missed == nullptr ? nullptr : missed + e.number};
+  }
   /// Spans of the parameters that have a gradient, to be changed.
-  std::vector<update_span<T, G>>& spans() {
+  std::vector<update_span<T, G>>& spans(const double* missed) {
     spans_.clear();
     for (const entry& e : entries_)
-      if (e.param->has_gradient())
-        spans_.push_back({e.param->edit_data(), e.param->gradient_data(), e.param->size(), e.first, e.settings.lr,
-                          e.settings.weight_decay});
+      if (e.param->has_gradient()) spans_.push_back(span(e, missed));
     return spans_;
   }
-  /// The same for those who only look at gradients: values are null.
-  std::vector<update_span<T, G>>& gradient_spans() {
-    spans_.clear();
+  /// The gradients that are there.
+  std::vector<gradient_span<G>>& gradient_spans() {
+    gradient_spans_.clear();
     for (const entry& e : entries_)
-      if (e.param->has_gradient())
-        spans_.push_back({nullptr, e.param->gradient_data(), e.param->size(), e.first, 0, 0});
-    return spans_;
+      if (e.param->has_gradient()) gradient_spans_.push_back({e.param->gradient_data(), e.param->size()});
+    return gradient_spans_;
   }
   /// Spans of all parameters, to be changed, without their gradients.
   std::vector<update_span<T, G>>& value_spans() {
@@ -166,12 +184,13 @@ class param_list {
     else return std::is_same_v<kinds, detail::types<detail::param_kind<T, D, G>>>;
   }
   constexpr void add(param_type& p, const param_settings& settings) {
-    entries_.push_back({&p, settings, total_});
+    entries_.push_back({&p, settings, total_, entries_.size()});
     total_ += p.size();
   }
 
   std::vector<entry> entries_;
   std::vector<update_span<T, G>> spans_;
+  std::vector<gradient_span<G>> gradient_spans_;
   index_t total_ = 0;
 };
 

@@ -36,10 +36,10 @@ enum class rounding {
   stochastic  ///< up or down, with the probabilities that make the mean exact (bf16 only)
 };
 
-/// Where one step stands, as the kernel of a rule is told.
+/// Per-tensor constants of one step, passed to a rule.
 struct tensor_step {
-  double t;             ///< number of the step, from 1; steps that were skipped do not count
-  double lr;            ///< of this tensor
+  double t;   ///< number of the tensor's step, from 1; skipped steps, and those without a gradient of it, do not count
+  double lr;  ///< of this tensor
   double weight_decay;  ///< of this tensor
 };
 
@@ -60,8 +60,9 @@ struct step_inputs {
   GRADUS_HD bool skips() const { return scalars != nullptr && scalars->found_inf != 0; }
   template <class Rule, class Span>
   GRADUS_HD tensor_step at(const Rule& rule, const Span& tensor) const {
-    return {steps + 1 - (skipped == nullptr ? 0.0 : *skipped), rule.lr * tensor.lr,
-            rule.weight_decay * tensor.weight_decay};
+    const double not_taken = skipped == nullptr ? 0.0 : *skipped,
+                 missed = tensor.missed == nullptr ? 0.0 : *tensor.missed;
+    return {steps + 1 - not_taken - missed, rule.lr * tensor.lr, rule.weight_decay * tensor.weight_decay};
   }
 };
 
@@ -136,6 +137,9 @@ struct element_step {};
 
 /// What is left to do after a step whose loss was scaled: notes that it was skipped, if it was.
 struct note_skip {};
+/// What is left to do after a step in which some parameters had no gradient: counts it as missed by them, unless it was
+/// skipped.
+struct note_missed {};
 
 /// PyTorch's update of a loss scale.
 struct update_loss_scale {

@@ -92,6 +92,21 @@ std::vector<checkpointed> checkpointed_tensors(context<D>& ctx, const Model& mod
   return all;
 }
 
+// Steps that the parameters of a model took, by name, and how many the optimizer took.
+struct checkpointed_steps {
+  std::size_t optimizer;
+  std::vector<std::pair<std::string, std::size_t>> parameters;
+};
+template <class Model, class Optimizer>
+checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
+  checkpointed_steps steps{optimizer.steps(), {}};
+  const std::vector<std::size_t> own = optimizer.steps_by_parameter();
+  for_each_param(model, [&](std::string_view name, const auto&) {
+    steps.parameters.emplace_back(name, own[steps.parameters.size()]);
+  });
+  return steps;
+}
+
 }  // namespace detail
 
 /// A checkpoint that is yet to be written. What the host can address is not copied: until write() has returned, parameters and optimizer states must
@@ -114,18 +129,20 @@ class pending_checkpoint {
 namespace detail {
 
 // Of tensors whose data the host can address, by `copies` if need be.
-pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, std::size_t steps,
+pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, const checkpointed_steps& steps,
                                    const run_metadata& metadata, std::vector<std::shared_ptr<std::byte[]>> copies);
-// The optimizer's count of steps.
-std::size_t steps_of_checkpoint(const run_metadata& metadata, const std::filesystem::path& path);
+// The optimizer's count of steps, and those of the parameters.
+checkpointed_steps steps_of_checkpoint(const run_metadata& metadata, std::vector<std::string> parameters,
+                                       const std::filesystem::path& path);
 // Throws gradus::error unless the file has these tensors, no others, and the right checksum.
 void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& tensors,
                       const std::filesystem::path& path);
 
 }  // namespace detail
 
-/// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's states as
-/// `optimizer.STATE.PARAMETER`, its count of steps, and the metadata.
+/// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's
+/// states as `optimizer.STATE.PARAMETER`, and the metadata. Its count of steps is the metadata's `optimizer.steps`,
+/// and that of a parameter that took fewer `optimizer.steps.PARAMETER`.
 template <class D, class Model, class Optimizer>
 pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optimizer& optimizer,
                                       const run_metadata& metadata) {
@@ -137,7 +154,7 @@ pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optim
       device_access<D>::download(ctx, copies.back().get(), t.data, t.bytes);
       t.data = copies.back().get();
     }
-  return detail::make_checkpoint(tensors, optimizer.steps(), metadata, std::move(copies));
+  return detail::make_checkpoint(tensors, detail::steps_of(model, optimizer), metadata, std::move(copies));
 }
 
 /// Writes a checkpoint: prepare_checkpoint(...).write(path, older).
@@ -156,7 +173,9 @@ template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
   run_metadata metadata(file.metadata());
-  const std::size_t steps = detail::steps_of_checkpoint(metadata, path);
+  std::vector<std::string> names;
+  for_each_param(model, [&](std::string_view name, const auto&) { names.emplace_back(name); });
+  const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, std::move(names), path);
   const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   detail::check_checkpoint(file, tensors, path);
   std::vector<std::byte> staged;  // on its way to another device
@@ -170,7 +189,9 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
     if constexpr (!D::host_addressable) device_access<D>::upload(ctx, t.data, at, t.bytes);
   }
   visit_params(model, [](auto& p) { p.edit(); });  // they have changed
-  optimizer.set_steps(steps);
+  std::vector<std::size_t> own;
+  for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
+  optimizer.set_steps(ctx, steps.optimizer, own);
   return metadata;
 }
 

@@ -19,6 +19,8 @@ GRADUS_IMPL void run_metadata::refuse_number(std::string_view name, const std::s
 namespace detail {
 
 inline constexpr std::string_view optimizer_prefix = "optimizer.";
+inline constexpr const char* steps_name = "optimizer.steps";
+inline constexpr const char* steps_of_parameter = "optimizer.steps.";  // and the parameter's name
 
 GRADUS_IMPL void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
                                std::size_t element_bytes, std::span<const index_t> extents, void* data) {
@@ -54,21 +56,33 @@ GRADUS_IMPL void pending_checkpoint::write(const std::filesystem::path& path,
 
 namespace detail {
 
-GRADUS_IMPL pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, std::size_t steps,
-                                               const run_metadata& metadata,
+GRADUS_IMPL pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors,
+                                               const checkpointed_steps& steps, const run_metadata& metadata,
                                                std::vector<std::shared_ptr<std::byte[]>> copies) {
   safetensors_writer file;
-  for (const auto& [name, text] : metadata.all()) file.set_metadata(name, text);
-  file.set_metadata("optimizer.steps", std::to_string(steps));
+  for (const auto& [name, text] : metadata.all())
+    if (!name.starts_with(steps_of_parameter))
+      file.set_metadata(name, text);  // of another checkpoint, whose metadata it is
+  file.set_metadata(steps_name, std::to_string(steps.optimizer));
+  for (const auto& [name, taken] : steps.parameters)
+    if (taken != steps.optimizer) file.set_metadata(steps_of_parameter + name, std::to_string(taken));
   file.add_checksum();
   for (const checkpointed& t : tensors)
     file.add_bytes(t.name, t.dtype, t.shape, t.count, {static_cast<const std::byte*>(t.data), t.bytes});
   return pending_checkpoint(std::move(file), std::move(copies));
 }
 
-GRADUS_IMPL std::size_t steps_of_checkpoint(const run_metadata& metadata, const std::filesystem::path& path) {
+GRADUS_IMPL checkpointed_steps steps_of_checkpoint(const run_metadata& metadata, std::vector<std::string> parameters,
+                                                   const std::filesystem::path& path) {
   try {
-    return metadata.number<std::size_t>("optimizer.steps");
+    checkpointed_steps steps{metadata.number<std::size_t>(steps_name), {}};
+    for (std::string& name : parameters) {
+      const std::string own = steps_of_parameter + name;
+      const std::size_t taken = metadata.all().contains(own) ? metadata.number<std::size_t>(own) : steps.optimizer;
+      if (taken > steps.optimizer) throw error("its '" + own + "' is above its '" + steps_name + "'");
+      steps.parameters.emplace_back(std::move(name), taken);
+    }
+    return steps;
   } catch (const error& e) { throw error(path.string() + ": is not a checkpoint: " + e.what()); }
 }
 

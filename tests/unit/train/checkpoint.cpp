@@ -131,6 +131,67 @@ TEST_CASE("a run is resumed from its checkpoint bit for bit, whatever its optimi
   check_resumes<gr::bf16_pure, with_rounding>();
 }
 
+TEST_CASE("a parameter that took fewer steps than the optimizer goes on from its own count") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  run<gr::fp32, with_adamw> straight, resumed, other;
+  // Without the bias's gradient up to step 3.
+  const auto steps = [](auto& r, std::uint32_t from, std::uint32_t to) {
+    r.tape.set_random(3, from);
+    for (std::uint32_t s = from; s < to; ++s) {
+      const auto y = r.model(r.tape.watch(gr::normal<float, gr::shape<4, 5>>(r.at.ctx, {.seed = 11, .step = s})));
+      gr::backward(gr::mean(y * y));
+      if (s < 3) r.model.bias.clear_gradient();
+      r.optimizer.step(r.at.ctx);
+    }
+  };
+  steps(straight, 0, 4);
+  gr::write_checkpoint(path, straight.at.ctx, straight.model, straight.optimizer, {});
+  const gr::run_metadata read = gr::read_checkpoint(path, resumed.at.ctx, resumed.model, resumed.optimizer);
+  CHECK(read.number<int>("optimizer.steps") == 4);
+  CHECK(read.number<int>("optimizer.steps.bias") == 1);
+  CHECK_FALSE(read.all().contains("optimizer.steps.first"));
+  CHECK(resumed.optimizer.steps_by_parameter() == std::vector<std::size_t>{4, 1, 4});
+  steps(straight, 4, 7);
+  steps(resumed, 4, 7);
+  CHECK(resumed.weights() == straight.weights());
+
+  // Metadata of one checkpoint that is given to another says nothing of that one's steps.
+  other.steps(0, 2);
+  gr::write_checkpoint(path, other.at.ctx, other.model, other.optimizer, read);
+  gr::read_checkpoint(path, resumed.at.ctx, resumed.model, resumed.optimizer);
+  CHECK(resumed.optimizer.steps_by_parameter() == std::vector<std::size_t>{2, 2, 2});
+}
+
+TEST_CASE("of a checkpoint without counts of parameters, as they were before, each has the optimizer's") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  run<gr::fp32, with_adamw> r;
+  r.steps(0, 2);
+  gr::write_checkpoint(path, r.at.ctx, r.model, r.optimizer, {});
+  const gr::run_metadata written = gr::read_metadata(path);
+  for (const auto& [name, text] : written.all()) CHECK_FALSE(name.starts_with("optimizer.steps."));
+  r.optimizer.step(r.at.ctx);  // without gradients
+  CHECK(r.optimizer.steps_by_parameter() == std::vector<std::size_t>{2, 2, 2});
+  CHECK(r.optimizer.steps() == 3);
+  gr::read_checkpoint(path, r.at.ctx, r.model, r.optimizer);
+  CHECK(r.optimizer.steps_by_parameter() == std::vector<std::size_t>{2, 2, 2});
+  CHECK(r.optimizer.steps() == 2);
+}
+
+TEST_CASE("counts of steps that cannot be are refused") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  run<gr::fp32, with_adamw> r;
+  gr::safetensors_writer file;
+  file.set_metadata("optimizer.steps", "2");
+  file.set_metadata("optimizer.steps.bias", "3");
+  file.write(path);
+  CHECK(message_of([&] {
+          gr::read_checkpoint(path, r.at.ctx, r.model, r.optimizer);
+        }).ends_with("is not a checkpoint: its 'optimizer.steps.bias' is above its 'optimizer.steps'"));
+}
+
 TEST_CASE("checkpoints before stay beside the new one, as many as there are names for") {
   const scratch_folder here;
   const auto path = here.path / "run.safetensors", before = here.path / "before.safetensors",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,10 +15,10 @@ namespace gradus {
 
 template <>
 struct kernel<op::gradient_pass, cpu> {
-  template <class T, class G>
+  template <class G>
   static void forward(context<cpu>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
                       view<double, op::gradient_pass::partial_sums> partial,
-                      const std::vector<update_span<T, G>>& spans) {
+                      const std::vector<gradient_span<G>>& spans) {
     using C = compute_type<G>;
     using P = pack<C>;
     constexpr index_t most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
@@ -27,7 +28,7 @@ struct kernel<op::gradient_pass, cpu> {
     cpu_kit::parallel_ranges(ctx, chunks, together, [&](index_t first, index_t last) {
       double sum = 0, not_finite = 0;
       for (index_t chunk = first; chunk < last; ++chunk)
-        cpu_kit::with_chunk(spans, chunk, [&](const update_span<T, G>& s, index_t begin, index_t end) {
+        cpu_kit::with_chunk(spans, chunk, [&](const gradient_span<G>& s, index_t begin, index_t end) {
           constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
           P bad(0);
           for (index_t i = begin; i < end; i += run) {
@@ -60,6 +61,15 @@ struct kernel<op::note_skip, cpu> {
     if (scalars->found_inf == 0) return;
     *skipped += 1;
     counts->found_inf = 1;
+  }
+};
+
+template <>
+struct kernel<op::note_missed, cpu> {
+  static void forward(context<cpu>&, const gradient_scalars* scalars, double* missed,
+                      const std::vector<std::uint32_t>& which) {
+    if (scalars != nullptr && scalars->found_inf != 0) return;
+    for (const std::uint32_t i : which) missed[i] += 1;
   }
 };
 
