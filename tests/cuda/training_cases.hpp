@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <limits>
 
 #include "cases.hpp"
@@ -117,6 +118,36 @@ void late_gradients(runner<D>& r, const std::string& name, bool scaled, const Ma
   r.keep(name + ": large", gr::to_host(net.large.value()), 1e-4);
 }
 
+/// Moments of 8 bits beside others that are 25 million times theirs, or not finite; and some in float.
+template <class D>
+void eight_bits(runner<D>& r) {
+  struct model {
+    gr::param<gr::on<D>, 4099> coded, in_float;
+    GRADUS_MEMBERS(coded, in_float)
+  };
+  auto& ctx = r.ctx();
+  model net;
+  gr::init(net, ctx, gr::normal_init{.seed = 5, .stddev = 1});
+  gr::adamw_8bit optimizer{net, {.lr = 1e-2}, [](const gr::param_info& p) {
+                             return gr::param_settings{.float_states = p.name == "in_float"};
+                           }};
+  for (int step = 0; step < 7; ++step) {
+    const float rare = step == 3 ? 0.0f : 2e-4f;
+    std::vector<float> g(4099, 1.0f);
+    for (gr::index_t i = 0; i < g.size(); i += 3) g[i] = rare;
+    net.in_float.slot().give(gr::from_host<float, gr::shape<4099>>(ctx, g.data(), gr::category::gradient));
+    if (step == 1) g[70] = std::numeric_limits<float>::infinity();
+    if (step == 2) g[400] = 1e20f;
+    net.coded.slot().give(gr::from_host<float, gr::shape<4099>>(ctx, g.data(), gr::category::gradient));
+    optimizer.step(ctx);
+    auto values = gr::to_host(net.coded.value());
+    r.keep("8 bits: finite", std::vector<double>{std::isfinite(values[70]) ? 1.0 : 0.0}, 1e-9);
+    if (!std::isfinite(values[70])) values[70] = 0;
+    r.keep("8 bits: values", values, 1e-4);
+  }
+  r.keep("8 bits: in float", gr::to_host(net.in_float.value()), 1e-5);
+}
+
 /// The average of values that a step changes, in the model's place and out of it.
 template <class T, class D>
 void averages(runner<D>& r, const std::string& name) {
@@ -167,6 +198,7 @@ void training_cases(runner<D>& r) {
   late_gradients(r, "adamw, late", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2, .beta2 = 0.999}}; });
   late_gradients(r, "adamw_8bit, late", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
   late_gradients(r, "adafactor, late", true, [](auto& net) { return gr::adafactor{net}; });
+  eight_bits(r);
   averages<float>(r, "averages");
   averages<gr::bf16>(r, "averages, bf16");
   step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {

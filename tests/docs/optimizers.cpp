@@ -55,6 +55,19 @@ TEST_CASE_FIXTURE(world, "settings go by name, and a schedule sets the rate") {
   CHECK(optimizer.steps() == 100);
 }
 
+TEST_CASE_FIXTURE(world, "8-bit AdamW may keep some moments in float") {
+  // [float_states]
+  gr::adamw_8bit optimizer{net, {.lr = 1e-3}, [](const gr::param_info& p) {
+                             gr::param_settings settings = gr::decay_matrices(p);
+                             settings.float_states = p.name.starts_with("tokens");
+                             return settings;
+                           }};
+  // [/float_states]
+  backward();
+  optimizer.step(ctx);
+  CHECK(optimizer.steps() == 1);
+}
+
 TEST_CASE_FIXTURE(world, "the average of weights is the model's for a while") {
   gr::adamw optimizer{net, {.lr = 1e-2}};
   // [average]

@@ -108,9 +108,11 @@ namespace op::inline GRADUS_BUILD {
 struct adamw_8bit_step {};
 }  // namespace op::inline GRADUS_BUILD
 
-/// AdamW with moments of 8 bits (Dettmers et al. 2022): blocks of 256 values share a scale, their largest magnitude, and each value is one of 256
-/// numbers between -1 and 1 times that. The step itself is made in float. 2.03 bytes of state a parameter; tensors under 4096 elements have
-/// 8.
+/// AdamW with moments of 8 bits (Dettmers et al. 2022): blocks of 256 values share a scale, their largest magnitude,
+/// and each value is one of 256 numbers between -1 and 1 times that. The step itself is made in float. A mean of
+/// squares above 0 is never coded as 0, for its root divides; where it is not finite, both moments of the element
+/// become 0, and others keep theirs. 2.03 bytes of state a parameter; 8 in tensors under 4096 elements, and in those
+/// whose param_settings ask for `float_states`.
 /// @tparam T what parameters are stored in; not double
 /// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
@@ -133,7 +135,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
     this->prepare(ctx);
-    const index_t n = this->params_.total_size(), state = 2 * (large_ + (blocks_ + small_) * sizeof(float));
+    const index_t n = this->params_.total_size(), state = 2 * (coded_ + (blocks_ + in_float_) * sizeof(float));
     const typename context<D>::running now(
         ctx,
         activity{"adamw_8bit", phase::update, {30 * n, n * (sizeof(T) + sizeof(G)) + state, n * sizeof(T) + state}});
@@ -178,7 +180,10 @@ class adamw_8bit : public optimizer<T, D, G> {
     std::uint8_t* codes[2] = {};
     float* states[2] = {};
   };
-  static constexpr bool is_large(index_t size) { return size >= adamw_8bit_options::least_values; }
+  template <class Entry>
+  static constexpr bool in_codes(const Entry& e) {
+    return e.param->size() >= adamw_8bit_options::least_values && !e.settings.float_states;
+  }
   static constexpr index_t blocks_of(index_t size) {
     return (size + adamw_8bit_options::block - 1) / adamw_8bit_options::block;
   }
@@ -187,15 +192,15 @@ class adamw_8bit : public optimizer<T, D, G> {
                   "adamw_8bit(model): its step is made in float, not in double");
     for (const auto& e : this->params_.all()) {
       const index_t size = e.param->size();
-      if (is_large(size)) large_ += size, blocks_ += blocks_of(size);
-      else small_ += size;
+      if (in_codes(e)) coded_ += size, blocks_ += blocks_of(size);
+      else in_float_ += size;
     }
   }
   constexpr void make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"adamw_8bit", phase::update, {}});
     for (std::size_t k = 0; k < 2; ++k) {
-      if (large_ > 0) this->template state<std::uint8_t>(ctx, codes_[k], large_);
-      this->template state<float>(ctx, states_[k], blocks_ + small_);
+      if (coded_ > 0) this->template state<std::uint8_t>(ctx, codes_[k], coded_);
+      this->template state<float>(ctx, states_[k], blocks_ + in_float_);
     }
   }
   // f(entry, place) for every parameter: scales of blocks and moments in float follow one another in the model's order.
@@ -203,19 +208,19 @@ class adamw_8bit : public optimizer<T, D, G> {
   void for_places(const F& f) {
     index_t code = 0, state = 0;
     for (const auto& e : this->params_.all()) {
-      const bool large = is_large(e.param->size());
+      const bool coded = in_codes(e);
       place at;
       for (std::size_t k = 0; k < 2; ++k) {
-        if (large) at.codes[k] = static_cast<std::uint8_t*>(codes_[k].data()) + code;
+        if (coded) at.codes[k] = static_cast<std::uint8_t*>(codes_[k].data()) + code;
         at.states[k] = static_cast<float*>(states_[k].data()) + state;
       }
       f(e, at);
-      if (large) code += e.param->size();
-      state += large ? blocks_of(e.param->size()) : e.param->size();
+      if (coded) code += e.param->size();
+      state += coded ? blocks_of(e.param->size()) : e.param->size();
     }
   }
 
-  index_t large_ = 0, blocks_ = 0, small_ = 0;
+  index_t coded_ = 0, blocks_ = 0, in_float_ = 0;
   std::array<buffer<D>, 2> codes_, states_;
   std::vector<block_span<T, G>> spans_;
 };

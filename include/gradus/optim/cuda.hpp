@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -269,12 +270,15 @@ __global__ void __launch_bounds__(block_threads)
         if (here) s.states[0][at] = m, s.states[1][at] = v;
         continue;
       }
+      // As on the CPU: what is not finite starts again at 0, and a v above 0 is never coded as 0.
+      if (!(v <= std::numeric_limits<float>::max())) m = v = 0;
       const float most_m = row_max<static_cast<int>(block_threads)>(here ? fabsf(m) : 0.0f);
       const float most_v = row_max<static_cast<int>(block_threads)>(here ? fabsf(v) : 0.0f);
       if (threadIdx.x == 0) s.states[0][begin / block] = most_m, s.states[1][begin / block] = most_v;
       if (!here) continue;
       s.codes[0][at] = first_map.nearest(m / (most_m > 0 ? most_m : 1.0f));
-      s.codes[1][at] = second_map.nearest(v / (most_v > 0 ? most_v : 1.0f));
+      const std::uint8_t code = second_map.nearest(v / (most_v > 0 ? most_v : 1.0f));
+      s.codes[1][at] = v > 0 && code == 0 ? 1 : code;
     }
   });
 }

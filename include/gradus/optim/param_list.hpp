@@ -18,9 +18,10 @@ struct param_info {
 };
 /// Settings of one parameter: what the optimizer's own are multiplied by.
 struct param_settings {
-  double lr = 1;            ///< factor of the learning rate; 0 keeps the parameter as it is
-  double weight_decay = 1;  ///< factor of the weight decay
-  bool orthogonal = true;   ///< muon orthogonalises its updates, if it is a matrix
+  double lr = 1;              ///< factor of the learning rate; 0 keeps the parameter as it is
+  double weight_decay = 1;    ///< factor of the weight decay
+  bool orthogonal = true;     ///< muon orthogonalises its updates, if it is a matrix
+  bool float_states = false;  ///< adamw_8bit keeps its moments in float
 };
 /// The settings that hold where no others are given, those of GPT practice: weight decay on tensors of rank >= 2 only, not on biases and
 /// norms.

@@ -29,7 +29,8 @@ struct kernel<op::adamw_8bit_step, cpu> {
       for (; begin < end; begin += block) {
         const index_t n = std::min(block, end - begin);
         alignas(register_bytes) float here[2][block], *m = here[0], *v = here[1];
-        if (t.codes[0] == nullptr) {
+        const bool coded = t.codes[0] != nullptr;
+        if (!coded) {
           m = t.states[0] + begin, v = t.states[1] + begin;
         } else {
           decode<true>(t.codes[0] + begin, n, t.states[0][begin / block], m);
@@ -42,6 +43,10 @@ struct kernel<op::adamw_8bit_step, cpu> {
               pack<float> p = cpu_kit::load<float>(t.value + begin + i, which);
               pack<float> m1 = cpu_kit::load<float>(m + i, which), v1 = cpu_kit::load<float>(v + i, which);
               update(p, scaling(cpu_kit::load<float>(t.gradient + begin + i, which)), m1, v1);
+              if (coded) {  // else it would be its block's scale
+                const auto finite = v1 <= pack<float>(std::numeric_limits<float>::max());
+                m1 = select(finite, m1, pack<float>(0)), v1 = select(finite, v1, pack<float>(0));
+              }
               const pack<float> size = abs(m1);
               most_m = select(size > most_m, size, most_m);
               most_v = select(v1 > most_v, v1, most_v);
@@ -49,7 +54,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
               cpu_kit::store(v1, v + i, which);
               writer.write(p, t.value + begin + i, which, t.first + begin + i);
             });
-        if (t.codes[0] == nullptr) continue;
+        if (!coded) continue;
         encode<true>(m, n, t.states[0][begin / block] = max_lanes(most_m), t.codes[0] + begin);
         encode<false>(v, n, t.states[1][begin / block] = max_lanes(most_v), t.codes[1] + begin);
       }
@@ -96,9 +101,11 @@ struct kernel<op::adamw_8bit_step, cpu> {
     // Subnormal blocks become 0: their scale has no reciprocal.
     const pack<float> scale(largest >= std::numeric_limits<float>::min() ? 1 / largest : 1.0f);
     cpu_kit::for_packs<float>(n, [&](index_t i, auto which) {
-      const pack<float> x = cpu_kit::load<float>(from + i, which) * scale;
+      const pack<float> raw = cpu_kit::load<float>(from + i, which), x = raw * scale;
       const pack<float> size = abs(x);
-      const integers steps = __builtin_convertvector(map.steps_from_zero(size).v, integers);
+      integers steps = __builtin_convertvector(map.steps_from_zero(size).v, integers);
+      // Decoded as 0, its root would leave eps alone to divide by.
+      if constexpr (!Signed) steps = (raw.v > 0) & (steps == 0) ? integers{} + 1 : steps;
       integers code = (x.v < 0 ? -steps : steps) + static_cast<std::int32_t>(map.zero);
       code = code < 0 ? integers{} : code;  // there is no -1
       const bytes narrow = __builtin_convertvector(__builtin_convertvector(code, shorts), bytes);
