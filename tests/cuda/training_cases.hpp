@@ -170,6 +170,8 @@ void averages(runner<D>& r, const std::string& name) {
   {
     const auto guard = average.use(ctx);
     r.keep(name + ": in use", gr::to_host(net.w.value()), tolerance);
+    const auto within = average.use(ctx);
+    r.keep(name + ": in use twice", gr::to_host(net.w.value()), tolerance);
   }
   r.keep(name + ": values", gr::to_host(net.w.value()), tolerance);
 }

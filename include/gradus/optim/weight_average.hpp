@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -47,8 +48,10 @@ class weight_average {
   template <class Model>
   constexpr explicit weight_average(Model& model, weight_average_options o = {}) : options(o), params_(model) {}
 
-  /// Takes the parameters' values in. The averages are made in `ctx` when this is called first.
+  /// Takes the parameters' values in. The averages are made in `ctx` when this is called first. Throws error while they
+  /// are in use.
   GRADUS_OF_BUILD constexpr void update(context<D>& ctx) {
+    check_not_in_use("update(ctx)");
     const index_t n = params_.total_size();
     const typename context<D>::running now(
         ctx,
@@ -60,39 +63,31 @@ class weight_average {
       kernel<op::average_weights, D>::forward(ctx, {first ? 0.0 : options.decay}, params_.value_spans(), data());
   }
 
-  /// While it lives, the model has the averages; then it has its own values again.
+  /// While it lives, the model has the averages.
   class in_use {
    public:
-    constexpr explicit in_use(weight_average& of, context<D>& ctx) : of_(&of), ctx_(&ctx) {
-      if constexpr (!swaps) back_ = buffer<D>(ctx, of.params_.total_size() * sizeof(T), category::temporary);
-      of.swap(ctx, back());
-    }
+    constexpr explicit in_use(weight_average& of, context<D>& ctx) : of_(&of), ctx_(&ctx) { of.begin_use(ctx); }
     in_use(const in_use&) = delete;
     in_use& operator=(const in_use&) = delete;
-    constexpr ~in_use() {
-      if constexpr (swaps) of_->swap(*ctx_, nullptr);
-      else if constexpr (D::computes) kernel<op::restore_values, D>::forward(*ctx_, of_->params_.value_spans(), back());
-    }
+    constexpr ~in_use() { of_->end_use(*ctx_); }
 
    private:
-    constexpr T* back() const {
-      if constexpr (swaps || !D::computes) return nullptr;
-      else return static_cast<T*>(back_.data());
-    }
     weight_average* of_;
     context<D>* ctx_;
-    [[no_unique_address]] std::conditional_t<std::is_same_v<T, state_type>, std::false_type, buffer<D>> back_;
   };
-  /// Puts the averages in the model's place while the result lives. Where values are stored in 16 bits, `ctx` keeps them so long; else
-  /// nothing is allocated. Throws error before the first update.
+  /// Puts the averages in the model's place while the result lives; when the last of several results ends, the model
+  /// has its own values again. Where values are stored in 16 bits, `ctx` keeps them so long; else nothing is allocated.
+  /// Throws error before the first update.
   GRADUS_OF_BUILD constexpr in_use use(context<D>& ctx) {
     if (!averages_) throw error("weight_average.use(ctx): there is no average yet; call update(ctx) after a step");
     return in_use(*this, ctx);
   }
 
   /// Calls f(named_state) for the average of each parameter, to be saved and loaded; made in `ctx` if there is none.
+  /// Throws error while they are in use: they may have changed places with the values.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
+    check_not_in_use("for_each_state(ctx, model, f)");
     if (!averages_) update(ctx);
     index_t at = 0;
     for_each_param(model, [&](std::string_view parameter, const auto& p) {
@@ -104,12 +99,32 @@ class weight_average {
  private:
   static constexpr bool swaps = std::is_same_v<T, state_type>;
   state_type* data() const { return static_cast<state_type*>(averages_.data()); }
-  constexpr void swap(context<D>& ctx, T* back) {
-    if constexpr (D::computes) kernel<op::swap_averages, D>::forward(ctx, params_.value_spans(), data(), back);
+  constexpr void begin_use(context<D>& ctx) {
+    if (uses_ == 0) {
+      if constexpr (!swaps) own_values_ = buffer<D>(ctx, params_.total_size() * sizeof(T), category::temporary);
+      swap(ctx);
+    }
+    ++uses_;
+  }
+  constexpr void end_use(context<D>& ctx) {
+    if (--uses_ > 0) return;
+    if constexpr (swaps) swap(ctx);
+    else if constexpr (D::computes) kernel<op::restore_values, D>::forward(ctx, params_.value_spans(), own_values());
+    own_values_ = {};
+  }
+  constexpr void swap(context<D>& ctx) {
+    if constexpr (D::computes) kernel<op::swap_averages, D>::forward(ctx, params_.value_spans(), data(), own_values());
+  }
+  T* own_values() const { return own_values_ ? static_cast<T*>(own_values_.data()) : nullptr; }
+  constexpr void check_not_in_use(const char* call) const {
+    if (uses_ > 0)
+      throw error(std::string("weight_average.") + call + ": the averages are in use; end the use(ctx) before");
   }
 
   param_list<T, D, G> params_;
   buffer<D> averages_;
+  buffer<D> own_values_;  // those of the model while the averages are in use, if they are stored in 16 bits
+  std::size_t uses_ = 0;
 };
 
 template <class Model>

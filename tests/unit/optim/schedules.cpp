@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include <gradus/gradus.hpp>
 
 namespace gr = gradus;
@@ -63,6 +65,11 @@ TEST_CASE_TEMPLATE("an average of weights follows its formula, is the model's fo
     average.update(ctx);
   }
   CHECK(stats.of(gr::category::optimizer_state).live == (3 * 37 + 5) * sizeof(gr::compute_type<T>));
+  const auto as_floats = [](const std::vector<T>& values) {
+    std::vector<float> all;
+    for (const T v : values) all.push_back(static_cast<float>(v));
+    return all;
+  };
   const auto before = gr::to_host(net.w.value());
   const double kept = value();
   for (int twice = 0; twice < 2; ++twice) {
@@ -74,6 +81,18 @@ TEST_CASE_TEMPLATE("an average of weights follows its formula, is the model's fo
     }
     CHECK(value() == kept);
   }
+  {
+    const auto outer = average.use(ctx);
+    const auto averages = gr::to_host(net.w.value());
+    {
+      const auto inner = average.use(ctx);
+      CHECK(as_floats(gr::to_host(net.w.value())) == as_floats(averages));
+    }
+    CHECK(as_floats(gr::to_host(net.w.value())) == as_floats(averages));
+    CHECK_THROWS_AS(average.update(ctx), gr::error);
+    CHECK_THROWS_AS(average.for_each_state(ctx, net, [](const auto&) {}), gr::error);
+  }
+  CHECK(as_floats(gr::to_host(net.w.value())) == as_floats(before));
   CHECK(stats.of(gr::category::temporary).live == 0);
   average.for_each_state(ctx, net, [&](const gr::named_state<gr::cpu>& s) {
     if (s.parameter == "w")
