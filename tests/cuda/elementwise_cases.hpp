@@ -20,6 +20,19 @@ void elementwise_cases(runner<D>& r) {
       2.0);
   r.template differentiate<float, s, s>("minimum maximum",
                                         [](auto x, auto y) { return gr::minimum(x, y) * gr::maximum(x, y); });
+  const auto zeros = gr::zeros<float, s>(r.ctx());
+  r.template differentiate<float, s, s>("square roots of what was selected", [&](auto x, auto y) {
+    return gr::sqrt(gr::relu(x)) + gr::sqrt(gr::clamp(y, 0, 1)) + gr::sqrt(gr::maximum(x, zeros)) +
+           gr::sqrt(gr::where(gr::relu(x), x, zeros));
+  });
+  {
+    const auto zero = gr::from_values<float, gr::shape<2>>(r.ctx(), {-0.0f, 0.0f});
+    gr::tape tape{r.ctx()};
+    const auto b = tape.variable(gr::from_values<float, gr::shape<2>>(r.ctx(), {1e-39f, 2e-39f}));
+    gr::backward(gr::sum(zero / b));
+    r.keep("0 / b: gradient", gr::to_host(b.gradient()), 0x1p-30);
+    r.keep("the sign of a zero", gr::to_host(1.0 + gr::clamp(1.0 / (zero * 3.0), -1, 1)), 0x1p-30);
+  }
 
   // operands that broadcast
   const auto f = [](auto x, auto y) { return x * y + gr::tanh(y) - x; };

@@ -80,9 +80,8 @@ GRADUS_HD inline dual<V, N> operator*(const dual<V, N>& a, const dual<V, N>& b) 
 }
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator/(const dual<V, N>& a, const dual<V, N>& b) {
-  const V inverse = V(1) / b.value;
-  const V q = a.value * inverse;
-  return detail::chain(a.value / b.value, a, inverse, b, -(q * inverse));
+  const V q = a.value / b.value;
+  return detail::chain(q, a, V(1) / b.value, b, -(q / b.value));  // 1/b^2 would overflow where the quotients do not
 }
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a) {

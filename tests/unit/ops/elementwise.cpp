@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "../../support/operands.hpp"
 
@@ -205,4 +207,83 @@ TEST_CASE("whole constants beside integers keep all their digits") {
   CHECK((x - large)(2) == 2 - large);
   CHECK((x * large)(0) == 2 * large);
   CHECK((x - 3u)(0) == -1);
+}
+
+namespace {
+// f's gradient at x = {-1, 4, -2, 9} where the gradient that arrives is `dy`.
+template <class F>
+std::vector<float> gradient_at(const F& f, float dy) {
+  workplace at;
+  using S = gr::shape<4>;
+  const auto x = gr::from_values<float, S>(at.ctx, {-1, 4, -2, 9});
+  return gr::to_host(std::get<0>(evaluate(
+                                     at.ctx, [&](auto v) { return f(at.ctx, v); }, gr::full<float, S>(at.ctx, dy), x)
+                                     .gradients));
+}
+template <class F>
+void check_masked(const F& select_positive) {
+  const auto root = [&](auto& ctx, auto v) { return gr::sqrt(select_positive(ctx, v)); };
+  CHECK(gradient_at(root, 1) == std::vector<float>{0, 0.25f, 0, 0.5f / 3});
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  CHECK(gradient_at(select_positive, infinity) == std::vector<float>{0, infinity, 0, infinity});
+  const auto g = gradient_at(select_positive, std::nanf(""));
+  CHECK(g[0] == 0);
+  CHECK(std::isnan(g[1]));
+}
+struct positive_part {
+  static constexpr bool selects = true;
+  template <class T>
+  T operator()(T x) const {
+    using gr::math::select;
+    return select(x > T(0), x, T(0));
+  }
+};
+}  // namespace
+
+TEST_CASE("what was not selected has a gradient of 0, whatever arrives, and what was has all of it") {
+  using S = gr::shape<4>;
+  check_masked([](auto&, auto v) { return gr::relu(v); });
+  check_masked([](auto&, auto v) { return gr::clamp(v, 0, 100); });
+  check_masked([](auto& ctx, auto v) { return gr::maximum(v, gr::zeros<float, S>(ctx)); });
+  check_masked([](auto& ctx, auto v) { return -gr::minimum(-v, gr::zeros<float, gr::shape<>>(ctx)); });
+  check_masked([](auto& ctx, auto v) {
+    const auto positive = gr::from_values<float, S>(ctx, {0, 1, 0, 1});
+    return gr::where(positive, v, gr::zeros<float, S>(ctx));
+  });
+  check_masked([](auto&, auto v) { return gr::map(positive_part{}, v); });
+  CHECK(gradient_at([](auto&, auto v) { return gr::sqrt(gr::abs(v * 0.0)); }, 1) == std::vector<float>(4, 0.0f));
+}
+
+TEST_CASE("an infinite gradient times a derivative that was computed as 0 is NaN, for the loss scaler to see") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  using S = gr::shape<4>;
+  CHECK(std::isnan(gradient_at([](auto& ctx, auto v) { return v * gr::zeros<float, S>(ctx); }, infinity)[1]));
+  CHECK(std::isnan(gradient_at([](auto&, auto v) { return gr::tanh(v * 100.0); }, infinity)[3]));
+  CHECK(std::isnan(gradient_at([](auto&, auto v) { return gr::exp(v * -100.0); }, infinity)[3]));
+}
+
+TEST_CASE("a quotient's gradients are finite where the quotient is") {
+  workplace at;
+  using S = gr::shape<3>;
+  const auto a = gr::from_values<float, S>(at.ctx, {0, 1e-30f, 3});
+  const auto b = gr::from_values<float, S>(at.ctx, {1e-39f, 1e-25f, 2});
+  const auto g = evaluate(
+      at.ctx, [](auto u, auto v) { return u / v; }, gr::ones<float, S>(at.ctx), a, b);
+  const auto& db = std::get<1>(g.gradients);
+  CHECK(db(0) == 0);
+  CHECK(db(1) == doctest::Approx(-1e20));
+  CHECK(db(2) == -0.75f);
+}
+
+TEST_CASE("a product with a number keeps the sign of zero, as one with a tensor does") {
+  workplace at;
+  const auto x = gr::from_values<float, gr::shape<2>>(at.ctx, {-0.0f, 0.0f});
+  const auto signs = [](const auto& y) { return std::pair(std::signbit(y(0)), std::signbit(y(1))); };
+  CHECK(signs(x * 3.0) == std::pair(true, false));
+  CHECK(signs(3 * x) == std::pair(true, false));
+  CHECK(signs(x * -3.0) == std::pair(false, true));
+  CHECK(signs(x - 0) == std::pair(true, false));
+  CHECK(signs(x + 0.0) == std::pair(false, false));
+  CHECK(signs(0 - x) == std::pair(false, false));
+  CHECK((1.0 / (x * 3.0))(0) == -std::numeric_limits<float>::infinity());
 }

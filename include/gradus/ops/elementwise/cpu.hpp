@@ -115,7 +115,7 @@ struct kernel<op::map<F>, cpu> {
                             static_cast<int>(K))...);
         const pack<C> g =
             n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
-        (put(std::get<K>(to), start + i, n, g * pack<C>(value.partial[K])), ...);
+        (put(std::get<K>(to), start + i, n, gradus::detail::gradient_through<F>(g, pack<C>(value.partial[K]))), ...);
       }
     });
   }

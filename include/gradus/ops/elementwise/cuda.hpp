@@ -99,7 +99,7 @@ __device__ inline void map_gradient_run(const F& f, const T* grad, typename Walk
 #pragma unroll
   for (int i = 0; i < Walk::width; ++i) {
     const D value = f(D(gradient_argument<F, C>(runs, i), static_cast<int>(K))...);
-    ((runs.out.at[i] = static_cast<C>(g.at[i]) * value.partial[K]), ...);
+    ((runs.out.at[i] = gradus::detail::gradient_through<F>(static_cast<C>(g.at[i]), value.partial[K])), ...);
   }
   (close_run<Walk, Whole, C, P>(runs, at, n), ...);
 }

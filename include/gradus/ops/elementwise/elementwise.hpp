@@ -27,6 +27,13 @@ inline constexpr bool has_coarse_form = requires { requires F::coarse_form; };
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };
 
+/// A functor that gives one of its operands or a constant says so (`static constexpr bool selects = true`). The derivative
+/// in an operand that it did not select is then 0 whatever gradient arrives, infinity and NaN included, as PyTorch masks.
+/// In other functors a derivative of 0 may be a small one that was rounded, so infinity times 0 stays NaN, for the loss
+/// scaler to see.
+template <class F>
+inline constexpr bool is_selecting_functor = requires { requires F::selects; };
+
 /// A functor of one operand says its derivative by its result (`derivative_from_output(y)`): the output is saved then, and the operand need
 /// not be. For floats that is as exact; in 16 bits it is the derivative at the rounded output, as PyTorch's.
 template <class F>
@@ -69,11 +76,19 @@ inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
 template <class F>
 struct from_output {
   F f;
+  static constexpr bool selects = is_selecting_functor<F>;
   template <class V>
   GRADUS_HD dual<V, 1> operator()(const dual<V, 1>& y) const {
     return chain(y.value, y, f.derivative_from_output(y.value));
   }
 };
+
+// The gradient of F's result times a derivative of F.
+template <class F, class V>
+GRADUS_HD inline V gradient_through(V grad, V derivative) {
+  if constexpr (is_selecting_functor<F>) return contribution(grad, derivative);
+  else return grad * derivative;
+}
 }  // namespace detail
 
 namespace op::inline GRADUS_BUILD {

@@ -57,9 +57,11 @@ struct divide_into { static constexpr std::string_view name = "divide_into";
   template <class T> GRADUS_HD T operator()(T x) const { return T(constant) / x; } };
 /// The smaller; NaN in either operand gives NaN.
 struct minimum { static constexpr std::string_view name = "minimum";
+  static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
 /// The larger; NaN in either operand gives NaN.
 struct maximum { static constexpr std::string_view name = "maximum";
+  static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
 /// e to the power x.
 struct exp { static constexpr std::string_view name = "exp";
@@ -81,6 +83,7 @@ struct rsqrt { static constexpr std::string_view name = "rsqrt";
   template <class T> GRADUS_HD T operator()(T x) const { using math::sqrt; return T(1) / sqrt(x); } };
 /// |x|; its derivative at 0 is 0.
 struct abs { static constexpr std::string_view name = "abs";
+  static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::abs; return abs(x); } };
 /// Hyperbolic tangent.
 struct tanh { static constexpr std::string_view name = "tanh";
@@ -93,6 +96,7 @@ struct sigmoid { static constexpr std::string_view name = "sigmoid";
   template <class T> GRADUS_HD T operator()(T x) const { using math::sigmoid; return sigmoid(x); } };
 /// max(x, 0); its derivative at 0 is 0.
 struct relu { static constexpr std::string_view name = "relu";
+  static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); }
   template <class T> GRADUS_HD T derivative_from_output(T y) const { using math::select; return select(y <= T(0), T(0), T(1)); } };
 /// x * sigmoid(x).
@@ -122,13 +126,14 @@ struct pow_constant { static constexpr std::string_view name = "pow_constant";
   } };
 /// x held between two run-time constants.
 struct clamp { static constexpr std::string_view name = "clamp";
-  double low, high;
+  double low, high; static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::select;
     return select(x < T(low), T(low), select(x > T(high), T(high), x));
   } };
 /// `a` where the condition is not 0, `b` elsewhere.
 struct where { static constexpr std::string_view name = "where";
+  static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
     using math::select;
     return select(condition != T(0), a, b);
@@ -296,12 +301,14 @@ GRADUS_OF_BUILD constexpr auto affine_of(X&& x, Factor factor, Offset offset) {
     return map_with_constant<C>(functor::affine{static_cast<double>(factor), static_cast<double>(offset)},
                                 std::forward<X>(x));
 }
-// -c; of an unsigned constant, too.
-template <class C>
+// -c; of an unsigned constant, too. Beside an X of floating-point numbers it is one of them: -0 differs from 0.
+template <class X, class C>
 GRADUS_OF_BUILD constexpr auto negated(C c) {
-  if constexpr (std::is_integral_v<C>) return -static_cast<std::int64_t>(c);
+  if constexpr (std::is_integral_v<C> && !is_floating<value_of_t<X>>) return -static_cast<std::int64_t>(c);
   else return -static_cast<double>(c);
 }
+// What leaves every x as it is when it is added, -0 too.
+inline constexpr double no_offset = -0.0;
 }  // namespace detail
 
 /// A number beside a tensor.
@@ -329,7 +336,7 @@ GRADUS_OF_BUILD constexpr auto operator-(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator-(X&& x, C c) {
-  return detail::affine_of<C>(std::forward<X>(x), 1, detail::negated(c));
+  return detail::affine_of<C>(std::forward<X>(x), 1, detail::negated<X>(c));
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator-(C c, X&& x) {
@@ -341,11 +348,11 @@ GRADUS_OF_BUILD constexpr auto operator*(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator*(X&& x, C c) {
-  return detail::affine_of<C>(std::forward<X>(x), c, 0);
+  return detail::affine_of<C>(std::forward<X>(x), c, detail::no_offset);
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator*(C c, X&& x) {
-  return detail::affine_of<C>(std::forward<X>(x), c, 0);
+  return detail::affine_of<C>(std::forward<X>(x), c, detail::no_offset);
 }
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator/(A&& a, B&& b) {
