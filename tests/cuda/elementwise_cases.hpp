@@ -33,6 +33,21 @@ void elementwise_cases(runner<D>& r) {
     r.keep("0 / b: gradient", gr::to_host(b.gradient()), 0x1p-30);
     r.keep("the sign of a zero", gr::to_host(1.0 + gr::clamp(1.0 / (zero * 3.0), -1, 1)), 0x1p-30);
   }
+  {
+    constexpr std::int32_t most = 2147483647, least = -most - 1;
+    const auto x = gr::from_values<std::int32_t, gr::shape<4>>(r.ctx(), {most, least, 5, -7});
+    const auto y = gr::from_values<std::int32_t, gr::shape<4>>(r.ctx(), {3, -1, 2, 2});
+    r.keep("integers: sum", gr::to_host(x + x), 0x1p-50);
+    r.keep("integers: difference", gr::to_host(x - y), 0x1p-50);
+    r.keep("integers: product", gr::to_host(x * x * 3 - 1), 0x1p-50);
+    r.keep("integers: magnitude", gr::to_host(-gr::abs(x)), 0x1p-50);
+    r.keep("integers: quotients", gr::to_host(x / y - x / 3), 0x1p-50);
+    using bytes = gr::shape<37, 1013>;
+    const auto many = gr::from_host<std::uint8_t, bytes>(r.ctx(), std::vector<std::uint8_t>(bytes::size, 200).data());
+    r.keep("bytes: sum", gr::to_host(gr::sum(many)), 0x1p-50);
+    r.keep("bytes: sum of axis 0", gr::to_host(gr::sum<gr::axes<0>>(many)), 0x1p-50);
+    r.keep("bytes: sum of axis 1", gr::to_host(gr::sum<gr::axes<1>>(many)), 0x1p-50);
+  }
 
   // operands that broadcast
   const auto f = [](auto x, auto y) { return x * y + gr::tanh(y) - x; };

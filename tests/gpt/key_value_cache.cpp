@@ -136,6 +136,8 @@ TEST_CASE("a cache takes no more than it was made for, and says so") {
   past.rewind(3);
   CHECK(message_of([&] { (void)gr::causal_attention<3>(qkv, past.layer(0, 4)); }) ==
         "causal_attention(qkv, past): 4 new times behind 3 that are kept; there can be 13 in all, and up to 2 at once");
+  gr::nn::key_value_cache<gr::on<gr::cpu>, 2, 1, 3, 13, 13> two(w.place.ctx);
+  CHECK(message_of([&] { (void)two.layer(2, 1); }) == "key_value_cache: layer(2): it was made for the layers 0 .. 1");
 }
 
 TEST_CASE("the bytes of a cache are known before it is made, and are all that it asks for") {

@@ -17,10 +17,10 @@ class region_graph {
  public:
   struct operation {
     std::size_t first_maker = 0;  ///< its inputs' makers start here
-    unsigned saved_inputs = 0;    ///< inputs that its gradient rule saves, by bit
-    bool own_result = false;      ///< its gradient rule needs its output or its statistics
-    bool kept = false;            ///< its result is kept from forward
-    bool needed = false;          ///< somebody looks at its output outside of any operation
+    unsigned saved_inputs = 0;  ///< inputs that its gradient rule saves, by bit; from the 33rd on, if all bits are set
+    bool own_result = false;    ///< its gradient rule needs its output or its statistics
+    bool kept = false;          ///< its result is kept from forward
+    bool needed = false;        ///< somebody looks at its output outside of any operation
     friend constexpr bool operator==(const operation&, const operation&) = default;
   };
   std::vector<operation> operations;
@@ -38,13 +38,18 @@ class region_graph {
       becomes(i, f);
       const std::size_t end = i + 1 < operations.size() ? operations[i + 1].first_maker : makers.size();
       for (std::size_t k = o.first_maker; k < end; ++k)
-        if (makers[k] != 0 && (f == fate::compute || ((o.saved_inputs >> (k - o.first_maker)) & 1u) != 0))
+        if (makers[k] != 0 && (f == fate::compute || saves(o, k - o.first_maker)))
           operations[makers[k] - 1].needed = true;
     }
   }
   constexpr void clear() {
     operations.clear();
     makers.clear();
+  }
+
+ private:
+  static constexpr bool saves(const operation& o, std::size_t input) {
+    return input < 32 ? ((o.saved_inputs >> input) & 1u) != 0 : o.saved_inputs == ~0u;
   }
 };
 

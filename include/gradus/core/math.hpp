@@ -7,8 +7,50 @@
 #include <type_traits>
 
 #include "config.hpp"
+#include "error.hpp"
 
 namespace gradus::math {
+
+// Integers wrap where the result does not fit, as two's complement has it.
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T wrapping_add(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+}
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T wrapping_subtract(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
+}
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T wrapping_multiply(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+}
+
+namespace detail {
+[[noreturn]] GRADUS_NOINLINE inline void fail_zero_divisor() {
+  throw error("a / b: the operands are integers, and an element of b is 0");
+}
+}  // namespace detail
+
+/// a / b of integers, cut to a whole number; the smallest number over -1 wraps. Where b is 0 it throws error, and on a GPU, which cannot
+/// throw, it is 0.
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T quotient(T a, T b) {
+  if (b == 0) {
+#if GRADUS_GPU_PASS
+    return 0;
+#else
+    detail::fail_zero_divisor();
+#endif
+  }
+  return b == T(-1) ? wrapping_subtract(T(0), a) : static_cast<T>(a / b);
+}
 
 // clang-format off
 GRADUS_HD inline float exp(float x) { return ::expf(x); }
@@ -23,8 +65,8 @@ GRADUS_HD inline float erf(float x) { return ::erff(x); }
 GRADUS_HD inline double erf(double x) { return ::erf(x); }
 GRADUS_HD inline float abs(float x) { return ::fabsf(x); }
 GRADUS_HD inline double abs(double x) { return ::fabs(x); }
-GRADUS_HD inline std::int32_t abs(std::int32_t x) { return x < 0 ? -x : x; }
-GRADUS_HD inline std::int64_t abs(std::int64_t x) { return x < 0 ? -x : x; }
+GRADUS_HD constexpr std::int32_t abs(std::int32_t x) { return x < 0 ? wrapping_subtract(0, x) : x; }
+GRADUS_HD constexpr std::int64_t abs(std::int64_t x) { return x < 0 ? wrapping_subtract(std::int64_t{0}, x) : x; }
 GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on

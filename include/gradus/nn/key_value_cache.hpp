@@ -34,8 +34,9 @@ class key_value_cache {
   static constexpr index_t context_length() { return Context; }
   /// How many more there can be.
   constexpr index_t room() const { return Context - position_; }
-  /// What a layer computes `count` new times with. Throws gradus::error where there is no room for them.
+  /// What layer `i` computes `count` new times with. Throws gradus::error where there is no such layer, or no room for them.
   constexpr key_value_view<value_type, layer_shape, device> layer(index_t i, index_t count) {
+    if (i >= Layers) fail_layer(i);
     check(count);
     value_type* const keys = device::computes ? kept_.data() + 2 * i * layer_shape::size : nullptr;
     value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
@@ -71,6 +72,10 @@ class key_value_cache {
   friend class key_value_cache;
   constexpr void check(index_t count) const {
     if (count > room()) fail_full(count);
+  }
+  [[noreturn]] static void fail_layer(index_t i) {
+    throw error("key_value_cache: layer(" + std::to_string(i) + "): it was made for the layers 0 .. " +
+                std::to_string(Layers - 1));
   }
   [[noreturn]] void fail_full(index_t count) const {
     throw error("key_value_cache: " + std::to_string(count) + " more times do not fit behind " +

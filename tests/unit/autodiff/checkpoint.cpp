@@ -8,7 +8,9 @@
 #include <gradus/testing/failing_resource.hpp>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace gr = gradus;
@@ -515,4 +517,37 @@ TEST_CASE("a parameter that is given to a region stays one where nothing is reco
   static_assert(std::is_same_v<decltype(plain)::value_type, gr::value_of_t<decltype(recorded)>>);
   CHECK(std::ranges::equal(plain.values(), recorded.value().values(),
                            [](auto a, auto b) { return static_cast<float>(a) == static_cast<float>(b); }));
+}
+
+namespace {
+// The square of the first of its operands, of which there may be any number; it keeps the first alone.
+struct square_first {
+  static constexpr std::string_view name = "square_first";
+  static constexpr gr::save_rule saves = gr::save_inputs(0);
+  template <class X, class... Rest>
+  constexpr X forward(auto, const X& x, const Rest&...) const {
+    return x * x;
+  }
+  template <class Saved, class Y, class X, class... Rest>
+  constexpr void backward(const Saved& saved, Y dy, const gr::gradient_sink<X>& dx,
+                          const gr::gradient_sink<Rest>&...) const {
+    if (dx) dx.give(dy * gr::input<0>(saved) * 2.0);
+  }
+};
+}  // namespace
+
+TEST_CASE("an operation of more than 32 operands in a region keeps what it says, and needs nothing else again") {
+  fixture f;
+  counter count;
+  f.ctx.observe(&count);
+  const auto body = [](auto v) {
+    const auto first = gr::exp(v), last = gr::gelu(v);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return gr::apply(square_first{}, first, (static_cast<void>(I), v)..., last);
+    }(std::make_index_sequence<31>{});  // operand 32 is the last
+  };
+  CHECK(f.run([&](auto v) { return gr::checkpoint(body, v); }) == f.run(body));
+  CHECK(count.again["exp"] == 2);
+  CHECK(count.again.count("gelu") == 0);
+  f.ctx.observe(nullptr);
 }

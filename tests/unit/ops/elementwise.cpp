@@ -287,3 +287,37 @@ TEST_CASE("a product with a number keeps the sign of zero, as one with a tensor 
   CHECK(signs(0 - x) == std::pair(false, false));
   CHECK((1.0 / (x * 3.0))(0) == -std::numeric_limits<float>::infinity());
 }
+
+TEST_CASE("integers wrap where a result does not fit") {
+  workplace at;
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max(),
+                         least = std::numeric_limits<std::int32_t>::min();
+  const auto x = gr::from_values<std::int32_t, gr::shape<3>>(at.ctx, {most, least, 5});
+  using list = std::vector<std::int32_t>;
+  CHECK(gr::to_host(x + x) == list{-2, 0, 10});
+  CHECK(gr::to_host(x - gr::full<std::int32_t, gr::shape<>>(at.ctx, -1)) == list{least, least + 1, 6});
+  CHECK(gr::to_host(x * x) == list{1, 0, 25});
+  CHECK(gr::to_host(-x) == list{-most, least, -5});
+  CHECK(gr::to_host(gr::abs(x)) == list{most, least, 5});
+  CHECK(gr::to_host(x * 3 + 1) == list{most - 1, least + 1, 16});
+  CHECK(gr::to_host(x / -1) == list{-most, least, -5});
+  CHECK(gr::to_host(x / gr::full<std::int32_t, gr::shape<>>(at.ctx, -1)) == list{-most, least, -5});
+  const auto wide = gr::full<std::int64_t, gr::shape<1>>(at.ctx, std::numeric_limits<std::int64_t>::max());
+  CHECK((wide + wide)(0) == -2);
+  CHECK((-(wide + 1))(0) == std::numeric_limits<std::int64_t>::min());
+}
+
+TEST_CASE("integers that are divided by zero are an error, and by a whole number of any size a quotient") {
+  workplace at;
+  threads two(at.ctx, 2);
+  const auto x = gr::arange<std::int32_t, 100000>(at.ctx);
+  const auto divisor = gr::arange<std::int32_t, 100000>(at.ctx) - 99999;
+  CHECK_THROWS_WITH_AS(static_cast<void>(x / divisor), "a / b: the operands are integers, and an element of b is 0",
+                       gr::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(x / 0), "x / 0: an integer tensor takes a divisor other than 0", gr::error);
+  CHECK((x / (divisor - 1))(99999) == -99999);
+  CHECK((x / (std::int64_t{1} << 32))(99999) == 0);
+  constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
+  CHECK((gr::full<std::int64_t, gr::shape<1>>(at.ctx, large) / large)(0) == 1);
+  CHECK(std::isinf((gr::cast<float>(x) / 0)(5)));
+}

@@ -187,6 +187,16 @@ TEST_CASE("integer tensors have sums and extremes, and halves are summed in floa
   CHECK(gr::item(gr::max(x)) == *std::max_element(x.values().begin(), x.values().end()));
   const auto bytes = gr::full<std::uint8_t, gr::shape<3, 20>>(at.ctx, 9);
   CHECK(gr::sum<gr::axes<1>>(bytes)(2) == 180);
+  CHECK(gr::item(gr::sum(bytes)) == 540);
+  const auto most = gr::full<std::int32_t, gr::shape<300, 70>>(at.ctx, std::numeric_limits<std::int32_t>::max());
+  CHECK(gr::item(gr::sum(most)) == std::int64_t{21000} * std::numeric_limits<std::int32_t>::max());
+  CHECK(gr::sum<gr::axes<0>>(-most)(69) == std::int64_t{-300} * std::numeric_limits<std::int32_t>::max());
+  const auto words = gr::full<std::uint16_t, gr::shape<5000, 130>>(at.ctx, 65535);
+  CHECK(gr::item(gr::sum(words)) == std::int64_t{650000} * 65535);
+  CHECK(gr::sum<gr::axes<0>>(words)(129) == std::int64_t{5000} * 65535);
+  const auto truths = gr::from_values<bool, gr::shape<5>>(at.ctx, {true, true, true, false, true});
+  static_assert(std::is_same_v<decltype(gr::sum(truths))::value_type, std::int64_t>);
+  CHECK(gr::item(gr::sum(truths)) == 4);
   const auto halves = gr::full<gr::bf16, gr::shape<1000>>(at.ctx, gr::bf16(1.0f));
   CHECK(static_cast<float>(gr::item(gr::sum(halves))) == 1000.0f);
 }

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "../../core/config.hpp"
+#include "../../core/error.hpp"
+#include "../../core/math.hpp"
 #include "elementwise.hpp"
 
 namespace gradus {
@@ -18,38 +20,62 @@ namespace functor {
 /// a + b.
 struct add { static constexpr std::string_view name = "add";
   static constexpr bool linear = true, sum = true;
-  template <class T> GRADUS_HD T operator()(T a, T b) const { return a + b; } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return math::wrapping_add(a, b);
+    else return a + b;
+  } };
 /// a - b.
 struct subtract { static constexpr std::string_view name = "subtract";
   static constexpr bool linear = true;
-  template <class T> GRADUS_HD T operator()(T a, T b) const { return a - b; } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return math::wrapping_subtract(a, b);
+    else return a - b;
+  } };
 /// a * b.
 struct multiply { static constexpr std::string_view name = "multiply";
-  template <class T> GRADUS_HD T operator()(T a, T b) const { return a * b; } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return math::wrapping_multiply(a, b);
+    else return a * b;
+  } };
 /// a / b.
 struct divide { static constexpr std::string_view name = "divide";
-  template <class T> GRADUS_HD T operator()(T a, T b) const { return a / b; } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return math::quotient(a, b);
+    else return a / b;
+  } };
 /// -x.
 struct negate { static constexpr std::string_view name = "negate";
   static constexpr bool linear = true;
-  template <class T> GRADUS_HD T operator()(T a) const { return -a; } };
+  template <class T> GRADUS_HD T operator()(T a) const {
+    if constexpr (std::is_integral_v<T>) return math::wrapping_subtract(T(0), a);
+    else return -a;
+  } };
 /// x * factor + offset with run-time constants, which are whole numbers if x is of integers.
 struct affine { static constexpr std::string_view name = "affine";
   double factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
   template <class T> GRADUS_HD T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return x * static_cast<T>(factor) + static_cast<T>(offset);
+    if constexpr (std::is_integral_v<T>)
+      return math::wrapping_add(math::wrapping_multiply(x, static_cast<T>(factor)), static_cast<T>(offset));
     else return x * T(factor) + T(offset);
   } };
 /// The same for integers, with whole constants of any size.
 struct affine_whole { static constexpr std::string_view name = "affine";
   std::int64_t factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
-  template <class T> GRADUS_HD T operator()(T x) const { return x * static_cast<T>(factor) + static_cast<T>(offset); } };
+  template <class T> GRADUS_HD T operator()(T x) const {
+    return math::wrapping_add(math::wrapping_multiply(x, static_cast<T>(factor)), static_cast<T>(offset));
+  } };
 /// x / divisor with a run-time constant: a product with its reciprocal; on integers a quotient cut to a whole number.
 struct divide_by { static constexpr std::string_view name = "divide_by";
   double divisor; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return x / static_cast<T>(divisor);
+    if constexpr (std::is_integral_v<T>) return math::quotient(x, static_cast<T>(divisor));
     else return x * T(1.0 / divisor);
+  } };
+/// The same for integers, with a whole divisor of any size.
+struct divide_by_whole { static constexpr std::string_view name = "divide_by";
+  std::int64_t divisor; static constexpr bool linear = true;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    return static_cast<T>(math::quotient(static_cast<std::int64_t>(x), divisor));
   } };
 /// constant / x.
 struct divide_into { static constexpr std::string_view name = "divide_into";
@@ -169,7 +195,8 @@ GRADUS_OF_BUILD constexpr auto multiply(A&& a, B&& b) {
                 "a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::multiply>{}, std::forward<A>(a), std::forward<B>(b));
 }
-/// Quotient, element by element; the shapes broadcast.
+/// Quotient, element by element; the shapes broadcast. Integers are cut to whole numbers; where one of them is divided by 0 it throws
+/// gradus::error, and gives 0 on a GPU, which cannot throw.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto divide(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
@@ -309,6 +336,7 @@ GRADUS_OF_BUILD constexpr auto negated(C c) {
 }
 // What leaves every x as it is when it is added, -0 too.
 inline constexpr double no_offset = -0.0;
+[[noreturn]] inline void fail_zero_constant() { throw error("x / 0: an integer tensor takes a divisor other than 0"); }
 }  // namespace detail
 
 /// A number beside a tensor.
@@ -317,7 +345,8 @@ concept constant = std::is_arithmetic_v<C>;
 
 /// The operators do what add(), subtract(), multiply(), divide() and negate() do; operands whose shapes do not broadcast do not
 /// compile. A number on either side is a constant of the operation: it makes no tensor, has no gradient, and leaves the element
-/// type as it is. Constants beside an integer tensor are whole numbers; others do not compile.
+/// type as it is. Constants beside an integer tensor are whole numbers; others do not compile. Integers wrap where a result does
+/// not fit; an integer tensor over the number 0 throws gradus::error.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator+(A&& a, B&& b) {
   return add(std::forward<A>(a), std::forward<B>(b));
@@ -360,7 +389,12 @@ GRADUS_OF_BUILD constexpr auto operator/(A&& a, B&& b) {
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator/(X&& x, C c) {
-  return detail::map_with_constant<C>(functor::divide_by{static_cast<double>(c)}, std::forward<X>(x));
+  if constexpr (std::is_integral_v<C> && !is_floating<value_of_t<X>>) {
+    if (c == 0) detail::fail_zero_constant();
+    return detail::map_with_constant<C>(functor::divide_by_whole{static_cast<std::int64_t>(c)}, std::forward<X>(x));
+  } else {
+    return detail::map_with_constant<C>(functor::divide_by{static_cast<double>(c)}, std::forward<X>(x));
+  }
 }
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator/(C c, X&& x) {

@@ -16,13 +16,17 @@
 namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// What a reduction computes in: small integers widen, so that no sum of two overflows unseen.
+/// What extreme values are found in: small integers widen.
 template <class T>
 using reduce_type =
     std::conditional_t<is_floating<T>, compute_type<T>, std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>>;
+/// What a block is summed in: integers of up to 16 bits cannot overflow 32 there, and others wrap at 64.
+template <class T>
+using sum_type = std::conditional_t<is_floating<T>, compute_type<T>,
+                                    std::conditional_t<sizeof(T) <= 2, std::int32_t, std::uint64_t>>;
 /// What sums of blocks are added in.
 template <class C>
-using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::int64_t>;
+using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::uint64_t>;
 
 /// `n` elements, fewer than a pack at the end of a row.
 template <class C, class S>
@@ -183,7 +187,7 @@ void sum_terms(context<cpu>& ctx, const T* x, const Term& term, const Finish& fi
 /// to (+)= factor * the plain sums of `from`.
 template <class Plan, class T, class U>
 void sum_into(context<cpu>& ctx, T* to, const U* from, bool accumulate, double factor) {
-  using C = reduce_type<U>;
+  using C = sum_type<U>;
   using W = wide_type<C>;
   const auto as_is = [](const pack<C>& x, auto...) { return x; };
   sum_terms<Plan, C>(ctx, from, as_is, [&](index_t i, W sum) {

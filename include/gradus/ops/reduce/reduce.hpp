@@ -14,10 +14,9 @@
 namespace gradus {
 
 namespace detail {
-// What sums and means of floating-point numbers give; integers stay what they are.
+// What sums and means give: of integers, 64 bits, as in PyTorch.
 template <class Call, class X>
-using reduced_type =
-    std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, typename X::value_type>;
+using reduced_type = std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, std::int64_t>;
 }  // namespace detail
 
 namespace op::inline GRADUS_BUILD {
@@ -198,7 +197,8 @@ template <class T>
 inline constexpr bool has_floating_elements = is_floating<T>;
 }  // namespace detail
 
-/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1.
+/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1. The sum of
+/// integers, bool among them, is an std::int64_t.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto sum(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
