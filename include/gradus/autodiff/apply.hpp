@@ -25,12 +25,27 @@ constexpr auto& context_for(const X& x, const Rest&... rest) {
   if constexpr (sizeof...(Rest) > 0 && (is_param<X> || is_computed_param<X>)) return context_for(rest...);
   else return plain(x).owner();
 }
+[[noreturn]] inline void fail_other_thread(std::string_view op) {
+  throw error(
+      std::string(op) +
+      ": all operands are parameters, so this would run in their context, which another thread uses; begin with "
+      "gradus::watch(parameter, x), x being of a context of this thread");
+}
+// The same, where a model that several threads use could make them share the context of its parameters: that is
+// refused.
+template <class Op, class... Xs>
+constexpr auto& checked_context_for(const Op& op, const Xs&... xs) {
+  auto& ctx = context_for(xs...);
+  if constexpr (((is_param<Xs> || is_computed_param<Xs>)&&...))
+    if (!ctx.is_used_by_caller()) fail_other_thread(name_of(op));
+  return ctx;
+}
 
 template <class Op, class... Xs>
 constexpr auto apply_as_is(const Op& op, Xs&&... xs) {
   using recorder = typename recorder_of<std::remove_cvref_t<Xs>...>::type;
   if constexpr (std::is_void_v<recorder>) {
-    auto& ctx = context_for(xs...);
+    auto& ctx = checked_context_for(op, xs...);
     return run<false, Op>(ctx, ctx.current().phase, op, std::forward<Xs>(xs)...);
   } else {
     return find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
@@ -58,17 +73,20 @@ constexpr bool is_read_as_stored() {
   }
 }
 
-// An operand as type T, by an operation of its own that is recorded where the operand is; a parameter by its lasting copy, or in another type
-// than its policy's recorded with the others. `others` are all operands, and `by` is what records them.
-template <class T, bool Cast, class Recorder, class X, class... Xs>
-GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Recorder* by, X&& x, const Xs&... others) {
+// Converts an operand to T: a tensor or traced value by an operation of its own that is recorded where the operand is;
+// a parameter by its cached copy, or by an operation beside the others if T is not its policy's compute type. `others`
+// are all operands, and `where` is what records them, or else the context that they meet in.
+template <class T, bool Cast, bool Recorded, class Where, class X, class... Xs>
+GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, X&& x, const Xs&... others) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (!Cast || std::is_same_v<value_of_t<raw>, T>) return std::forward<X>(x);
   else if constexpr (is_param<raw> && std::is_same_v<typename raw_compute<raw>::type, T>) {
     plain(x).check_present();
     return computed_param<raw>{&x, x.computed()};
-  } else if constexpr (is_param<raw> && !std::is_void_v<Recorder>) {
-    return by->record(op::cast<T>{}, std::as_const(x));
+  } else if constexpr (is_param<raw> && Recorded) {
+    return where.record(op::cast<T>{}, std::as_const(x));
+  } else if constexpr (is_param<raw>) {
+    return run<false, op::cast<T>>(where, where.current().phase, op::cast<T>{}, std::as_const(x));
   } else {
     return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), others...));
   }
@@ -77,11 +95,14 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Recorder* by, 
 template <class T, class Op, std::size_t... I, class... Xs>
 constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
   using recorder = typename recorder_of<std::remove_cvref_t<Xs>...>::type;
-  recorder* by = nullptr;
-  if constexpr (!std::is_void_v<recorder>) by = &find_recorder<recorder>(xs...);
+  constexpr bool recorded = !std::is_void_v<recorder>;
+  auto& where = [&]() -> auto& {
+    if constexpr (recorded) return find_recorder<recorder>(xs...);
+    else return checked_context_for(op, xs...);
+  }();
   return apply_as_is(op, as_type < T,
-                     casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>() >
-                                                    (by, std::forward<Xs>(xs), xs...)...);
+                     casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>(),
+                     recorded > (where, std::forward<Xs>(xs), xs...)...);
 }
 
 // What the compiler names where operands of a product are of types that do not go together.

@@ -127,11 +127,9 @@ class gradients_set_aside {
 };
 
 template <class Tensor>
-constexpr Tensor gradient_or_zeros(const gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
-  Tensor found = slot.value();
-  if (!found) found = zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient);
-  found.storage().mark(origin::gradient);
-  return found;
+constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
+  if (!slot.value()) slot.give(zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient));
+  return slot.marked();
 }
 
 }  // namespace detail

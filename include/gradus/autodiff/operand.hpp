@@ -69,8 +69,7 @@ class traced {
   constexpr const Value& gradient() const {
     if (!is_current() || !recorder_->holds_variable(slot_, era_))
       throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
-    slot_->value().storage().mark(origin::gradient);
-    return slot_->value();
+    return slot_->marked();
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -86,17 +87,11 @@ class recording {
     clear();
     ++step_;
   }
-  /// Operands of `recorder`'s operations are its own, and of this recording.
-  template <class R, class X>
-  constexpr void check_operand(const R& recorder, const X& x) const {
-    if constexpr (is_traced<std::remove_cvref_t<X>>) {
-      if (&x.recorder() != &recorder)  // which throws where the recording of x is over
-        throw error("apply: the operands were recorded on two different tapes; use one tape");
-    } else {
-      const origin from = origin_of(x);
-      if (from == origin::gradient) fail_second_order("apply");
-      if (is_tensor<X> && from == origin::parameter) fail_unrecorded_parameter();
-    }
+  /// Operands of `recorder`'s operations are its own, and of this recording. `call` names the operation.
+  template <class R, class... Xs>
+  constexpr void check_operands(const R& recorder, std::string_view call, const Xs&... xs) const {
+    std::size_t operand = 0;
+    (check_operand(recorder, call, ++operand, xs), ...);
   }
   /// Notes the parameters among these operands of the operation or region whose node comes next.
   template <class... Xs>
@@ -206,6 +201,18 @@ class recording {
   }
 
  private:
+  template <class R, class X>
+  constexpr void check_operand(const R& recorder, std::string_view call, std::size_t operand, const X& x) const {
+    if constexpr (is_traced<std::remove_cvref_t<X>>) {
+      if (&x.recorder() != &recorder)  // which throws where the recording of x is over
+        throw error("apply: the operands were recorded on two different tapes; use one tape");
+    } else {
+      const origin from = origin_of(x);
+      if (from == origin::gradient) fail_second_order(call, operand);
+      if (is_tensor<X> && from == origin::parameter) fail_unrecorded_parameter(call, operand);
+    }
+  }
+
   template <class X>
   constexpr void note_use(const X& x) {
     if constexpr (is_param<X>) uses_.note(&x.slot());

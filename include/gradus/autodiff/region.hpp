@@ -81,7 +81,7 @@ class region {
   /// Applies an operation inside the region. Called by apply().
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
-    (recording_->check_operand(*this, xs), ...);
+    recording_->check_operands(*this, detail::name_of(op), xs...);
     constexpr const void* key = &detail::key_of<Op, tensor_of<Xs>...>;
     const unsigned makers[] = {detail::maker_of(xs)...};
     const std::uint64_t inputs = digest_of(makers) + (detail::version_number(xs) + ... + 0u);
@@ -115,7 +115,7 @@ class region {
   static constexpr auto enter(Outer& outer, detail::any_policy& policy, F f, Xs&&... xs) {
     recording& on = outer.recorded();
     on.begin_if_unwound();
-    (on.check_operand(outer, xs), ...);
+    on.check_operands(outer, "checkpoint", xs...);
     if constexpr (detail::is_region<Outer>) {
       const unsigned makers[] = {detail::maker_of(xs)...};
       constexpr const void* key = &detail::key_of<F, tensor_of<Xs>...>;

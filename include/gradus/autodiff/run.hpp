@@ -40,14 +40,20 @@ constexpr void check_present(const X& x) {
   else if constexpr (is_tensor<X>) x.check_present();
 }
 
-[[noreturn]] inline void fail_second_order(const char* call) {
-  throw error(std::string(call) +
-              ": an operand is a gradient, or was computed from one, and there are no second derivatives; "
-              "if it is meant as a constant, pass gradus::detach(x)");
+// "add: operand 2"
+inline std::string operand_text(std::string_view call, std::size_t operand) {
+  return std::string(call) + ": operand " + std::to_string(operand);
 }
-[[noreturn]] inline void fail_unrecorded_parameter() {
+[[noreturn]] inline void fail_second_order(std::string_view call, std::size_t operand) {
+  throw error(operand_text(call, operand) +
+              " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a "
+              "constant, pass gradus::detach(x)");
+}
+[[noreturn]] inline void fail_unrecorded_parameter(std::string_view call, std::size_t operand) {
   throw error(
-      "apply: an operand was computed from parameters outside the recording, so they would get no gradient through it; "
+      operand_text(call, operand) +
+      " was computed from parameters outside the recording, so they would get no gradient through it; record the "
+      "input that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, "
       "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
       "gradus::detach(it)");
 }

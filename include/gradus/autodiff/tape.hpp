@@ -47,7 +47,7 @@ class tape {
   template <class T, class S>
   constexpr auto watch(tensor<T, S, D> x) {
     recording_.begin_if_unwound();
-    if (x.storage().origin() == origin::gradient) detail::fail_second_order("tape.watch(x)");
+    if (x.storage().origin() == origin::gradient) detail::fail_second_order("tape.watch(x)", 1);
     return traced<tensor<T, S, D>, tape>(std::move(x), this, nullptr, recording_.era());
   }
   /// Starts a recording from an input whose gradient is wanted too: read it with `gradient()` after backward().
@@ -90,7 +90,7 @@ class tape {
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
     recording_.begin_if_unwound();
-    (recording_.check_operand(*this, xs), ...);
+    recording_.check_operands(*this, detail::name_of(op), xs...);
     recording_.note_uses(xs...);
     auto kept = detail::kept_inputs<Op, Xs...>(xs...);
     auto result = detail::run<true, Op>(owner(), recording_.phase(), op, std::forward<Xs>(xs)...);

@@ -11,7 +11,7 @@ namespace gradus {
 /// A shared handle to a run of bytes on device D. Copies share; the last one gives the memory back on its own stream.
 ///
 /// Several threads may copy and drop handles of one buffer at once, so that one model serves all of them. The last handle is
-/// dropped, and parts are made, by the thread that uses the buffer's context.
+/// dropped, and parts are made, by the thread that uses the buffer's context; see context.
 template <class D>
 class buffer {
  public:

@@ -1,4 +1,6 @@
 #pragma once
+#include <pthread.h>
+
 #include <cstddef>
 #include <type_traits>
 
@@ -13,7 +15,10 @@ namespace gradus {
 
 /// A stream plus a memory resource: where work runs and where its memory comes from. Tensors refer to the context they
 /// were made in, which must outlive them: a context that ends while buffers of it are in use ends the program with one line on
-/// stderr. One thread uses a context at a time; tensors of it may be read by others, see buffer.
+/// stderr.
+///
+/// One thread at a time uses a context. While several threads use one model, each has a stream and a context of its own
+/// and no one uses the model's; each drops what it made in its context.
 template <class D>
 class context {
  public:
@@ -21,7 +26,7 @@ class context {
   using stream_type = typename D::stream_type;
   using resource_type = typename D::resource_type;
 
-  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) {}
+  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) { note_user(); }
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
@@ -44,6 +49,7 @@ class context {
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
+    note_user();
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request.bytes = bytes;
@@ -82,22 +88,32 @@ class context {
     if (whole != nullptr && detail::drop_use(whole->uses)) release(whole);
   }
 
+  /// True if the calling thread is the user of the context: the one that made it, or that asked it for memory since.
+  constexpr bool is_used_by_caller() const {
+    if (std::is_constant_evaluated()) return true;
+    return pthread_equal(__atomic_load_n(&user_, __ATOMIC_RELAXED), pthread_self()) != 0;
+  }
+
   /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters of a
-  /// const model. Does not nest.
+  /// const model. The context's user stays who it was. Does not nest.
   class exclusive {
    public:
     constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {
-      if (!std::is_constant_evaluated())
-        while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {}
+      if (std::is_constant_evaluated()) return;
+      while (__atomic_exchange_n(&ctx_->taken_, true, __ATOMIC_ACQUIRE)) {}
+      user_ = __atomic_load_n(&ctx_->user_, __ATOMIC_RELAXED);
     }
     exclusive(const exclusive&) = delete;
     exclusive& operator=(const exclusive&) = delete;
     constexpr ~exclusive() {
-      if (!std::is_constant_evaluated()) __atomic_store_n(&ctx_->taken_, false, __ATOMIC_RELEASE);
+      if (std::is_constant_evaluated()) return;
+      __atomic_store_n(&ctx_->user_, user_, __ATOMIC_RELAXED);
+      __atomic_store_n(&ctx_->taken_, false, __ATOMIC_RELEASE);
     }
 
    private:
     context* ctx_;
+    pthread_t user_{};
   };
 
   /// The same as of activities().
@@ -111,10 +127,15 @@ class context {
   };
 
  private:
+  constexpr void note_user() {
+    if (!std::is_constant_evaluated()) __atomic_store_n(&user_, pthread_self(), __ATOMIC_RELAXED);
+  }
+
   stream_type* stream_;
   resource_type* resource_;
   activity_log activities_;
   std::size_t requests_ = 0;
+  pthread_t user_{};
   bool taken_ = false;
   detail::era_counters eras_;
   detail::block_store<D> blocks_;

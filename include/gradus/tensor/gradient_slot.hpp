@@ -23,6 +23,15 @@ class gradient_slot {
   using device = typename Tensor::device;
 
   constexpr const Tensor& value() const { return value_; }
+  /// The gradient, marked as one, so that no recording takes it for a constant unasked. Others may hold the tensor that
+  /// was given, such as a constant that a custom_op returned: it keeps the mark that it has.
+  constexpr const Tensor& marked() {
+    if (value_ && value_.storage().origin() != origin::gradient) {
+      if (!value_.storage().sole()) value_ = Tensor(value_.storage().part(0, Tensor::bytes));
+      value_.storage().mark(origin::gradient);
+    }
+    return value_;
+  }
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 

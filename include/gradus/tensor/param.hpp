@@ -124,10 +124,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     }
   }
   /// The gradient accumulated so far; empty when there is none.
-  constexpr const gradient_type& gradient() const {
-    slot().value().storage().mark(origin::gradient);
-    return slot().value();
-  }
+  constexpr const gradient_type& gradient() const { return slot().marked(); }
   constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
   /// Forgets the gradient, and gives its memory back.
   constexpr void clear_gradient() const override { slot().clear(); }
@@ -143,9 +140,9 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
   constexpr const gradient_value_type* gradient_data() const override {
-    return gradient() ? gradient().data() : nullptr;
+    return slot().value() ? slot().value().data() : nullptr;
   }
-  constexpr bool has_gradient() const override { return static_cast<bool>(gradient()); }
+  constexpr bool has_gradient() const override { return static_cast<bool>(slot().value()); }
 
  private:
   struct cast_copy {

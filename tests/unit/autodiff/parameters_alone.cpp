@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,21 +25,27 @@ struct bench {
   bench() { p.set(gr::from_values<float, gr::shape<2>>(ctx, {3, 5})); }
 };
 
-const std::string refused =
-    "apply: an operand was computed from parameters outside the recording, so they would get no gradient through it; "
-    "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass gradus::detach(it)";
+// What is said of an operand, such as "add: operand 2".
+std::string refused(const std::string& operand) {
+  return operand +
+         " was computed from parameters outside the recording, so they would get no gradient through it; record the "
+         "input "
+         "that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, begin "
+         "with "
+         "gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass gradus::detach(it)";
+}
 
 }  // namespace
 
 TEST_CASE("a recorded operation refuses what was computed from parameters alone, and what was computed from that") {
   bench b;
   const auto x = b.tape.watch(b.x);
-  CHECK(message_of([&] { auto y = b.p * b.p * x; }) == refused);
+  CHECK(message_of([&] { auto y = b.p * b.p * x; }) == refused("multiply: operand 1"));
   const auto later = gr::clone(gr::exp(b.p) + b.x);
-  CHECK(message_of([&] { auto y = x + later; }) == refused);
-  CHECK(message_of([&] { gr::checkpoint([&](auto u) { return u * later; }, x); }) == refused);
+  CHECK(message_of([&] { auto y = x + later; }) == refused("add: operand 2"));
+  CHECK(message_of([&] { gr::checkpoint([&](auto u) { return u * later; }, x); }) == refused("multiply: operand 2"));
   const auto flat = gr::reshape<1, 2>(b.p);
-  CHECK(message_of([&] { auto y = gr::reshape<1, 2>(x) * flat; }) == refused);
+  CHECK(message_of([&] { auto y = gr::reshape<1, 2>(x) * flat; }) == refused("multiply: operand 2"));
   // The parameter's own value is not marked: it is a constant, as ever.
   auto v = b.tape.variable(b.x);
   gr::backward(gr::sum(v * b.p.value() + v * gr::detach(later)));
@@ -66,4 +73,21 @@ TEST_CASE("a watched or reshaped parameter that changes before backward is an er
   const auto y = gr::sum(gr::watch(b.p, b.tape.watch(b.x)) * b.x);
   b.p.edit();
   CHECK(message_of([&] { gr::backward(y); }).starts_with("backward: a parameter of reshape was changed"));
+}
+
+TEST_CASE("of two integer inputs the one that is not recorded is named, with what to do") {
+  bench b;
+  gr::nn::embedding<gr::on<gr::cpu>, 3, 2> words, places;
+  gr::init(words, b.ctx, gr::normal_init{.seed = 1});
+  gr::init(places, b.ctx, gr::normal_init{.seed = 2});
+  const auto model = [&](const auto& text, const auto& where) { return gr::sum(words(text) + places(where)); };
+  const auto text = gr::from_values<std::int32_t, gr::shape<2>>(b.ctx, {2, 0});
+  const auto where = gr::from_values<std::int32_t, gr::shape<2>>(b.ctx, {0, 1});
+  CHECK(message_of([&] { gr::backward(model(b.tape.watch(text), where)); }) == refused("add: operand 2"));
+  b.tape.clear();
+  CHECK(message_of([&] { gr::backward(model(text, b.tape.watch(where))); }) == refused("add: operand 1"));
+  b.tape.clear();
+  gr::backward(model(b.tape.watch(text), b.tape.watch(where)));
+  CHECK(gr::to_host(words.weight.gradient()) == std::vector<float>{1, 1, 0, 0, 1, 1});
+  CHECK(gr::to_host(places.weight.gradient()) == std::vector<float>{1, 1, 1, 1, 0, 0});
 }

@@ -23,10 +23,12 @@ struct bench {
   gr::tensor<float, gr::shape<2>> x = gr::from_values<float, gr::shape<2>>(ctx, {1, 2});
 };
 
-const std::string refused =
-    "apply: an operand is a gradient, or was computed from one, and there are no second derivatives; if it is meant as "
-    "a "
-    "constant, pass gradus::detach(x)";
+// What is said of an operand, such as "add: operand 2".
+std::string refused(const std::string& operand) {
+  return operand +
+         " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a constant, "
+         "pass gradus::detach(x)";
+}
 
 }  // namespace
 
@@ -37,11 +39,11 @@ TEST_CASE("a recorded operation refuses the result of gradients(), and what was 
   const auto penalty = gr::sum(gr::reshape<1, 2>(g * g)) + 1.0;
   for (const auto& constant : {penalty, gr::sum(gr::clone(g))}) {
     auto w = b.tape.variable(b.x);
-    CHECK(message_of([&] { gr::backward(gr::sum(w) + constant); }) == refused);
+    CHECK(message_of([&] { gr::backward(gr::sum(w) + constant); }) == refused("add: operand 2"));
     b.tape.clear();
   }
   auto w = b.tape.variable(b.x);
-  CHECK(message_of([&] { gr::checkpoint([&](auto y) { return y * g; }, w); }) == refused);
+  CHECK(message_of([&] { gr::checkpoint([&](auto y) { return y * g; }, w); }) == refused("multiply: operand 2"));
   b.tape.clear();
   CHECK(message_of([&] { b.tape.watch(g); }).substr(0, 15) == "tape.watch(x): ");
 }
@@ -55,8 +57,8 @@ TEST_CASE("the gradients of parameters and variables that were read are refused 
   const auto from_variable = v.gradient() * 2;
   const auto from_parameter = gr::exp(p.gradient());
   auto w = b.tape.variable(b.x);
-  CHECK(message_of([&] { auto y = w * from_variable; }) == refused);
-  CHECK(message_of([&] { auto y = w + from_parameter; }) == refused);
+  CHECK(message_of([&] { auto y = w * from_variable; }) == refused("multiply: operand 2"));
+  CHECK(message_of([&] { auto y = w + from_parameter; }) == refused("add: operand 2"));
 }
 
 TEST_CASE("detach makes a constant of a gradient, and variable() a leaf") {
@@ -93,4 +95,28 @@ TEST_CASE("a parameter without a value is named by its shape and its place") {
   const auto rows = gr::reshape<1, 2>(b.x);
   CHECK(message_of([&] { layer(rows); }) == wanted);
   CHECK(message_of([&] { layer(b.tape.watch(rows)); }) == wanted);
+}
+
+TEST_CASE("a constant that custom_op returns as a gradient stays one, in this step and the next") {
+  bench b;
+  gr::param<gr::on<gr::cpu>, 2> p;
+  p.set(gr::clone(b.x));
+  const auto c = gr::from_values<float, gr::shape<2>>(b.ctx, {3, 5});
+  for (int step = 0; step < 3; ++step) {
+    auto v = b.tape.variable(b.x);
+    const auto y = gr::custom_op([c](const auto& w, const auto& x) { return w * c + x; },
+                                 [c](const auto&, const auto&, const auto&, const auto&) {
+                                   return std::tuple{c, c};
+                                 },
+                                 p, v);
+    gr::backward(gr::sum(y) + gr::sum(v * c));
+    CHECK(gr::to_host(p.gradient()) == std::vector<float>{3, 5});
+    CHECK(gr::to_host(v.gradient()) == std::vector<float>{6, 10});
+    const auto read = p.gradient() * 1;
+    auto w = b.tape.variable(b.x);
+    CHECK(message_of([&] { auto z = w * read; }) == refused("multiply: operand 2"));  // marked all the same
+    b.tape.clear();
+    p.clear_gradient();
+  }
+  CHECK(gr::to_host(c) == std::vector<float>{3, 5});
 }

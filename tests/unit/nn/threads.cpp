@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gradus/gradus.hpp>
+
+#include "../../support/message_of.hpp"
 
 namespace gr = gradus;
 namespace {
@@ -74,4 +77,50 @@ TEST_CASE("one const model serves inference from four threads, with the results 
 
 TEST_CASE("the copies that a mixed policy computes in are made once for all threads") {
   check<gr::on<gr::cpu, gr::bf16_mixed>>();
+}
+
+TEST_CASE(
+    "an operation on parameters alone is refused in a thread that does not use their context; watch makes it one of "
+    "the thread's") {
+  using X = gr::on<gr::cpu>;
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::param<X, 4, 4> w;
+  gr::param<X, 4> scale;
+  w.set(gr::ones<float, gr::shape<4, 4>>(ctx, gr::category::parameter));
+  scale.set(gr::zeros<float, gr::shape<4>>(ctx, gr::category::parameter));
+  CHECK(gr::item(gr::sum(w * gr::exp(scale))) == 16);  // this thread made the context
+  std::array<std::string, 4> said;
+  std::array<float, 4> sums{};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      gr::stream own;
+      gr::pool_resource pool{heap};
+      gr::context mine{own, pool};
+      const auto x = gr::ones<float, gr::shape<1, 4>>(mine);
+      said[t] = gradus_test::message_of([&] { auto y = gr::matmul(x, w * gr::exp(scale)); });
+      for (int i = 0; i < 100; ++i) sums[t] += gr::item(gr::sum(gr::matmul(x, w * gr::exp(gr::watch(scale, x)))));
+    });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& s : said)
+    CHECK(s ==
+          "exp: all operands are parameters, so this would run in their context, which another thread uses; begin with "
+          "gradus::watch(parameter, x), x being of a context of this thread");
+  CHECK(sums == std::array<float, 4>{1600, 1600, 1600, 1600});
+}
+
+TEST_CASE("a context that is handed over to a thread serves operations on parameters alone there") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::param<gr::on<gr::cpu>, 4> p;
+  p.set(gr::ones<float, gr::shape<4>>(ctx, gr::category::parameter));
+  float found = 0;
+  std::thread([&] {
+    const auto x = gr::ones<float, gr::shape<4>>(ctx);
+    found = gr::item(gr::sum(p * p + x));
+  }).join();
+  CHECK(found == 8);
 }
