@@ -31,7 +31,7 @@ struct fused {
       if (s.momentum == 0) s.momentum = 0.9;
     if constexpr (requires { s.adamw; })  // for the matrices of the blocks alone
       return type(net, s, [](const gr::param_info& p) {
-        return gr::param_settings{.weight_decay = p.rank >= 2 ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
+        return gr::param_settings{.weight_decay = p.is_matrix ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
       });
     else return type(net, s);
   }

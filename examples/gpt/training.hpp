@@ -211,7 +211,7 @@ class training {
     if constexpr (has_adamw_inside<
                       decltype(optimizer_type::options)>)  // embeddings, which are the head too, are for AdamW
       return optimizer_type(net, settings, [](const gr::param_info& p) {
-        return gr::param_settings{.weight_decay = p.rank >= 2 ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
+        return gr::param_settings{.weight_decay = p.is_matrix ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
       });
     else return optimizer_type(net, settings);
   }

@@ -46,6 +46,15 @@ struct shape {
   }
 };
 
+/// True for the extents of a matrix, or of several: of two axes, or of more if at least two are longer than 1.
+/// Initialisers draw matrices and weight decay reaches them. Others are vectors: a bias of shape [channels, 1, 1] is
+/// one, while the weights [1, n] of a layer of one input are a matrix.
+constexpr bool is_matrix(std::initializer_list<index_t> extents) {
+  std::size_t longer = 0;
+  for (const index_t e : extents) longer += e > 1 ? 1 : 0;
+  return extents.size() == 2 || longer >= 2;
+}
+
 /// True for every `shape<...>`.
 template <class S>
 inline constexpr bool is_shape = false;

@@ -21,7 +21,7 @@ struct adafactor_options {
   double clip_threshold = 1;  ///< for the root mean square of an update
   double decay_rate = -0.8;   ///< the average of squares forgets by 1 - t^decay_rate
   double beta1 = 0;           ///< of the average of updates; 0: none is kept
-  double weight_decay = 0;    ///< on tensors of rank >= 2 only, unless told otherwise
+  double weight_decay = 0;    ///< on matrices only, unless told otherwise
 };
 
 /// One tensor as adafactor's kernel sees it: `matrices` of rows x columns with averages of each row and each column; or, where `rows` are
@@ -46,10 +46,10 @@ struct adafactor_step {
 }  // namespace op::inline GRADUS_BUILD
 
 /// Adafactor (Shazeer and Stern 2018, as in Hugging Face's transformers): squared gradients g^2 + eps1 are averaged by row (R) and by column (C)
-/// of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS / clip_threshold) and multiplied by the rate. Tensors of
-/// rank 1 have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of an r x c matrix, and 4 more with beta1.
-/// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients accumulate in
+/// of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS / clip_threshold) and multiplied by
+/// the rate. Vectors (see is_matrix) have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of
+/// an r x c matrix, and 4 more with beta1. @tparam T what parameters are stored in; not double @tparam G what their
+/// gradients accumulate in
 template <class T, class D, class G = T>
 class adafactor : public optimizer<T, D, G> {
  public:
@@ -113,7 +113,7 @@ class adafactor : public optimizer<T, D, G> {
   // What the averages of a parameter's squares take, in values.
   template <class Param>
   static constexpr index_t squares_of(const Param& p) {
-    if (p.rank() < 2) return p.size();
+    if (!p.is_matrix()) return p.size();
     const index_t columns = p.extent(p.rank() - 1), rows = p.extent(p.rank() - 2);
     return p.size() / (rows * columns) * (rows + columns);
   }
@@ -121,7 +121,7 @@ class adafactor : public optimizer<T, D, G> {
     static_assert(std::is_same_v<compute_type<T>, float>, "adafactor(model): its step is made in float, not in double");
     for (const auto& e : this->params_.all()) {
       squares_ += squares_of(*e.param);
-      if (e.param->rank() >= 2) widest_ = std::max(widest_, e.param->extent(e.param->rank() - 1));
+      if (e.param->is_matrix()) widest_ = std::max(widest_, e.param->extent(e.param->rank() - 1));
     }
   }
   constexpr void make_states(context<D>& ctx) {
@@ -142,7 +142,7 @@ class adafactor : public optimizer<T, D, G> {
                             means,
                             nullptr,
                             updates == nullptr ? nullptr : updates + e.first};
-      if (p.rank() >= 2) {
+      if (p.is_matrix()) {
         s.columns = p.extent(p.rank() - 1), s.rows = p.extent(p.rank() - 2);
         s.matrices = p.size() / (s.rows * s.columns);
         s.column_means = means + s.matrices * s.rows;

@@ -14,7 +14,7 @@ struct adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on tensors of rank >= 2 only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
 
   static constexpr std::string_view name = "adamw";
   static constexpr std::array states{"exp_avg", "exp_avg_sq"};
@@ -65,7 +65,7 @@ struct any_precision_adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on tensors of rank >= 2 only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
 
   static constexpr std::string_view name = "any_precision_adamw";
   static constexpr std::array states = adamw_options::states;

@@ -88,7 +88,7 @@ struct adamw_8bit_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on tensors of rank >= 2 only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
 
   static constexpr index_t block = 256;          ///< values that share a scale
   static constexpr index_t least_values = 4096;  ///< tensors with fewer keep their moments in float

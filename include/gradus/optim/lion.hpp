@@ -12,7 +12,7 @@ struct lion_options {
   double lr = 1e-4;
   double beta1 = 0.9;
   double beta2 = 0.99;
-  double weight_decay = 0;  ///< on tensors of rank >= 2 only, unless told otherwise
+  double weight_decay = 0;  ///< on matrices only, unless told otherwise
 
   static constexpr std::string_view name = "lion";
   static constexpr std::array states{"exp_avg"};

@@ -45,9 +45,9 @@ struct muon_step {
 
 /// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m, momentum)) made
 /// orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are [inputs, outputs]. The iterations
-/// run in float. Embeddings and heads should be left to AdamW, by settings; vectors always are. All other parameters take steps of AdamW. 4 bytes of state a parameter of a matrix, and 8 of others.
-/// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients accumulate in
+/// run in float. A matrix is a parameter of two axes here. Embeddings and heads should be left to AdamW, by settings;
+/// vectors always are. All other parameters take steps of AdamW. 4 bytes of state a parameter of a matrix, and 8 of
+/// others. @tparam T what parameters are stored in; not double @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class muon : public optimizer<T, D, G> {
  public:

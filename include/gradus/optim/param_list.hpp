@@ -15,6 +15,7 @@ struct param_info {
   std::string_view name;  ///< as for_each_param gives it; empty in a constant expression
   index_t rank;
   index_t size;
+  bool is_matrix;  ///< see gradus::is_matrix
 };
 /// Settings of one parameter: what the optimizer's own are multiplied by.
 struct param_settings {
@@ -23,9 +24,9 @@ struct param_settings {
   bool orthogonal = true;     ///< muon orthogonalises its updates, if it is a matrix
   bool float_states = false;  ///< adamw_8bit keeps its moments in float
 };
-/// The settings that hold where no others are given, those of GPT practice: weight decay on tensors of rank >= 2 only, not on biases and
-/// norms.
-constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.rank >= 2 ? 1.0 : 0.0}; }
+/// The settings that hold where no others are given, those of GPT practice: weight decay on matrices only, not on
+/// biases and norms.
+constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.is_matrix ? 1.0 : 0.0}; }
 
 /// A state of one parameter, as for_each_state gives it.
 template <class D>
@@ -114,7 +115,7 @@ class param_list {
   template <class Model>
   constexpr explicit param_list(Model& model) {
     if constexpr (fits<Model>())
-      visit_params(model, [&](auto& p) { add(p, decay_matrices({{}, p.rank(), p.size()})); });
+      visit_params(model, [&](auto& p) { add(p, decay_matrices({{}, p.rank(), p.size(), p.is_matrix()})); });
     spans_.reserve(entries_.size());
     gradient_spans_.reserve(entries_.size());
   }
@@ -123,10 +124,10 @@ class param_list {
   constexpr param_list(Model& model, const Settings& settings_of) {
     if constexpr (fits<Model>()) {
       if (std::is_constant_evaluated())
-        visit_params(model, [&](auto& p) { add(p, settings_of(param_info{{}, p.rank(), p.size()})); });
+        visit_params(model, [&](auto& p) { add(p, settings_of(param_info{{}, p.rank(), p.size(), p.is_matrix()})); });
       else
         for_each_param(model, [&](std::string_view name, auto& p) {
-          add(p, settings_of(param_info{name, p.rank(), p.size()}));
+          add(p, settings_of(param_info{name, p.rank(), p.size(), p.is_matrix()}));
         });
     }
     spans_.reserve(entries_.size());

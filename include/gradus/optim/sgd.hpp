@@ -12,7 +12,7 @@ namespace gradus {
 struct sgd_options {
   double lr = 1e-2;
   double momentum = 0;
-  double weight_decay = 0;  ///< on tensors of rank >= 2 only, unless told otherwise; added to the gradient
+  double weight_decay = 0;  ///< on matrices only, unless told otherwise; added to the gradient
   bool nesterov = false;
 
   static constexpr std::string_view name = "sgd";

@@ -27,6 +27,8 @@ class param_base {
   virtual constexpr index_t size() const = 0;
   virtual constexpr index_t rank() const = 0;
   virtual constexpr index_t extent(index_t axis) const = 0;
+  /// What tells weights from biases; see gradus::is_matrix.
+  virtual constexpr bool is_matrix() const = 0;
   /// Elements of the value, on device D, to be written: counts as a change. Null on `meta` and before initialisation.
   virtual constexpr T* edit_data() = 0;
   /// Elements of the gradient; null on `meta` and where has_gradient() is false.
@@ -63,8 +65,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   using value_type = typename tensor_type::value_type;
   using gradient_value_type = typename gradient_type::value_type;
 
-  /// Matrices are drawn, vectors (biases) start at zero.
-  constexpr param() : param(sizeof...(Extents) >= 2 ? start::drawn : start::zeros) {}
+  /// Matrices are drawn, vectors (biases) start at zero; see is_matrix.
+  constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
   /// A parameter that starts otherwise; what is drawn is multiplied by `scale`.
   constexpr explicit param(start from, double scale = 1) : state_(new state), start_(from), scale_(scale) {}
   constexpr param(param&& other) noexcept
@@ -138,6 +140,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     constexpr index_t all[] = {Extents..., 1};
     return all[axis];
   }
+  constexpr bool is_matrix() const override { return gradus::is_matrix({Extents...}); }
   constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
   constexpr const gradient_value_type* gradient_data() const override {
     return slot().value() ? slot().value().data() : nullptr;
