@@ -33,6 +33,7 @@
 #include "data/dataset.ipp"
 #include "data/tokenizer_json.ipp"
 #include "io/safetensors.ipp"
+#include "io/sharded_safetensors.ipp"
 #include "train/checkpoint.ipp"
 #include "train/run_reporter.ipp"
 #endif

@@ -57,6 +57,7 @@ class safetensors_file {
   /// out `crc32c` of its metadata.
   void check_checksum();
 
+  const std::filesystem::path& path() const { return path_; }
   /// The tensors by name.
   const std::map<std::string, safetensors_entry, std::less<>>& entries() const { return entries_; }
   /// The texts of `__metadata__`.
