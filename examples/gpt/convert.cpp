@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -9,21 +10,40 @@
 #include "huggingface.hpp"
 #include "model_file.hpp"
 #include "unfinished_folder.hpp"
+#include "vocabulary.hpp"
 
 namespace gr = gradus;
 
+namespace {
+
+// The tokenizer in a file, or where none is named that beside the model; without one, the tokens of a model of 256 are bytes.
+std::optional<gr::bpe_tokenizer> tokenizer_of(const std::string& model, std::string file) {
+  if (file.empty()) file = gpt::tokenizer_beside(model);
+  if (!file.empty()) return gpt::read_model_tokenizer(file);
+  if (gpt::sizes.vocabulary == gr::byte_tokenizer::vocabulary) return gpt::bytes_as_bpe();
+  return std::nullopt;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   return gpt::run_program("gpt_convert", [&] {
-    std::string from, to, out;
+    std::string from, to, out, tokenizer;
     CLI::App app{"Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers."};
-    auto* from_option = app.add_option("--from-huggingface", from, "a folder with config.json and model.safetensors");
+    auto* from_option =
+        app.add_option("--from-huggingface", from, "a folder with config.json and model.safetensors (or its index)");
     auto* to_option = app.add_option("--to-huggingface", to, "a model.safetensors of gpt_train");
     app.add_option("--out", out,
                    "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
         ->required();
+    auto* tokenizer_option =
+        app.add_option("--tokenizer", tokenizer,
+                       "tokenizer.json for the folder of --to-huggingface (default: the one beside the model)");
     if (!gpt::read_flags(app, argc, argv)) return 0;
     if (from_option->count() + to_option->count() != 1)
       throw gpt::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
+    if (tokenizer_option->count() > 0 && to_option->count() == 0)
+      throw gpt::bad_flag("--tokenizer is for --to-huggingface; a model.safetensors has none in it");
     gpt::check_flag(!out.empty(), "--out", "the name of a file or folder", "''");
 
     gr::stream stream;
@@ -32,9 +52,11 @@ int main(int argc, char** argv) {
     gpt::network net;
     if (to_option->count() > 0) {
       gpt::load_model(net, ctx, to);
+      const std::optional<gr::bpe_tokenizer> words = tokenizer_of(to, tokenizer);
       gpt::unfinished_folder folder(out);
-      gpt::save_huggingface(net, folder.path());
+      gpt::save_huggingface(net, folder.path(), words ? &*words : nullptr);
       folder.finish();
+      if (!words) std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
     } else {
       std::error_code problem;
       if (std::filesystem::exists(out, problem)) throw gr::error(out + ": is there already; name a new file");

@@ -1,20 +1,26 @@
 #pragma once
-// GPT-2 as Hugging Face's transformers stores it: a folder with config.json and model.safetensors. Its matrices lie as ours do, [in, out].
+// GPT-2 as Hugging Face's transformers stores it: a folder with config.json, model.safetensors (or several files and an index) and tokenizer.json.
+// Its matrices lie as ours do, [in, out].
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <gradus/data/bpe.hpp>
 #include <gradus/data/text.hpp>
+#include <gradus/data/tokenizer_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
+#include <gradus/io/sharded_safetensors.hpp>
 
 #include "model.hpp"
 
@@ -93,61 +99,110 @@ class huggingface_config {
   nlohmann::json values_;
 };
 
-/// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed over.
-inline void check_huggingface_names(const gr::safetensors_file& file, const std::filesystem::path& path,
-                                    std::string_view prefix, std::vector<std::string> known) {
-  std::ranges::sort(known);
-  for (const auto& [name, entry] : file.entries()) {
-    const bool mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-    const std::string_view rest = std::string_view(name).substr(name.starts_with(prefix) ? prefix.size() : 0);
-    if (!mask && name != "lm_head.weight" && !(name.starts_with(prefix) && std::ranges::binary_search(known, rest)))
-      throw gr::error(path.string() + ": '" + name + "' is no tensor of this GPT-2");
+/// The file, or the index of several, that holds a folder's tensors.
+inline std::filesystem::path huggingface_tensors(const std::filesystem::path& folder) {
+  const auto has = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(folder / name, ignored);
+  };
+  if (!has("model.safetensors")) {
+    if (has("model.safetensors.index.json")) return folder / "model.safetensors.index.json";
+    if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
+      throw gr::error(folder.string() +
+                      ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: " +
+                      "python3 -c 'from transformers import AutoModelForCausalLM as M; M.from_pretrained(\"" +
+                      folder.string() + "\").save_pretrained(\"" + folder.string() + "\")'");
   }
+  return folder / "model.safetensors";
+}
+
+/// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed over.
+inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::string_view prefix,
+                                    std::vector<std::string> known) {
+  std::ranges::sort(known);
+  for (const gr::safetensors_file& file : tensors.files())
+    for (const auto& [name, entry] : file.entries()) {
+      const bool mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+      const std::string_view rest = std::string_view(name).substr(name.starts_with(prefix) ? prefix.size() : 0);
+      if (!mask && name != "lm_head.weight" && !(name.starts_with(prefix) && std::ranges::binary_search(known, rest)))
+        throw gr::error(file.path().string() + ": '" + name + "' is no tensor of this GPT-2");
+    }
 }
 
 }  // namespace detail
 
 /// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the token table beyond the vocabulary
-/// become zero. The model is as it was until all of the folder has been read. Throws gradus::error where the folder holds another model than
+/// become zero. The model is as it was until all of the folder has been read once. Throws gradus::error where the folder holds another model than
 /// GPT-2 of these sizes.
 template <class X, config C>
-void load_huggingface(model<X, C>& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& folder) {
+void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder) {
   detail::huggingface_config(folder / "config.json").check(C);
-  const auto path = folder / "model.safetensors";
-  gr::safetensors_file file(path);
-  const std::string prefix = file.has("transformer.wte.weight") ? "transformer." : "";
+  gr::sharded_safetensors tensors(detail::huggingface_tensors(folder));
+  const std::string prefix = tensors.has("transformer.wte.weight") ? "transformer." : "";
   std::vector<std::string> names;
   gr::for_each_param(net,
                      [&](std::string_view name, const auto&) { names.push_back(huggingface_name(std::string(name))); });
-  detail::check_huggingface_names(file, path, prefix, names);
+  detail::check_huggingface_names(tensors, prefix, names);
 
-  model<X, C> read;
   const auto values_of = [&]<class P>(const std::string& name, const P&) {
     using S = typename P::shape;
     std::vector<std::size_t> shape(S::extents.begin(), S::extents.end());
     if (name == "wte.weight" || name == "lm_head.weight") shape[0] = C.vocabulary;
-    auto values = file.template read_as<typename P::value_type>(name == "lm_head.weight" ? name : prefix + name, shape);
+    const std::string theirs = name == "lm_head.weight" ? name : prefix + name;
+    auto values = tensors.file_of(theirs).template read_as<typename P::value_type>(theirs, shape);
     values.resize(S::size);
     return values;
   };
-  gr::for_each_param(read, [&]<class P>(std::string_view name, P& p) {
+  gr::for_each_param(
+      net, [&](std::string_view name, const auto& p) { (void)values_of(huggingface_name(std::string(name)), p); });
+  if (tensors.has("lm_head.weight") &&
+      values_of("lm_head.weight", net.tokens.weight) != values_of("wte.weight", net.tokens.weight))
+    throw gr::error(tensors.file_of("lm_head.weight").path().string() +
+                    ": 'lm_head.weight' is not 'wte.weight', and this model has one table for both");
+  gr::for_each_param(net, [&]<class P>(std::string_view name, P& p) {
     const auto values = values_of(huggingface_name(std::string(name)), p);
     p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
   });
-  if (file.has("lm_head.weight") &&
-      !std::ranges::equal(values_of("lm_head.weight", read.tokens.weight), read.tokens.weight.value().values()))
-    throw gr::error(path.string() + ": 'lm_head.weight' is not 'wte.weight', and this model has one table for both");
-  net.tokens = std::move(read.tokens);
-  net.positions = std::move(read.positions);
-  net.blocks = std::move(read.blocks);
-  net.norm = std::move(read.norm);
 }
 
-/// Writes the model into a folder, which must be there, as GPT2LMHeadModel.save_pretrained does: model.safetensors in the type that parameters
-/// are stored in, without the rows that pad the token table, and config.json. Throws gradus::error.
+/// A tokenizer whose tokens are bytes, as a BPE without merges: what Hugging Face's tokenizers can read.
+inline gr::bpe_tokenizer bytes_as_bpe() {
+  std::vector<std::string> tokens;
+  std::array<gr::bpe_tokenizer::token, 256> byte_tokens{};
+  for (std::size_t b = 0; b < byte_tokens.size(); ++b) {
+    tokens.emplace_back(1, static_cast<char>(static_cast<unsigned char>(b)));
+    byte_tokens[b] = static_cast<gr::bpe_tokenizer::token>(b);
+  }
+  return {std::move(tokens), byte_tokens, {}};
+}
+
+/// Whether the tokens of two tokenizers are the same.
+inline bool same_tokenizer(const gr::bpe_tokenizer& a, const gr::bpe_tokenizer& b) {
+  return gr::tokenizer_json(a) == gr::tokenizer_json(b);
+}
+
+/// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json. A text of more tokens than `context` makes it warn.
+inline void save_huggingface_tokenizer(const gr::bpe_tokenizer& tokenizer, std::size_t context,
+                                       const std::filesystem::path& folder) {
+  nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                  {"clean_up_tokenization_spaces", false},
+                                  {"model_max_length", context}};
+  if (tokenizer.added_token_id("<|endoftext|>"))
+    for (const char* role : {"bos_token", "eos_token"}) settings[role] = "<|endoftext|>";
+  gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
+  gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+}
+
+/// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do: model.safetensors in the type
+/// that parameters are stored in, without the rows that pad the token table, config.json, and what save_huggingface_tokenizer writes unless
+/// `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
-void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder) {
+void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
+                      const gr::bpe_tokenizer* tokenizer = nullptr) {
   using T = typename X::store;
+  std::optional<gr::bpe_tokenizer::token> end;
+  if (tokenizer != nullptr) end = tokenizer->added_token_id("<|endoftext|>");
+  else if (C.vocabulary == 50257) end = 50256;  // GPT-2's own
   gr::safetensors_writer file;
   file.set_metadata("format", "pt");
   gr::for_each_param(net, [&]<class P>(std::string_view name, const P& p) {
@@ -176,8 +231,8 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
       {"scale_attn_weights", true},
       {"scale_attn_by_inverse_layer_idx", false},
       {"tie_word_embeddings", true},
-      {"bos_token_id", C.vocabulary == 50257 ? nlohmann::json(50256) : nlohmann::json()},
-      {"eos_token_id", C.vocabulary == 50257 ? nlohmann::json(50256) : nlohmann::json()},
+      {"bos_token_id", end ? nlohmann::json(*end) : nlohmann::json()},
+      {"eos_token_id", end ? nlohmann::json(*end) : nlohmann::json()},
       {"attn_pdrop", net.dropout},
       {"embd_pdrop", net.dropout},
       {"resid_pdrop", net.dropout},
@@ -186,9 +241,8 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
                                                   : "bfloat16"},
   };
   file.write(folder / "model.safetensors");
-  gr::atomic_file config_file(folder / "config.json");
-  config_file.write(settings.dump(2) + "\n");
-  config_file.commit();
+  gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
+  if (tokenizer != nullptr) save_huggingface_tokenizer(*tokenizer, C.context, folder);
 }
 
 }  // namespace gpt

@@ -25,15 +25,21 @@ inline std::string tokenizer_beside(const std::filesystem::path& model) {
   return std::filesystem::exists(path, ignored) ? path.string() : std::string();
 }
 
+/// Reads a tokenizer.json. Throws gradus::error where the model has fewer tokens.
+inline gr::bpe_tokenizer read_model_tokenizer(const std::string& file) {
+  gr::bpe_tokenizer read = gr::read_tokenizer_json(file);
+  if (read.vocabulary() > sizes.vocabulary)
+    throw gr::error(file + ": has " + std::to_string(read.vocabulary()) +
+                    " tokens, and the vocabulary of this program's model is " + std::to_string(sizes.vocabulary));
+  return read;
+}
+
 class vocabulary {
  public:
   /// Of the tokenizer in a file; bytes where no file is named. Throws gradus::error where the model has fewer tokens.
   explicit vocabulary(const std::string& tokenizer) {
     if (tokenizer.empty()) return;
-    bpe_ = gr::read_tokenizer_json(tokenizer);
-    if (bpe_->vocabulary() > sizes.vocabulary)
-      throw gr::error(tokenizer + ": has " + std::to_string(bpe_->vocabulary()) +
-                      " tokens, and the vocabulary of this program's model is " + std::to_string(sizes.vocabulary));
+    bpe_ = read_model_tokenizer(tokenizer);
     end_ = bpe_->added_token_id("<|endoftext|>");
   }
 

@@ -137,6 +137,74 @@ TEST_CASE("a folder that is written holds the tensors that were read, byte for b
   CHECK(again.largest_difference() == l.largest_difference());
 }
 
+TEST_CASE("a model in several files, which an index names, is read") {
+  const gradus_test::scratch_folder place;
+  changed_folder all;
+  fs::create_directories(place.path);
+  std::ofstream(place.path / "config.json") << all.config;
+  const std::string names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+  gr::safetensors_writer files[2];
+  std::string map;
+  std::size_t n = 0;
+  for (const auto& [name, t] : all.tensors) {
+    const std::size_t in = ++n > 5;
+    files[in].add(name, std::span<const std::size_t>(t.first), std::span<const float>(t.second));
+    map.append(map.empty() ? "\"" : ", \"").append(name).append("\": \"").append(names[in]).append("\"");
+  }
+  for (std::size_t i = 0; i < 2; ++i) files[i].write(place.path / names[i]);
+  std::ofstream(place.path / "model.safetensors.index.json") << "{\"weight_map\": {" + map + "}}";
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, place.path);
+  CHECK(l.largest_difference() < 1e-5);
+  fs::remove(place.path / names[1]);
+  CHECK(message_of([&] { gpt::load_huggingface(l.net, l.ctx, place.path); }) ==
+        (place.path / names[1]).string() + ": no such file");
+}
+
+TEST_CASE("of a folder that only PyTorch reads, the message says how to convert it") {
+  const gradus_test::scratch_folder place;
+  changed_folder().write(place.path);
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    fs::remove(place.path / "model.safetensors");
+    std::ofstream(place.path / name) << "PK";
+    loaded<> l;
+    const std::string text = message_of([&] { gpt::load_huggingface(l.net, l.ctx, place.path); });
+    const std::string folder = place.path.string();
+    CHECK(text == folder +
+                      ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c "
+                      "'from transformers import AutoModelForCausalLM as M; M.from_pretrained(\"" +
+                      folder + "\").save_pretrained(\"" + folder + "\")'");
+    fs::remove(place.path / name);
+  }
+  loaded<> l;
+  CHECK(message_of([&] { gpt::load_huggingface(l.net, l.ctx, place.path); }) ==
+        (place.path / "model.safetensors").string() + ": no such file");
+}
+
+TEST_CASE("a folder that is written has the tokenizer in the files that AutoTokenizer reads") {
+  const gradus_test::scratch_folder place;
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, recorded);
+  const gr::bpe_tokenizer tokenizer =
+      gr::read_tokenizer_json(fs::path(GRADUS_TEST_DATA) / "tokenizer" / "tokenizer.json");
+  gpt::save_huggingface(l.net, place.path, &tokenizer);
+  CHECK(gpt::same_tokenizer(gr::read_tokenizer_json(place.path / "tokenizer.json"), tokenizer));
+  const auto settings = gr::parse_json(text_of(place.path / "tokenizer_config.json"), "tokenizer_config.json");
+  CHECK(settings.at("tokenizer_class") == "PreTrainedTokenizerFast");
+  CHECK(settings.at("model_max_length") == 13);
+  CHECK(settings.at("eos_token") == "<|endoftext|>");
+  const auto config = gr::parse_json(text_of(place.path / "config.json"), "config.json");
+  CHECK(config.at("eos_token_id") == tokenizer.added_token_id("<|endoftext|>"));
+  // The tokens of a model of bytes are bytes there, too.
+  const gr::bpe_tokenizer bytes = gpt::bytes_as_bpe();
+  gpt::save_huggingface_tokenizer(bytes, 13, place.path);
+  const gr::bpe_tokenizer read = gr::read_tokenizer_json(place.path / "tokenizer.json");
+  CHECK(read.encode("a\n\xff") == std::vector<std::int32_t>{'a', '\n', 255});
+  CHECK(gpt::same_tokenizer(read, bytes));
+  CHECK(!gpt::same_tokenizer(read, tokenizer));
+  CHECK(text_of(place.path / "tokenizer_config.json").find("eos") == std::string::npos);
+}
+
 TEST_CASE("the layout of older files is read: no prefix, masks among the tensors, the head beside the table") {
   const gradus_test::scratch_folder place;
   changed_folder folder, old;
