@@ -26,6 +26,10 @@
 #                     keep:OPERATION,... or drop:OPERATION,...
 #   --memory-budget S most memory, such as 600MiB; what is computed again is chosen for speed
 #   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
+#   --init WHAT       start from the weights of a model, of its sizes and with its tokenizer: a model.safetensors of a
+#                     run or of gpt_convert, the folder of a run, or one of Hugging Face's GPT-2 (config.json,
+#                     model.safetensors, tokenizer.json); data, batch, steps and the rest are this run's own (--batch: 8
+#                     by default, --lr: a tenth of the optimizer's)
 #   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
 #   --config FILE     flags from a file of lines 'name = value', such as runs/mine/config, which repeats that run; flags that are given override them
@@ -105,7 +109,7 @@ is_whole() {  # NUMBER LEAST MOST, of any length
 }
 is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
 
-model="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0 resume="" origin="" config=""
+model="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0 resume="" init="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary=""
 steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
@@ -174,6 +178,10 @@ read_flags() {
         name=${1#--}
         printf -v "${name//-/_}" %s "$2"
         shift 2 ;;
+      --init)
+        [[ -n ${2:-} && $2 != --* ]] || fail "--init needs a model.safetensors, or the folder of a run or of Hugging Face's"
+        init=$2
+        shift 2 ;;
       --config)
         [[ -n ${2:-} && $2 != --* ]] || fail "--config needs the name of a file"
         [[ -z $config || $config == "$2" ]] || fail "--config: give one file"
@@ -195,8 +203,59 @@ read_flags() {
     esac
   done
 }
+# read_init: takes the sizes from what --init names. Of a run's folder, `init` becomes the model in it, as
+# scripts/sample.sh chooses it.
+read_init() {
+  local file=$init huggingface=0 name value found length
+  [[ -e $init ]] || fail "--init: $init: no such file or folder"
+  if [[ -f $init/config.json ]]; then
+    file=$init/config.json huggingface=1
+    if [[ ! -e $init/model.safetensors && ! -e $init/model.safetensors.index.json ]]; then
+      [[ ! -e $init/pytorch_model.bin && ! -e $init/pytorch_model.bin.index.json ]] ||
+        fail "--init: $init: has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c" \
+          "'from transformers import AutoModelForCausalLM as M; M.from_pretrained(\"$init\").save_pretrained(\"$init\")'"
+      fail "--init: $init: has no model.safetensors"
+    fi
+  elif [[ -d $init ]]; then
+    file=""
+    for name in model best checkpoint; do
+      if [[ $name == model && $init/checkpoint.safetensors -nt $init/model.safetensors ]]; then continue; fi
+      if [[ -z $file && -f $init/$name.safetensors ]]; then file=$init/$name.safetensors; fi
+    done
+    [[ -n $file ]] ||
+      fail "--init: $init: has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run"
+    init=$file
+  fi
+  [[ -r $file ]] || fail "--init: $file: cannot be read: Permission denied"
+  if [[ $huggingface -eq 1 ]]; then
+    found=$(tr -d '[:space:]' <"$file" |
+      grep -oE '"(model_type":"[^"]*"|(n_layer|n_head|n_embd|n_positions|vocab_size)":[0-9]+)' | tr -d '"' |
+      sed 's/^n_layer/layers/; s/^n_head/heads/; s/^n_embd/width/; s/^n_positions/context/; s/^vocab_size/vocabulary/' || true)
+    [[ $'\n'$found$'\n' == *$'\nmodel_type:gpt2\n'* ]] ||
+      fail "--init: $file: is not of a GPT-2: its model_type must be \"gpt2\""
+  else
+    # The header: its length in eight bytes, and JSON, with the sizes among the metadata.
+    length=$(od -An -N8 -tu8 -- "$file" | tr -d ' ')
+    [[ $length =~ ^[0-9]{1,8}$ ]] || fail "--init: $file: is not a safetensors file"
+    found=$(head -c $((8 + length)) -- "$file" | tail -c +9 | tr -d '[:space:]\0' |
+      grep -aoE '"(layers|heads|width|context|vocabulary)":"[0-9]+"' | tr -d '"' || true)
+  fi
+  while IFS=: read -r name value; do
+    if [[ $name == model_type || -z $name ]]; then continue; fi
+    [[ -z ${!name} || ${!name} == "$value" ]] ||
+      fail "--$name ${!name}: the model of --init, $init, has $value; leave it out"
+    printf -v "$name" %s "$value"
+  done <<<"$found"
+  [[ -z $vocabulary || $vocabulary -ge 256 ]] ||
+    fail "--init: $file: its vocabulary is $vocabulary, and this trainer's is 256 or more"
+  for name in layers heads width context vocabulary; do
+    [[ -n ${!name} ]] ||
+      fail "--init: $file: does not say its $name; name a model of a run, its folder, or that of a Hugging Face GPT-2"
+  done
+}
 read_flags "$@"
 fixed=(model layers heads width context vocabulary batch precision optimizer)
+[[ -z $resume || -z $init ]] || fail "--init and --resume: give one of them; a resumed run has its weights"
 [[ -z $resume || -z $config ]] || fail "--config and --resume: give one of them; a resumed run has a configuration"
 if [[ -n $resume && $help -eq 0 ]]; then
   [[ -d $resume ]] || fail "--resume: $resume: no such folder"
@@ -222,7 +281,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   other_batches=$batch_tokens
   memory=" ${passed[*]-} "
   for name in "${fixed[@]}" device; do printf -v "$name" %s ""; done
-  passed=() data=() judged=() tokenizer="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
+  passed=() data=() judged=() tokenizer="" init="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
   read_flags "${words[@]+"${words[@]}"}"
   if [[ -n $resume ]]; then
     for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say $name; is it the file of a run?"; done
@@ -230,7 +289,10 @@ if [[ -n $config && $help -eq 0 ]]; then
   fi
   origin=""
   # Sizes, rates and files that belong to what is given otherwise.
-  if [[ $words_given == *" --model "* ]]; then layers="" heads="" width="" context="" vocabulary="" batch="" lr="" sample=""; fi
+  if [[ $words_given == *" --model "* ]]; then
+    layers="" heads="" width="" context="" vocabulary="" batch="" lr="" sample="" init=""
+  fi
+  if [[ $words_given == *" --init "* ]]; then layers="" heads="" width="" context="" vocabulary="" tokenizer=""; fi
   if [[ $words_given == *" --optimizer "* ]]; then lr=""; fi
   if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
   if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
@@ -246,8 +308,16 @@ if [[ -n $config && $help -eq 0 ]]; then
   read_flags "${given[@]}"
   if [[ -n $resume ]]; then passed+=(--resume "$resume"); fi
 fi
-model=${model:-tiny} precision=${precision:-fp32} optimizer=${optimizer:-adamw} device=${device:-cpu}
 if [[ $help -eq 1 ]]; then usage; exit 0; fi
+# The model that --init names says the sizes. A run that is resumed has them in its configuration, and has read that
+# model.
+if [[ -n $init && -z $resume ]]; then
+  [[ -z $model ]] || fail "--init and --model: give one of them; the sizes are those of the model in $init"
+  read_init
+else
+  model=${model:-tiny}  # without one, the sizes are those of --init
+fi
+precision=${precision:-fp32} optimizer=${optimizer:-adamw} device=${device:-cpu}
 
 # A model: its sizes, and a learning rate and a length of sample that suit them.
 #           layers heads width context vocabulary batch lr     sample
@@ -257,6 +327,7 @@ case $model in
   seed)        preset=(4  4  256  512  50257 8  1e-3 300) ;;
   gpt2)        preset=(12 12 768  1024 50257 8  6e-4 0) ;;
   gpt2-medium) preset=(24 16 1024 1024 50257 8  3e-4 0) ;;
+  "")          preset=("" "" "" "" "" 8 "" 300) ;;
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
 esac
 case $device in
@@ -286,14 +357,18 @@ case $optimizer in
     [[ $precision != fp64 ]] || fail "--optimizer $optimizer makes its steps in float; give another --precision than fp64" ;;
   *) fail "--optimizer is '$optimizer': adamw, sgd, lion, adafactor, adamw_8bit, any_precision_adamw or muon" ;;
 esac
-if [[ -z $lr && $optimizer != adamw ]]; then lr=usual; fi  # the presets' rates are AdamW's; the trainer knows others
+# The presets' rates are AdamW's, and for a new model; the trainer knows others.
+if [[ -z $lr && ($optimizer != adamw || -n $init) ]]; then lr=usual; fi
 names=(layers heads width context vocabulary batch lr sample)
 # A tokenizer's vocabulary: its largest id, and one more.
 ids_of=$tokenizer
 if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
-if [[ -z $vocabulary && -r $ids_of && -f $ids_of ]]; then
+if [[ (-z $model || -z $vocabulary) && -r $ids_of && -f $ids_of ]]; then
   largest=$(tr -d '[:space:]' <"$ids_of" | grep -oE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
-  if [[ -n $largest && $largest -ge 256 ]]; then vocabulary=$((largest + 1)); fi
+  if [[ -z $model && -n $largest && $largest -ge $vocabulary ]]; then
+    fail "--init: $init: its vocabulary is $vocabulary, and $ids_of has $((largest + 1)) tokens"
+  fi
+  if [[ -n $largest && $largest -ge 256 && -z $vocabulary ]]; then vocabulary=$((largest + 1)); fi
 fi
 batch_given=$batch
 for i in "${!names[@]}"; do
@@ -341,6 +416,10 @@ check_files() {  # FLAG FILE...
 check_files --data ${data[@]+"${data[@]}"}
 check_files --validation-data ${judged[@]+"${judged[@]}"}
 if [[ -n $tokenizer ]]; then check_files --tokenizer "$tokenizer"; fi
+if [[ -z $model && -f $init/config.json && ! -e $init/tokenizer.json && -z $ids_of && ! -d ${data[0]-} &&
+  ${data[0]-} != *.bin ]]; then
+  fail "--init: $init: has no tokenizer.json; name one with --tokenizer"
+fi
 if [[ -z $steps && -z $minutes && $model == tiny ]]; then minutes=4; fi
 
 if [[ ${#data[@]} -gt 0 || $plan -eq 1 ]]; then gradus_setup build; else gradus_setup train; fi
@@ -417,6 +496,7 @@ if [[ $lr != usual ]]; then flags+=(--lr "$lr"); fi
 if [[ ${#data[@]} -gt 0 ]]; then flags+=(--data "${data[@]}"); fi
 if [[ ${#judged[@]} -gt 0 ]]; then flags+=(--validation-data "${judged[@]}"); fi
 if [[ -n $tokenizer ]]; then flags+=(--tokenizer "$tokenizer"); fi
+if [[ -n $init ]]; then flags+=(--init "$init"); fi
 if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $batch_tokens ]]; then flags+=(--batch-tokens "$batch_tokens"); fi

@@ -16,7 +16,8 @@ namespace gr = gradus;
 
 namespace {
 
-// The tokenizer in a file, or where none is named that beside the model; without one, the tokens of a model of 256 are bytes.
+// The tokenizer in a file, or where none is named that beside the model; without one, the tokens of a model of 256 are
+// bytes.
 std::optional<gr::bpe_tokenizer> tokenizer_of(const std::string& model, std::string file) {
   if (file.empty()) file = gpt::tokenizer_beside(model);
   if (!file.empty()) return gpt::read_model_tokenizer(file);

@@ -1,6 +1,6 @@
 #pragma once
-// GPT-2 as Hugging Face's transformers stores it: a folder with config.json, model.safetensors (or several files and an index) and tokenizer.json.
-// Its matrices lie as ours do, [in, out].
+// GPT-2 as Hugging Face's transformers stores it: a folder with config.json, model.safetensors (or several files and an
+// index) and tokenizer.json. Its matrices lie as ours do, [in, out].
 
 #include <algorithm>
 #include <array>
@@ -131,9 +131,9 @@ inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std:
 
 }  // namespace detail
 
-/// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the token table beyond the vocabulary
-/// become zero. The model is as it was until all of the folder has been read once. Throws gradus::error where the folder holds another model than
-/// GPT-2 of these sizes.
+/// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the token
+/// table beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
+/// gradus::error where the folder holds another model than GPT-2 of these sizes.
 template <class X, config C>
 void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder) {
   detail::huggingface_config(folder / "config.json").check(C);
@@ -181,7 +181,8 @@ inline bool same_tokenizer(const gr::bpe_tokenizer& a, const gr::bpe_tokenizer& 
   return gr::tokenizer_json(a) == gr::tokenizer_json(b);
 }
 
-/// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json. A text of more tokens than `context` makes it warn.
+/// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json. A text of more tokens than
+/// `context` makes it warn.
 inline void save_huggingface_tokenizer(const gr::bpe_tokenizer& tokenizer, std::size_t context,
                                        const std::filesystem::path& folder) {
   nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
@@ -193,9 +194,9 @@ inline void save_huggingface_tokenizer(const gr::bpe_tokenizer& tokenizer, std::
   gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
 }
 
-/// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do: model.safetensors in the type
-/// that parameters are stored in, without the rows that pad the token table, config.json, and what save_huggingface_tokenizer writes unless
-/// `tokenizer` is null. Throws gradus::error.
+/// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do:
+/// model.safetensors in the type that parameters are stored in, without the rows that pad the token table, config.json,
+/// and what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
                       const gr::bpe_tokenizer* tokenizer = nullptr) {

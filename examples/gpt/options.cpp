@@ -115,7 +115,7 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
     if (name.empty() || name == "help" || name == "out" || name == "resume" || name == "plan") continue;
-    const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" ||
+    const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" || name == "init" ||
                          name == "memory-report" || name == "tune-products";
     if (std::ranges::find(switches, name) != std::end(switches)) continue;
     if (option->count() > 0) {
@@ -183,7 +183,9 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   add_whole_number(app, "--steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)");
   add_number(app, "--minutes", o.minutes, "a positive number", is_positive,
              "stop after this time; the learning rate follows the clock");
-  add_number(app, "--lr", o.lr, "a positive number", is_positive, "highest learning rate")->capture_default_str();
+  auto* lr = add_number(app, "--lr", o.lr, "a positive number", is_positive,
+                        "highest learning rate (with --init, a tenth by default)")
+                 ->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "learning rate after the warm-up: constant, linear, cosine or wsd (stable, then decay)")
       ->capture_default_str();
@@ -204,6 +206,10 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   auto* tokens = add_whole_number(app, "--batch-tokens", o.batch_tokens, 1, most_batch_tokens,
                                   "tokens an update, from which --accumulate follows");
   auto* out = app.add_option("--out", o.out, "run folder, new or empty (default: runs/<date>-<time>)");
+  auto* init = app.add_option(
+      "--init", o.init,
+      "start from the weights of a model: a model.safetensors, or the folder of a run or of Hugging Face's (a run "
+      "that is resumed has read them)");
   auto* resume =
       app.add_option("--resume", o.resume,
                      "run folder to resume from its last checkpoint; the other flags are to be those of the run "
@@ -285,6 +291,13 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
     check_flag(!o.resume.empty(), "--resume", "the folder of a run", "''");
     if (out->count() > 0) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
+  }
+  if (init->count() > 0) {
+    check_flag(!o.init.empty(), "--init", "a model.safetensors, or the folder of a run or of Hugging Face's", "''");
+    if (lr->count() == 0) {
+      o.lr /= 10;
+      lr->capture_default_str();
+    }
   }
   if (out->count() > 0) check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;

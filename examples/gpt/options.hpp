@@ -33,6 +33,7 @@ struct options {
   int accumulate = 1;
   std::size_t batch_tokens = 0;  ///< an update, from which `accumulate` follows; 0: not given
   std::string out;
+  std::string init;           ///< model to start from: a file, or a folder of a run or of Hugging Face's; empty: none
   std::string resume;         ///< run folder to resume; empty: a new run
   gr::config_entries config;  ///< every flag that repeats this run, sizes included, but --out and --resume
   long long eval_every = 100;

@@ -84,6 +84,7 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
         gr::size_hint("a vocabulary", sizes.vocabulary, 64,
                       "a tokenizer of " + std::to_string(gr::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
     if (!hint.empty()) report.line(hint);
+  if (!start.starting_from.empty()) report.line(start.starting_from);
   if (start.resumed_after >= 0) report.line("resumed after step " + std::to_string(start.resumed_after));
 }
 

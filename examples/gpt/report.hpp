@@ -23,6 +23,7 @@ struct run_start {
   std::string machine;     ///< that it runs on
   double machine_flops = 0;
   long long resumed_after = -1;  ///< step; below 0: a new run
+  std::string starting_from;     ///< what the run is to say of that; empty: nothing
 };
 
 /// Shows it, with hints where a size of the model wastes time, and logs it where the run is new.

@@ -24,6 +24,7 @@
 #include "resume.hpp"
 #include "run_memory.hpp"
 #include "speed.hpp"
+#include "starting_model.hpp"
 #include "step_runner.hpp"
 #include "validation.hpp"
 
@@ -56,8 +57,9 @@ int plan(const gpt::options& o) {
 }
 
 int train(const gpt::options& o) {
-  // The data, and where the run is resumed, if it is.
-  const gr::dataset data(o.files, gpt::sizes.context);
+  // The data, and where the run is resumed, if it is, or starts from.
+  const gpt::starting_model start(o);
+  const gr::dataset data = start.open_data();
   gpt::check_vocabulary(data.vocabulary());
   const windows learned(data.train(), gpt::sizes.vocabulary), judged(data.validation(), gpt::sizes.vocabulary);
   const gr::run_lock alone(o.resume);
@@ -72,6 +74,7 @@ int train(const gpt::options& o) {
   step_options.regions = chosen.regions;
   trainer t(memory.persistent, memory.transient, step_options);
   if (!from.path.empty()) read_checkpoint(from, o, identity, memory.persistent, t);
+  start.load(t.net, memory.persistent);
   gpt::run_position at = from.at;
 
   // The run folder. The plan's picture comes first, while the folder is empty and a run that fails here can be tried again.
@@ -96,7 +99,8 @@ int train(const gpt::options& o) {
                      .bytes = data.bytes(),
                      .machine = memory.machine(),
                      .machine_flops = machine_flops,
-                     .resumed_after = from.path.empty() ? -1 : at.step});
+                     .resumed_after = from.path.empty() ? -1 : at.step,
+                     .starting_from = start.text()});
 
   // What saves it: the run as it goes, and at the end the model alone, for use.
   const auto prepare_checkpoint = [&]() -> std::function<void()> {

@@ -754,6 +754,15 @@ script() {
   mv windows repeated/config
   succeeds alone "${script%/*}/sample.sh" repeated --count 3
 
+  # Another run starts from its weights, whose sizes the script takes over.
+  succeeds alone "$script" --init run --data text --batch 16 --steps 2 --sample 0 --out tuned --threads 1
+  has out '^starting from run/model.safetensors$'
+  has tuned/config '^layers = 4$'
+  mv run away
+  succeeds alone "$script" --resume tuned --steps 3
+  has out '^resumed after step 2$'
+  mv away run
+
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m
   alone "$script" --data text "${tiny[@]}" --minutes 10 --out interrupted 2>err | tee log >/dev/null &

@@ -62,13 +62,16 @@ refuses 1 'not a safetensors file' "$evaluate" text --data text
 
 # ---- gpt_convert
 succeeds "$convert" --to-huggingface $model --out exported
-[[ $(ls exported) == $'config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json' ]] || wrong "a folder for Hugging Face holds $(ls exported)"
+[[ $(ls exported) == $'config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json' ]] ||
+  wrong "a folder for Hugging Face holds $(ls exported)"
 succeeds "$convert" --from-huggingface exported --out back.safetensors
 cmp -s back.safetensors $model || wrong "a model that was converted both ways is not what it was"
 # The tokenizer goes along: here, tokens are bytes.
 has exported/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
-[[ $(grep -cE '^ {6}".*": [0-9]+[,}]+$' exported/tokenizer.json) -eq 256 ]] || wrong "a model of bytes has a tokenizer of other tokens than 256"
-refuses 2 '--tokenizer is for --to-huggingface' "$convert" --from-huggingface exported --tokenizer exported/tokenizer.json --out other
+[[ $(grep -cE '^ {6}".*": [0-9]+[,}]+$' exported/tokenizer.json) -eq 256 ]] ||
+  wrong "a model of bytes has a tokenizer of other tokens than 256"
+refuses 2 '--tokenizer is for --to-huggingface' \
+  "$convert" --from-huggingface exported --tokenizer exported/tokenizer.json --out other
 refuses 1 'tokenizer.json: has 700 tokens, and the vocabulary of this program.s model is 256' \
   "$convert" --to-huggingface $model --tokenizer "$tokenizers/tokenizer.json" --out other
 # Several files and an index; and a folder that only PyTorch reads.
@@ -78,10 +81,11 @@ cp exported/config.json torch
 : >torch/pytorch_model.bin
 cp exported/model.safetensors sharded/model-00001-of-00001.safetensors
 grep -aoE '"transformer[^"]*"' exported/model.safetensors |
-  awk '{ print (NR > 1 ? "," : "{\"weight_map\": {") $0 ": \"model-00001-of-00001.safetensors\"" } END { print "}}" }' >sharded/model.safetensors.index.json
+  awk '{ print (NR > 1 ? "," : "{\"weight_map\": {") $0 ": \"model-00001-of-00001.safetensors\"" } END { print "}}" }' \
+    >sharded/model.safetensors.index.json
 succeeds "$convert" --from-huggingface sharded --out joined.safetensors
 cmp -s joined.safetensors $model || wrong "a model that an index names is not what it was"
-refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c '.*save_pretrained" \
+refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, which .*: python3 -c '.*save_pretrained" \
   "$convert" --from-huggingface torch --out other
 refuses 1 'exported: is there already' "$convert" --to-huggingface $model --out exported
 refuses 1 'back.safetensors: is there already' "$convert" --from-huggingface exported --out back.safetensors

@@ -13,9 +13,9 @@
 
 namespace gradus {
 
-/// A safetensors file, or the files that an index (model.safetensors.index.json) names, opened. The constructor checks each of them as
-/// safetensors_file does, and that a file holds the tensors that the index promises of it and no others. Anything else throws
-/// gradus::error, which names the file.
+/// A safetensors file, or the files that an index (model.safetensors.index.json) names, opened. The constructor checks
+/// each of them as safetensors_file does, and that a file holds the tensors that the index promises of it and no
+/// others. Anything else throws gradus::error, which names the file.
 class sharded_safetensors {
  public:
   /// `path`: a file whose name ends in ".json" is an index, whose files lie beside it; any other is the only file.
