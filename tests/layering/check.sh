@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
 #   order    a folder includes only folders below it (the table in order.txt)
+#   unused   the table permits nothing that no header uses
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name only their own
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
 #            folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
+[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|unused|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
 rule=$1
 root=$2
-[[ $rule =~ ^(order|ops|builds|vendors)$ ]] || { echo "$0: no rule '$rule': order, ops, builds or vendors" >&2; exit 2; }
+[[ $rule =~ ^(order|unused|ops|builds|vendors)$ ]] || { echo "$0: no rule '$rule': order, unused, ops, builds or vendors" >&2; exit 2; }
 
 cd "$root"
 if [[ $rule == builds ]]; then
@@ -54,9 +55,13 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   BEGIN {
     while ((getline line < table) > 0) {
       if (line ~ /^[ \t]*(#|$)/) continue
-      colon = index(line, ":"); name = substr(line, 1, colon - 1); known[name] = 1
+      colon = index(line, ":"); name = substr(line, 1, colon - 1)
       count = split(substr(line, colon + 1), names, " ")
-      for (i = 1; i <= count; ++i) allowed[name, names[i]] = 1
+      for (i = 1; i <= count; ++i) {
+        allowed[name, names[i]] = 1
+        if (rule == "order" && !(names[i] in known)) { print table ": " name " may include " names[i] ", which is not above it"; bad = 1 }
+      }
+      known[name] = 1
     }
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
@@ -72,6 +77,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if (to == "root") complain(from "/ includes " $3 ", which includes everything")
     else if (from != to && !((from, to) in allowed)) complain(from "/ includes " $3 ", but " to "/ is not below it")
   }
+  to != "" { used[from, to] = 1 }
   rule == "ops" && from == "ops" && to != "" {
     backend = ""
     if ($1 ~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) { backend = $1; sub(/(_[a-z_]+)?\.hpp$/, "", backend); sub(/.*\//, "", backend) }
@@ -99,5 +105,13 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
       first[vendor] = $1
     }
   }
-  END { exit bad }
+  END {
+    if (rule == "unused")
+      for (edge in allowed)
+        if (!(edge in used)) {
+          split(edge, e, SUBSEP); bad = 1
+          print "include/gradus/" e[1] ": order.txt lets it include " e[2] "/, and nothing there does"
+        }
+    exit bad
+  }
 '

@@ -12,7 +12,7 @@ fresh() {
   rm -rf "$tree/include"
   put core/shape.hpp '#include <cstddef>'
   put tensor/tensor.hpp '#include <gradus/core/shape.hpp>'
-  put cpu/gemm.hpp '#include <cmath>' '#include <sys/mman.h>' '#include <gradus/tensor/tensor.hpp>'
+  put cpu/gemm.hpp '#include <cmath>' '#include <sys/mman.h>' '#include <gradus/core/shape.hpp>'
   put ops/matmul/matmul.hpp '#include <gradus/tensor/tensor.hpp>'
   put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm.hpp>'
   put gradus.hpp '#include <gradus/ops/matmul/cpu.hpp>'
@@ -37,6 +37,7 @@ fresh; put gradus.hpp '#include <gradus/cuda/launch.hpp>';             rejects o
 fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm.hpp>';     rejects ops "an op's rules with a toolkit"
 fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
 fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm.hpp>';       rejects ops "a GPU kernel with the CPU toolkit"
+fresh;                                                                 rejects unused "a table that permits what nobody uses"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit {';                 rejects builds "a kernel that all builds share"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit::inline GRADUS_BUILD {'; passes builds "a kernel of a build"
 fresh; put ops/matmul/matmul.hpp 'namespace op {';                     rejects builds "an operation that all builds share"
