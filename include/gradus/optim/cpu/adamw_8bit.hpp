@@ -105,7 +105,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
       const pack<float> size = abs(x);
       integers steps = __builtin_convertvector(map.steps_from_zero(size).v, integers);
       // Decoded as 0, its root would leave eps alone to divide by.
-      if constexpr (!Signed) steps = (raw.v > 0) & (steps == 0) ? integers{} + 1 : steps;
+      if constexpr (!Signed) steps = ((raw.v > 0) & (steps == 0)) ? integers{} + 1 : steps;
       integers code = (x.v < 0 ? -steps : steps) + static_cast<std::int32_t>(map.zero);
       code = code < 0 ? integers{} : code;  // there is no -1
       const bytes narrow = __builtin_convertvector(__builtin_convertvector(code, shorts), bytes);
