@@ -86,6 +86,18 @@ TEST_CASE("a step that any one request for GPU memory ends leaves nothing behind
   CHECK(refusals > 5);
 }
 
+TEST_CASE("blocks of a planned step lie where the GPU's libraries want them, and a CPU's plan is refused") {
+  if (no_gpu()) return;
+  gpu g;
+  using planned_memory = gr::basic_planned_resource<gr::cuda_stream>;
+  const gr::memory_plan plan = gr::make_plan(gr::trace_step<planned_step<gr::cuda_meta>>());
+  for (const gr::planned_allocation& a : plan.allocations) CHECK(a.offset % gr::cuda_stream::alignment == 0);
+  CHECK(planned_memory(plan, g.memory, g.stream).bytes() == plan.bytes);
+  const gr::memory_plan of_cpu = gr::make_plan(gr::trace_step<planned_step<gr::meta>>());
+  CHECK_THROWS_WITH_AS(planned_memory(of_cpu, g.memory, g.stream),
+                       doctest::Contains("aligns blocks to 64 bytes, and this device needs 256"), gr::error);
+}
+
 TEST_CASE(
     "a step that clips its gradients asks the GPU's planned memory for what was planned, from the first step on") {
   if (no_gpu()) return;

@@ -50,7 +50,7 @@ std::size_t largest_sum(const gr::step_trace& trace) {
   std::size_t live = 0;
   std::size_t most = 0;
   for (const gr::memory_event& e : trace.events) {
-    const std::size_t bytes = gr::detail::aligned_size(trace.blocks[e.block].bytes);
+    const std::size_t bytes = gr::detail::aligned_size(trace, e.block);
     live = e.begins ? live + bytes : live - bytes;
     most = std::max(most, live);
   }

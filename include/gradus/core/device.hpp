@@ -1,6 +1,8 @@
 #pragma once
 // Devices are types. A device names its stream and the resource that serves its memory; how bytes move is device_access.
 
+#include <cstddef>
+
 namespace gradus {
 
 class stream;       // memory/stream.hpp: work runs inline, in order
@@ -18,6 +20,7 @@ using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes 
 struct cpu {
   using stream_type = gradus::stream;
   using resource_type = memory_resource;
+  static constexpr std::size_t alignment = 64;    ///< of every buffer, in bytes: one cache line, one AVX-512 register
   static constexpr bool computes = true;          ///< kernels run; otherwise only shapes and bytes are kept account of
   static constexpr bool host_addressable = true;  ///< this program may read and write the memory through its address
   static constexpr bool has_product_formats = false;  ///< has products of operands rounded to TF32 or FP8
@@ -31,6 +34,7 @@ struct cpu {
 struct cuda {
   using stream_type = cuda_stream;
   using resource_type = cuda_resource;
+  static constexpr std::size_t alignment = 256;  ///< what CUDA libraries want for their fastest kernels
   static constexpr bool computes = true;
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
@@ -42,14 +46,16 @@ struct cuda {
 struct meta {
   using stream_type = meta_stream;
   using resource_type = accounting;
+  static constexpr std::size_t alignment = cpu::alignment;
   static constexpr bool computes = false;
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
   static constexpr bool replays_steps = cpu::replays_steps;
 };
-/// What `meta` is to the CPU, for a GPU: memory is asked for as on `cuda`.
+/// What `meta` is to the CPU, for a GPU: memory is asked for, and placed, as on `cuda`.
 struct cuda_meta : meta {
+  static constexpr std::size_t alignment = cuda::alignment;
   static constexpr bool rounds_in_products = cuda::rounds_in_products;
   static constexpr bool replays_steps = cuda::replays_steps;
 };

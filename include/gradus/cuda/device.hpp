@@ -53,7 +53,8 @@ inline void check_available(cuda_device device, const char* who) {
                             : "the " + std::to_string(count) + " GPUs have numbers 0 to " + std::to_string(count - 1)));
 }
 
-/// Makes a GPU the current one of the calling thread while it lives: launches, libraries, and new events, streams and memory go by that.
+/// Makes a GPU the current one of the calling thread while it lives: launches, libraries, and new events, streams and
+/// memory go by that.
 class device_guard {
  public:
   explicit device_guard(cuda_device device) noexcept : before_(cuda_device::current()) {

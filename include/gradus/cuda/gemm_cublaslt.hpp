@@ -91,7 +91,7 @@ inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 /// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
 /// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores, fp8_sums rounds them to 8 bits.
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
-          index_t Batch = 1, bool SharedB = false, std::size_t Alignment = memory_request::alignment>
+          index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
 struct product {
   static constexpr std::size_t alignment = Alignment;
   using sums = Sums;

@@ -23,8 +23,9 @@ constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
-/// Starts a kernel on the context's stream, in blocks that take `bytes` of shared memory beside what the kernel declares. Throws, naming the
-/// kernel, when it cannot start. An error that an earlier call of the program left for cudaGetLastError stays where it is.
+/// Starts a kernel on the context's stream, in blocks that take `bytes` of shared memory beside what the kernel
+/// declares. Throws, naming the kernel, when it cannot start. An error that an earlier call of the program left for
+/// cudaGetLastError stays where it is.
 template <class... Parameters>
 void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
                         std::type_identity_t<Parameters>... arguments) {

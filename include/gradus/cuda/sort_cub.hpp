@@ -11,8 +11,8 @@
 
 namespace gradus::cuda_kit {
 
-/// Calls f on the context's GPU. CUB takes what cudaGetLastError has for its own: where that is an error of the program's, f runs in a thread
-/// of its own.
+/// Calls f on the context's GPU. CUB takes what cudaGetLastError has for its own: where that is an error of the
+/// program's, f runs in a thread of its own.
 template <class F>
 cudaError_t call_cub(context<cuda>& ctx, const F& f) {
   cudaError_t status = cudaSuccess;

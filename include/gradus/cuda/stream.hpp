@@ -16,9 +16,9 @@ namespace cuda_kit {
 class followed_values;
 }
 
-/// A mark in a cuda_stream; see event_stream. Its GPU event comes at the first record and is reused by later ones. A mark that was recorded
-/// while its stream was captured is a point of that graph: it is not done before the capture has ended, and then it is behind all work that
-/// its stream has.
+/// A mark in a cuda_stream; see event_stream. Its GPU event comes at the first record and is reused by later ones. A
+/// mark that was recorded while its stream was captured is a point of that graph: it is not done before the capture has
+/// ended, and then it is behind all work that its stream has.
 class cuda_event {
  public:
   cuda_event() = default;
@@ -43,7 +43,8 @@ class cuda_event {
     cuda_kit::check(status, "cudaEventQuery");
     return true;
   }
-  /// Returns when that work has run. Throws the error of a kernel that failed, and error while the capture lasts that the mark is in.
+  /// Returns when that work has run. Throws the error of a kernel that failed, and error while the capture lasts that
+  /// the mark is in.
   void synchronize() const {
     if (recorded_on_ == nullptr) return;
     if (!settled())
@@ -76,8 +77,8 @@ class cuda_event {
     if (status == cudaStreamCaptureStatusInvalidated) return lost_capture;
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
-  // Whether the GPU may be asked about the mark. To ask about one of a running capture would invalidate the capture. One of a capture that
-  // has ended is recorded anew.
+  // Whether the GPU may be asked about the mark. To ask about one of a running capture would invalidate the capture.
+  // One of a capture that has ended is recorded anew.
   bool settled() const {
     if (capture_ == 0) return true;
     if (capture_of(recorded_on_) != 0) return false;
@@ -103,12 +104,12 @@ class cuda_event {
   mutable unsigned long long capture_ = 0;  // that the mark is a point of; 0: none
 };
 
-/// A sequence of work on one GPU. Work is submitted in order, runs in order, and runs beside the host and beside other streams; the legacy
-/// default stream does not order it. Any thread may submit work, whichever GPU is current in it.
+/// A sequence of work on one GPU. Work is submitted in order, runs in order, and runs beside the host and beside other
+/// streams; the legacy default stream does not order it. Any thread may submit work, whichever GPU is current in it.
 class cuda_stream {
  public:
   using event = cuda_event;
-  static constexpr std::size_t alignment = 256;  ///< what CUDA libraries want for their fastest kernels
+  static constexpr std::size_t alignment = cuda::alignment;
 
   /// On the GPU that is current in the calling thread. Throws error when there is no GPU.
   cuda_stream() : cuda_stream(cuda_device::current()) {}
@@ -144,8 +145,8 @@ class cuda_stream {
     mark.recorded_on_ = nullptr;
     if (cudaStreamSynchronize(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
-  /// Later work of this stream runs after the mark, which is another stream's; the host goes on. A stream that is captured cannot wait for
-  /// what is not: there the host waits before it goes on.
+  /// Later work of this stream runs after the mark, which is another stream's; the host goes on. A stream that is
+  /// captured cannot wait for what is not: there the host waits before it goes on.
   void wait(const event& mark) {
     if (mark.recorded_on_ == nullptr || mark.recorded_on_ == handle_) return;
     const unsigned long long capture = event::capture_of(handle_);

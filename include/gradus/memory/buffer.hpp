@@ -43,10 +43,10 @@ class buffer {
   /// True when this is the only handle of its kind: no copy of it exists, while others may hold the buffer that it is a part of.
   constexpr bool sole() const { return block_ != nullptr && detail::uses_now(block_->uses) == 1; }
   /// The `bytes` from `offset` on as a buffer of their own, which keeps the whole one: nothing is allocated. Throws error when they
-  /// are not all inside, or `offset` is not a multiple of the stream's alignment.
+  /// are not all inside, or `offset` is not a multiple of the device's alignment.
   constexpr buffer part(std::size_t offset, std::size_t bytes) const {
     if (block_ == nullptr || offset > this->bytes() || bytes > this->bytes() - offset) fail_outside(offset, bytes);
-    if (offset % D::stream_type::alignment != 0) fail_unaligned(offset);
+    if (offset % D::alignment != 0) fail_unaligned(offset);
     return buffer(block_->owner->acquire_part(block_, offset, bytes));
   }
   /// What the bytes were marked as: a gradient (see gradients()) or computed from one, or computed from parameters alone.
@@ -70,7 +70,7 @@ class buffer {
   }
   [[noreturn]] static void fail_unaligned(std::size_t offset) {
     throw error("buffer.part(offset, bytes): the offset (" + std::to_string(offset) + ") must be a multiple of " +
-                std::to_string(D::stream_type::alignment));
+                std::to_string(D::alignment));
   }
 
   memory_block<D>* block_ = nullptr;

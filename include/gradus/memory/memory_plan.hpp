@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/device.hpp"
 #include "diagnostics.hpp"
 #include "resource.hpp"
 
@@ -14,7 +15,7 @@ struct planned_allocation {
   std::size_t bytes = 0;  ///< never 0: requests for nothing do not reach a resource
   category what = category::temporary;
   std::string_view source;  ///< name of the operation that asks; static storage
-  std::size_t offset = 0;   ///< from the start of the workspace, a multiple of memory_request::alignment
+  std::size_t offset = 0;   ///< from the start of the workspace, a multiple of the plan's alignment
 };
 
 /// Allocation number `allocation` is asked for, or ends.
@@ -28,6 +29,7 @@ struct memory_plan {
   std::vector<planned_allocation> allocations;  ///< in the order of the requests
   std::vector<planned_event> events;            ///< each allocation begins once and ends once, later
   std::size_t bytes = 0;                        ///< of the workspace
+  std::size_t alignment = cpu::alignment;       ///< of blocks; what the device wants that the step is for
 };
 
 /// What a message says of a request: "8192 bytes (activation of linear)".

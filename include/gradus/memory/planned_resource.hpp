@@ -27,14 +27,21 @@ namespace gradus {
 template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
-  /// Throws out_of_memory if the workspace cannot be had.
+  /// Throws out_of_memory if the workspace cannot be had, and error where a plan is for a device whose blocks need less
+  /// alignment.
   basic_planned_resource(memory_plan step, basic_resource<Stream>& from, Stream& on)
       : basic_planned_resource(std::vector<memory_plan>{std::move(step)}, from, on) {}
   basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)
       : plans_(std::move(plans)), from_(&from), on_(&on) {
     if (plans_.empty()) throw error("planned memory: there must be a plan");
     plan_ = &plans_.front();
-    for (const memory_plan& p : plans_) workspace_.bytes = std::max(workspace_.bytes, p.bytes);
+    for (const memory_plan& p : plans_) {
+      if (p.alignment % Stream::alignment != 0)
+        throw error("planned memory: the plan aligns blocks to " + std::to_string(p.alignment) +
+                    " bytes, and this device needs " + std::to_string(Stream::alignment) +
+                    "; trace the step on the device's own meta (cuda_meta for a GPU)");
+      workspace_.bytes = std::max(workspace_.bytes, p.bytes);
+    }
     workspace_.source = "planned memory";
     try {
       memory_ = static_cast<std::byte*>(from.allocate(workspace_, on));

@@ -27,7 +27,8 @@ struct memory_request {
   std::size_t id = 0;  ///< number in its context, or of all that `accounting` saw; a block's end names its beginning
   std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
-  static constexpr std::size_t alignment = 64;  ///< of every returned address: one cache line, one AVX-512 register
+  static constexpr std::size_t alignment =
+      cpu::alignment;  ///< of every returned address, at least; a stream may want more
 };
 
 namespace detail {

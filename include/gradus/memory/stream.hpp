@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "../core/device.hpp"
 #include "service_table.hpp"
 
 namespace gradus {
@@ -32,8 +33,8 @@ struct done_event {
 class stream {
  public:
   using event = done_event;
-  static constexpr std::size_t alignment = 64;  ///< one cache line, one AVX-512 register
-  static constexpr bool host_memory = true;     ///< the host may touch what this stream's work touches
+  static constexpr std::size_t alignment = cpu::alignment;
+  static constexpr bool host_memory = true;  ///< the host may touch what this stream's work touches
 
   stream() = default;
   stream(int) = delete;  // a device or a handle is not a stream
@@ -65,11 +66,11 @@ void make_beside(std::optional<Stream>& own, const Stream& user) {
 }
 }  // namespace detail
 
-/// The stream of the accounting device.
+/// The stream of the accounting devices.
 class meta_stream {
  public:
   using event = done_event;
-  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t alignment = meta::alignment;
 
   constexpr meta_stream() = default;
   constexpr void synchronize() const {}

@@ -27,6 +27,7 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   void start(step_trace& trace) {
     forget();
     writer_.start(trace, live_by_);
+    trace.alignment = Stream::alignment;
     started_ = std::chrono::steady_clock::now();
   }
   /// Ends the trace. What the step leaves behind counts as there from the beginning, as it does on meta.

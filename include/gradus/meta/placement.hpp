@@ -15,20 +15,22 @@ namespace gradus {
 
 /// Where each block of a step lies in one workspace.
 struct placement {
-  std::vector<std::size_t> offsets;  ///< one a block, multiples of the alignment; 0 for blocks of zero bytes
+  std::vector<std::size_t> offsets;  ///< one a block, multiples of the trace's alignment; 0 for blocks of zero bytes
   std::size_t bytes = 0;             ///< of the workspace
 };
 
 namespace detail {
 
-// In the workspace a block takes whole units of the alignment.
-constexpr std::size_t aligned_size(std::size_t bytes) { return round_up(bytes, memory_request::alignment); }
+// In the workspace a block takes whole units of the device's alignment.
+constexpr std::size_t aligned_size(const step_trace& trace, std::size_t block) {
+  return round_up(trace.blocks[block].bytes, trace.alignment);
+}
 
 // Largest sum of live bytes over all moments, in aligned sizes.
 inline std::size_t largest_live_sum(const step_trace& trace) {
   std::size_t live = 0, peak = 0;
   for (const memory_event& e : trace.events) {
-    const std::size_t bytes = aligned_size(trace.blocks[e.block].bytes);
+    const std::size_t bytes = aligned_size(trace, e.block);
     live = e.begins ? live + bytes : live - bytes;
     peak = std::max(peak, live);
   }
@@ -119,7 +121,7 @@ class block_packer {
       const block_life& b = trace.blocks[i];
       if (b.bytes == 0) continue;
       const std::size_t end_moment = moments[std::min(b.until, trace.events.size())] + 1;
-      items_.push_back({aligned_size(b.bytes), b.from, b.until, i, moments[b.from], end_moment});
+      items_.push_back({aligned_size(trace, i), b.from, b.until, i, moments[b.from], end_moment});
     }
     offsets_.resize(items_.size());
   }
@@ -163,6 +165,7 @@ inline placement place(const step_trace& trace, std::size_t enough = 0, std::siz
 inline memory_plan make_plan(const step_trace& trace, const placement& where) {
   memory_plan plan;
   plan.bytes = where.bytes;
+  plan.alignment = trace.alignment;
   std::vector<std::size_t> number(trace.blocks.size());
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
     const block_life& b = trace.blocks[i];

@@ -151,6 +151,7 @@ constexpr step_trace trace(const Work& work, const Args&... args) {
     account.start(trace);
     work(training);
     account.finish();
+    trace.alignment = device::alignment;
   }
   return trace;
 }

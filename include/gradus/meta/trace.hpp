@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/device.hpp"
 #include "../memory/resource.hpp"
 
 namespace gradus {
@@ -45,6 +46,7 @@ struct step_trace {
   std::size_t live_before =
       0;  ///< bytes that were there when the step began (parameters, optimizer state), not in `blocks`
   std::size_t live_before_by[category_count] = {};  ///< the same by category
+  std::size_t alignment = cpu::alignment;           ///< of blocks on the device that the step is for
 };
 
 }  // namespace gradus
