@@ -7,6 +7,11 @@
 #error "gradus/cuda.hpp holds GPU code: include it from a .cu file, which nvcc compiles"
 #endif
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error \
+    "gradus needs a GPU of compute capability 8.0 (A100) or more: compile for sm_80 or later, as with -DCMAKE_CUDA_ARCHITECTURES=80"
+#endif
+
 #include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
 #include "autodiff/chain.hpp"

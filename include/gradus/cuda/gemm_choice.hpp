@@ -49,6 +49,10 @@ struct gemm_description {
   }
 };
 
+/// How the parts of a product whose k is split may be added up: not in place, where they come in the order in which
+/// blocks happen to end and the last bits change from run to run.
+inline constexpr std::uint32_t in_one_order = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
+
 /// Most algorithms that are compared for a product.
 inline constexpr int most_algorithms = 16;
 
@@ -70,6 +74,10 @@ class gemm_suggestions {
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof(alignment));
+    const std::uint32_t reductions = in_one_order;
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                    sizeof(reductions));
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulAlgoGetHeuristic(library, of.operation, of.left, of.right, of.result, of.result,
                                               preference, wanted, found_.data(), &count_);

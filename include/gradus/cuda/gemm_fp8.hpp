@@ -59,17 +59,28 @@ __global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const 
   if (threadIdx.x == 0) atomicMax(most, __float_as_uint(found));
 }
 
-/// Rounds a Rows x Columns matrix, each block a tile of 64 x 64; `to` has it transposed if asked. Leaves in `unscale` what takes the scale back.
+/// Tiles of 64 x 64 that cover a Rows x Columns matrix, row by row: the blocks of a grid of one dimension, for the
+/// others end at 65535.
+template <index_t Rows, index_t Columns>
+struct fp8_tiles {
+  static constexpr index_t side = 64, across = (Columns + side - 1) / side, count = across * ((Rows + side - 1) / side);
+  static_assert(count < (index_t{1} << 31), "fp8: a matrix of at most 2^31 tiles of 64 x 64");
+};
+
+/// Rounds a Rows x Columns matrix, each block a tile of fp8_tiles; `to` has it transposed if asked. Leaves in `unscale`
+/// what takes the scale back.
 template <class Format, bool Transpose, class T, index_t Rows, index_t Columns>
 __global__ void __launch_bounds__(block_threads)
     round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale) {
   constexpr int side = 64, width = 16;
   static_assert(Rows % width == 0 && Columns % width == 0 && block_threads == side * side / width);
   const float largest = __uint_as_float(*most), scale = fp8_scale<Format>(largest);
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+  using tiles = fp8_tiles<Rows, Columns>;
+  const index_t first_row = blockIdx.x / tiles::across * side, first_column = blockIdx.x % tiles::across * side;
+  if (blockIdx.x == 0 && threadIdx.x == 0)
     *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity is not to become 448 unseen
-  const index_t row = static_cast<index_t>(blockIdx.y) * side + threadIdx.x / (side / width);
-  const index_t column = static_cast<index_t>(blockIdx.x) * side + threadIdx.x % (side / width) * width;
+  const index_t row = first_row + threadIdx.x / (side / width);
+  const index_t column = first_column + threadIdx.x % (side / width) * width;
   const bool here = row < Rows && column < Columns;
   alignas(16) std::uint8_t codes[width] = {};
   if (here) {
@@ -94,8 +105,8 @@ __global__ void __launch_bounds__(block_threads)
     for (int i = 0; i < width; ++i)
       tile[threadIdx.x % (side / width) * width + i][threadIdx.x / (side / width)] = codes[i];
     __syncthreads();
-    const index_t across = static_cast<index_t>(blockIdx.x) * side + threadIdx.x / (side / width);
-    const index_t along = static_cast<index_t>(blockIdx.y) * side + threadIdx.x % (side / width) * width;
+    const index_t across = first_column + threadIdx.x / (side / width);
+    const index_t along = first_row + threadIdx.x % (side / width) * width;
     if (across >= Columns || along >= Rows) return;
     alignas(16) std::uint8_t run[width];
 #pragma unroll
@@ -164,7 +175,7 @@ class fp8_plan {
     constexpr index_t size = Rows * Columns;
     const auto all = blocks_for((size + vector_width<T> - 1) / vector_width<T>);
     launch(ctx, &largest_magnitude_kernel<T, size>, all < 1024 ? all : 1024u, block_threads, x, most);
-    const dim3 tiles(static_cast<unsigned>((Columns + 63) / 64), static_cast<unsigned>((Rows + 63) / 64));
+    constexpr auto tiles = static_cast<unsigned>(fp8_tiles<Rows, Columns>::count);
     launch(ctx, &round_to_fp8_kernel<Format, Transpose, T, Rows, Columns>, tiles, block_threads, x,
            static_cast<const unsigned*>(most), to, unscale);
   }

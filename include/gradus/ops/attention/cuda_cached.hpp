@@ -2,6 +2,7 @@
 // Attention of a few new times to many that are kept: the cache is read once, at the rate of memory.
 
 #include <cmath>
+#include <cstddef>
 
 #include "../../core/math.hpp"
 #include "../../cuda/access.hpp"
@@ -35,6 +36,8 @@ __global__ void __launch_bounds__(32 * cached_attention_warps)
     cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, index_t position, index_t count,
                             C scale) {
   constexpr int warps = cached_attention_warps, each = static_cast<int>((Depth + 31) / 32);
+  static_assert(warps * (2 + Depth) * sizeof(C) <= (std::size_t{48} << 10),
+                "cached_attention: a head this wide does not fit into shared memory");
   __shared__ C best_of[warps], sum_of[warps], row_of[warps][Depth];
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const index_t h = blockIdx.x % Heads, t = blockIdx.x / Heads % Time, b = blockIdx.x / (Heads * Time);

@@ -26,6 +26,12 @@ struct flash_attention {
   static constexpr int apart = width + 4;    ///< from row to row, so that eight of them lie in different banks
   static constexpr int groups = width / 32;  ///< runs of four columns that a thread has of a row
   static constexpr int scores_apart = others + 4;
+  static_assert(rows == each * (threads / 8) && others == each * 8,
+                "thread (ty, tx) of 16 x 8 has `each` rows and others");
+  static_assert(threads % 32 == 0 && width % 32 == 0,
+                "eight neighbours that have a row are in one warp, four columns each in turn");
+  static_assert(apart % 4 == 0 && scores_apart % 4 == 0, "runs of four are aligned");
+  static_assert(others <= threads, "a thread brings each statistic of a tile");
   static constexpr index_t row_blocks_of(index_t n) { return (n + rows - 1) / rows; }
   static constexpr C scale = static_cast<C>(gradus::detail::inverse_square_root(Depth));
   static constexpr std::size_t forward_bytes = sizeof(C) * (rows * apart + 2 * others * apart + rows * scores_apart);

@@ -28,6 +28,10 @@ struct tensor_attention {
   static constexpr std::size_t forward_bytes = tile::bytes(rows + 4 * others);
   static constexpr std::size_t dq_bytes = tile::bytes(2 * rows + 4 * others);
   static constexpr std::size_t dkv_bytes = tile::bytes(2 * rows + 4 * others) + 4 * others * sizeof(float);
+  static_assert(rows == 16 * (threads / 32), "a warp has 16 rows, the rows of a fragment");
+  static_assert(others % 16 == 0 && width % 16 == 0, "products go 16 columns at a time");
+  static_assert(others <= threads, "a thread brings each statistic of a tile");
+  static_assert(width <= 128, "a row is in a warp's registers");
   using scores = fragment_c[strips];
   using sums = fragment_c[width / 8];
 

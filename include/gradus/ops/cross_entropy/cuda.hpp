@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../../core/math.hpp"
+#include "../../cuda/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "cross_entropy.hpp"
 
@@ -14,18 +15,21 @@ namespace cuda_kit {
 
 inline constexpr int count_threads = 1024;
 
-/// Leaves the number of targets that are not `ignore` in *loss, where the two other kernels find it, and if `factors` is not null
-/// {1 / (count * Kept), 0, 1} there, for gemm_library.
-template <class C, class I, class F, int Kept>
+/// Where the kernels of one loss find how many of its targets count: a whole number, whatever type the loss has.
+using count_workspace = basic_workspace<256>;
+
+/// Leaves the number of targets that are not `ignore` in *count, and if `factors` is not null {1 / (count * Kept), 0,
+/// 1} there, for gemm_library.
+template <class I, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_count_kernel(C* loss, F* factors, const I* targets, index_t rows, long long ignore) {
+    cross_entropy_count_kernel(int* count, F* factors, const I* targets, index_t rows, long long ignore) {
   int mine = 0;
 #pragma unroll 4
   for (index_t r = threadIdx.x; r < rows; r += count_threads)
     mine += static_cast<long long>(targets[r]) != ignore ? 1 : 0;
   const int all = row_sum<count_threads>(mine);
   if (threadIdx.x != 0) return;
-  *loss = static_cast<C>(all);
+  *count = all;
   if (factors == nullptr) return;
   factors[0] = all == 0 ? F(0) : F(1) / (static_cast<F>(all) * Kept);
   factors[1] = 0;
@@ -45,9 +49,9 @@ struct logit_gradient {
 /// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein 2018), the
 /// gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
 template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
-          int Kept, class L>
+          int Kept>
 __global__ void __launch_bounds__(Threads)
-    cross_entropy_row_kernel(const L* count, G* gradient, double* row_losses, const T* logits, const I* targets,
+    cross_entropy_row_kernel(const int* count, G* gradient, double* row_losses, const T* logits, const I* targets,
                              long long ignore) {
   using how = logit_gradient<T, G>;
   constexpr int widest = vector_width<T, G>;
@@ -105,27 +109,23 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// *loss holds the count and becomes the mean.
+/// Leaves the mean over the rows that count in *loss.
 template <class C>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_mean_kernel(C* loss, const double* row_losses, index_t rows) {
+    cross_entropy_mean_kernel(C* loss, const int* count, const double* row_losses, index_t rows) {
   double mine = 0;
 #pragma unroll 4
   for (index_t r = threadIdx.x; r < rows; r += count_threads) mine += row_losses[r];
   const double all = row_sum<count_threads>(mine);
-  if (threadIdx.x == 0) {
-    const double count = static_cast<double>(*loss);
-    *loss = count == 0 ? static_cast<C>(0.0f) : convert_element<C>(all / count);
-  }
+  if (threadIdx.x == 0) { *loss = *count == 0 ? static_cast<C>(0.0f) : convert_element<C>(all / *count); }
 }
 
 /// The row kernel for `rows` rows.
-template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class L, class T, class G,
-          class I>
-void cross_entropy_rows(context<cuda>& ctx, index_t rows, const L* count, G* gradient, double* row_losses,
+template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class T, class G, class I>
+void cross_entropy_rows(context<cuda>& ctx, index_t rows, const int* count, G* gradient, double* row_losses,
                         const T* logits, const I* targets, long long ignore) {
   constexpr int threads = Columns <= 256 ? 64 : Columns <= 4096 ? 256 : 512;
-  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, Kept, L>,
+  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, Kept>,
          static_cast<unsigned>(rows), threads, count, gradient, row_losses, logits, targets, ignore);
 }
 
@@ -162,11 +162,12 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
     constexpr index_t rows = rows_of<X>, columns = columns_of<X>;
     using C = compute_type<T>;
     using namespace cuda_kit;
-    launch(ctx, &cross_entropy_count_kernel<L, I, float, 1>, 1, count_threads, loss.data(),
-           static_cast<float*>(nullptr), targets.data(), rows, ignore);
+    auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
+    launch(ctx, &cross_entropy_count_kernel<I, float, 1>, 1, count_threads, count, static_cast<float*>(nullptr),
+           targets.data(), rows, ignore);
     cross_entropy_rows<C, columns, columns, Vocabulary, op::cross_entropy<Vocabulary>::template kept<T>::value>(
-        ctx, rows, loss.data(), gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
-    launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), row_losses.data(), rows);
+        ctx, rows, count, gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
+    launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
   }
 
   /// gradient *= dloss / kept; the kernel touches nothing when that is 1.

@@ -10,9 +10,7 @@ namespace gradus {
 
 namespace cuda_kit {
 /// The largest power of two that divides every multiple of `step` bytes from an aligned address on.
-constexpr std::size_t alignment_of_steps(std::size_t step) {
-  return std::min(memory_request::alignment, step & (~step + 1));
-}
+constexpr std::size_t alignment_of_steps(std::size_t step) { return std::min(cuda::alignment, step & (~step + 1)); }
 }  // namespace cuda_kit
 
 template <index_t Vocabulary, index_t ChunkRows>
@@ -37,14 +35,15 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
     const bool recorded = dx.data() != nullptr;
     G* const dlogits = recorded ? static_cast<G*>(static_cast<void*>(logits.data())) : nullptr;
     auto* const factors = how::divided ? nullptr : static_cast<factor*>(ctx.get<gemm_library>().factors());
-    launch(ctx, &cross_entropy_count_kernel<Loss, I, factor, how::kept>, 1, count_threads, loss.data(), factors,
-           targets.data(), rows, ignore);
+    auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
+    launch(ctx, &cross_entropy_count_kernel<I, factor, how::kept>, 1, count_threads, count, factors, targets.data(),
+           rows, ignore);
     const auto run = [&](auto size, index_t first) {
       constexpr index_t n = decltype(size)::value;
       const T* const from = x.data() + first * width;
       gemm<product<Acc, T, C, false, true, n, columns, width, 1, false, alignment>>(ctx, from, table.data(),
                                                                                     logits.data(), false);
-      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, n, loss.data(), dlogits, row_losses.data() + first,
+      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, n, count, dlogits, row_losses.data() + first,
                                                               logits.data(), targets.data() + first, ignore);
       if (!recorded) return;
       using to_x = product<Acc, G, TDX, false, false, n, width, columns, 1, false, alignment>;
@@ -54,7 +53,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
     };
     for (index_t first = 0; first + chunk <= rows; first += chunk) run(std::integral_constant<index_t, chunk>{}, first);
     if constexpr (rows % chunk != 0) run(std::integral_constant<index_t, rows % chunk>{}, rows / chunk * chunk);
-    launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), row_losses.data(), rows);
+    launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
   }
 
   /// gradient *= dloss; nothing is touched when that is 1.
