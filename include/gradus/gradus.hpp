@@ -5,7 +5,9 @@
 // First, for it refuses what cannot work.
 #include "core/config.hpp"
 
-// Then, so that messages about an operation's gradient say in few lines where they come from.
+// Then, so that messages about functors and an operation's gradient say in few lines where they come from.
+#include "core/functor_number.hpp"
+//
 #include "autodiff/saved.hpp"
 //
 #include "autodiff/apply.hpp"

@@ -36,6 +36,8 @@ if [[ $family == g++ ]]; then
   many=('#ifdef GRADUS_FAIL' 'void g() { f<4>(), f<5>(), f<6>(), f<7>(); }' '#endif')
   outcome fails 'a message of more than 15 lines' '// expect: rows must be 3' "$mistake" "${many[@]}"
 fi
+outcome passes 'few lines where few are asked for' '// expect: rows must be 3' '// expect-lines: 15' "$mistake" "${use[@]}"
+outcome fails 'too many lines' '// expect: rows must be 3' '// expect-lines: 3' "$mistake" "${use[@]}"
 outcome passes 'an expectation for this compiler' "// expect($family): rows must be 3" "$mistake" "${use[@]}"
 outcome fails 'an expectation for another compiler only' '// expect(other): rows must be 3' "$mistake" "${use[@]}"
 exit $failures

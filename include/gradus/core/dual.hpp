@@ -5,13 +5,14 @@
 #include <type_traits>
 
 #include "config.hpp"
+#include "functor_number.hpp"
 #include "math.hpp"
 
 namespace gradus {
 
 /// A value of type V (scalar or pack) with N partial derivatives. A functor evaluated on duals yields its own gradient.
 template <class V, int N>
-struct dual {
+struct dual : functor_number {
   V value;
   V partial[N];
 
@@ -19,7 +20,7 @@ struct dual {
   /// A constant: all partials are zero.
   template <class U>
     requires(std::is_arithmetic_v<U> || std::is_same_v<U, V>)
-  GRADUS_HD explicit dual(U x) : value(V(x)) {
+  GRADUS_HD explicit(detail::converts_when_asked<U> || std::is_same_v<U, V>) dual(U x) : value(V(x)) {
     for (int i = 0; i < N; ++i) partial[i] = V(0);
   }
   /// Operand number `operand`.

@@ -116,5 +116,18 @@ template <class T>
 GRADUS_HD constexpr T select(bool condition, T a, T b) {
   return condition ? a : b;
 }
+/// Numbers of two types meet in the one that holds both: `select(x > 0, x, 0.1 * x)`.
+template <class A, class B>
+  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && !std::is_same_v<A, B>)
+GRADUS_HD constexpr auto select(bool condition, A a, B b) {
+  using C = std::common_type_t<A, B>;
+  return condition ? static_cast<C>(a) : static_cast<C>(b);
+}
+template <class A, class B>
+  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && !std::is_same_v<A, B>)
+GRADUS_HD auto pow(A x, B y) {
+  using C = std::conditional_t<std::is_same_v<A, float> || std::is_same_v<B, float>, float, double>;
+  return pow(static_cast<C>(x), static_cast<C>(y));
+}
 
 }  // namespace gradus::math

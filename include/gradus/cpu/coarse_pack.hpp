@@ -8,13 +8,13 @@ namespace gradus::inline GRADUS_BUILD {
 
 /// A pack of floats on the way to a result of 16 bits, in functors that say `coarse_form = true`: exp and what is made of it are at most
 /// a few parts in 100,000 off, for half the instructions. Everything else is a pack's.
-class coarse_pack {
+class coarse_pack : public functor_number {
  public:
   coarse_pack() = default;
   GRADUS_INLINE explicit coarse_pack(pack<float> x) : x_(x) {}
   template <class U>
     requires std::is_arithmetic_v<U>
-  GRADUS_INLINE explicit coarse_pack(U x) : x_(x) {}
+  GRADUS_INLINE explicit(gradus::detail::converts_when_asked<U>) coarse_pack(U x) : x_(x) {}
   GRADUS_INLINE explicit operator pack<float>() const { return x_; }
 
   friend GRADUS_INLINE coarse_pack operator+(coarse_pack a, coarse_pack b) { return coarse_pack(a.x_ + b.x_); }
@@ -24,6 +24,9 @@ class coarse_pack {
   friend GRADUS_INLINE coarse_pack operator-(coarse_pack a) { return coarse_pack(-a.x_); }
   friend GRADUS_INLINE pack_mask<float> operator<(coarse_pack a, coarse_pack b) { return a.x_ < b.x_; }
   friend GRADUS_INLINE pack_mask<float> operator>(coarse_pack a, coarse_pack b) { return a.x_ > b.x_; }
+  friend GRADUS_INLINE pack_mask<float> operator<=(coarse_pack a, coarse_pack b) { return a.x_ <= b.x_; }
+  friend GRADUS_INLINE pack_mask<float> operator>=(coarse_pack a, coarse_pack b) { return a.x_ >= b.x_; }
+  friend GRADUS_INLINE pack_mask<float> operator!=(coarse_pack a, coarse_pack b) { return a.x_ != b.x_; }
   friend GRADUS_INLINE pack_mask<float> operator==(coarse_pack a, coarse_pack b) { return a.x_ == b.x_; }
   friend GRADUS_INLINE coarse_pack select(pack_mask<float> m, coarse_pack a, coarse_pack b) {
     return coarse_pack(select(m, a.x_, b.x_));

@@ -10,6 +10,7 @@
 
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
+#include "../core/functor_number.hpp"
 #include "convert.hpp"
 
 namespace gradus::inline GRADUS_BUILD {
@@ -25,7 +26,7 @@ inline constexpr std::size_t register_bytes = 16;
 
 /// A register of T, computed with lane by lane.
 template <class T, std::size_t Bytes = register_bytes>
-struct pack {
+struct pack : functor_number {
   using value_type = T;
   using native __attribute__((vector_size(Bytes))) = T;
   using integer = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
@@ -38,7 +39,7 @@ struct pack {
   GRADUS_INLINE explicit pack(native x) : v(x) {}
   template <class U>
     requires std::is_arithmetic_v<U>
-  GRADUS_INLINE explicit pack(U x)
+  GRADUS_INLINE explicit(gradus::detail::converts_when_asked<U>) pack(U x)
       : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x, so no subtraction is left
 
   /// Loads elements stored as S, converting to T.
@@ -93,8 +94,9 @@ inline constexpr std::size_t lanes = pack<T>::size;
 
 /// Lane-wise truth: all bits set or none.
 template <class T, std::size_t Bytes = register_bytes>
-struct pack_mask {
+struct pack_mask : functor_condition {
   typename pack<T, Bytes>::mask_native m;
+  GRADUS_INLINE pack_mask(typename pack<T, Bytes>::mask_native x) : m(x) {}
   GRADUS_INLINE pack_mask operator!() const { return {~m}; }
   GRADUS_INLINE pack_mask operator&&(pack_mask o) const { return {m & o.m}; }
   GRADUS_INLINE pack_mask operator||(pack_mask o) const { return {m | o.m}; }

@@ -66,6 +66,12 @@ class adafactor : public optimizer<T, D, G> {
     count();
   }
 
+  /// Not with a number: settings are named.
+  template <class Model, std::convertible_to<double> Number, class... Settings>
+  constexpr adafactor(Model& model, Number, const Settings&...) : adafactor(model) {
+    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
+  }
+
   /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
@@ -157,8 +163,8 @@ class adafactor : public optimizer<T, D, G> {
   std::vector<factored_span<T, G>> spans_;
 };
 
-template <class Model, class... Settings>
-adafactor(Model&, adafactor_options = {}, const Settings&...)
+template <class Model, class Options = adafactor_options, class... Settings>
+adafactor(Model&, Options = {}, const Settings&...)
     -> adafactor<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
                  typename model_traits<Model>::gradient_value_type>;
 

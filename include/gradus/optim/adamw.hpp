@@ -54,8 +54,8 @@ class adamw : public element_optimizer<adamw_options, T, D, G> {
   using element_optimizer<adamw_options, T, D, G>::element_optimizer;
 };
 
-template <class Model, class... Settings>
-adamw(Model&, adamw_options = {}, const Settings&...)
+template <class Model, class Options = adamw_options, class... Settings>
+adamw(Model&, Options = {}, const Settings&...)
     -> adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
              typename model_traits<Model>::gradient_value_type>;
 
@@ -88,8 +88,8 @@ class any_precision_adamw : public element_optimizer<any_precision_adamw_options
   using element_optimizer<any_precision_adamw_options, T, D, G>::element_optimizer;
 };
 
-template <class Model, class... Settings>
-any_precision_adamw(Model&, any_precision_adamw_options = {}, const Settings&...)
+template <class Model, class Options = any_precision_adamw_options, class... Settings>
+any_precision_adamw(Model&, Options = {}, const Settings&...)
     -> any_precision_adamw<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
                            typename model_traits<Model>::gradient_value_type>;
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -131,6 +132,12 @@ class adamw_8bit : public optimizer<T, D, G> {
     count();
   }
 
+  /// Not with a number: settings are named.
+  template <class Model, std::convertible_to<double> Number, class... Settings>
+  constexpr adamw_8bit(Model& model, Number, const Settings&...) : adamw_8bit(model) {
+    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
+  }
+
   /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
@@ -225,8 +232,8 @@ class adamw_8bit : public optimizer<T, D, G> {
   std::vector<block_span<T, G>> spans_;
 };
 
-template <class Model, class... Settings>
-adamw_8bit(Model&, adamw_8bit_options = {}, const Settings&...)
+template <class Model, class Options = adamw_8bit_options, class... Settings>
+adamw_8bit(Model&, Options = {}, const Settings&...)
     -> adamw_8bit<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
                   typename model_traits<Model>::gradient_value_type>;
 

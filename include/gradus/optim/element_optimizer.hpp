@@ -2,6 +2,7 @@
 // Optimizers whose step treats every element alike: a rule says what becomes of one, and one kernel per device runs any rule.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -65,6 +66,12 @@ class element_optimizer : public optimizer<T, D, G> {
   template <class Model, class Settings>
   constexpr element_optimizer(Model& model, Rule rule, const Settings& settings_of)
       : optimizer<T, D, G>(model, settings_of), options(rule) {}
+
+  /// Not with a number: settings are named.
+  template <class Model, std::convertible_to<double> Number, class... Settings>
+  constexpr element_optimizer(Model& model, Number, const Settings&...) : element_optimizer(model) {
+    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
+  }
 
   /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {

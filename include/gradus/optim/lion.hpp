@@ -45,8 +45,8 @@ class lion : public element_optimizer<lion_options, T, D, G> {
   using element_optimizer<lion_options, T, D, G>::element_optimizer;
 };
 
-template <class Model, class... Settings>
-lion(Model&, lion_options = {}, const Settings&...)
+template <class Model, class Options = lion_options, class... Settings>
+lion(Model&, Options = {}, const Settings&...)
     -> lion<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
             typename model_traits<Model>::gradient_value_type>;
 

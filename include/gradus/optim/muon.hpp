@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -63,6 +64,12 @@ class muon : public optimizer<T, D, G> {
   constexpr muon(Model& model, muon_options o, const Settings& settings_of)
       : optimizer<T, D, G>(model, settings_of), options(o) {
     find_places();
+  }
+
+  /// Not with a number: settings are named.
+  template <class Model, std::convertible_to<double> Number, class... Settings>
+  constexpr muon(Model& model, Number, const Settings&...) : muon(model) {
+    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
   }
 
   /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
@@ -154,8 +161,8 @@ class muon : public optimizer<T, D, G> {
   std::vector<update_span<T, G>> others_;
 };
 
-template <class Model, class... Settings>
-muon(Model&, muon_options = {}, const Settings&...)
+template <class Model, class Options = muon_options, class... Settings>
+muon(Model&, Options = {}, const Settings&...)
     -> muon<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
             typename model_traits<Model>::gradient_value_type>;
 

@@ -84,6 +84,8 @@ struct only_kind<Model, types<>> {
                 "optimizer(model): the model has no parameters; its members must be gradus::param, or hold some");
 };
 
+template <class Number>
+inline constexpr bool settings_are_named = false;
 template <class Kind, class KindOfOptimizer>
 inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 

@@ -45,8 +45,8 @@ class sgd : public element_optimizer<sgd_options, T, D, G> {
   using element_optimizer<sgd_options, T, D, G>::element_optimizer;
 };
 
-template <class Model, class... Settings>
-sgd(Model&, sgd_options = {}, const Settings&...)
+template <class Model, class Options = sgd_options, class... Settings>
+sgd(Model&, Options = {}, const Settings&...)
     -> sgd<typename model_traits<Model>::value_type, typename model_traits<Model>::device,
            typename model_traits<Model>::gradient_value_type>;
 

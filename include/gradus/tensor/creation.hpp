@@ -2,10 +2,12 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "../core/error.hpp"
 #include "tensor.hpp"
 
 namespace gradus {
@@ -64,6 +66,27 @@ tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category 
   static_assert(detail::one_value_for_each_element<N, Shape::size>,
                 "from_values<T, Shape>(ctx, {...}): the number of values must equal the number of elements of Shape");
   return from_host<T, Shape>(ctx, values, what);
+}
+
+namespace detail {
+template <class T, class Values>
+inline constexpr bool values_are = std::is_same_v<std::remove_cvref_t<decltype(*std::declval<Values>().data())>, T>;
+[[noreturn]] inline void fail_number_of_values(std::size_t values, std::size_t elements) {
+  throw error("from_values<T, Shape>(ctx, values): " + std::to_string(values) + " values for a shape of " +
+              std::to_string(elements) + " elements; their numbers must be equal");
+}
+}  // namespace detail
+
+/// The same from a std::vector, std::array or std::span of T. Throws error unless it has Shape::size values.
+template <class T, class Shape, class D, class Values>
+  requires requires(const Values& v) { v.data() + v.size(); }
+tensor<T, Shape, D> from_values(context<D>& ctx, const Values& values, category what = category::activation) {
+  constexpr bool of_one_type = detail::values_are<T, const Values&>;
+  static_assert(detail::values_are<T, const Values&>,
+                "from_values<T, Shape>(ctx, values): the values must be of type T");
+  if (values.size() != Shape::size) detail::fail_number_of_values(values.size(), Shape::size);
+  if constexpr (of_one_type) return from_host<T, Shape>(ctx, values.data(), what);
+  else return tensor<T, Shape, D>();
 }
 
 /// 0, 1, 2, … as a vector of N elements.

@@ -1,5 +1,6 @@
 // expect: reshape<extents\.\.\.>\(x\): every extent must be written; -1 is not worked out
 // expect: extents_are_positive<-1, 2>
+// expect-lines: 15
 #include <gradus/gradus.hpp>
 
 auto f(const gradus::tensor<float, gradus::shape<2, 3>>& x) {

@@ -321,3 +321,85 @@ TEST_CASE("integers that are divided by zero are an error, and by a whole number
   CHECK((gr::full<std::int64_t, gr::shape<1>>(at.ctx, large) / large)(0) == 1);
   CHECK(std::isinf((gr::cast<float>(x) / 0)(5)));
 }
+
+namespace {
+
+// The same twice: with plain numbers, and with constants of x's type.
+struct with_numbers {
+  template <class T>
+  auto operator()(T x) const {
+    using gr::math::exp;
+    using gr::math::pow;
+    using gr::math::select;
+    const auto y = 2 * x * x - x / 4 + 1.5f - (3 - x) + 1 / (x + 8) + pow(x + 4, 2) + pow(2, x);
+    return select(x > 0 && !(2 <= x), y, 0.1 * exp(x)) + select(x != 1, 1, x) + select(0.5 < x, x, 0);
+  }
+};
+struct with_constants {
+  template <class T>
+  auto operator()(T x) const {
+    using gr::math::exp;
+    using gr::math::pow;
+    using gr::math::select;
+    const T y = T(2) * x * x - x / T(4) + T(1.5f) - (T(3) - x) + T(1) / (x + T(8)) + pow(x + T(4), T(2)) + pow(T(2), x);
+    return select(x > T(0) && !(T(2) <= x), y, T(0.1) * exp(x)) + select(x != T(1), T(1), x) +
+           select(T(0.5) < x, x, T(0));
+  }
+};
+
+template <class T>
+void check_numbers() {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::tape tape{ctx};
+  using row = gr::shape<37>;  // a tail, too
+  const auto at = gr::cast<T>(gr::arange<std::int32_t, 37>(ctx)) * 0.125 - 2;
+  const auto a = tape.variable(at);
+  const auto b = tape.variable(at);
+  const auto ya = gr::map(with_numbers{}, a);
+  const auto yb = gr::map(with_constants{}, b);
+  CHECK(gr::to_host(ya.value()) == gr::to_host(yb.value()));
+  gr::backward(gr::sum(ya) + gr::sum(yb));
+  CHECK(gr::to_host(a.gradient()) == gr::to_host(b.gradient()));
+  static_assert(std::is_same_v<gr::shape_of<decltype(ya)>, row>);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plain numbers mix with what a functor is called with, with the numbers and gradients of constants of its type") {
+  check_numbers<float>();
+  check_numbers<double>();
+  check_numbers<gr::bf16>();
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  const auto x = gr::from_values<float, gr::shape<4>>(ctx, {-2, -1, 0, 3});
+  gr::tape tape{ctx};
+  const auto v = tape.variable(x);
+  const auto y = gr::map([](auto u) { return u * u + 1; }, v);
+  CHECK(gr::to_host(y.value()) == std::vector<float>{5, 2, 1, 10});
+  gr::backward(gr::sum(y));
+  CHECK(gr::to_host(v.gradient()) == std::vector<float>{-4, -2, 0, 6});
+  CHECK(gr::to_host(gr::map([](auto) { return 0.5; }, x)) == std::vector<float>(4, 0.5f));
+  CHECK(gr::to_host(gr::map([](auto u) { return u * u + 1; }, gr::arange<std::int32_t, 3>(ctx))) ==
+        std::vector<std::int32_t>{1, 2, 5});
+}
+
+TEST_CASE("where takes a number in the place of either side, and no gradient goes there") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::tape tape{ctx};
+  const auto mask = gr::from_values<std::int32_t, gr::shape<4>>(ctx, {1, 0, 2, 0});
+  const auto v = tape.variable(gr::from_values<float, gr::shape<2, 4>>(ctx, {1, 2, 3, 4, 5, 6, 7, 8}));
+  const auto kept = gr::where(mask, v, -1e9);
+  const auto dropped = gr::where(mask, 0, v);
+  CHECK(gr::to_host(kept.value()) == std::vector<float>{1, -1e9f, 3, -1e9f, 5, -1e9f, 7, -1e9f});
+  CHECK(gr::to_host(dropped.value()) == std::vector<float>{0, 2, 0, 4, 0, 6, 0, 8});
+  gr::backward(gr::sum(kept) + gr::sum(dropped) * 3);
+  CHECK(gr::to_host(v.gradient()) == std::vector<float>{1, 3, 1, 3, 1, 3, 1, 3});
+  const auto whole = gr::where(mask, gr::arange<std::int32_t, 4>(ctx), -1);
+  CHECK(gr::to_host(whole) == std::vector<std::int32_t>{0, -1, 2, -1});
+}

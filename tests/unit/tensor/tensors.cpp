@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <gradus/gradus.hpp>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -136,4 +138,18 @@ TEST_CASE("running out of memory while making a tensor leaves nothing behind") {
   CHECK_THROWS_AS((gr::zeros<float, gr::shape<20>>(ctx)), gr::out_of_memory);
   CHECK_THROWS_AS(gr::clone(held), gr::out_of_memory);
   CHECK(limit.live() == 80);
+}
+
+TEST_CASE("from_values takes a vector, an array or a span of as many values as the shape has elements") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  const std::vector<float> six{1, 2, 3, 4, 5, 6};
+  const auto x = gr::from_values<float, gr::shape<2, 3>>(ctx, six);
+  CHECK(gr::to_host(x) == six);
+  CHECK(gr::to_host(gr::from_values<float, gr::shape<3>>(ctx, std::span(six).first(3))) == std::vector<float>{1, 2, 3});
+  CHECK(gr::to_host(gr::from_values<int, gr::shape<2>>(ctx, std::array{7, 8})) == std::vector<int>{7, 8});
+  CHECK_THROWS_WITH_AS(
+      (gr::from_values<float, gr::shape<2, 2>>(ctx, six)),
+      "from_values<T, Shape>(ctx, values): 6 values for a shape of 4 elements; their numbers must be equal", gr::error);
 }

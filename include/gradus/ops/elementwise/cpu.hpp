@@ -45,7 +45,7 @@ struct kernel<op::map<F>, cpu> {
             if constexpr (std::is_floating_point_v<C>) {
               for (index_t i = begin; i < end; i += lanes<C>) {
                 const index_t n = std::min<index_t>(end - i, lanes<C>);
-                const number<T> found = f(number<T>(get<C, moves<Ins, Out, Ins...>>(from, i, n))...);  // compiled once
+                const number<T> found(f(number<T>(get<C, moves<Ins, Out, Ins...>>(from, i, n))...));  // compiled once
                 const pack<C> y(found);
                 if (n == lanes<C>) y.store(to + i);
                 else y.store(to + i, n);
@@ -110,9 +110,9 @@ struct kernel<op::map<F>, cpu> {
       const index_t start = row * columns;
       for (index_t i = begin; i < end; i += lanes<C>) {
         const index_t n = std::min<index_t>(end - i, lanes<C>);
-        const D value = f(D(number<T>(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(
-                                std::get<K>(in), row, i, n)),
-                            static_cast<int>(K))...);
+        const D value(f(D(number<T>(operand<K, C, Out, typename std::tuple_element_t<K, Inputs>::shape...>(
+                              std::get<K>(in), row, i, n)),
+                          static_cast<int>(K))...));
         const pack<C> g =
             n == lanes<C> ? pack<C>::load(grad.data() + start + i) : pack<C>::load(grad.data() + start + i, n);
         (put(std::get<K>(to), start + i, n, gradus::detail::gradient_through<F>(g, pack<C>(value.partial[K]))), ...);

@@ -67,10 +67,16 @@ template <class X>
 using functor_probe = std::conditional_t<is_floating<value_of_t<X>>, float, std::int32_t>;
 template <class T, class X>
 using one_type = T;
+// True for functors such as [](float x) { … }: there is one operator(), which has a type.
+template <class F>
+inline constexpr bool takes_one_type = requires { &F::operator(); };
 template <class F, class T, class... Xs>
-inline constexpr bool functor_takes_arguments = std::is_invocable_v<const F&, one_type<T, Xs>...>;
+inline constexpr bool functor_takes_arguments =
+    std::is_invocable_v<const F&, one_type<T, Xs>...> && !(is_floating<T> && takes_one_type<F>);
 template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
+// Stands for what it is really called with, packs and duals of packs.
+using functor_argument = dual<any_pack, 1>;
 
 // Called with the result of F as a dual number, it has the derivative of F at the operand.
 template <class F>
@@ -267,7 +273,7 @@ struct map {
 }  // namespace op::inline GRADUS_BUILD
 
 /// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals: write
-/// it with + - * /, comparisons, select() and the functions of gradus::math, and constants as T(0.5).
+/// it with + - * /, comparisons, select() and the functions of gradus::math. Plain numbers are constants.
 /// Shapes: the operands broadcast together (NumPy's rule). The gradient is found by evaluating `f` on dual numbers.
 template <class F, operand... Xs>
 GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
@@ -277,6 +283,10 @@ GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
   constexpr bool takes = detail::functor_takes_arguments<F, T, tensor_of<Xs>...>;
   static_assert(detail::functor_takes_arguments<F, T, tensor_of<Xs>...>,
                 "map(f, x...): f must take as many arguments as there are operands, all of one type, whatever it is");
+#if !defined(__CUDACC__)
+  if constexpr (takes && is_floating<T>)
+    if (false) f(detail::one_type<detail::functor_argument, Xs>()...);  // compiled here first: a short message
+#endif
   if constexpr (can_broadcast<shape_of<Xs>...> && takes)
     return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
 }

@@ -164,6 +164,13 @@ struct where { static constexpr std::string_view name = "where";
     using math::select;
     return select(condition != T(0), a, b);
   } };
+/// `a` where the condition is not 0, a run-time constant elsewhere, or the other way round.
+struct where_or { static constexpr std::string_view name = "where";
+  double other; bool inverted;
+  template <class T> GRADUS_HD T operator()(T condition, T a) const {
+    using math::select;
+    return inverted ? select(condition != T(0), T(other), a) : select(condition != T(0), a, T(other));
+  } };
 // clang-format on
 
 }  // namespace functor
@@ -403,6 +410,72 @@ GRADUS_OF_BUILD constexpr auto operator/(C c, X&& x) {
 template <operand X>
 GRADUS_OF_BUILD constexpr auto operator-(X&& x) {
   return negate(std::forward<X>(x));
+}
+
+namespace detail {
+template <class N, class C, class X>
+GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool inverted) {
+  static_assert(can_broadcast<shape_of<C>, shape_of<X>>, "where(condition, a, b): the shapes must broadcast together");
+  static_assert(constant_fits_elements<N, value_of_t<X>>,
+                "where(condition, a, b): beside integers a number must be whole");
+  return apply(op::map<functor::where_or>{{static_cast<double>(other), inverted}}, condition, std::forward<X>(x));
+}
+}  // namespace detail
+/// The same with a number in the place of a or b: `where(mask, scores, -1e9)`.
+template <operand C, operand A, constant B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B b) {
+  return detail::where_or(condition, std::forward<A>(a), b, false);
+}
+template <operand C, constant A, operand B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A a, B&& b) {
+  return detail::where_or(condition, std::forward<B>(b), a, true);
+}
+
+// Tensors are compared inside of map(). `auto`, so that the sentence comes first.
+namespace detail {
+template <class A, class B>
+inline constexpr bool are_compared_in_map = false;
+template <class A, class B>
+concept compared = (operand<A> && operand<B>) || (operand<A> && std::is_arithmetic_v<std::remove_cvref_t<B>>) ||
+                   (std::is_arithmetic_v<std::remove_cvref_t<A>> && operand<B>);
+template <class A, class B>
+constexpr bool refuse_comparison() {
+  static_assert(
+      are_compared_in_map<A, B>,
+      "a > b, a == b: tensors are compared element by element in map(f, a, b), by select(a > b, x, y) in f; for one "
+      "element, compare item(a)");
+  return false;
+}
+}  // namespace detail
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator<(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator>(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator<=(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator>=(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator==(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+constexpr auto operator!=(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
 }
 
 }  // namespace gradus

@@ -1,6 +1,7 @@
 #pragma once
 // Reductions over any axes: sum, mean, max, min, argmax, variance. `axes<>` (the default) means every axis.
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -249,34 +250,79 @@ GRADUS_OF_BUILD constexpr auto variance(X&& x) {
     return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));
 }
 
-// Numbers in the place of axes<...> do not compile.
+// Numbers in the place of axes<...> do not compile: neither sum<0>(x) nor sum(x, 0). `auto`, so that the sentence comes
+// first.
 namespace detail {
 template <auto... Axes>
 inline constexpr bool axes_are_a_type = sizeof...(Axes) == 0;
+template <class... Numbers>
+inline constexpr bool axes_are_in_the_type = sizeof...(Numbers) == 0;
 }  // namespace detail
 template <auto Axis, auto... More, operand X>
-constexpr void sum(X&&) {
+constexpr auto sum(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr void mean(X&&) {
+constexpr auto mean(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr void max(X&&) {
+constexpr auto max(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr void min(X&&) {
+constexpr auto min(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr void argmax(X&&) {
+constexpr auto argmax(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr void variance(X&&) {
+constexpr auto variance(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto sum(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto mean(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto max(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto min(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto argmax(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
+}
+template <operand X, std::integral... Axes>
+  requires(sizeof...(Axes) > 0)
+constexpr auto variance(X&& x, Axes...) {
+  static_assert(detail::axes_are_in_the_type<Axes...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
+  return tensor_of<X>(plain(x));
 }
 
 }  // namespace gradus

@@ -79,9 +79,10 @@ inline constexpr bool extents_are_positive = ((Extents > 0) && ...);
 }  // namespace detail
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
-constexpr void reshape(X&&) {
+constexpr auto reshape(X&& x) {  // so that the sentence comes first
   static_assert(detail::extents_are_positive<Extents...>,
                 "reshape<extents...>(x): every extent must be written; -1 is not worked out");
+  return tensor_of<X>(plain(x));
 }
 
 }  // namespace gradus

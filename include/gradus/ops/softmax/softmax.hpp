@@ -74,22 +74,34 @@ GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
     return apply(op::softmax<true>{}, std::forward<X>(x));
 }
 
-// softmax<axes<0>>(x) does not compile.
+// softmax<axes<0>>(x) and softmax<0>(x) do not compile. `auto`, so that the sentence comes first.
 namespace detail {
 template <class Axes>
 inline constexpr bool works_along_the_last_axis_only = false;
+template <auto Axis>
+struct axis {};
 }  // namespace detail
 template <class Axes, operand X>
   requires(!operand<Axes>)
-constexpr void softmax(X&&) {
+constexpr auto softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
                 "softmax(x): works along the last axis and takes no others; permute x first");
+  return tensor_of<X>(plain(x));
 }
 template <class Axes, operand X>
   requires(!operand<Axes>)
-constexpr void log_softmax(X&&) {
+constexpr auto log_softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
                 "log_softmax(x): works along the last axis and takes no others; permute x first");
+  return tensor_of<X>(plain(x));
+}
+template <auto Axis, operand X>
+constexpr auto softmax(X&& x) {
+  return softmax<detail::axis<Axis>>(x);
+}
+template <auto Axis, operand X>
+constexpr auto log_softmax(X&& x) {
+  return log_softmax<detail::axis<Axis>>(x);
 }
 
 }  // namespace gradus

@@ -1,0 +1,146 @@
+#pragma once
+// What functors of map() compute with instead of floats: packs, and duals of packs. Plain numbers mix with them, and
+// what they cannot do is said in a sentence.
+
+#include <type_traits>
+
+#include "config.hpp"
+#include "math.hpp"
+
+namespace gradus {
+
+/// The base of what map() calls functors with in place of a float: a pack or a dual. The member templates of these two
+/// are the same for all that derive, so that the compiler says a sentence once, for the place that it meets first: the
+/// probe in map().
+struct functor_number {
+  /// Not to be called: this is what std::exp(x) would need.
+  template <class Double = double>
+    requires std::is_same_v<Double, double>
+  GRADUS_HD constexpr operator Double() const {
+    static_assert(
+        !std::is_same_v<Double, double>,
+        "map(f, x...): x holds several elements, and goes into no function of one number: in place of std::exp(x) "
+        "write `using gradus::math::exp;` and exp(x)");
+    return {};
+  }
+};
+/// The base of what comparisons of these give: true or false for each element.
+struct functor_condition {
+  /// Not to be called: this is what `c ? a : b` would need.
+  template <class Bool = bool>
+    requires std::is_same_v<Bool, bool>
+  GRADUS_HD constexpr explicit operator Bool() const {
+    static_assert(!std::is_same_v<Bool, bool>,
+                  "map(f, x...): x holds several elements, and a condition on it has several answers: in place of "
+                  "c ? a : b, if (c) and std::max write `using gradus::math::select;` and select(c, a, b)");
+    return {};
+  }
+};
+
+namespace detail {
+template <class X>
+concept functor_numbers = std::is_base_of_v<functor_number, X>;
+template <class C>
+concept plain_number = std::is_arithmetic_v<C>;
+// Plain numbers become packs and duals unasked, but for double: `c ? x : 0.0` could not tell which of the two becomes
+// the other.
+template <class C>
+inline constexpr bool converts_when_asked = std::is_same_v<C, double>;
+}  // namespace detail
+
+// clang-format off
+/// Arithmetic and comparisons with plain numbers, which are constants: `x * x + 1`, `x > 0`, `select(x > 0, x, 0.1 *
+/// x)`.
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator+(const X& x, C c) { return x + X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator+(C c, const X& x) { return X(c) + x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator-(const X& x, C c) { return x - X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator-(C c, const X& x) { return X(c) - x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator*(const X& x, C c) { return x * X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator*(C c, const X& x) { return X(c) * x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator/(const X& x, C c) { return x / X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X operator/(C c, const X& x) { return X(c) / x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator<(const X& x, C c) { return x < X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator<(C c, const X& x) { return X(c) < x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator>(const X& x, C c) { return x > X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator>(C c, const X& x) { return X(c) > x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator<=(const X& x, C c) { return x <= X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator<=(C c, const X& x) { return X(c) <= x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator>=(const X& x, C c) { return x >= X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator>=(C c, const X& x) { return X(c) >= x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator==(const X& x, C c) { return x == X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator!=(const X& x, C c) { return x != X(c); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator==(C c, const X& x) { return X(c) == x; }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE auto operator!=(C c, const X& x) { return X(c) != x; }
+template <class M, detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X select(M m, const X& x, C c) { return select(m, x, X(c)); }
+template <class M, detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X select(M m, C c, const X& x) { return select(m, X(c), x); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X pow(const X& x, C c) { return pow(x, X(c)); }
+template <detail::functor_numbers X, detail::plain_number C>
+GRADUS_HD GRADUS_INLINE X pow(C c, const X& x) { return pow(X(c), x); }
+// clang-format on
+
+namespace detail {
+// Stands for a pack where map() looks at what a functor does, so that a refusal is said there and not deep within a
+// kernel.
+struct any_pack : functor_number {
+  struct condition : functor_condition {
+    constexpr condition operator!() const { return {}; }
+    constexpr condition operator&&(condition) const { return {}; }
+    constexpr condition operator||(condition) const { return {}; }
+  };
+  any_pack() = default;
+  template <plain_number C>
+  constexpr explicit(converts_when_asked<C>) any_pack(C) {}
+
+  // clang-format off
+  friend constexpr any_pack operator+(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack operator-(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack operator*(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack operator/(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack operator-(any_pack) { return {}; }
+  friend constexpr condition operator<(any_pack, any_pack) { return {}; }
+  friend constexpr condition operator>(any_pack, any_pack) { return {}; }
+  friend constexpr condition operator<=(any_pack, any_pack) { return {}; }
+  friend constexpr condition operator>=(any_pack, any_pack) { return {}; }
+  friend constexpr condition operator==(any_pack, any_pack) { return {}; }
+  friend constexpr condition operator!=(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack select(condition, any_pack, any_pack) { return {}; }
+  friend constexpr any_pack exp(any_pack) { return {}; }
+  friend constexpr any_pack log(any_pack) { return {}; }
+  friend constexpr any_pack sqrt(any_pack) { return {}; }
+  friend constexpr any_pack tanh(any_pack) { return {}; }
+  friend constexpr any_pack erf(any_pack) { return {}; }
+  friend constexpr any_pack abs(any_pack) { return {}; }
+  friend constexpr any_pack pow(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack sigmoid(any_pack) { return {}; }
+  friend constexpr any_pack silu(any_pack) { return {}; }
+  friend constexpr any_pack gelu(any_pack) { return {}; }
+  friend constexpr any_pack gelu_erf(any_pack) { return {}; }
+  friend constexpr any_pack normal_cdf(any_pack) { return {}; }
+  // clang-format on
+};
+}  // namespace detail
+
+}  // namespace gradus
