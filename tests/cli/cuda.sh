@@ -63,6 +63,10 @@ has out '^resumed after step 4'
 [[ $(losses straight) == "$(losses cut)" ]] || wrong "the losses of the resumed run are others"
 cmp -s straight/model.safetensors cut/model.safetensors || wrong "the weights of the resumed run are others"
 cmp -s straight/best.safetensors cut/best.safetensors || wrong "another model was the best"
+# It starts from another run's weights: a step of next to nothing leaves them as they were.
+succeeds "${train[@]}" --data text --steps 1 --sample 0 --lr 1e-40 --weight-decay 0 --init straight --out still
+has out '^starting from straight/model.safetensors$'
+cmp -s still/model.safetensors straight/model.safetensors || wrong "a run does not start from the weights that --init names"
 
 echo "$failures checks failed"
 [[ $failures -eq 0 ]]
