@@ -15,31 +15,17 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sched.h>
-#elif !defined(_WIN32)
-#include <unistd.h>
-#endif
-
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
+#include "processors.hpp"
 
 namespace gradus::cpu_kit {  // shared by all builds
 
-/// OMP_NUM_THREADS where it is set, or else the processors that the calling thread may run on.
+/// OMP_NUM_THREADS where it is set, or else the processors that the process may use.
 inline int default_thread_count() {
   if (const char* set = std::getenv("OMP_NUM_THREADS"))  // NOLINT(concurrency-mt-unsafe): nothing here changes it
     if (const long n = std::strtol(set, nullptr, 10); n > 0) return static_cast<int>(std::min(n, 1024L));
-#if defined(__linux__)
-  cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) == 0) return std::max(1, CPU_COUNT(&usable));
-  return 1;
-#elif defined(_WIN32)
-  const char* const set = std::getenv("NUMBER_OF_PROCESSORS");
-  return set == nullptr ? 1 : std::max(1, static_cast<int>(std::strtol(set, nullptr, 10)));
-#else
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#endif
+  return usable_processors();
 }
 
 /// A piece of a loop: runs task number `task`.
@@ -260,7 +246,7 @@ class workers {
 namespace gradus {
 
 /// Threads that parallel loops on this stream use at most: what set_thread_count() said, or else what OMP_NUM_THREADS says, or else
-/// as many as there are processors to run on.
+/// as many as there are processors that the process may use, by its affinity and by the limits of its container.
 inline int thread_count(stream& on) { return on.get<cpu_kit::workers>().count(); }
 /// Threads that parallel loops on this stream use at most, from now on; 1 or more.
 inline void set_thread_count(stream& on, int threads) { on.get<cpu_kit::workers>().set_count(threads); }

@@ -42,7 +42,7 @@ compile -c "$here/main.cpp" -o "$work/main.o"
 # No two parts may share a definition that depends on flags. Parts whose kernels are of one build would.
 for object in "${objects[@]}"; do
   nm -C --defined-only "$object" | awk '$2 ~ /^[WVu]$/ { $1 = $2 = ""; print }' | sort -u |
-    grep -E 'kernel<|pack<|op::|cpu_kit::' | grep -vE 'cpu_kit::(workers|default_thread_count|wanted_threads)|^  (std|__gnu_cxx)::' || true
+    grep -E 'kernel<|pack<|op::|cpu_kit::' | grep -vE 'cpu_kit::(workers|default_thread_count|wanted_threads|[a-z_]*processors[a-z_]*)|^  (std|__gnu_cxx)::' || true
 done | sort | uniq -d >"$work/shared"
 if [[ -s $work/shared ]]; then
   echo "parts with different flags share definitions:"
