@@ -1,5 +1,6 @@
 // Measures how well a model that gpt_train saved predicts a text. Compiled for the model's sizes, like the trainer.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
     if (!gpt::read_flags(app, argc, argv)) return 0;
 
     gr::stream stream;
-    if (threads > 0) gr::set_thread_count(stream, threads);
+    if (threads > 0) gr::set_thread_count(stream, std::min(threads, gr::cpu_kit::usable_processors()));
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context ctx{stream, pool};

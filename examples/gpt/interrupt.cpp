@@ -14,13 +14,18 @@ std::atomic<long long> noticed_at = 0;  // seconds; 0: not yet
 static_assert(std::atomic<long long>::is_always_lock_free);
 
 constexpr int watched[] = {
-    SIGINT,
-    SIGTERM,
+    SIGINT,  SIGTERM,
 #ifdef SIGHUP
     SIGHUP,
 #endif
 #ifdef SIGPIPE
     SIGPIPE,
+#endif
+#ifdef SIGUSR1  // of batch systems, before they take the machine away; their limit on processor time is SIGXCPU
+    SIGUSR1, SIGUSR2,
+#endif
+#ifdef SIGXCPU
+    SIGXCPU,
 #endif
 };
 

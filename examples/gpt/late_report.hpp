@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <gradus/train/run_reporter.hpp>
 
@@ -10,13 +11,13 @@
 
 namespace gpt {
 
-/// Reports steps in order: at once on the CPU. On a GPU a step waits until the next one was submitted, so that reading its loss keeps neither
-/// the GPU nor the host waiting; one that was validated has been waited for already.
+/// Logs and shows steps in order: at once on the CPU. On a GPU a step waits until the next one was submitted, so that reading its loss keeps
+/// neither the GPU nor the host waiting; one that was validated has been waited for already.
 class late_report {
   gr::run_reporter& to_;
   gr::step_report step_;
   trainer::step_loss loss_;
-  bool held_ = false;
+  bool held_ = false, recorded_ = false;
   double last_ = std::numeric_limits<double>::quiet_NaN();
 
  public:
@@ -26,14 +27,20 @@ class late_report {
     step_ = step;
     loss_ = loss;
     held_ = true;
+    recorded_ = false;
   }
-  /// Reports the step that is held, if one is. Throws where its loss is not finite.
-  void tell() {
-    if (!held_) return;
-    held_ = false;
+  /// Logs the step that is held, if one is and it is not logged yet. Throws where its loss is not finite.
+  void record() {
+    if (!held_ || recorded_) return;
+    recorded_ = true;
     step_.loss = last_ = loss_.value();
     check_finite("loss", last_, step_.step);
-    to_.step(step_);
+    to_.record(step_);
+  }
+  /// Logs and shows it.
+  void tell() {
+    record();
+    if (std::exchange(held_, false)) to_.show(step_);
   }
   void tell_unless_late() {
     if (!on_gpu || !std::isnan(step_.validation)) tell();

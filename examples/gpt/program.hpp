@@ -2,6 +2,7 @@
 // What every program here does around its own work: end in one line on stderr and exit status 1 when something is wrong, 2
 // when a flag is.
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -48,12 +49,20 @@ inline void reserve_standard_streams() {
 #endif
 }
 
+/// A limit on the size of files (ulimit -f) becomes what a full disk is: an error of the file that cannot be written, and no signal.
+inline void ignore_file_limits() {
+#ifdef SIGXFSZ
+  std::signal(SIGXFSZ, SIG_IGN);
+#endif
+}
+
 /// Runs `work` and gives the exit status; `when_memory_is_short` says what to try then.
 inline int run_program(const char* name, const std::function<int()>& work, const char* when_memory_is_short = nullptr) {
   int status = 1;
   std::string problem;
   const std::string advice = when_memory_is_short == nullptr ? "" : std::string("; ") + when_memory_is_short;
   reserve_standard_streams();
+  ignore_file_limits();
   try {
     status = work();
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;

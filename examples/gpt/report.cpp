@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -75,6 +76,7 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
   std::snprintf(line, sizeof line, "machine: %s, %.3f TFLOP/s in the model's matrix products", start.machine.c_str(),
                 start.machine_flops / 1e12);
   report.line(line);
+  if (!start.note.empty()) report.line(start.note);
   report.line("run folder " + folder.string());
   constexpr gr::index_t head = sizes.width / sizes.heads;
   const std::string heads = std::to_string(gr::rounded_up(head, 16));
@@ -85,7 +87,15 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                       "a tokenizer of " + std::to_string(gr::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
     if (!hint.empty()) report.line(hint);
   if (!start.starting_from.empty()) report.line(start.starting_from);
-  if (start.resumed_after >= 0) report.line("resumed after step " + std::to_string(start.resumed_after));
+  if (start.resumed_after < 0) return;
+  report.line("resumed after step " + std::to_string(start.resumed_after));
+  if (start.planned_rate <= 0 || std::abs(start.rate - start.planned_rate) <= 1e-6 * start.planned_rate) return;
+  std::snprintf(line, sizeof line,
+                "the learning rate jumps from %.2e to %.2e: it follows --steps, --minutes, --lr, --schedule and "
+                "--warmup, which are not those "
+                "that the run had",
+                start.planned_rate, start.rate);
+  report.line(line);
 }
 
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_end& end) {

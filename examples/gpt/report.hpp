@@ -21,9 +21,12 @@ struct run_start {
   std::size_t tokens = 0;  ///< of all the data
   bool bytes = true;       ///< each of them is a byte of text
   std::string machine;     ///< that it runs on
+  std::string note;        ///< of its threads; empty: none
   double machine_flops = 0;
   long long resumed_after = -1;  ///< step; below 0: a new run
   std::string starting_from;     ///< what the run is to say of that; empty: nothing
+  double planned_rate = 0;  ///< learning rate that the next step would have had before it was resumed; 0: not known
+  double rate = 0;          ///< that it has now
 };
 
 /// Shows it, with hints where a size of the model wastes time, and logs it where the run is new.

@@ -42,6 +42,7 @@ run_position position_in(const gr::run_metadata& metadata) {
   at.best_validation = metadata.number<double>("best_validation");  // infinite until there is one
   at.loss_scale = amount("loss_scale", std::numeric_limits<float>::min());
   at.clean_steps = static_cast<int>(amount("clean_steps", 0));
+  if (metadata.all().contains("next_lr")) at.next_rate = amount("next_lr", 0);  // earlier versions did not say
   if (metadata.number<std::uint32_t>("optimizer.steps") > at.step)
     throw gr::error("its optimizer has taken more steps than the run");
   return at;
@@ -109,6 +110,7 @@ gr::run_metadata metadata_of(const options& o, const data_identity& data, const 
   metadata.set("best_validation", at.best_validation);
   metadata.set("loss_scale", at.loss_scale);
   metadata.set("clean_steps", at.clean_steps);
+  metadata.set("next_lr", o.rate(at.step, o.fraction(at.step, at.elapsed)));
   return metadata;
 }
 

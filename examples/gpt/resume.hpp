@@ -28,6 +28,7 @@ struct run_position {
   double best_validation = std::numeric_limits<double>::infinity();
   double loss_scale = 1;
   int clean_steps = 0;
+  double next_rate = 0;  ///< learning rate that the next step was to have; 0: not known
 };
 
 /// The last checkpoint that can be read.

@@ -53,6 +53,7 @@ inline double process_peak_mib() {
 inline bool is_there() { return gr::cuda_available(); }
 inline void tune(gr::context<device>& ctx, const std::string& file) { gr::tune_products(ctx, file); }
 inline void set_threads(stream&, int) {}
+inline std::string thread_note(int) { return {}; }
 inline std::string machine_name(const stream& on) {
   cudaDeviceProp known{};
   gr::cuda_kit::check(cudaGetDeviceProperties(&known, on.device().number), "cudaGetDeviceProperties");
@@ -62,8 +63,19 @@ inline double peak_mib(const device_heap& heap) { return static_cast<double>(hea
 #else
 inline bool is_there() { return true; }
 inline void tune(gr::context<device>&, const std::string&) {}
+/// As many threads as asked for (0: by OMP_NUM_THREADS, or one a processor), and no more than there are processors to run them.
 inline void set_threads(stream& on, int threads) {
-  if (threads > 0) gr::set_thread_count(on, threads);
+  const int asked = threads > 0 ? threads : gr::cpu_kit::default_thread_count();
+  gr::set_thread_count(on, std::min(asked, gr::cpu_kit::usable_processors()));
+}
+/// What is to be said of that; empty: nothing.
+inline std::string thread_note(int threads) {
+  const int processors = gr::cpu_kit::usable_processors();
+  const int asked = threads > 0 ? threads : gr::cpu_kit::default_thread_count();
+  if (asked <= processors) return {};
+  return (threads > 0 ? "--threads " + std::to_string(threads) : std::string("OMP_NUM_THREADS")) +
+         ": this process may use " + counted(static_cast<gr::index_t>(processors), "processor") + "; " +
+         counted(static_cast<gr::index_t>(processors), "thread");
 }
 inline std::string machine_name(stream& on) {
   return counted(static_cast<gr::index_t>(gr::thread_count(on)), "thread");

@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
+#include <system_error>
 
 #include <gradus/data/prefetch.hpp>
 #include <gradus/train/anomaly.hpp>
@@ -61,8 +64,9 @@ int train(const gpt::options& o) {
   const gpt::starting_model start(o);
   const gr::dataset data = start.open_data();
   gpt::check_vocabulary(data.vocabulary());
+  data.check_tokens(gpt::sizes.vocabulary);
   const windows learned(data.train(), gpt::sizes.vocabulary), judged(data.validation(), gpt::sizes.vocabulary);
-  const gr::run_lock alone(o.resume);
+  std::optional<gr::run_lock> alone(o.resume);
   const gpt::data_identity identity{learned.tokens(), judged.tokens(), data.fingerprint()};
   gpt::found_checkpoint from = gpt::find_checkpoint(o, identity);
 
@@ -79,18 +83,24 @@ int train(const gpt::options& o) {
 
   // The run folder. The plan's picture comes first, while the folder is empty and a run that fails here can be tried again.
   const gpt::interrupts stop;  // from here on there is something to lose
-  const auto folder = from.path.empty() ? gr::make_run_folder(o.out) : std::filesystem::path(o.resume);
-  gpt::write_report(o.memory_report, chosen, nullptr);
+  const bool resumed = !from.path.empty();
+  const auto folder = resumed ? std::filesystem::path(o.resume) : gr::make_run_folder(o.out);
+  if (!resumed) gpt::write_report(o.memory_report, chosen, nullptr);
   gr::run_reporter report(folder,
                           {.program = "gpt_train",
                            .title = "Training a GPT",
                            .machine_flops = machine_flops,
+                           .loss = data.bytes() ? "nats a byte" : "nats a token",
                            .best = o.save ? "best.safetensors" : ""},
                           at.step);
-  const gr::run_lock new_run(from.path.empty() ? folder : std::filesystem::path());
-  gpt::write_config(folder, o);
+  if (!resumed) alone.emplace(folder);
+  const auto write_settings = [&] {  // what sampling and resuming need besides a checkpoint
+    gpt::write_config(folder, o);
+    if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
+  };
+  if (!resumed) write_settings();
+  else if (report.attempt(write_settings)) report.attempt([&] { gpt::write_report(o.memory_report, chosen, nullptr); });
   if (o.tensorboard) report.write_events(at.step);
-  if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
   if (!from.damage.empty()) report.warn(from.warning());
   const std::size_t parameters = gr::parameter_count(t.net);
   gpt::report_start(report, folder, o, chosen,
@@ -98,12 +108,20 @@ int train(const gpt::options& o) {
                      .tokens = data.tokens(),
                      .bytes = data.bytes(),
                      .machine = memory.machine(),
+                     .note = gpt::thread_note(o.threads),
                      .machine_flops = machine_flops,
-                     .resumed_after = from.path.empty() ? -1 : at.step,
-                     .starting_from = start.text()});
+                     .resumed_after = resumed ? at.step : -1,
+                     .starting_from = start.text(),
+                     .planned_rate = at.next_rate,
+                     .rate = o.rate(at.step, o.fraction(at.step, at.elapsed))});
+  gpt::late_report told(report);
 
   // What saves it: the run as it goes, and at the end the model alone, for use.
+  bool folder_failed = false, best_failed = false;
+  std::function<void()> keep_folder = [] {};
   const auto prepare_checkpoint = [&]() -> std::function<void()> {
+    keep_folder();
+    told.record();  // the log has every step that a checkpoint has, whatever ends the run
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
     return [&folder, keep = static_cast<std::size_t>(o.keep_checkpoints),
@@ -117,7 +135,23 @@ int train(const gpt::options& o) {
   saver.set_pace(o.save_seconds, o.save_steps);
   saver.write_in_background(prepare_checkpoint);
   const auto model_file = folder / "model.safetensors";
-  gr::run_saver model_saver([] {}, [&] { gpt::save_model(t.net, model_file); }, warn, o.save_retry);
+  const auto write_model = [&] {
+    keep_folder();
+    gpt::save_model(t.net, model_file);
+  };
+  gr::run_saver model_saver([] {}, write_model, warn, o.save_retry);
+  keep_folder = [&] {  // whoever removes it gets it again, and soon a checkpoint in it
+    std::error_code problem;
+    if (std::filesystem::exists(folder / "config", problem)) return;
+    report.attempt(folder_failed, [&] {
+      std::filesystem::create_directories(folder, problem);
+      alone.emplace(folder);
+      write_settings();
+      report.warn(folder.string() + ": was removed; it is made again");
+      at.best_validation = std::numeric_limits<double>::infinity();
+      saver.hurry();
+    });
+  };
   std::string unsaved;  // what kept the run from being written
   const auto save_at_end = [&] {
     if (o.save) unsaved = saver.save();
@@ -138,9 +172,16 @@ int train(const gpt::options& o) {
   gr::anomaly_finder anomalies(!trainer::scales_loss);
   gr::observer* const watching = o.profile ? &profile : o.anomaly ? static_cast<gr::observer*>(&anomalies) : nullptr;
   gr::step_report now{.step = at.step, .loss = std::nan(""), .tokens = at.tokens};
+  bool replaced = false;
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
+    if (const std::string files = replaced ? "" : data.replaced_files(); !files.empty()) {
+      report.warn(files +
+                  ": another file has this name now, or none; the run goes on with what it began with, and can be "
+                  "resumed with nothing else");
+      replaced = true;
+    }
     memory.use(gpt::evaluation_plan);
-    now.validation = gpt::validation_loss(t, data, judged, tokens, enough);
+    now.validation = gpt::validation_loss(t, judged, tokens, enough);
     memory.use(gpt::training_plan);
     if (!enough())
       gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
@@ -148,65 +189,86 @@ int train(const gpt::options& o) {
   // Of the validations that --eval-every asks for, the best one's model is kept. The last one is measured on more text, and is none of them.
   const auto keep_best = [&] {
     if (now.step % o.eval_every != 0 || !(now.validation < at.best_validation)) return false;
-    if (o.save && !report.attempt([&] { gpt::save_model(t.net, folder / "best.safetensors"); })) return false;
+    const auto write = [&] { gpt::save_model(t.net, folder / "best.safetensors"); };
+    if (o.save && !report.attempt(best_failed, write)) return false;
     at.best_validation = now.validation;
     return true;
   };
-  gpt::late_report told(report);
+  bool updating = false;  // the parameters are of no step
   gpt::step_runner steps(t, memory, o);
   const gpt::step_runner::parts parts{.next_batch = [&] { return batches.next(); },
                                       .before_update =
                                           [&] {
                                             saver.finish();  // what is being written is of what the update changes
                                             gpt::set_rate(t.optimizer.options, now.lr);
+                                            updating = true;
                                           },
                                       .stop = [&] { return stop.noticed(); }};
   const gr::stopwatch run;
   const auto elapsed = [&, before = at.elapsed] { return before + run.seconds(); };
   const long long first = at.step;
   bool done = false, stopped = false;
-  while (!done && !stopped) {
-    const gr::stopwatch watch;
-    now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
-    anomalies.step = static_cast<std::size_t>(now.step + 1);
-    const bool look = !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
-    if (look) memory.start_trace(o.anomaly ? &anomalies : nullptr);
-    else memory.observe(watching);
+  try {
+    while (!done && !stopped) {
+      const gr::stopwatch watch;
+      now.lr = o.rate(now.step, o.fraction(now.step, elapsed()));
+      anomalies.step = static_cast<std::size_t>(now.step + 1);
+      const bool look =
+          !o.memory_report.empty() && now.step == first + 1;  // the first step is not yet as the others are
+      if (look) memory.start_trace(o.anomaly ? &anomalies : nullptr);
+      else memory.observe(watching);
 
-    const bool as_graph = o.graph && !look && watching == nullptr;
-    const auto loss = as_graph ? steps.take_as_graph(parts) : steps.take(parts, now.step + 1);
-    stopped = !loss;
-    if (stopped) break;
-    told.tell();  // on a GPU, the step before
-    if (o.anomaly) gpt::check_worth_saving(t.net);
+      const bool as_graph = o.graph && !look && watching == nullptr;
+      const auto loss = as_graph ? steps.take_as_graph(parts) : steps.take(parts, now.step + 1);
+      stopped = !loss;
+      if (stopped) break;
+      updating = false;
+      at.step = ++now.step;
+      at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
+      told.tell();  // on a GPU, the step before
+      if (o.anomaly) gpt::check_worth_saving(t.net);
 
-    if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
-    memory.observe(nullptr);
-    if (!look) profile.add_step(watch.seconds());
-    if (now.step % 4 == 0) data.release();
-    at.step = ++now.step;
-    at.tokens = now.tokens += static_cast<double>(trainer::ids::size) * o.accumulate;
-    at.training_seconds += watch.seconds();
-    at.elapsed = elapsed();
-    now.tokens_per_second = now.tokens / at.training_seconds;
-    now.flops = gpt::training_flops_per_token(parameters) * now.tokens_per_second;
-    now.fraction = o.fraction(now.step, at.elapsed);
-    done = now.fraction >= 1;
-    now.validation = std::nan("");
-    if (done || now.step % o.eval_every == 0) validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
-    now.elapsed = elapsed();
-    told.hold(now, *loss);
-    stopped = stop.noticed();
-    if (stopped) break;
-    // Saved first and told then: what is printed may find nobody to read it. A checkpoint knows of the best model that is there.
-    if (!done) keep_best();
-    if (done) save_at_end();
-    else if (o.save) saver.save_if_due(now.step);
-    told.tell_unless_late();
+      if (look) report.attempt([&] { gpt::write_report(o.memory_report, chosen, &memory.finish_trace()); });
+      memory.observe(nullptr);
+      if (!look) profile.add_step(watch.seconds());
+      at.training_seconds += watch.seconds();
+      at.elapsed = elapsed();
+      now.tokens_per_second = now.tokens / at.training_seconds;
+      now.flops = gpt::training_flops_per_token(parameters) * now.tokens_per_second;
+      now.fraction = o.fraction(now.step, at.elapsed);
+      done = now.fraction >= 1;
+      now.validation = std::nan("");
+      now.elapsed = elapsed();
+      told.hold(now, *loss);
+      if (done || now.step % o.eval_every == 0) {
+        validate(done ? 32768 : 8192, [&] { return stop.noticed(); });
+        now.elapsed = elapsed();
+        told.hold(now, *loss);
+      }
+      stopped = stop.noticed();
+      if (stopped) break;
+      // Saved first and shown then: what is printed may find nobody to read it. A checkpoint knows of the best model that is there.
+      keep_folder();
+      if (!done) keep_best();
+      if (done) save_at_end();
+      else if (o.save) saver.save_if_due(now.step);
+      told.tell_unless_late();
+    }
+  } catch (const gpt::diverged&) {
+    throw;  // what is there is not worth saving
+  } catch (const gr::anomaly_finder::found&) { throw; } catch (...) {
+    // The text has changed, or memory is short: the model is that of the last whole step, and healthy.
+    if (!updating && at.step > first) {
+      save_at_end();
+      if (!unsaved.empty()) report.warn(unsaved);
+      else if (o.save) report.line("saved " + model_file.string() + " after step " + std::to_string(at.step));
+    }
+    throw;
   }
 
   // Asked to end early: the model comes first, how good it is comes then.
   if (stopped) {
+    told.record();
     save_at_end();
     validate(8192, [] { return false; });
     if (keep_best() && o.save && unsaved.empty()) unsaved = saver.save();

@@ -18,11 +18,16 @@ namespace gpt {
 using trainer = training<device, sizes, batch_size, token, precision, optimizer>;
 using windows = gr::token_windows<token, sizes.context>;
 
-/// Throws if a loss says that the parameters are no longer worth saving.
+/// The run has failed: its parameters are not worth saving.
+struct diverged : gr::error {
+  using error::error;
+};
+
+/// Throws diverged if a loss says that the parameters are no longer worth saving.
 inline void check_finite(const char* what, double loss, long long step) {
   if (!std::isfinite(loss))
-    throw gr::error(std::string("the ") + what + " is no longer finite at step " + std::to_string(step) +
-                    "; try a lower --lr");
+    throw diverged(std::string("the ") + what + " is no longer finite at step " + std::to_string(step) +
+                   "; try a lower --lr");
 }
 
 /// Batches of about so many tokens, and of no more than there are.
@@ -32,7 +37,7 @@ inline std::size_t batches_of(const windows& judged, std::size_t tokens) {
 
 /// Mean loss over about `tokens` tokens, or all where there are fewer, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
 /// `stop` says before the end that it is not to go on.
-inline double validation_loss(trainer& t, const gr::dataset& data, const windows& judged, std::size_t tokens,
+inline double validation_loss(trainer& t, const windows& judged, std::size_t tokens,
                               const std::function<bool()>& stop) {
   const std::size_t batches = batches_of(judged, tokens);
   double sum = 0;
@@ -40,7 +45,6 @@ inline double validation_loss(trainer& t, const gr::dataset& data, const windows
     if (stop()) return std::nan("");
     const auto batch = judged.spread_batch<batch_size>(part, batches);
     sum += static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()));
-    data.release();
   }
   return sum / static_cast<double>(batches);
 }

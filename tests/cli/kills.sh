@@ -1,77 +1,113 @@
 #!/usr/bin/env bash
-# kills.sh TRAIN WORK [ROUNDS]: ends a run of TRAIN (the trainer of tiny) again and again at random moments, by SIGKILL, HUP, PIPE, TERM and INT in turn, and
-# resumes it each time; every third round the disk is "full" for a while. It saves every 2 steps. Passes if every run resumes, if no
-# round loses more than 2 steps while there was room, and if weights and losses are those of a run that was left alone. ROUNDS is 100
-# unless given, which takes some minutes; no part of scripts/test.sh, whose group cli/resume does it twice.
+# kills.sh TRAIN WORK [ROUNDS]: ends a run of TRAIN (the trainer of tiny) again and again at random moments, and resumes it each time. In turn: SIGKILL;
+# SIGTERM and soon after SIGKILL, while it validates; USR1; its text is rewritten, cut short or emptied in place; its folder is
+# removed, and then it is killed; HUP, TERM, XCPU, PIPE, INT, USR2. Every third signal finds the disk "full" for a while. It saves every 2 steps. Passes if
+# every run resumes, if no round loses more than 2 steps while there was room, and if weights and log are those of a run that was left
+# alone. ROUNDS is 40 unless given, which takes some minutes; cli/kills of scripts/test.sh has 6.
 set -uo pipefail
 [[ $# -ge 2 && -x $1 ]] || { echo "usage: $0 TRAIN WORK [ROUNDS]" >&2; exit 2; }
-train=$(realpath "$1") work=$2 rounds=${3:-100}
+train=$(realpath "$1") work=$2 rounds=${3:-40}
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work" || exit 2
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
-flags=(--data text --steps 2000 --dropout 0.1 --seed 3 --eval-every 200 --sample 0 --save-every 2 --save-retry 2)
+cp text original
+tr a-z b-za <text >other
+# A rate that does not depend on how long the run is.
+flags=(--data text --dropout 0.1 --seed 3 --schedule constant --warmup 0 --eval-every 20 --sample 0 --save-every 2 --save-retry 2)
 losses() { sed -n 's/.*"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/log.jsonl" 2>/dev/null; }
 last_step() { losses run | tail -n 1 | cut -d' ' -f1; }
 failures=0 most=0
 wrong() { echo "round $round: $*"; failures=$((failures + 1)); }
-signals=(KILL HUP PIPE TERM INT)
+# until COMMAND...: it succeeds, or the run has ended, or two minutes are over
+until_it() {
+  for _ in $(seq 1200); do
+    if "$@"; then return 0; fi
+    kill -0 "$pid" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+has_taken() { [[ $(last_step) -ge $1 ]]; }
+is_there_again() { [[ -s run/config && -s run/checkpoint.safetensors ]] && has_taken 1; }
+pause() { sleep "0.$((RANDOM % $1 + 100))"; }
+
+begin() {
+  "$train" "${flags[@]}" --steps 1000000 "$@" >out 2>err &
+  pid=$!
+}
+change_text() {
+  case $((RANDOM % 4)) in
+    0) cp other text ;;  # of the same size
+    1) : >text ;;
+    2) truncate -s 3000 text ;;
+    *) echo "one more line" >>text ;;
+  esac
+}
+events=(KILL TERM+KILL USR1 text folder HUP TERM XCPU PIPE INT USR2)
 set -m
-"$train" "${flags[@]}" --out run >out 2>err &
-pid=$!
+round=0
+begin --out run
+at=0
 for round in $(seq "$rounds"); do
-  signal=${signals[round % 5]} full=0
-  sleep "0.$((RANDOM % 90 + 10))"
-  if [[ $((round % 3)) -eq 0 ]] && mkdir run/checkpoint.safetensors.tmp 2>/dev/null; then
+  event=${events[(round - 1) % ${#events[@]}]} full=0 expected=0
+  until_it has_taken $((at + 3)) || wrong "takes no steps before $event: $(tail -n 1 err)"
+  pause 500
+  if [[ $((round % 3)) -eq 0 && $event != text && $event != folder ]] && mkdir run/checkpoint.safetensors.tmp 2>/dev/null; then
     full=1
-    sleep "0.$((RANDOM % 50 + 10))"
+    pause 400
     if [[ $((round % 2)) -eq 0 ]]; then rmdir run/checkpoint.safetensors.tmp 2>/dev/null; fi  # in time; otherwise after the end
   fi
-  kill "-$signal" "$pid" 2>/dev/null
-  wait "$pid"
+  case $event in
+    KILL) kill -KILL "$pid" 2>/dev/null; expected=137 ;;
+    TERM+KILL)
+      kill -TERM "$pid" 2>/dev/null
+      pause 300
+      kill -KILL "$pid" 2>/dev/null
+      expected='137|0' ;;
+    text) change_text; expected=1 ;;
+    folder)
+      if [[ $((RANDOM % 2)) -eq 0 ]]; then mv run gone; rm -rf gone; else rm -rf run; fi
+      until_it is_there_again || wrong "the folder is not made again: $(tail -n 1 err)"
+      [[ $(grep -c 'warning: run: was removed; it is made again' err) -eq 1 ]] || wrong "the removed folder: $(cat err)"
+      kill -KILL "$pid" 2>/dev/null
+      expected=137 ;;
+    *) kill "-$event" "$pid" 2>/dev/null ;;
+  esac
+  wait "$pid" 2>/dev/null
   status=$?
   rmdir run/checkpoint.safetensors.tmp 2>/dev/null
-  if [[ $signal == KILL ]]; then [[ $status -eq 137 ]] || wrong "status $status after SIGKILL"
-  elif [[ $full -eq 0 && $status -ne 0 && -d run ]]; then  # before there is a folder a signal just ends it
-    wrong "status $status after SIG$signal: $(tail -n 1 err)"
+  [[ $full -eq 1 || $status =~ ^($expected)$ ]] || wrong "status $status after $event: $(tail -n 1 err)"
+  if [[ $event == text ]]; then
+    [[ $(cat err) == "gpt_train: text: has changed since it was opened; it must stay as it is while it is in use" ]] || wrong "$(cat err)"
+    cp original text
   fi
   before=$(last_step)
-  if [[ ! -e run/checkpoint.safetensors ]]; then  # it was ended before its first checkpoint
-    [[ ${before:-0} -le 2 || $full -eq 1 ]] || wrong "no checkpoint after step $before"
-    rm -rf run
-    "$train" "${flags[@]}" --out run >out 2>err &
-    pid=$!
-    continue
-  fi
-  "$train" "${flags[@]}" --resume run >out 2>err &
-  pid=$!
-  for _ in $(seq 3000); do
-    grep -qs '^resumed after step' out && break
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.02
-  done
+  begin --resume run
+  until_it grep -qs '^resumed after step' out
   at=$(sed -n 's/^resumed after step \([0-9]*\).*/\1/p' out)
   if [[ -z $at ]]; then
-    if grep -qs 'steps already' err; then break; fi
-    wrong "not resumed after SIG$signal: $(tail -n 1 err)"
-    continue
+    wrong "not resumed after $event: $(tail -n 1 err)"
+    break
   fi
   lost=$((${before:-0} - at))
+  [[ $lost -ge 0 ]] || wrong "after $event the log ends at step $before, and the checkpoint is of step $at"
   if [[ $full -eq 0 ]]; then
     if [[ $lost -gt $most ]]; then most=$lost; fi
-    [[ $lost -le 2 ]] || wrong "lost $lost steps, from $before to $at, after SIG$signal"
+    [[ $lost -le 2 ]] || wrong "lost $lost steps, from $before to $at, after $event"
     if grep -qs warning err; then wrong "$(grep warning err)"; fi
   fi
 done
 kill -TERM "$pid" 2>/dev/null
 wait "$pid"
 set +m
-# The rest of the run, and the same without all that. Some steps are enough to compare.
+# The rest of the run, and the same without all that.
 taken=$(last_step)
-flags+=(--threads 2)
-"$train" "${flags[@]}" --resume run >out 2>err || grep -q 'steps already' err || wrong "the end: $(tail -n 1 err)"
+flags+=(--steps "$((taken + 2))" --threads 2)
+"$train" "${flags[@]}" --resume run >out 2>err || wrong "the end: $(tail -n 1 err)"
 "$train" "${flags[@]}" --out straight >out 2>err || wrong "the straight run: $(tail -n 1 err)"
-cmp -s <(losses run) <(losses straight) || wrong "the losses are not those of the straight run"
-cmp -s run/model.safetensors straight/model.safetensors || wrong "the weights are not those of the straight run"
+[[ $(losses straight | wc -l) -eq $((taken + 2)) ]] || wrong "the straight run logged $(losses straight | wc -l) steps, not $((taken + 2))"
+cmp <(losses run) <(losses straight) || wrong "the log is not that of the straight run"
+cmp run/model.safetensors straight/model.safetensors || wrong "the weights are not those of the straight run"
 echo "$round rounds to step $taken, $failures failures, at most $most steps lost"
 [[ $failures -eq 0 ]]

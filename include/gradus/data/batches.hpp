@@ -37,8 +37,6 @@ std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, const random_key& k
 /// The sequence that number `i` falls into, where sequence s has those below ends[s], and its number there.
 std::pair<std::size_t, std::size_t> find_place(const std::vector<std::size_t>& ends, std::size_t i);
 
-[[noreturn]] void refuse_token(const token_sequence& from, std::size_t at, std::int64_t token, std::size_t vocabulary);
-
 }  // namespace detail
 
 /// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one
@@ -50,9 +48,9 @@ sequence_split split_sequences(std::span<const token_sequence> sequences, std::s
 
 /// Windows of `Context` tokens, and the token after each, from several sequences; none crosses from one into the next.
 /// Batches are pure functions of what they are asked with: any thread may make any batch, in any order, and a run goes
-/// on where it was by knowing its seed and a number. Holds no tokens: they must outlive it.
+/// on where it was by knowing its seed and a number. Holds no tokens: those in memory must outlive it.
 ///
-/// Every token of a batch is held against the vocabulary.
+/// Every token of a batch is held against the vocabulary, and a batch of a file that has changed since it was opened is an error.
 template <token_type Token, index_t Context>
 class token_windows {
  public:
@@ -137,11 +135,12 @@ class token_windows {
   template <class Batch>
   void set(Batch& batch, std::size_t row, std::size_t in, std::size_t start) const {
     const token_sequence& from = sequences_[in];
-    from.visit([&](auto tokens) {
+    std::vector<std::byte> buffer;
+    from.part(start, Context + 1).read(buffer).visit([&](auto tokens) {
       Token* const inputs = batch.inputs.data() + row * Context;
       Token* const targets = batch.targets.data() + row * Context;
       for (std::size_t i = 0; i <= Context; ++i) {
-        const auto t = tokens[start + i];
+        const auto t = tokens[i];
         if (std::cmp_less(t, 0) || std::cmp_greater_equal(t, vocabulary_))
           detail::refuse_token(from, start + i, t, vocabulary_);
         if (i < Context) inputs[i] = static_cast<Token>(t);

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 
 #include "batches.hpp"
 
@@ -38,11 +39,6 @@ GRADUS_IMPL std::pair<std::size_t, std::size_t> find_place(const std::vector<std
   return {in, i - (in == 0 ? 0 : ends[in - 1])};
 }
 
-GRADUS_IMPL void refuse_token(const token_sequence& from, std::size_t at, std::int64_t token, std::size_t vocabulary) {
-  throw error(from.name() + ": token " + std::to_string(at) + " is " + std::to_string(token) +
-              ", outside the vocabulary of " + std::to_string(vocabulary));
-}
-
 }  // namespace detail
 
 GRADUS_IMPL sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
@@ -73,8 +69,11 @@ GRADUS_IMPL sequence_split split_sequences(std::span<const token_sequence> seque
     const bool suffices = for_training(middle) > context && middle - for_training(middle) > context;
     (suffices ? needed : fewer) = middle;
   }
+  char share[32];
+  std::snprintf(share, sizeof share, "%g", validation_share);
   throw error(sequences.front().name() + ": too short: " + std::to_string(total) + " tokens, and a context of " +
-              std::to_string(context) + " needs at least " + std::to_string(needed));
+              std::to_string(context) + " needs at least " + std::to_string(needed) + " where a share of " + share +
+              " is for validation (--validation)");
 }
 
 }  // namespace gradus

@@ -11,7 +11,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../io/mapped_file.hpp"
+#include "../io/random_access_file.hpp"
 #include "bpe.hpp"
 #include "dataset_files.hpp"
 #include "token_shard.hpp"
@@ -19,8 +19,9 @@
 
 namespace gradus {
 
-/// Tokens to train on and tokens to be judged on, from texts or from shards. A single text of bytes, and shards, are mapped (see
-/// mapped_file) and may be larger than memory; several texts, and texts that a tokenizer encodes, are in memory.
+/// Tokens to train on and tokens for validation, from texts or from shards. A single text of bytes, and shards, stay in their files, may be
+/// larger than memory, and must not change meanwhile (see random_access_file); several texts, and texts that a tokenizer encodes, are in
+/// memory.
 ///
 /// Throws gradus::error, in one line that names the file, where one is missing, damaged or empty, where texts and shards are mixed, and
 /// where there is no window of `context` tokens and the one after it in both parts.
@@ -42,8 +43,12 @@ class dataset {
   /// FNV-1a of the tokens, as they are stored: of all of them up to 64 MiB a sequence, of pieces spread evenly over a longer one.
   std::uint64_t fingerprint() const;
 
-  /// Takes what was looked at out of the process's memory; see mapped_file::release. A dataset of less than 16 MiB stays.
-  void release() const;
+  /// Reads all tokens, and throws gradus::error where one is not below `vocabulary`: a shard may hold any number of 16 bits.
+  void check_tokens(std::size_t vocabulary) const;
+
+  /// The files from which tokens are still read and whose names are another file's by now, or nobody's: "a.txt, b.txt". Reading goes on in
+  /// the files that were opened.
+  std::string replaced_files() const;
 
  private:
   static bool is_shard(const std::filesystem::path& path);
@@ -52,7 +57,8 @@ class dataset {
   token_sequence open_shard(const std::filesystem::path& path);
   std::vector<token_sequence> open(const std::vector<std::string>& paths);
   template <class Token>
-  token_sequence encoded(const std::vector<mapped_file>& texts, const std::string& name);
+  token_sequence encoded(const std::vector<std::string>& paths, const std::string& name);
+  token_sequence joined(const std::vector<std::string>& paths, const std::string& name);
   template <class Token>
   token_sequence kept(std::vector<Token> tokens, const std::string& name);
   // What was cut into shards may have a short one at its end, which `may_be_short`.
@@ -62,9 +68,7 @@ class dataset {
   std::optional<bpe_tokenizer> tokenizer_;
   std::size_t vocabulary_ = 0;
   bool bytes_ = false;
-  std::vector<mapped_file> texts_;
-  std::vector<token_shard> shards_;
-  std::size_t mapped_bytes_ = 0;
+  std::vector<std::shared_ptr<const random_access_file>> files_;
   std::vector<std::shared_ptr<const void>> in_memory_;
   std::vector<token_sequence> train_, validation_;
 };

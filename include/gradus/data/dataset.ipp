@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "../io/mapped_file.hpp"
 #include "batches.hpp"
 #include "dataset.hpp"
 #include "tokenizer_json.hpp"
@@ -52,29 +53,34 @@ GRADUS_IMPL std::size_t dataset::tokens() const {
 
 GRADUS_IMPL std::uint64_t dataset::fingerprint() const {
   std::uint64_t hash = 14695981039346656037u;
-  const auto add = [&](std::span<const std::byte> bytes) {
-    for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
+  std::vector<std::byte> buffer;
+  const auto add = [&](const token_sequence& some) {
+    for (const std::byte b : some.read(buffer).bytes()) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
   };
-  constexpr std::size_t most = std::size_t{1} << 26, pieces = 1024, piece = most / pieces;
+  constexpr std::size_t most = std::size_t{1} << 26, pieces = 1024, piece = most / pieces;  // bytes
   for (const auto* part : {&train_, &validation_})
     for (const token_sequence& s : *part) {
-      const auto all = s.bytes();
-      if (all.size() <= most) {
-        add(all);
-        continue;
-      }
-      for (std::size_t p = 0; p < pieces; ++p) {
-        add(all.subspan((all.size() - piece) / (pieces - 1) * p, piece));
-        if (p % 16 == 0) release();
+      const std::size_t width = s.token_bytes(), all = s.size() * width;
+      const bool whole = all <= most;
+      const std::size_t count = whole ? (all + piece - 1) / piece : pieces;
+      for (std::size_t p = 0; p < count; ++p) {
+        const std::size_t at = whole ? p * piece : (all - piece) / (pieces - 1) * p;
+        add(s.part(at / width, std::min(piece, all - at) / width));
       }
     }
   return hash;
 }
 
-GRADUS_IMPL void dataset::release() const {
-  if (mapped_bytes_ < std::size_t{1} << 24) return;
-  for (const mapped_file& f : texts_) f.release();
-  for (const token_shard& s : shards_) s.release();
+GRADUS_IMPL void dataset::check_tokens(std::size_t vocabulary) const {
+  for (const auto* part : {&train_, &validation_})
+    for (const token_sequence& s : *part) s.check_vocabulary(vocabulary);
+}
+
+GRADUS_IMPL std::string dataset::replaced_files() const {
+  std::string names;
+  for (const auto& file : files_)
+    if (file->replaced()) names += (names.empty() ? "" : ", ") + file->path().string();
+  return names;
 }
 
 GRADUS_IMPL bool dataset::is_shard(const std::filesystem::path& path) { return path.extension() == ".bin"; }
@@ -97,9 +103,11 @@ GRADUS_IMPL void dataset::open_folder(const std::filesystem::path& folder, std::
 }
 
 GRADUS_IMPL token_sequence dataset::open_shard(const std::filesystem::path& path) {
-  shards_.emplace_back(path);
-  mapped_bytes_ += shards_.back().tokens().size_bytes();
-  return {shards_.back().tokens(), path.string()};
+  const auto& file = files_.emplace_back(std::make_shared<const random_access_file>(path));
+  std::vector<std::byte> head(std::min<std::size_t>(file->size(), 1024));
+  file->read(0, head);
+  const std::size_t begin = detail::first_token_of_shard(path, file->size(), head);
+  return token_sequence::in_file<token_shard::token>(file, begin, path.string());
 }
 
 template <class Token>
@@ -111,7 +119,10 @@ token_sequence dataset::kept(std::vector<Token> tokens, const std::string& name)
 }
 
 template <class Token>
-token_sequence dataset::encoded(const std::vector<mapped_file>& texts, const std::string& name) {
+token_sequence dataset::encoded(const std::vector<std::string>& paths, const std::string& name) {
+  std::vector<mapped_file> texts;
+  for (const std::string& path : paths)
+    if (texts.emplace_back(path).size() == 0) throw error(path + ": is empty");
   std::vector<Token> all;
   bpe_encoder encoder(*tokenizer_);
   const auto separator = tokenizer_->added_token_id("<|endoftext|>");
@@ -120,6 +131,25 @@ token_sequence dataset::encoded(const std::vector<mapped_file>& texts, const std
     encoder.encode(texts[i].text(), [&](std::span<const std::int32_t> some) {
       for (const std::int32_t t : some) all.push_back(static_cast<Token>(t));
     });
+  }
+  return kept(std::move(all), name);
+}
+
+// For one of them may be shorter than a window.
+GRADUS_IMPL token_sequence dataset::joined(const std::vector<std::string>& paths, const std::string& name) {
+  std::vector<std::unique_ptr<const random_access_file>> texts;
+  std::size_t size = 0;
+  for (const std::string& path : paths) {
+    size += texts.emplace_back(std::make_unique<const random_access_file>(path))->size() + 1;  // and a line end
+    if (texts.back()->size() == 0) throw error(path + ": is empty");
+  }
+  std::vector<std::uint8_t> all;
+  all.reserve(size);
+  for (const auto& text : texts) {
+    if (!all.empty() && all.back() != '\n') all.push_back('\n');
+    const std::size_t at = all.size();
+    all.resize(at + text->size());
+    text->read(0, std::as_writable_bytes(std::span(all).subspan(at)));
   }
   return kept(std::move(all), name);
 }
@@ -133,34 +163,21 @@ GRADUS_IMPL std::vector<token_sequence> dataset::open(const std::vector<std::str
     for (const std::string& path : paths) sequences.push_back(open_shard(path));
     return sequences;
   }
-  std::vector<mapped_file> texts;
-  for (const std::string& path : paths)
-    if (texts.emplace_back(path).size() == 0) throw error(path + ": is empty");
   const std::string name = paths.front() + (paths.size() > 1 ? " and the others" : "");
   if (tokenizer_) {
-    sequences.push_back(vocabulary_ <= 65536 ? encoded<std::uint16_t>(texts, name)
-                                             : encoded<std::int32_t>(texts, name));
+    sequences.push_back(vocabulary_ <= 65536 ? encoded<std::uint16_t>(paths, name)
+                                             : encoded<std::int32_t>(paths, name));
     return sequences;
   }
   bytes_ = true;
   vocabulary_ = 256;
-  const auto tokens_of = [](const mapped_file& f) {
-    return std::span(reinterpret_cast<const std::uint8_t*>(f.bytes().data()), f.size());
-  };
-  if (texts.size() == 1) {
-    texts_.push_back(std::move(texts.front()));
-    mapped_bytes_ += texts_.back().size();
-    sequences.emplace_back(tokens_of(texts_.back()), name);
+  if (paths.size() > 1) {
+    sequences.push_back(joined(paths, name));
     return sequences;
   }
-  // Joined, for one of them may be shorter than a window.
-  std::vector<std::uint8_t> all;
-  for (const mapped_file& f : texts) {
-    if (!all.empty() && all.back() != '\n') all.push_back('\n');
-    const auto tokens = tokens_of(f);
-    all.insert(all.end(), tokens.begin(), tokens.end());
-  }
-  sequences.push_back(kept(std::move(all), name));
+  const auto& file = files_.emplace_back(std::make_shared<const random_access_file>(paths.front()));
+  if (file->size() == 0) throw error(paths.front() + ": is empty");
+  sequences.push_back(token_sequence::in_file<std::uint8_t>(file, 0, name));
   return sequences;
 }
 

@@ -9,6 +9,7 @@
 #include "../core/error.hpp"
 #include "../io/atomic_file.hpp"
 #include "../io/mapped_file.hpp"
+#include "tokens.hpp"
 
 namespace gradus {
 
@@ -40,17 +41,19 @@ class token_shard {
   /// Takes the tokens that were looked at out of the process's memory; see mapped_file::release.
   void release() const { file_.release(); }
 
-  /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches look at the
-  /// tokens they hold, so nobody needs to call this for safety.
+  /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches check the
+  /// tokens they hold; this finds such a token before training begins.
   void check_vocabulary(std::size_t vocabulary) const;
 
  private:
-  [[noreturn]] void fail(const std::string& what) const;
-  void check_header();
-
   mapped_file file_;
-  std::size_t begin_ = 0;
+  std::size_t begin_;
 };
+
+namespace detail {
+/// The byte of a shard at which its tokens begin; `head` are its first 1024 bytes, or all. Throws as token_shard does.
+std::size_t first_token_of_shard(const std::filesystem::path& path, std::size_t size, std::span<const std::byte> head);
+}  // namespace detail
 
 /// Writes a file of tokens, some at a time. It appears whole with commit(), or not at all (see atomic_file). Throws
 /// gradus::error where it cannot be written, or where it gets more tokens than its header can say.

@@ -16,41 +16,38 @@ inline constexpr std::int32_t llm_c_magic_of_32_bits = 20240801;  // the one wit
 using llm_c_header = std::array<std::int32_t, 256>;
 }  // namespace detail
 
-GRADUS_IMPL token_shard::token_shard(const std::filesystem::path& path) : file_(path) {
-  static_assert(std::endian::native == std::endian::little, "token_shard: a little-endian machine is needed");
-  std::int32_t first = 0;
-  if (file_.size() >= sizeof first) std::memcpy(&first, file_.bytes().data(), sizeof first);
-  if (first == detail::llm_c_magic_of_32_bits)
-    fail("holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
-  if (first == detail::llm_c_magic) check_header();
-  else if (file_.size() % sizeof(token) != 0)
-    fail(std::to_string(file_.size()) + " bytes is not a whole number of uint16 tokens");
-  if (tokens().empty()) fail("holds no tokens");
-}
+GRADUS_IMPL token_shard::token_shard(const std::filesystem::path& path)
+    : file_(path), begin_(detail::first_token_of_shard(path, file_.size(), file_.bytes())) {}
 
 GRADUS_IMPL void token_shard::check_vocabulary(std::size_t vocabulary) const {
-  const auto all = tokens();
-  const auto bad = std::ranges::find_if(all, [=](token t) { return t >= vocabulary; });
-  if (bad != all.end())
-    fail("token " + std::to_string(bad - all.begin()) + " is " + std::to_string(*bad) + ", outside a vocabulary of " +
-         std::to_string(vocabulary));
+  token_sequence(tokens(), path().string()).check_vocabulary(vocabulary);
 }
 
-GRADUS_IMPL void token_shard::fail(const std::string& what) const { throw error(path().string() + ": " + what); }
-
-GRADUS_IMPL void token_shard::check_header() {
-  detail::llm_c_header header{};
-  if (file_.size() < sizeof header) fail("ends within its header: " + std::to_string(file_.size()) + " bytes of 1024");
-  std::memcpy(header.data(), file_.bytes().data(), sizeof header);
-  if (header[1] != detail::llm_c_version)
-    fail("has version " + std::to_string(header[1]) + " of llm.c's layout; only version 1 is read");
-  if (header[2] < 0) fail("its header says " + std::to_string(header[2]) + " tokens");
-  const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token),
-                      there = file_.size() - sizeof header;
-  if (said != there)
-    fail("its header says " + std::to_string(header[2]) + " tokens, which are " + std::to_string(said) +
-         " bytes, and " + std::to_string(there) + " follow");
-  begin_ = sizeof header;
+GRADUS_IMPL std::size_t detail::first_token_of_shard(const std::filesystem::path& path, std::size_t size,
+                                                     std::span<const std::byte> head) {
+  static_assert(std::endian::native == std::endian::little, "token_shard: a little-endian machine is needed");
+  const auto fail = [&](const std::string& what) { throw error(path.string() + ": " + what); };
+  llm_c_header header{};
+  std::memcpy(header.data(), head.data(), std::min(head.size(), sizeof header));
+  if (header[0] == llm_c_magic_of_32_bits)
+    fail("holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
+  const bool has_header = header[0] == llm_c_magic;
+  if (has_header) {
+    if (size < sizeof header) fail("ends within its header: " + std::to_string(size) + " bytes of 1024");
+    if (header[1] != llm_c_version)
+      fail("has version " + std::to_string(header[1]) + " of llm.c's layout; only version 1 is read");
+    if (header[2] < 0) fail("its header says " + std::to_string(header[2]) + " tokens");
+    const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token_shard::token),
+                        there = size - sizeof header;
+    if (said != there)
+      fail("its header says " + std::to_string(header[2]) + " tokens, which are " + std::to_string(said) +
+           " bytes, and " + std::to_string(there) + " follow");
+  } else if (size % sizeof(token_shard::token) != 0) {
+    fail(std::to_string(size) + " bytes is not a whole number of uint16 tokens");
+  }
+  const std::size_t begin = has_header ? sizeof header : 0;
+  if (size == begin) fail("holds no tokens");
+  return begin;
 }
 
 GRADUS_IMPL token_shard_writer::token_shard_writer(const std::filesystem::path& path, shard_layout layout)

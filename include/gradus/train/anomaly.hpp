@@ -21,6 +21,11 @@ class anomaly_finder final : public observer {
   /// Throws gradus::error, which names the operation, the phase and the element.
   void computed(const activity& what, const computed_values& values) override;
 
+  /// What it throws.
+  struct found : error {
+    using error::error;
+  };
+
  private:
   [[noreturn]] void fail(const activity& what, const computed_values& values, std::size_t i, double value) const;
 

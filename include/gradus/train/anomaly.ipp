@@ -21,7 +21,7 @@ GRADUS_IMPL void anomaly_finder::fail(const activity& what, const computed_value
   text.append(" of ").append(std::to_string(values.count)).append(" of its ");
   if (values.operand == 0) text += "result";
   else text.append("gradient for operand ").append(std::to_string(values.operand));
-  throw error(text);
+  throw found(text);
 }
 
 }  // namespace gradus

@@ -104,9 +104,8 @@ GRADUS_IMPL void progress::update(double fraction, std::string_view figures) {
     // Cut to the terminal's width, because a line that wraps cannot be redrawn. "\033[K" clears what a longer text before
     // left to the right.
     char head[64];
-    const int used = std::snprintf(head, sizeof head, "[%s] %3.0f %% ",
-                                   progress_bar(fraction, output_columns() < 60 ? 4 : 20).c_str(),
-                                   100 * std::clamp(fraction, 0.0, 1.0));
+    const std::string bar = output_columns() < 60 ? "" : "[" + progress_bar(fraction) + "] ";
+    const int used = std::snprintf(head, sizeof head, "%s%3.0f %% ", bar.c_str(), 100 * std::clamp(fraction, 0.0, 1.0));
     const std::size_t room = output_columns() - std::min(output_columns(), static_cast<std::size_t>(used) + 1);
     const auto shown = figures.substr(0, room);
     std::fprintf(out_, "\r%s%.*s\033[K", head, static_cast<int>(shown.size()), shown.data());
@@ -118,7 +117,7 @@ GRADUS_IMPL void progress::update(double fraction, std::string_view figures) {
 }
 
 GRADUS_IMPL std::size_t progress::room() const {
-  const std::size_t bar = !terminal_ ? 0 : output_columns() < 60 ? 14 : 30;
+  const std::size_t bar = !terminal_ ? 0 : output_columns() < 60 ? 7 : 30;
   return output_columns() - std::min(output_columns(), bar);
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <system_error>
+#include <utility>
 
 #include "run_log.hpp"
 
@@ -42,14 +44,37 @@ GRADUS_IMPL std::string json_number(double value) {
 GRADUS_IMPL log_field::log_field(std::string_view name, std::string_view value)
     : json_(json_string(name) + ": " + json_string(value)) {}
 
-GRADUS_IMPL run_log::run_log(const std::filesystem::path& path) : path_(path.string()) {
+GRADUS_IMPL run_log::run_log(const std::filesystem::path& path) : path_(path.string()) { open(); }
+
+GRADUS_IMPL void run_log::open() {
   errno = 0;
-  file_.reset(std::fopen(path_.c_str(), "ab"));
-  if (file_ == nullptr) fail();
-  std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // a line that cannot be written must not come with a later one
+  std::FILE* const file = std::fopen(path_.c_str(), "a+b");
+  if (file == nullptr) fail();
+  file_.reset(file);
+  std::setvbuf(file, nullptr, _IONBF, 0);  // a line that cannot be written must not come with a later one
+}
+
+// A file that has lost its name can still be read.
+GRADUS_IMPL void run_log::restore() {
+  std::error_code problem;
+  if (std::filesystem::exists(path_, problem)) return;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), problem);
+  auto before = std::exchange(file_, nullptr);
+  try {
+    open();
+    std::rewind(before.get());
+    std::array<char, 4096> some{};
+    while (const std::size_t got = std::fread(some.data(), 1, some.size(), before.get()))
+      if (std::fwrite(some.data(), 1, got, file_.get()) != got) fail();
+  } catch (const error&) {
+    if (file_ != nullptr) std::filesystem::remove(path_, problem);
+    file_ = std::move(before);
+    throw;
+  }
 }
 
 GRADUS_IMPL void run_log::write(std::initializer_list<log_field> fields) {
+  restore();
   std::string line = torn_ ? "\n{" : "{";
   const char* before = "";
   for (const log_field& field : fields) {

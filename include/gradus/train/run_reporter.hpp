@@ -38,6 +38,7 @@ struct reporter_names {
   std::string title;           ///< of the curves
   std::string unit = "token";  ///< that losses are of, and that are counted
   double machine_flops = 0;    ///< FLOP/s of matrix products, to compare with; 0: not known
+  std::string loss = {};       ///< unit of losses; empty: nats a <unit>
   std::string best = {};       ///< file that keeps the model of the lowest validation loss; empty: none
 };
 
@@ -46,7 +47,7 @@ struct reporter_names {
 class run_reporter {
  public:
   /// Appends to the log and the curves of a run that took `steps`; what they hold of later steps is dropped. Throws gradus::error where the
-  /// log cannot be opened.
+  /// log cannot be opened. Of a disk that is full it warns, and a later resumption drops those steps.
   run_reporter(std::filesystem::path folder, reporter_names names, long long steps = 0);
   ~run_reporter();
 
@@ -59,28 +60,36 @@ class run_reporter {
   template <class F>
   bool attempt(const F& write) {
     bool failed = false;
-    attempt(failed, write);
-    return !failed;
+    return attempt(failed, write);
   }
-  /// Writes a line to the log, or warns that it cannot.
-  void log(std::initializer_list<log_field> fields);
-  /// Logs a step; shows it, and draws the curves anew, where it was validated. Says so where the validation loss has been rising while the training
-  /// loss fell (see find_overfitting), once for each lowest loss.
-  void step(const step_report& r);
-
- private:
-  // One warning when a file cannot be written, and another only after it could be again.
+  /// The same for what is tried again and again: `failed` says whether it failed the last time, and only the first of several failures is a
+  /// warning.
   template <class F>
-  void attempt(bool& failed, const F& write) {
+  bool attempt(bool& failed, const F& write) {
     try {
       write();
       failed = false;
     } catch (const error& e) { note_failure(failed, e); }
+    return !failed;
   }
+  /// Writes a line to the log, or warns that it cannot.
+  void log(std::initializer_list<log_field> fields);
+  /// Logs a step and shows it.
+  void step(const step_report& r) {
+    record(r);
+    show(r);
+  }
+  /// Logs a step, and once more where more is known of it. The log of a resumed run keeps what was said last.
+  void record(const step_report& r);
+  /// Shows a step, and draws the curves anew, where it was validated. Says so where the validation loss has been rising while the training
+  /// loss fell (see find_overfitting), once for each lowest loss.
+  void show(const step_report& r);
 
+ private:
   void note_failure(bool& failed, const error& e);
   void check_log() const;
   void read_log(long long steps);
+  static void add_point(curve& c, long long step, double y);
   static curve thinned(const curve& c, std::size_t most);
   void draw() const;
   void write_event(const step_report& r);
@@ -90,12 +99,13 @@ class run_reporter {
 
   std::filesystem::path folder_;
   reporter_names names_;
+  bool log_failed_ = false;
   curve train_{"train", "#1f77b4", {}, {}};
   curve validation_{"validation", "#d62728", {}, {}};
-  run_log log_;
   progress progress_;
+  run_log log_;
   std::unique_ptr<tensorboard_writer> events_;
-  bool log_failed_ = false, picture_failed_ = false, events_failed_ = false;
+  bool picture_failed_ = false, events_failed_ = false;
   double told_of_ = -1;  // the lowest validation loss's step, of which overfitting was told
 };
 

@@ -35,26 +35,30 @@ GRADUS_IMPL void run_reporter::log(std::initializer_list<log_field> fields) {
   attempt(log_failed_, [&] { log_.write(fields); });
 }
 
-GRADUS_IMPL void run_reporter::step(const step_report& r) {
-  train_.x.push_back(static_cast<double>(r.step));
-  train_.y.push_back(r.loss);
-  if (events_ != nullptr) attempt(events_failed_, [&] { write_event(r); });
-  if (std::isnan(r.validation)) {
+GRADUS_IMPL void run_reporter::record(const step_report& r) {
+  add_point(train_, r.step, r.loss);
+  if (!std::isnan(r.validation)) {
+    add_point(validation_, r.step, r.validation);
+    log({{"step", r.step},
+         {"loss", r.loss},
+         {"validation", r.validation},
+         {"lr", r.lr},
+         {"tokens", r.tokens},
+         {"seconds", r.elapsed},
+         {"tokens_per_second", r.tokens_per_second},
+         {"tflops", r.flops / 1e12},
+         {"share_of_gemm", r.flops / names_.machine_flops}});
+  } else {
     log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
+  }
+  if (events_ != nullptr) attempt(events_failed_, [&] { write_event(r); });
+}
+
+GRADUS_IMPL void run_reporter::show(const step_report& r) {
+  if (std::isnan(r.validation)) {
     if (progress_.due()) progress_.update(r.fraction, figures(r, progress_.room()));
     return;
   }
-  validation_.x.push_back(static_cast<double>(r.step));
-  validation_.y.push_back(r.validation);
-  log({{"step", r.step},
-       {"loss", r.loss},
-       {"validation", r.validation},
-       {"lr", r.lr},
-       {"tokens", r.tokens},
-       {"seconds", r.elapsed},
-       {"tokens_per_second", r.tokens_per_second},
-       {"tflops", r.flops / 1e12},
-       {"share_of_gemm", r.flops / names_.machine_flops}});
   progress_.line(figures(r, output_columns()));
   tell_of_overfitting();
   attempt(picture_failed_, [&] { draw(); });
@@ -73,31 +77,37 @@ GRADUS_IMPL void run_reporter::check_log() const {
     throw error((folder_ / "log.jsonl").string() + ": is not a plain file; move it away");
 }
 
+// A step that is there twice was validated when it had been logged, or was taken again by a run that was resumed; the last line counts, and
+// the steps that were there behind the first are taken again, too.
 GRADUS_IMPL void run_reporter::read_log(long long steps) {
   check_log();
   if (steps == 0) return;
   std::ifstream log(folder_ / "log.jsonl");
-  std::string kept;
-  long long last = -1;
+  std::string all, kept;
+  std::vector<std::pair<long long, std::size_t>> places;  // of steps, where their lines begin in `kept`
   for (std::string line; std::getline(log, line);) {
+    all += line + (log.eof() ? "" : "\n");
     const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!entry.is_object()) continue;  // a line that a kill cut short
     if (entry.contains("step") && entry["step"].is_number_integer()) {
       const auto step = entry["step"].get<long long>();
-      if (step > steps || step == last) continue;  // a run that was told to end said once more how good it was
-      last = step;
-      for (const auto& [name, c] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}})
-        if (entry.contains(name) && entry[name].is_number()) {
-          c->x.push_back(static_cast<double>(step));
-          c->y.push_back(entry[name].get<double>());
-        }
+      if (step > steps) continue;
+      for (; !places.empty() && places.back().first >= step; places.pop_back()) kept.resize(places.back().second);
+      places.emplace_back(step, kept.size());
+      for (const auto& [name, c] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}}) {
+        while (!c->x.empty() && c->x.back() >= static_cast<double>(step)) c->x.pop_back(), c->y.pop_back();
+        if (entry.contains(name) && entry[name].is_number()) add_point(*c, step, entry[name].get<double>());
+      }
     }
     kept += line + "\n";
   }
-  if (log.is_open()) {
-    log.close();
-    write_file_atomically(folder_ / "log.jsonl", kept);
-  }
+  log.close();
+  if (kept != all) attempt(log_failed_, [&] { write_file_atomically(folder_ / "log.jsonl", kept); });
+}
+
+GRADUS_IMPL void run_reporter::add_point(curve& c, long long step, double y) {
+  if (const auto x = static_cast<double>(step); c.x.empty() || c.x.back() != x) c.x.push_back(x), c.y.push_back(y);
+  else c.y.back() = y;
 }
 
 // A long run has more steps than the chart has pixels, and single steps are noisy: means of runs of steps.
@@ -117,9 +127,10 @@ GRADUS_IMPL curve run_reporter::thinned(const curve& c, std::size_t most) {
 
 GRADUS_IMPL void run_reporter::draw() const {
   const std::vector<curve> curves{thinned(train_, 300), validation_};
-  write_file_atomically(folder_ / "loss.svg", curve_svg({printable(names_.title + ": " + folder_.filename().string()),
-                                                         "step", "loss (nats a " + names_.unit + ")"},
-                                                        curves));
+  write_file_atomically(folder_ / "loss.svg",
+                        curve_svg({printable(names_.title + ": " + folder_.filename().string()), "step",
+                                   "loss (" + (names_.loss.empty() ? "nats a " + names_.unit : names_.loss) + ")"},
+                                  curves));
 }
 
 GRADUS_IMPL void run_reporter::write_event(const step_report& r) {
@@ -151,16 +162,18 @@ GRADUS_IMPL std::string run_reporter::figures(const step_report& r, std::size_t 
     parts.push_back({text, rank});
   };
   const bool narrow = columns < 60;
-  add(0, narrow ? "step %lld" : "step %5lld", r.step);
+  const bool runs = r.fraction > 0 && r.fraction < 1;
+  // Beside the bar of a narrow screen, which says how far the run is, the number of the step gives way to the time that is left.
+  add(columns < 40 && runs ? 3 : 0, narrow ? "step %lld" : "step %5lld", r.step);
   add(0, "loss %.4f", r.loss);
   if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
   add(6, "lr %.2e", r.lr);
   add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
-  add(r.fraction > 0 && r.fraction < 1 ? 4 : 2, "%s", time_text(r.elapsed).c_str());
-  if (r.fraction > 0 && r.fraction < 1) add(2, "%s left", time_text(r.elapsed * (1 - r.fraction) / r.fraction).c_str());
-  add(3, "%.0f %ss/s", r.tokens_per_second, names_.unit.c_str());
+  add(runs ? 5 : 2, "%s", time_text(r.elapsed).c_str());
+  if (runs) add(2, "%s left", time_text(r.elapsed * (1 - r.fraction) / r.fraction).c_str());
+  if (r.flops > 0 && names_.machine_flops > 0) add(3, "%.0f %% of GEMM", 100 * r.flops / names_.machine_flops);
+  add(4, "%.0f %ss/s", r.tokens_per_second, names_.unit.c_str());
   if (r.flops > 0) add(8, "%.3f TFLOP/s", r.flops / 1e12);
-  if (r.flops > 0 && names_.machine_flops > 0) add(5, "%.0f %% of GEMM", 100 * r.flops / names_.machine_flops);
   return fitting_line(std::move(parts), columns);
 }
 

@@ -28,13 +28,16 @@ class run_saver {
   /// what the caller has, so the caller calls finish() before that changes: in a training step, before the optimizer's.
   void write_in_background(std::function<std::function<void()>()> prepare) { prepare_ = std::move(prepare); }
 
+  /// Has the next save_if_due() save, whatever the pace.
+  void hurry() { hurried_ = true; }
   /// Saves if it is time to after this step. What cannot be written is a warning, and the next try comes within half a minute.
   void save_if_due(long long step);
   /// Waits until the save that is being written, if there is one, is finished, and warns if it could not be.
   void finish();
 
-  /// Saves now. What cannot be written is tried again, after 1, 2, 4, ... and then every 30 seconds, until the patience is at its
-  /// end. Returns what was wrong then, and nothing where the run is saved. Files of an earlier save stay until there are new ones.
+  /// Saves now. What cannot be written is a warning, one for each reason, and tried again, after 1, 2, 4, ... and then every 30 seconds,
+  /// until the patience is at its end. Returns what was wrong then, and nothing where the run is saved. Files of an earlier save stay until
+  /// there are new ones.
   std::string save();
 
  private:
@@ -49,7 +52,7 @@ class run_saver {
   double seconds_ = 0;
   long long steps_ = 0;
   double patience_;
-  bool failed_ = false;
+  bool failed_ = false, hurried_ = false;
   stopwatch since_;
 };
 

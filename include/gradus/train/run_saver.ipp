@@ -20,7 +20,8 @@ GRADUS_IMPL void run_saver::save_if_due(long long step) {
   finish();
   const bool by_steps = steps_ > 0 && step % steps_ == 0;
   const bool by_time = seconds_ > 0 && since_.seconds() >= seconds_;
-  if (!by_steps && !by_time && !(failed_ && since_.seconds() >= 30)) return;
+  if (!by_steps && !by_time && !hurried_ && !(failed_ && since_.seconds() >= 30)) return;
+  hurried_ = false;
   check_();
   try {
     if (!prepare_) write_();
@@ -44,6 +45,7 @@ GRADUS_IMPL std::string run_saver::save() {
   finish();
   check_();
   const stopwatch trying;
+  std::string told;
   for (double wait = 1;; wait = std::min(2 * wait, 30.0)) {
     std::string problem;
     try {
@@ -53,9 +55,12 @@ GRADUS_IMPL std::string run_saver::save() {
     const double left = patience_ - trying.seconds();
     if (left <= 0) return problem;
     wait = std::min(wait, left);
-    char text[96];
-    std::snprintf(text, sizeof text, "; trying again in %.0f s, and for %.0f s in all", wait, left);
-    warn_(problem + text);
+    if (problem != told) {
+      char text[96];
+      std::snprintf(text, sizeof text, "; trying again in %.0f s, and for %.0f s in all", wait, left);
+      warn_(problem + text);
+      told = problem;
+    }
     std::this_thread::sleep_for(std::chrono::duration<double>(wait));
   }
 }

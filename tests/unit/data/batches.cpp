@@ -214,8 +214,11 @@ TEST_CASE("a single text too short for a window in both parts is refused, with t
     return gradus::split_sequences(counting({size}).sequences, context, share);
   };
   CHECK(split(1000, 16).train[0].size() == 900);
-  CHECK_THROWS_WITH_AS(split(1000, 128), "shard 0: too short: 1000 tokens, and a context of 128 needs at least 1281",
-                       gradus::error);
+  CHECK_THROWS_WITH_AS(
+      split(1000, 128),
+      "shard 0: too short: 1000 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for "
+      "validation (--validation)",
+      gradus::error);
   CHECK_THROWS_AS(split(1280, 128), gradus::error);
   CHECK_NOTHROW(split(1281, 128));
   CHECK_THROWS_WITH_AS(split(515, 128, 0.75), doctest::Contains("128 needs at least 516"), gradus::error);

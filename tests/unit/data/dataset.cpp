@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <gradus/data/batches.hpp>
 #include <gradus/data/bpe_trainer.hpp>
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/tokenizer_json.hpp>
@@ -37,7 +40,8 @@ std::string random_text(std::size_t bytes) {
   return text;
 }
 std::vector<int> values(const gradus::token_sequence& s) {
-  return s.visit([](auto tokens) { return std::vector<int>(tokens.begin(), tokens.end()); });
+  std::vector<std::byte> buffer;
+  return s.read(buffer).visit([](auto tokens) { return std::vector<int>(tokens.begin(), tokens.end()); });
 }
 std::vector<int> values(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -55,8 +59,7 @@ TEST_CASE("a single text is its bytes, the end of it for validation") {
   CHECK(data.tokenizer() == nullptr);
   CHECK(data.vocabulary() == 256);
   CHECK(data.tokens() == 1000);
-  data.release();
-  CHECK(values(data.train()[0]) == values(text.substr(0, 900)));
+  CHECK_THROWS_WITH_AS(data.train()[0].bytes(), doctest::Contains("the tokens are in a file"), gradus::error);
   const dataset half({.data = {(f.path / "a.txt").string()}, .validation_share = 0.5}, 16);
   CHECK(half.train()[0].size() == 500);
 }
@@ -127,6 +130,59 @@ TEST_CASE("a folder of shards: those with val in their names are for validation"
   CHECK_THROWS_WITH_AS(dataset({.data = {folder}}, 40), doctest::Contains("too short"), gradus::error);
   CHECK_THROWS_WITH_AS(dataset({.data = {rest}, .validation_data = {rest}}, 16), doctest::Contains("too short"),
                        gradus::error);
+}
+
+TEST_CASE("a text or a shard that changes while it is in use is an error, and never other tokens") {
+  const data_folder f;
+  const std::string text = random_text(3000);
+  const std::string path = f.text("t", text), shard = f.shard("a.bin", std::vector<std::uint16_t>(3000, 7));
+  const auto is_noticed = [&](const std::string& which, const auto& change) {
+    const dataset data({.data = {which}}, 16);
+    const gradus::token_windows<std::uint16_t, 16> train(data.train());
+    const auto before = train.random_batch<4>(1, 0);
+    CHECK(train.random_batch<4>(1, 0).inputs == before.inputs);
+    change();
+    CHECK_THROWS_WITH_AS(train.random_batch<4>(1, 0),
+                         (which + ": has changed since it was opened; it must stay as it "
+                                  "is while it is in use")
+                             .c_str(),
+                         gradus::error);
+    CHECK_THROWS_AS(data.fingerprint(), gradus::error);
+  };
+  const auto later = [&](const std::string& which) {  // clocks of file systems are coarse
+    fs::last_write_time(which, fs::last_write_time(which) + std::chrono::seconds(2));
+  };
+  is_noticed(path, [&] { f.text("t", ""); });  // as an editor or cp begins
+  is_noticed(f.text("t", text), [&] { f.text("t", "few"); });
+  is_noticed(f.text("t", text), [&] { f.text("t", text + "more"); });
+  is_noticed(f.text("t", text), [&] { f.text("t", random_text(3000)), later(path); });  // of the same size
+  is_noticed(shard, [&] { fs::resize_file(shard, 2000); });
+}
+
+TEST_CASE("a text whose name another file takes is read on as it was") {
+  const data_folder f;
+  const std::string text = random_text(3000), path = f.text("t", text);
+  const dataset data({.data = {path}}, 16);
+  CHECK(data.replaced_files().empty());
+  f.text("new", random_text(2000));
+  fs::rename(f.path / "new", path);
+  CHECK(values(data.train()[0]) == values(text.substr(0, 2700)));
+  CHECK(data.replaced_files() == path);
+  fs::remove(path);
+  CHECK(values(data.train()[0]) == values(text.substr(0, 2700)));
+  CHECK(data.replaced_files() == path);
+}
+
+TEST_CASE("all tokens of shards are held against a vocabulary before training begins") {
+  const data_folder f;
+  std::vector<std::uint16_t> tokens(600000, 7);
+  tokens[555555] = 300;
+  const std::string path = f.shard("a.bin", tokens);
+  const dataset data({.data = {path}}, 16);
+  CHECK_NOTHROW(data.check_tokens(301));
+  CHECK_THROWS_WITH_AS(data.check_tokens(300), (path + ": token 555555 is 300, outside the vocabulary of 300").c_str(),
+                       gradus::error);
+  CHECK_NOTHROW(dataset({.data = {f.text("t", random_text(1000))}}, 16).check_tokens(256));
 }
 
 TEST_CASE("the fingerprint tells data apart") {

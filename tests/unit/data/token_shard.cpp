@@ -105,7 +105,7 @@ TEST_CASE("a token outside a vocabulary is named with its place") {
   const token_shard shard(f.path / "a.bin");
   CHECK_NOTHROW(shard.check_vocabulary(101));
   CHECK_THROWS_WITH_AS(shard.check_vocabulary(100),
-                       ((f.path / "a.bin").string() + ": token 2 is 100, outside a vocabulary of 100").c_str(),
+                       ((f.path / "a.bin").string() + ": token 2 is 100, outside the vocabulary of 100").c_str(),
                        gradus::error);
 }
 

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gradus/train/curve_svg.hpp>
 #include <gradus/train/overfitting.hpp>
 #include <gradus/train/progress.hpp>
 #include <gradus/train/run_log.hpp>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,6 +21,10 @@
 
 #include <csignal>
 #endif
+
+#include "../../support/scratch_folder.hpp"
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -53,6 +59,31 @@ TEST_CASE("each line of a run log is one JSON object, and a second log goes on w
   CHECK(second["rate"] == 1e-3);
   CHECK_FALSE(std::getline(in, line));
   std::filesystem::remove(path);
+}
+
+TEST_CASE("a run log that is removed, with its folder or without, is made again with all its lines") {
+  const gradus_test::scratch_folder f;
+  const fs::path path = f.path / "run" / "log.jsonl";
+  fs::create_directories(path.parent_path());
+  const auto text = [&] {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  gradus::run_log log(path);
+  log.write({{"step", 1}});
+  fs::remove(path);
+  log.write({{"step", 2}});
+  CHECK(text() == "{\"step\": 1}\n{\"step\": 2}\n");
+  fs::remove_all(path.parent_path());
+  log.write({{"step", 3}});
+  CHECK(text() == "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n");
+  // Where that cannot be, a later line brings them all.
+  fs::remove_all(path.parent_path());
+  std::ofstream(path.parent_path()) << "in the way";
+  CHECK_THROWS_AS(log.write({{"step", 4}}), gradus::error);
+  fs::remove(path.parent_path());
+  log.write({{"step", 5}});
+  CHECK(text() == "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 5}\n");
 }
 
 TEST_CASE("a run log that cannot be written says so") {
@@ -145,6 +176,25 @@ TEST_CASE("progress writes plain lines to a file and redraws one on a terminal")
   CHECK(contents(file) == "\r[##########----------]  50 % step 1\033[K\r\033[Kvalidation\n");
   std::fclose(file);
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+TEST_CASE("on a narrow terminal a percentage stands in place of the bar, and leaves room for figures") {
+  const char* const before = std::getenv("COLUMNS");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("COLUMNS", "40", 1);
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    gradus::progress bar(file, true);
+    CHECK(bar.room() == 33);
+    bar.update(0.5, "loss 2.9530  1 h 20 min left");
+  }
+  CHECK(contents(file) == "\r 50 % loss 2.9530  1 h 20 min left\033[K\r\033[K");
+  std::fclose(file);
+  if (before == nullptr) unsetenv("COLUMNS");
+  else setenv("COLUMNS", kept.c_str(), 1);
+}
+#endif
 
 TEST_CASE("progress waits ten seconds after the last line of a file, and a fifth of one after the last bar") {
   const auto at = [](int milliseconds) {

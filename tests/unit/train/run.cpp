@@ -1,6 +1,7 @@
 // The parts of a run: its folder, what saves it, what tells of it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -203,6 +204,67 @@ TEST_CASE("a reporter logs steps, and a resumed one drops what came later") {
   const std::string svg = contents(f.path / "loss.svg");
   CHECK(svg.find("A run") != std::string::npos);
   CHECK(svg.find("loss (nats a token)") != std::string::npos);
+}
+
+TEST_CASE("a step that is logged and then validated is one step to a resumed run, and so is one that was taken again") {
+  const gradus_test::scratch_folder f;
+  const gr::reporter_names names{.program = "test", .title = "A run", .loss = "nats a byte"};
+  {
+    gr::run_reporter report(f.path, names);
+    for (int step = 1; step <= 3; ++step) report.record({.step = step, .loss = 5.0 - step});
+    report.step({.step = 3, .loss = 2, .validation = 2.5});
+    // As a run that was resumed after step 2 and could not drop step 3.
+    report.record({.step = 3, .loss = 2});
+    report.record({.step = 4, .loss = 1});
+  }
+  CHECK(contents(f.path / "loss.svg").find("loss (nats a byte)") != std::string::npos);
+  { gr::run_reporter report(f.path, names, 3); }
+  const std::string log = contents(f.path / "log.jsonl");
+  CHECK(std::ranges::count(log, '\n') == 3);
+  CHECK(log.find("validation") == std::string::npos);  // the last line of step 3 counts
+  CHECK(log.find("\"step\": 3, \"loss\": 2,") != std::string::npos);
+}
+
+TEST_CASE("a resumed run whose log cannot be written anew goes on, and drops what is too much later") {
+  const gradus_test::scratch_folder f;
+  const gr::reporter_names names{.program = "test", .title = "A run"};
+  {
+    gr::run_reporter report(f.path, names);
+    for (int step = 1; step <= 5; ++step) report.record({.step = step, .loss = 1});
+  }
+  fs::create_directory(f.path / "log.jsonl.tmp");  // a full disk
+  {
+    gr::run_reporter report(f.path, names, 3);
+    for (int step = 4; step <= 6; ++step) report.record({.step = step, .loss = 2});
+  }
+  CHECK(std::ranges::count(contents(f.path / "log.jsonl"), '\n') == 8);
+  fs::remove(f.path / "log.jsonl.tmp");
+  { gr::run_reporter report(f.path, names, 6); }
+  const std::string log = contents(f.path / "log.jsonl");
+  CHECK(std::ranges::count(log, '\n') == 6);
+  CHECK(log.find("\"step\": 4, \"loss\": 2,") != std::string::npos);
+}
+
+TEST_CASE("a saver in a hurry saves at the next step, and warns once of each reason at the end") {
+  int written = 0;
+  std::string problem;
+  std::vector<std::string> warnings;
+  gr::run_saver saver([] {},
+                      [&] {
+                        if (!problem.empty()) throw gr::error(problem);
+                        ++written;
+                      },
+                      [&](const std::string& text) { warnings.push_back(text); }, /*patience=*/1.2);
+  saver.set_pace(0, 100);
+  saver.save_if_due(1);
+  CHECK(written == 0);
+  saver.hurry();
+  saver.save_if_due(2);
+  saver.save_if_due(3);
+  CHECK(written == 1);
+  problem = "no room";
+  CHECK(saver.save() == "no room");  // tried at once, after a second and at the end
+  CHECK(warnings.size() == 1);
 }
 
 TEST_CASE("what cannot be written is a warning, and the run goes on") {

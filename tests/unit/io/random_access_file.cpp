@@ -1,0 +1,91 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <gradus/io/atomic_file.hpp>
+#include <gradus/io/random_access_file.hpp>
+#include <span>
+#include <string>
+
+#if __has_include(<sys/stat.h>)
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+#endif
+
+#include "../../support/scratch_folder.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string bytes_of(const gradus::random_access_file& file, std::size_t at, std::size_t count) {
+  std::string text(count, '?');
+  file.read(at, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a file is read at any place") {
+  const gradus_test::scratch_folder f;
+  gradus::write_file_atomically(f.path / "a", "some text");
+  const gradus::random_access_file a(f.path / "a");
+  CHECK(a.size() == 9);
+  CHECK(bytes_of(a, 5, 4) == "text");
+  CHECK(bytes_of(a, 0, 9) == "some text");
+  CHECK(bytes_of(a, 9, 0).empty());
+  CHECK_THROWS_WITH_AS(bytes_of(a, 5, 5), doctest::Contains("a: ends before byte 10"), gradus::error);
+  CHECK_THROWS_WITH_AS(bytes_of(a, 10, 0), doctest::Contains("a: ends before byte 10"), gradus::error);
+}
+
+TEST_CASE("a file that was cut short, rewritten or touched since it was opened is an error") {
+  const gradus_test::scratch_folder f;
+  const fs::path path = f.path / "a";
+  const auto throws = [&](const auto& change) {
+    gradus::write_file_atomically(path, std::string(100000, 'x'));
+    const gradus::random_access_file a(path);
+    CHECK(bytes_of(a, 90000, 3) == "xxx");
+    change();
+    CHECK_THROWS_WITH_AS(bytes_of(a, 90000, 3), doctest::Contains("a: has changed since it was opened"), gradus::error);
+  };
+  throws([&] { fs::resize_file(path, 10); });
+  throws([&] { fs::resize_file(path, 0); });
+  throws([&] { fs::resize_file(path, 200000); });
+  throws([&] { fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1)); });
+}
+
+TEST_CASE("a file that lost its name is still read") {
+  const gradus_test::scratch_folder f;
+  gradus::write_file_atomically(f.path / "a", "old");
+  const gradus::random_access_file a(f.path / "a");
+  CHECK_FALSE(a.replaced());
+  gradus::write_file_atomically(f.path / "a", "new");
+  CHECK(a.replaced());
+  CHECK(bytes_of(a, 0, 3) == "old");
+}
+
+TEST_CASE("a file that cannot be opened is named, and why; an empty one has no bytes") {
+  const gradus_test::scratch_folder f;
+  CHECK_THROWS_WITH_AS(gradus::random_access_file("/nowhere/a"), "/nowhere/a: no such file", gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::random_access_file{f.path}, (f.path.string() + ": is a directory; name a file").c_str(),
+                       gradus::error);
+  gradus::write_file_atomically(f.path / "empty", "");
+  CHECK(gradus::random_access_file(f.path / "empty").size() == 0);
+}
+
+#if __has_include(<sys/stat.h>)
+TEST_CASE("a pipe is read to its end, and then at any place") {
+  const gradus_test::scratch_folder f;
+  const fs::path pipe = f.path / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe) << std::string(200000, 'x') << "end"; });
+  const gradus::random_access_file a(pipe);
+  writer.join();
+  CHECK(a.size() == 200003);
+  CHECK(bytes_of(a, 200000, 3) == "end");
+  CHECK_FALSE(a.replaced());
+}
+#endif
