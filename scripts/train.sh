@@ -90,11 +90,13 @@ check_value() {
     *..[0-9]*)
       is_whole "$2" "${must%..*}" "${must#*..}" || fine=0
       must="a whole number from ${must%..*} to ${must#*..}" ;;
-    "a positive number") [[ $2 =~ $number && ${2%%[eE]*} == *[1-9]* ]] || fine=0 ;;
-    "0 or more") [[ $2 =~ $number ]] || fine=0 ;;
-    "at least 0 and below 1") [[ $2 =~ $number ]] && is_below_1 "$2" || fine=0 ;;
-    "between 0 and 1") [[ $2 =~ $number && ${2%%[eE]*} == *[1-9]* ]] && is_below_1 "$2" || fine=0 ;;
-    none,*) [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
+    "a positive number") [[ $2 =~ $number ]] && is_double "$2" 1 || fine=0 ;;
+    "0 or more") [[ $2 =~ $number ]] && is_double "$2" 0 || fine=0 ;;
+    "at least 0 and below 1") [[ $2 =~ $number ]] && is_double "$2" 0 && is_below_1 "$2" || fine=0 ;;
+    "between 0 and 1") [[ $2 =~ $number ]] && is_double "$2" 1 && is_below_1 "$2" || fine=0 ;;
+    none,*)
+      [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0
+      [[ $2 != *:* || $fine -eq 0 ]] || check_operations "${2#*:}" ;;
     *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;
     *unit*) [[ $2 =~ ^[0-9]+(\.[0-9]+)?\ *([kKMGT]?B|[KMGT]iB)$ && $2 == *[1-9]* ]] || fine=0 ;;
     *html*) [[ $2 == *.html || $2 == *.json ]] || fine=0 ;;
@@ -102,10 +104,22 @@ check_value() {
   esac
   [[ $fine -eq 1 ]] || fail "$1 must be $must, not $2"
 }
+# What the blocks of examples/gpt/model.hpp apply: a name that is not among these is refused before a minute of compiling.
+check_operations() {
+  local applied="layer_norm linear causal_attention add gelu dropout" name names
+  IFS=, read -ra names <<<"$1"
+  for name in "${names[@]}"; do
+    [[ " $applied " == *" $name "* ]] || fail "--checkpoint: checkpoint policy: the blocks apply nothing named '$name'; they apply ${applied// /, }"
+  done
+}
 is_whole() {  # NUMBER LEAST MOST, of any length
   [[ $1 =~ ^0*([0-9]+)$ ]] || return 1
   local n=${BASH_REMATCH[1]}
   [[ ${#n} -lt ${#3} || (${#n} -eq ${#3} && ! $n > $3) ]] && [[ $2 -eq 0 || $n != 0 ]]  # the least is 0 or 1
+}
+# is_double NUMBER NONZERO: it has a value as a double, 1e-400 and 1e999 have none; with NONZERO 1, 0 has none either
+is_double() {
+  [[ $2 -eq 0 && ! ${1%%[eE]*} == *[1-9]* ]] || LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 > 0 && x + 0 <= 1.7976931348623157e308) }'
 }
 is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
 
@@ -428,7 +442,10 @@ if [[ ${#data[@]} -gt 0 || $plan -eq 1 ]]; then gradus_setup build; else gradus_
 if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   text=$root/build/data/bible.txt
   if [[ ! -s $text ]]; then
-    mkdir -p "${text%/*}"
+    if ! mkdir -p "${text%/*}" 2>/dev/null || [[ ! -w ${text%/*} ]]; then
+      echo "train.sh: ${text%/*}: cannot be written; copy the project to a folder of your own, or name a text with --data" >&2
+      exit 1
+    fi
     bible -f Gen1:1-Rev22:21 | awk '{
       chapter = $1; sub(/:.*/, "", chapter)
       if (NR > 1 && chapter != last) print ""
@@ -450,12 +467,18 @@ compile() {  # TARGET...
     # For the GPU that is here; a plan needs none.
     if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
   fi
-  mkdir -p "$build"
   log=$build/build.log
+  if ! { mkdir -p "$build" && : >>"$build/lock"; } 2>/dev/null; then
+    echo "train.sh: $build: cannot be written, and the trainer is compiled there; copy the project to a folder of your own" >&2
+    exit 1
+  fi
   # One at a time in one folder.
   if command -v flock >/dev/null; then
     exec {building}>"$build/lock"
-    flock "$building"
+    if ! flock -n "$building"; then
+      echo "waiting for another train.sh, which compiles for these sizes"
+      flock "$building"
+    fi
   fi
   local programs=$*
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"

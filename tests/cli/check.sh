@@ -67,13 +67,13 @@ flags() {
   done <<'END'
 --steps 0 4294967296 99999999999999999999 many 1.5
 --minutes -3 0 0e5 nan soon 1e
---lr abc 0 -1 inf 0x10 3e-4x
+--lr abc 0 -1 inf 0x10 3e-4x 1e-400 1e999 0e5
 --seed -1 18446744073709551616 0x10
 --batch-tokens 0 1.5 2147483649
 --accumulate 0 1001 two
 --weight-decay -0.1 nan much
---clip -1 1,5
---dropout 1 1.5 -0.1 some
+--clip -1 1,5 1e999 1e-400
+--dropout 1 1.5 -0.1 some 1e-400
 --threads -1 4097
 --workers 65
 --warmup -1 9223372036854775808
@@ -98,7 +98,8 @@ END
   done <<'END'
 --steps 1 007 4294967295
 --minutes .5 5. 1e-3 2E+1
---lr 3e-4
+--lr 3e-4 1e-300 1e300
+--clip 0 0e999 1e308
 --seed 0 18446744073709551615
 --accumulate 1000
 --dropout 0 0.999 1e-9
@@ -118,6 +119,18 @@ END
   : >run_of_old/flags
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "$script" --resume run_of_old
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "${script%/*}/sample.sh" run_of_old
+  # Operations that the blocks do not apply: in the words of the trainer, and the script knows all that they do.
+  refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " "$train" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
+  cp err said
+  refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " "$script" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
+  operations() { sed 's/.*they apply //' "$1" | tr -d ' ' | tr ',' '\n' | sort; }
+  [[ $(operations said) == "$(operations err)" ]] || wrong "the blocks apply $(operations said), and the script says $(operations err)"
+  # A project in a folder where nothing can be made: here, a file is where build/ would be.
+  mkdir -p taken/scripts
+  cp "${script%/*}"/*.sh taken/scripts/
+  : >taken/build
+  refuses 1 'train.sh: .*/taken/build/train/l4-.*: cannot be written, and the trainer is compiled there; copy the project to a folder of your own$' \
+    taken/scripts/train.sh --data text
   mkfifo pipe
   local program
   for program in "$script" "$train"; do
@@ -222,7 +235,7 @@ text() {
   refuses 1 '\.: is a directory' "$train" --data text . --out run
   refuses 1 '\.: has no shards to train on' "$train" --data . --out run
   # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
-  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281' "$train" --data short --out run
+  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for validation \(--validation\)$' "$train" --data short --out run
   if [[ $(id -u) -ne 0 ]]; then  # root may read anything
     cp text locked
     chmod 000 locked
@@ -261,7 +274,11 @@ data() {
   printf '\1\2\3' >odd.bin
   refuses 1 'odd.bin: 3 bytes is not a whole number of uint16 tokens' "$train" --data odd.bin --out run
   for _ in $(seq 2000); do printf '\0\1'; done >foreign.bin
-  refuses 1 'foreign.bin: token [0-9]+ is 256, outside the vocabulary of 256' "$train" --data foreign.bin --out foreign
+  refuses 1 'foreign.bin: token 0 is 256, outside the vocabulary of 256' "$train" --data foreign.bin --out run
+  # A token that no batch of the first steps has is found before any is taken.
+  head -c 400000 /dev/zero >rare.bin
+  printf '\0\1' | dd of=rare.bin bs=2 seek=190000 conv=notrunc 2>/dev/null
+  refuses 1 'rare.bin: token 190000 is 256, outside the vocabulary of 256' "$train" --data rare.bin --out run
   refuses 1 'the tokenizer has 700 tokens, and this program was compiled for 256; .*--vocabulary' \
     "$train" --data text --tokenizer "$here/../data/tokenizer/tokenizer.json" --out run
   refuses 1 'text: ' "$train" --data text --tokenizer text --out run
@@ -280,9 +297,17 @@ losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1/log.jsonl"; }
 runs() {
   succeeds "${quick[@]}" --out first
   has out '^step +2  loss .* validation .* s  .* tokens/s'
+  has out '^step +2  loss .* [0-9]+ % of GEMM'
   fits 80
   has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
   has first/loss.svg '</svg>'
+  has first/loss.svg 'loss \(nats a byte\)'
+  # More threads than processors take turns: no more are made than there are.
+  succeeds "${quick[@]}" --sample 0 --no-save --out crowded --threads 4096
+  has out '^--threads 4096: this process may use [0-9]+ processors?; [0-9]+ threads?$'
+  OMP_NUM_THREADS=100000 succeeds "${quick[@]}" --sample 0 --no-save --out crowd
+  has out '^OMP_NUM_THREADS: this process may use [0-9]+ processors?; [0-9]+ threads?$'
+  [[ $(losses first) == "$(losses crowd)" && $(losses first) == "$(losses crowded)" ]] || wrong "the losses depend on the number of threads"
   [[ -s first/model.safetensors ]] || wrong "no model was saved"
   [[ $(losses first | wc -l) -eq 2 ]] || wrong "the log has not one line a step"
 
@@ -397,7 +422,7 @@ ends() {
 signals() {
   local signal pid
   set -m
-  for signal in INT TERM HUP PIPE; do
+  for signal in INT TERM HUP PIPE USR1 USR2 XCPU; do
     begin "by_$signal"
     kill "-$signal" "$pid"
     ends 0 "by_$signal"
@@ -457,6 +482,58 @@ signals() {
   has err 'the output could not be written: was it closed'
   [[ $(grep -cv '^{.*}$' closed/log.jsonl) -eq 0 ]] || wrong "the output went to the log"
   succeeds "$sample" closed/model.safetensors --count 1
+  # Its text is rewritten in place: that is noticed, and the run is saved as it was.
+  local change
+  for change in ': >book' 'cp other book' 'truncate -s 3000 book' 'echo more >>book'; do
+    cp text book
+    tr a-z b-za <text >other
+    set -m
+    rm -rf rewritten
+    "$train" --data book --minutes 10 --save-every 0 --out rewritten >out 2>err &
+    pid=$!
+    wait_for rewritten/log.jsonl '"step": 3'
+    eval "$change"
+    ends 1 rewritten
+    set +m
+    [[ $(cat err) == 'gpt_train: book: has changed since it was opened; it must stay as it is while it is in use' ]] || wrong "$change: $(cat err)"
+    has out '^saved rewritten/model.safetensors after step [0-9]+$'
+    [[ $(tail -n 1 rewritten/log.jsonl) == *"\"step\": $(sed -n 's/^saved .* after step //p' out),"* ]] || wrong "$change: the log ends in $(tail -n 1 rewritten/log.jsonl)"
+  done
+  cp text book
+  succeeds "$train" --data book --steps $(($(sed -n 's/^saved .* after step //p' out) + 2)) --sample 0 --resume rewritten
+  # Another file that takes its name changes nothing for the run.
+  set -m
+  "$train" --data book --minutes 10 --eval-every 2 --out renamed >out 2>err &
+  pid=$!
+  wait_for renamed/log.jsonl '"step": 3'
+  cp other next && mv next book
+  wait_for err 'warning: book: another file has this name now'
+  kill -TERM "$pid"
+  ends 0 renamed
+  set +m
+  [[ $(wc -l <err) -eq 1 ]] || wrong "a renamed text: $(cat err)"
+  # Its folder is removed: it is made again, whole.
+  set -m
+  begin removed --save-every 0
+  rm -rf removed
+  wait_for removed/log.jsonl '"model"'
+  wait_for removed/config '^steps'
+  for _ in $(seq 600); do [[ -s removed/checkpoint.safetensors ]] && break; sleep 0.1; done
+  [[ $(sed -n 's/.*"step": \([0-9]*\),.*/\1/p' removed/log.jsonl | head -n 3 | tr '\n' ' ') == '1 2 3 ' ]] || wrong "the log that was made again begins with $(head -n 3 removed/log.jsonl)"
+  kill -TERM "$pid"
+  ends 0 removed
+  set +m
+  [[ $(cat err) == 'gpt_train: warning: removed: was removed; it is made again' ]] || wrong "a removed folder: $(cat err)"
+  # Told to end, and killed while it validates: the log has the step that was saved.
+  set -m
+  begin hurried --save-every 0
+  kill -TERM "$pid"
+  for _ in $(seq 600); do [[ -s hurried/model.safetensors ]] && break; sleep 0.02; done
+  kill -KILL "$pid" 2>/dev/null || true
+  wait "$pid" 2>/dev/null || true
+  set +m
+  [[ $(losses hurried | wc -l) -ge $(head -c 8000 hurried/checkpoint.safetensors | grep -ao '"step":"[0-9]*"' | tr -dc 0-9) ]] ||
+    wrong "the log ends at step $(losses hurried | wc -l), before the checkpoint"
   # Killed outright, a run has what it saved last.
   set -m
   begin killed --save-every 1
@@ -477,6 +554,15 @@ disk() {
   [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
   has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
   has err '^gpt_train: fuller/checkpoint.safetensors: cannot be written'
+  # The limit is no signal, whether the trainer was started with it ignored or not; and a run that is resumed on a full disk goes on.
+  succeeds "$train" --data text --steps 2 --sample 0 --out resumed
+  (ulimit -f 0; exec "$train" --data text --steps 5 --eval-every 2 --sample 0 --save-every 1 --save-retry 0 --resume resumed) 2>&1 </dev/null |
+    cat >out && wrong "status 0 where nothing can be written"
+  has out '^step +5  loss .* validation '
+  has out '^gpt_train: resumed/checkpoint.safetensors: cannot be written: File too large$'
+  [[ $(grep -c 'warning: .*/config: cannot be written: File too large' out) -eq 1 ]] || wrong "$(cat out)"
+  [[ $(grep -c warning out) -le 5 && -z $(grep warning out | sort | uniq -d) ]] || wrong "$(grep warning out)"
+  succeeds "$train" --data text --steps 5 --sample 0 --resume resumed
   # Neither the log nor the picture fits. The program's own output would not either: it goes through a pipe.
   full_disk 1 "$train" --data text --steps 20 --eval-every 10 --sample 0 --no-save --out little 2>&1 </dev/null | cat >out ||
     wrong "status $? with a log that cannot be written"
@@ -539,6 +625,19 @@ resume() {
   set +m
   succeeds "$train" "${flags[@]}" --resume asked
   same_as_straight asked
+
+  # A run that is made longer says that its learning rate jumps; one that is resumed as it was has nothing to say.
+  succeeds "$train" "${flags[@]}" --steps 12 --resume asked
+  has out '^the learning rate jumps from [0-9.e-]+ to [0-9.e-]+: it follows --steps,'
+  set -m
+  "$train" "${flags[@]}" --out alike >out 2>err &
+  pid=$!
+  wait_for alike/log.jsonl '"step": 2'
+  kill -TERM "$pid"
+  wait "$pid" || wrong "status $? after SIGTERM"
+  set +m
+  succeeds "$train" "${flags[@]}" --resume alike
+  grep -q 'rate jumps' out && wrong "$(grep 'rate jumps' out)"
 
   # A damaged checkpoint is passed over for the one before, and a run without a good one stays as it is.
   succeeds "$train" "${flags[@]}" --save-every 1 --out torn
@@ -731,6 +830,15 @@ script() {
   has "$build/compile_commands.json" 'GPT_BATCH=16 .*GPT_CONTEXT=128 .*GPT_HEADS=4 .*GPT_LAYERS=4 .*GPT_PRECISION=fp32 .*GPT_VOCABULARY=256 .*GPT_WIDTH=128 '
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"
+
+  if command -v flock >/dev/null; then
+    # Another train.sh compiles for the same sizes.
+    flock "$build/lock" sleep 3 &
+    sleep 1
+    succeeds alone "$script" --data text "${tiny[@]}" --plan
+    has out '^waiting for another train.sh, which compiles for these sizes$'
+    wait
+  fi
 
   # It is resumed with the flags that it was started with; those that are given again override them.
   succeeds alone "$script" --resume run --steps 4
