@@ -449,32 +449,32 @@ constexpr bool refuse_comparison() {
 }  // namespace detail
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator<(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator<(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator>(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator>(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator<=(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator<=(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator>=(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator>=(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator==(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator==(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 template <class A, class B>
   requires detail::compared<A, B>
-constexpr auto operator!=(A&&, B&&) {
+GRADUS_OF_BUILD constexpr auto operator!=(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
 

@@ -259,68 +259,68 @@ template <class... Numbers>
 inline constexpr bool axes_are_in_the_type = sizeof...(Numbers) == 0;
 }  // namespace detail
 template <auto Axis, auto... More, operand X>
-constexpr auto sum(X&& x) {
+GRADUS_OF_BUILD constexpr auto sum(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr auto mean(X&& x) {
+GRADUS_OF_BUILD constexpr auto mean(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr auto max(X&& x) {
+GRADUS_OF_BUILD constexpr auto max(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr auto min(X&& x) {
+GRADUS_OF_BUILD constexpr auto min(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr auto argmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, auto... More, operand X>
-constexpr auto variance(X&& x) {
+GRADUS_OF_BUILD constexpr auto variance(X&& x) {
   static_assert(detail::axes_are_a_type<Axis, More...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto sum(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto sum(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto mean(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto mean(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto max(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto max(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto min(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto min(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto argmax(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto argmax(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }
 template <operand X, std::integral... Axes>
   requires(sizeof...(Axes) > 0)
-constexpr auto variance(X&& x, Axes...) {
+GRADUS_OF_BUILD constexpr auto variance(X&& x, Axes...) {
   static_assert(detail::axes_are_in_the_type<Axes...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
   return tensor_of<X>(plain(x));
 }

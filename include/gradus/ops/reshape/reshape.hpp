@@ -79,7 +79,7 @@ inline constexpr bool extents_are_positive = ((Extents > 0) && ...);
 }  // namespace detail
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
-constexpr auto reshape(X&& x) {  // so that the sentence comes first
+GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // so that the sentence comes first
   static_assert(detail::extents_are_positive<Extents...>,
                 "reshape<extents...>(x): every extent must be written; -1 is not worked out");
   return tensor_of<X>(plain(x));

@@ -83,24 +83,24 @@ struct axis {};
 }  // namespace detail
 template <class Axes, operand X>
   requires(!operand<Axes>)
-constexpr auto softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
                 "softmax(x): works along the last axis and takes no others; permute x first");
   return tensor_of<X>(plain(x));
 }
 template <class Axes, operand X>
   requires(!operand<Axes>)
-constexpr auto log_softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
                 "log_softmax(x): works along the last axis and takes no others; permute x first");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, operand X>
-constexpr auto softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   return softmax<detail::axis<Axis>>(x);
 }
 template <auto Axis, operand X>
-constexpr auto log_softmax(X&& x) {
+GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
   return log_softmax<detail::axis<Axis>>(x);
 }
 
