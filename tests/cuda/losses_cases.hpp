@@ -74,6 +74,8 @@ void losses_cases(runner<D>& r) {
   linear_cross_entropy_case<gr::shape<7, 5>, gr::shape<11, 5>, 11, gr::fp32>(r, "linear_cross_entropy, odd", 2e-5);
   linear_cross_entropy_case<gr::shape<130, 16>, gr::shape<1088, 16>, 1031, gr::bf16_mixed>(
       r, "linear_cross_entropy, bf16", 1e-2);
+  linear_cross_entropy_case<gr::shape<300, 16>, gr::shape<72, 16>, 65, gr::bf16_gradients>(
+      r, "linear_cross_entropy, gradients of bf16", 1e-2);
   linear_cross_entropy_case<gr::shape<130, 16>, gr::shape<72, 16>, 65, gr::fp16_mixed>(r, "linear_cross_entropy, f16",
                                                                                        4e-3);
 }

@@ -18,6 +18,8 @@ void matmul_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<3, 8, 16>, gr::shape<16, 4>>("a batch and one matrix", plain);
   r.template differentiate<float, gr::shape<3, 16, 8>, gr::shape<16, 4>>("a batch, transposed, and one matrix",
                                                                          transposed_a);
+  r.template differentiate<gr::bf16, gr::shape<3, 16, 8>, gr::shape<16, 4>>(
+      "a batch of bf16, transposed, and one matrix", transposed_a);
   r.template differentiate<float, gr::shape<3, 5, 7>, gr::shape<3, 3, 7>>("a batch of a b^T", transposed_b);
   r.template differentiate<float, gr::shape<128, 256>, gr::shape<256, 64>>("whole tiles", plain);
   r.template differentiate<double, gr::shape<33, 17>, gr::shape<17, 5>>("double", plain);

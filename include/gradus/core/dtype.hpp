@@ -133,6 +133,10 @@ inline constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_
 template <class T>
 using compute_type = std::conditional_t<std::is_same_v<T, bf16> || std::is_same_v<T, f16>, float, T>;
 
+/// True where storing a computed value rounds it: for bf16 and f16.
+template <class T>
+inline constexpr bool is_rounded = !std::is_same_v<T, compute_type<T>>;
+
 /// An element as another type: floating-point numbers are rounded to nearest, or cut to an integer.
 template <class To, class From>
 GRADUS_HD constexpr To convert_element(From x) {

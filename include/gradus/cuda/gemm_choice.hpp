@@ -34,6 +34,8 @@ struct gemm_description {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
   std::size_t alignment = 0;  ///< of all addresses, in bytes
+  /// Bytes of an element of the result; its address is a multiple of them in any case.
+  std::size_t result_element = 1;
 
   gemm_description() = default;
   gemm_description(const gemm_description&) = delete;
@@ -68,12 +70,15 @@ class gemm_suggestions {
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const std::size_t bytes = workspace::least;
     const auto alignment = static_cast<std::uint32_t>(of.alignment);
+    const auto of_result = static_cast<std::uint32_t>(std::max(of.alignment, of.result_element));
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                                  &bytes, sizeof(bytes));
-    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto& [which, bytes_of] : {std::pair{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment},
+                                          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment},
+                                          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_result},
+                                          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_result}})
       if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof(alignment));
+        status = cublasLtMatmulPreferenceSetAttribute(preference, which, &bytes_of, sizeof(bytes_of));
     const std::uint32_t reductions = in_one_order;
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,

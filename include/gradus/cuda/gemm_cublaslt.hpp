@@ -162,6 +162,7 @@ class gemm_plan {
                                         : P::in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                      : CUBLAS_COMPUTE_32F;
     product_.alignment = P::alignment;
+    product_.result_element = sizeof(typename P::output);
     check(cublasLtMatmulDescCreate(&product_.operation, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     product_.set(CUBLASLT_MATMUL_DESC_TRANSA, P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);

@@ -1,12 +1,14 @@
 // Every operation on bf16 and f16 against the same operation on the same values in double: outputs and gradients.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "../../support/operands.hpp"
 
@@ -232,4 +234,44 @@ TEST_CASE_TEMPLATE("what only moves 16 bits loses none", T, gr::bf16, gr::f16) {
       "concat", 0.01, [](const auto& u, const auto& v) { return gr::concat<1>(u, v); }, x, gr::clone(x));
   check<T, gr::shape<4, 5, 33>>(
       "embedding", 8, [](const auto& t, const auto& u) { return gr::embedding(t, u); }, tokens, table);
+}
+
+namespace {
+// The gradient of a 16 x 8 parameter under policy P, as doubles. The parameter has bf16 values under every policy.
+template <class P, class Loss>
+std::vector<double> gradient_under(const Loss& loss) {
+  workplace at;
+  gr::param<gr::on<gr::cpu, P>, 16, 8> w;
+  const auto values = gr::cast<gr::bf16>(gr::normal<float, gr::shape<16, 8>>(at.ctx, {.seed = 1}));
+  w.set(gr::cast<typename decltype(w)::value_type>(values));
+  gr::tape tape{at.ctx};
+  gr::backward(loss(at.ctx, tape, w));
+  std::vector<double> found;
+  for (const auto& v : gr::to_host(w.gradient())) found.push_back(static_cast<double>(static_cast<float>(v)));
+  return found;
+}
+template <class Loss>
+void check_rounded_once(const Loss& loss) {
+  const auto wanted = gradient_under<gr::bf16_mixed>(loss);
+  const auto check = [&](const std::vector<double>& found) {
+    double worst = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      worst = std::max(worst, std::abs(found[i] - wanted[i]) / std::abs(wanted[i]));
+    CHECK(worst <= 1.01 * 0x1p-8);
+  };
+  check(gradient_under<gr::bf16_gradients>(loss));
+  check(gradient_under<gr::bf16_pure>(loss));
+}
+}  // namespace
+
+TEST_CASE("a bf16 gradient that an operation sums over chunks or batches is rounded once") {
+  check_rounded_once([](auto& ctx, auto& tape, const auto& table) {
+    const auto x = tape.watch(gr::normal<float, gr::shape<512, 8>>(ctx, {.seed = 2}));
+    const auto targets = gr::arange<std::int32_t, 512>(ctx);
+    return gr::apply(gr::op::linear_cross_entropy<16, 32>{-1}, x, table, targets - targets / 16 * 16);
+  });
+  check_rounded_once([](auto& ctx, auto& tape, const auto& w) {
+    const auto x = tape.watch(gr::normal<float, gr::shape<64, 16, 4>>(ctx, {.seed = 2}, 1, 1));
+    return gr::sum(gr::matmul<gr::transpose{.a = true}>(x, w));
+  });
 }

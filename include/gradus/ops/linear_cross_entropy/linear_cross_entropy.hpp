@@ -99,7 +99,15 @@ struct linear_cross_entropy {
     };
     if constexpr (Call::keep) {
       gradients<DX, DTable> kept{DX(ctx), DTable(ctx, category::gradient)};
-      run(kept.dx.view(), kept.dtable.view());
+      constexpr bool several = chunk_rows<X, Table>() < rows_of<typename X::shape>;
+      if constexpr (several && is_rounded<typename DTable::value_type>) {
+        // The table's gradient has a contribution from each chunk: it is summed in float, and rounded once.
+        tensor<compute_type<typename DTable::value_type>, typename Table::shape, D> sum(ctx, category::temporary);
+        run(kept.dx.view(), sum.view());
+        kernel<convert, D>::forward(ctx, kept.dtable.view(), std::as_const(sum).view(), false);
+      } else {
+        run(kept.dx.view(), kept.dtable.view());
+      }
       return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
     } else {
       run(view<typename DX::value_type, typename X::shape, D>(nullptr),

@@ -90,10 +90,25 @@ struct matrix_product {
     }
     if (db) {
       auto to = db.open(ctx);
-      on_device::backward(gradient_of<1>{}, in, ctx, to.view(), to.accumulate, std::as_const(dc).view(),
-                          input<0>(saved).view());
+      const auto write = [&](auto target, bool accumulate) {
+        on_device::backward(gradient_of<1>{}, in, ctx, target, accumulate, std::as_const(dc).view(),
+                            input<0>(saved).view());
+      };
+      if constexpr (sums_over_batches<A, B> && is_rounded<typename B::value_type>) {
+        tensor<compute_type<typename B::value_type>, typename B::shape, typename B::device> sum(ctx,
+                                                                                                category::temporary);
+        write(sum.view(), false);
+        kernel<convert, typename B::device>::forward(ctx, to.view(), std::as_const(sum).view(), to.accumulate);
+      } else {
+        write(to.view(), to.accumulate);
+      }
     }
   }
+
+ private:
+  // Whether b's gradient is a product for each batch: their sum is rounded once. Elsewhere one product has them all.
+  template <class A, class B>
+  static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
 };
 
 /// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. The bias is added to
