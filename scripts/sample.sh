@@ -3,7 +3,8 @@
 #
 #   scripts/sample.sh RUN                                     # 400 bytes
 #   scripts/sample.sh RUN --prompt "In the beginning" --top-p 0.9 --count 1000
-#   scripts/sample.sh RUN --device cuda                       # on a GPU; on the CPU unless told, wherever the run was trained
+#   scripts/sample.sh RUN --device cuda                       # on a GPU (cuda:1: the second); on the CPU unless told,
+# wherever the run was trained
 #   scripts/sample.sh RUN --help                              # all flags of gpt_sample
 #
 # RUN is a run folder. Its file 'config' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
@@ -59,6 +60,10 @@ if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has n
 # The folder in which train.sh compiles for these sizes.
 build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
 launcher=() cuda=(-DGRADUS_CUDA=OFF)
+if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
+  passed+=(--device "$device")
+  device=cuda
+fi
 case $device in
   cpu) ;;
   cuda)
@@ -71,7 +76,7 @@ case $device in
     cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
     if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
     read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}" ;;
-  *) fail "--device is '$device': cpu or cuda" ;;
+  *) fail "--device is '$device': cpu or cuda, or a GPU by number, such as cuda:1" ;;
 esac
 log=$build/build-sample.log
 gradus_setup build

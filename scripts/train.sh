@@ -11,7 +11,8 @@
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step; the vocabulary is that of a tokenizer.json, if there is one
-#   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU, which takes the CUDA toolkit (nvcc, cuBLASLt)
+#   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU, which takes the CUDA toolkit (nvcc,
+# cuBLASLt); of several GPUs the first, or by number: cuda:1
 #   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed (parameters
 #                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64;
 #                     on a GPU also tf32 and fp8_mixed (products of linear layers in FP8)
@@ -344,6 +345,15 @@ case $model in
   "")          preset=("" "" "" "" "" 8 "" 300) ;;
   *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
 esac
+if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
+  passed+=(--device "$device")
+  # A GPU that is not there, before a minute of compiling; where CUDA_VISIBLE_DEVICES renumbers them, the trainer says it.
+  if [[ -z ${GRADUS_CUDA_LAUNCHER:-}${CUDA_VISIBLE_DEVICES:-} && $plan -eq 0 ]] &&
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU'); then
+    [[ $((10#${device#cuda:})) -lt $gpus ]] || fail "--device $device: the $gpus GPU(s) of this machine begin with cuda:0"
+  fi
+  device=cuda
+fi
 case $device in
   cpu) ;;
   cuda)
@@ -353,7 +363,7 @@ case $device in
     if [[ -z ${GRADUS_CUDA_LAUNCHER:-} && $plan -eq 0 && ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
       fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to train on the CPU"
     fi ;;
-  *) fail "--device is '$device': cpu or cuda" ;;
+  *) fail "--device is '$device': cpu or cuda, or a GPU by number, such as cuda:1" ;;
 esac
 [[ $device == cuda || " ${passed[*]-} " != *" --graph "* ]] ||
   fail "--graph submits steps to a GPU as CUDA graphs: it is for --device cuda"

@@ -14,6 +14,7 @@
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
+#include "device_flag.hpp"
 #include "flags.hpp"
 
 namespace gpt {
@@ -114,7 +115,8 @@ gr::config_entries repeating(const CLI::App& app, const options& o) {
   const auto is_given = [&](const std::string& name) { return app.get_option("--" + name)->count() > 0; };
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    if (name.empty() || name == "help" || name == "out" || name == "resume" || name == "plan") continue;
+    if (name.empty() || name == "help" || name == "out" || name == "resume" || name == "plan" || name == "device")
+      continue;
     const bool is_file = name == "data" || name == "validation-data" || name == "tokenizer" || name == "init" ||
                          name == "memory-report" || name == "tune-products";
     if (std::ranges::find(switches, name) != std::end(switches)) continue;
@@ -201,6 +203,7 @@ std::optional<options> read_words(std::vector<std::string> words, const std::str
   add_whole_number(app, "--seed", o.seed, 0, most_seed, "of the weights, the batches and dropout")
       ->capture_default_str();
   add_whole_number(app, "--threads", o.threads, 0, most_threads, "threads; 0: one a core")->capture_default_str();
+  add_device(app, o.gpu);
   auto* accumulate =
       add_whole_number(app, "--accumulate", o.accumulate, 1, most_batches, "batches a step")->capture_default_str();
   auto* tokens = add_whole_number(app, "--batch-tokens", o.batch_tokens, 1, most_batch_tokens,

@@ -30,6 +30,7 @@ struct options {
   double dropout = 0;
   std::uint64_t seed = 1;
   int threads = 0;  ///< 0: all cores
+  int gpu = 0;      ///< number of the GPU that trains; another run of the same configuration may take another
   int accumulate = 1;
   std::size_t batch_tokens = 0;  ///< an update, from which `accumulate` follows; 0: not given
   std::string out;

@@ -17,6 +17,7 @@
 
 #include <gradus/generate/stop_text.hpp>
 
+#include "device_flag.hpp"
 #include "flags.hpp"
 #include "generate.hpp"
 #include "model_file.hpp"
@@ -34,7 +35,7 @@ using X = gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>;
 struct options {
   std::string model, prompt, tokenizer;
   std::vector<std::string> stop;
-  int count = 400, samples = 1, threads = 0;
+  int count = 400, samples = 1, threads = 0, gpu = 0;
   bool speed = false;
   gpt::sampling how;
 };
@@ -71,6 +72,7 @@ bool read_options(options& o, int argc, char** argv) {
   app.add_flag("--speed", o.speed, "say on stderr how many tokens a second were written");
   gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
       ->capture_default_str();
+  gpt::add_device(app, o.gpu);
   if (!gpt::read_flags(app, argc, argv)) return false;
   for (const std::string& text : o.stop) gpt::check_flag(!text.empty(), "--stop", "a text", "''");
   return true;
@@ -171,6 +173,7 @@ class text_writer {
 };
 
 int write_texts(const options& o) {
+  gpt::use_gpu(o.gpu);
   gpt::stream stream;
   gpt::set_threads(stream, o.threads);
   gpt::device_heap heap;

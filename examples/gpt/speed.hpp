@@ -51,6 +51,12 @@ inline double process_peak_mib() {
 
 #ifdef __CUDACC__
 inline bool is_there() { return gr::cuda_available(); }
+/// Makes a GPU the one on which everything is made from now on. Where there is none at all, what needs it says so.
+inline void use_gpu(int number) {
+  if (!is_there()) return;
+  if (number >= gr::cuda_device::count()) gr::cuda_stream(gr::cuda_device{number});  // which says what there is
+  gr::cuda_kit::check(cudaSetDevice(number), "cudaSetDevice");
+}
 inline void tune(gr::context<device>& ctx, const std::string& file) { gr::tune_products(ctx, file); }
 inline void set_threads(stream&, int) {}
 inline std::string thread_note(int) { return {}; }
@@ -62,6 +68,7 @@ inline std::string machine_name(const stream& on) {
 inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }
 #else
 inline bool is_there() { return true; }
+inline void use_gpu(int) {}
 inline void tune(gr::context<device>&, const std::string&) {}
 /// As many threads as asked for (0: by OMP_NUM_THREADS, or one a processor), and no more than there are processors to run them.
 inline void set_threads(stream& on, int threads) {

@@ -308,6 +308,7 @@ int main(int argc, char** argv) {
   const auto work = [&] {
     const auto o = gpt::read_options(argc, argv, "Trains a GPT on text, as bytes or as tokens.");
     if (!o) return 0;
+    gpt::use_gpu(o->gpu);
     return o->plan ? plan(*o) : train(*o);
   };
   return gpt::run_program("gpt_train", work, "try a smaller --batch of scripts/train.sh, or --memory-budget");

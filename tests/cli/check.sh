@@ -152,6 +152,8 @@ END
   refuses 2 '--precision tf32 is for --device cuda' "$script" --precision tf32
   refuses 2 '--precision fp8_mixed is for --device cuda' "$script" --precision fp8_mixed
   refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
+  refuses 2 "--device is 'cuda:first': cpu or cuda, or a GPU by number, such as cuda:1" "$script" --device cuda:first
+  refuses 2 "--device must be cpu, which this program was compiled for, not cuda:1" "${quick[@]}" --device cuda:1
   refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
   refuses 2 '--tune-products .*: it is for --device cuda' "$script" --tune-products products

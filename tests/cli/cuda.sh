@@ -56,6 +56,16 @@ cp products kept
 succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --tune-products products --out tuned2
 cmp -s products kept || wrong "a second run has timed its products again"
 cmp -s tuned/model.safetensors tuned2/model.safetensors || wrong "runs of one file of tuned products differ"
+# On another GPU too, where there is one, and any number but one of a GPU is refused.
+refuses 2 '--device must be cuda, or a GPU by number, such as cuda:1, not cuda:x' "${train[@]}" "${flags[@]}" --device cuda:x
+refuses 1 'there is no GPU 64 here' "${train[@]}" "${flags[@]}" --steps 3 --device cuda:64
+if "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --device cuda:1 --out second >out 2>err </dev/null; then
+  [[ $(losses straight) == "$(losses second)" ]] || wrong "the losses on the second GPU are others"
+  cmp -s straight/model.safetensors second/model.safetensors || wrong "the weights of a run on the second GPU are others"
+  succeeds "${sample[@]}" second/model.safetensors --count 5 --device cuda:1
+else
+  has err 'there is no GPU 1 here: the one GPU has number 0'
+fi
 # An interrupted run goes on with the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --resume cut
