@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, example and benchmark, runs them,
-# times PyTorch's GPT-2 124M if PyTorch is there, and runs the tests again under compute-sanitizer if it is there. Needs nvcc and Ninja, and
-# no network. The table is printed as it comes, and is table.txt of ${OUT:-build/gpu}; the logs are in logs.tar.gz beside it.
+# times PyTorch's GPT-2 124M if PyTorch is there, and runs the tests again under compute-sanitizer (memcheck; racecheck
+# and synccheck of attention and norms) and a step under nsys if they are there. Needs nvcc and Ninja, and no network.
+# The table is printed as it comes, and is table.txt of ${OUT:-build/gpu}; the logs are in logs.tar.gz beside it.
 #
 #   scripts/gpu-check.sh              on the machine with the GPU
 #   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack
@@ -92,6 +93,9 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   # GPT-2 124M as published figures are taken.
   echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'; echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
   echo 'build $builddir/gpt_step: link $builddir/gpt_step.o'
+  echo 'build $builddir/gpt_step_64.o: cu bench/cuda/gpt_step.cu'
+  echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=64'
+  echo 'build $builddir/gpt_step_64: link $builddir/gpt_step_64.o'
   # bench/train's programs: <rung>, and what they share.
   echo 'build $builddir/unfused.o: cu bench/train/unfused_adamw.cu'; echo '  cuflags = $cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2'
   echo 'build $builddir/list.o: cxx bench/train/list.cpp'; echo '  cxxflags = $cxxflags -DTRAIN_ON_GPU=1'
@@ -115,7 +119,7 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo "build \$builddir/gpt_train: link ${objects[*]}"
   echo 'build $builddir/gpt_sample: link $builddir/gpt_sample.cu.o'
   echo 'build trainer: phony $builddir/gpt_train $builddir/gpt_sample'
-  echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step'
+  echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step $builddir/gpt_step_64'
 } >"$build/build.ninja"
 
 { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; } >"$out/gpu.txt" 2>/dev/null || echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
@@ -142,13 +146,31 @@ if [[ $trainer -eq 1 ]]; then
     LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
   exit $bad
 fi
-rm -f "$build"/{tests,mlp,bench,gpt_step}  # a failed build must not leave an old program to run
+rm -f "$build"/{tests,mlp,bench,gpt_step,gpt_step_64}  # a failed build must not leave an old program to run
 step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then
   step tests 120 "$build/tests" && say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$(log_of tests)" | tr '\n' ' ')"
 fi
 if [[ -x $build/mlp ]]; then step "example cuda_mlp" 60 "$build/mlp" && say "  last line" "$(tail -n 1 "$(log_of "example cuda_mlp")")"; fi
 if [[ -x $build/gpt_step ]]; then step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && show "$(log_of "GPT-2 124M, batch 16")"; fi
+# As PyTorch is timed at its fastest, 64 sequences, with its algorithms chosen by their time.
+if [[ -x $build/gpt_step_64 ]]; then
+  step "GPT-2 124M, batch 64, tuned" 90 "$build/gpt_step_64" 20 "$build/products" &&
+    show "$(log_of "GPT-2 124M, batch 64, tuned")"
+fi
+nsys=$(command -v nsys || echo "$cuda/bin/nsys")
+if [[ -x $build/gpt_step && -x $nsys ]]; then
+  kernels_by_time() {  # of five steps
+    "$nsys" profile --force-overwrite true -o "$logs/step" "$build/gpt_step" 5 &&
+      "$nsys" stats --report cuda_gpu_kern_sum --format table "$logs/step.nsys-rep" &&
+      rm -f "$logs"/step.{nsys-rep,sqlite}
+  }
+  export -f kernels_by_time
+  export nsys build logs
+  step "kernels by time (nsys)" 60 bash -c kernels_by_time &&
+    { grep -A 24 'Time (%)' "$(log_of "kernels by time (nsys)")" | cut -c 1-150 >"$build/kernels.txt"
+      show "$build/kernels.txt"; }
+fi
 if [[ -x $build/bench ]]; then
   if GRADUS_BENCH_JSON=$out/bench.json step bench 60 "$build/bench"; then show "$(log_of bench)"; fi
 fi
@@ -167,14 +189,20 @@ fi
 sanitizer=$(command -v compute-sanitizer || echo "$cuda/bin/compute-sanitizer")
 if [[ -x $build/tests && -x $sanitizer ]] && nvidia-smi >/dev/null 2>&1; then
   # Tests ask for what cannot be, such as more memory than there is: errors of calls are theirs to judge.
-  memcheck() {
+  check_with() {  # TOOL NAME WORDS...
     local status=0
-    "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 1 "$build/tests" 2>&1 || status=$?
-    if [[ $status -ne 0 ]] && grep -q 'Device not supported' "$(log_of "memcheck of the tests")"; then return 77; fi
+    "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 "$build/tests" "${@:3}" 2>&1 || status=$?
+    if [[ $status -ne 0 ]] && grep -q 'Device not supported' "$(log_of "$2")"; then return 77; fi
     return "$status"
   }
-  export -f memcheck log_of
+  export -f check_with log_of
   export sanitizer build logs
-  step "memcheck of the tests" 150 bash -c memcheck
+  # The kernels that share memory between threads and copy while they compute: attention and norms.
+  shared='--test-case=*attention*,*norm*'
+  for tool in racecheck synccheck; do
+    step "$tool of attention and norms" 90 bash -c 'check_with "$@"' check "$tool" \
+      "$tool of attention and norms" "$shared"
+  done
+  step "memcheck of the tests" 150 bash -c 'check_with "$@"' check memcheck "memcheck of the tests"
 fi
 exit $bad

@@ -92,13 +92,15 @@ class timer {
   cudaEvent_t events_[2] = {};
 };
 
-void run(int steps) {
+void run(int steps, const char* products) {
   gr::cuda_stream stream;
   gr::device_resource memory;
   gr::basic_planned_resource<gr::cuda_stream> planned(gr::make_plan(gr::trace_step<training<gr::cuda_meta>>()), memory,
                                                       stream);
   gr::context<gr::cuda> persistent{stream, memory}, transient{stream, planned};
   training<gr::cuda> t(persistent, transient);
+  if (products != nullptr)
+    for (gr::context<gr::cuda>* ctx : {&persistent, &transient}) gr::tune_products(*ctx, products);
   t.step();
   stream.synchronize();
   std::printf("first loss %.4f\n", static_cast<double>(gr::item(t.loss)));
@@ -133,7 +135,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
-    run(argc > 1 ? std::atoi(argv[1]) : 20);
+    run(argc > 1 ? std::atoi(argv[1]) : 20, argc > 2 ? argv[2] : nullptr);  // steps, and a file of tuned products
   } catch (const gr::error& problem) {
     std::fprintf(stderr, "bench_cuda_gpt_step: %s\n", problem.what());
     return 1;
