@@ -1,6 +1,7 @@
-# gradus::compiled: gradus::gradus, with its functions that are neither templates nor kernels (files, data, reports, tokenizers)
-# compiled once, into a static library, instead of in every source that uses them. It is built when a program links it.
-# Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that compiled.cpp is in.
+# gradus::compiled: gradus::gradus, with its functions that are neither templates nor kernels (files, data, reports,
+# tokenizers) compiled once, into a static library, instead of in every source that uses them. It is built when a
+# program links it. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that
+# compiled.cpp is in.
 
 if(NOT TARGET gradus_compiled)
   add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/compiled.cpp")

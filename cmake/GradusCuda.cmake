@@ -1,5 +1,6 @@
 # Turns the CUDA language on where there is an nvcc, and works around what CMake 3.25 does not know about nvcc 13.
-# In a project that adds gradus as a subdirectory, AUTO follows the project: gradus::cuda exists if CUDA was enabled there.
+# In a project that adds gradus as a subdirectory, AUTO follows the project: gradus::cuda exists if CUDA was enabled
+# there.
 
 set(gradus_nvcc "")
 if(CMAKE_CUDA_COMPILER)

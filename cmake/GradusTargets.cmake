@@ -1,6 +1,7 @@
 # Helpers for the programs that live in this repository: tests, examples, benchmarks. Users of the library need none.
 
-# Our warnings, as errors where that is asked for (the presets do), and, where asked for, this machine's instruction set. Never part of the installed interface.
+# Our warnings, as errors where that is asked for (the presets do), and, where asked for, this machine's instruction
+# set. Never part of the installed interface.
 add_library(gradus_dev INTERFACE)
 target_compile_options(gradus_dev INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>"
@@ -46,8 +47,9 @@ function(gradus_executable name)
   endif()
 endfunction()
 
-# gradus_command(<variable> <target>): what starts a program of ours, in the terms of add_test(COMMAND): those with GPU code under
-# GRADUS_CUDA_LAUNCHER, and those of another processor in CMAKE_CROSSCOMPILING_EMULATOR, by a script beside the program, <program>.run.
+# gradus_command(<variable> <target>): what starts a program of ours, in the terms of add_test(COMMAND): those with GPU
+# code under GRADUS_CUDA_LAUNCHER, and those of another processor in CMAKE_CROSSCOMPILING_EMULATOR, by a script beside
+# the program, <program>.run.
 function(gradus_command variable target)
   set(command "$<TARGET_FILE:${target}>")
   get_target_property(needs_gpu ${target} GRADUS_NEEDS_GPU)

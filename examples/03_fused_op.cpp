@@ -1,5 +1,5 @@
-// Lesson 3: an elementwise operation of your own. Write what happens to one element; the library vectorises it, runs it in one
-// pass over memory, and derives its gradient.
+// Lesson 3: an elementwise operation of your own. Write what happens to one element; the library vectorises it, runs it
+// in one pass over memory, and derives its gradient.
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace gr = gradus;
 
-// Mish (Misra 2019): x tanh(log(1 + exp(x))). The functor is generic over its value type: it is called with SIMD packs to
-// compute, and with dual numbers to differentiate. The using-declarations find the right exp, log and tanh for each.
+// Mish (Misra 2019): x tanh(log(1 + exp(x))). The functor is generic over its value type: it is called with SIMD packs
+// to compute, and with dual numbers to differentiate. The using-declarations find the right exp, log and tanh for each.
 struct mish {
   template <class T>
   GRADUS_HD auto operator()(const T& x) const {

@@ -1,12 +1,13 @@
-// Lesson 5: an operation whose gradient you know better than the library. Two functions on plain tensors: what it computes, and
-// what the gradient of its operand is.
+// Lesson 5: an operation whose gradient you know better than the library. Two functions on plain tensors: what it
+// computes, and what the gradient of its operand is.
 
 #include <cstdio>
 #include <gradus/gradus.hpp>
 
 namespace gr = gradus;
 
-// Rounding has slope 0 almost everywhere, so nothing could be learned through it. The straight-through estimator (Bengio et al.
+// Rounding has slope 0 almost everywhere, so nothing could be learned through it. The straight-through estimator
+// (Bengio et al.
 // 2013) rounds on the way forward, and passes the gradient back as if it had not.
 struct nearest {
   template <class T>

@@ -1,4 +1,5 @@
-// Lesson 6: where memory comes from. Resources stack: each one serves requests from the one below and adds a thing of its own.
+// Lesson 6: where memory comes from. Resources stack: each one serves requests from the one below and adds a thing of
+// its own.
 
 #include <cstdio>
 #include <gradus/gradus.hpp>

@@ -1,5 +1,6 @@
-// Lesson 8: memory known beforehand. The same training code runs on `gr::meta`, which computes nothing and counts everything,
-// even while the program is compiled. Then it trains in one block of that size and asks for no memory again.
+// Lesson 8: memory known beforehand. The same training code runs on `gr::meta`, which computes nothing and counts
+// everything, even while the program is compiled. Then it trains in one block of that size and asks for no memory
+// again.
 
 #include <cstdio>
 #include <gradus/plan.hpp>
@@ -10,8 +11,8 @@ struct options {
   gr::region_schedule regions = {};
 };
 
-// Four blocks under a schedule of regions, on any device D. Parameters are in a persistent context; what a step needs is in
-// the other.
+// Four blocks under a schedule of regions, on any device D. Parameters are in a persistent context; what a step needs
+// is in the other.
 template <class D>
 struct training {
   using X = gr::on<D>;

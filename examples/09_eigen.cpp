@@ -1,5 +1,6 @@
-// Lesson 9: together with Eigen. A tensor's elements are an Eigen matrix as they lie, so what one library lacks the other does.
-// Here Eigen makes the data and solves least squares in closed form, and gradus finds the same line by its gradient.
+// Lesson 9: together with Eigen. A tensor's elements are an Eigen matrix as they lie, so what one library lacks the
+// other does. Here Eigen makes the data and solves least squares in closed form, and gradus finds the same line by its
+// gradient.
 
 #include <Eigen/Dense>
 #include <cstdio>

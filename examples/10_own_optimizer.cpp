@@ -1,4 +1,5 @@
-// Lesson 10: an optimizer of your own. You say what becomes of one element, and the library runs it on all of them, in one pass.
+// Lesson 10: an optimizer of your own. You say what becomes of one element, and the library runs it on all of them, in
+// one pass.
 
 #include <cstdio>
 #include <gradus/gradus.hpp>

@@ -1,5 +1,6 @@
-// Lesson 11: a run that can be interrupted. A network learns to read noisy digits, by the parts that the GPT trainer is made of: batches made
-// ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and start it again: it resumes.
+// Lesson 11: a run that can be interrupted. A network learns to read noisy digits, by the parts that the GPT trainer is
+// made of: batches made ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and
+// start it again: it resumes.
 
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// A two-layer network learns to tell two spirals apart, on the GPU. It is the CPU's lesson with another device in the type: the
-// model, the loop and the optimizer are the same. Exits with 77 where there is no GPU.
+// A two-layer network learns to tell two spirals apart, on the GPU. It is the CPU's lesson with another device in the
+// type: the model, the loop and the optimizer are the same. Exits with 77 where there is no GPU.
 #include <cmath>
 #include <cstdio>
 #include <gradus/cuda.hpp>

@@ -1,10 +1,11 @@
-# awk [-v build_failures=N] -f count_tests.awk JUNIT.xml LastTest.log: prints `N passed, N failed, N skipped`, and exits with 1 if any failed.
+# awk [-v build_failures=N] -f count_tests.awk JUNIT.xml LastTest.log: prints `N passed, N failed, N skipped`, and exits
+# with 1 if any failed.
 #
-# A doctest program counts as its test cases, as its own summary line gives them; every other test counts as one. The status
-# comes from ctest's JUnit file, the summaries from its log, which, unlike the JUnit file, is never cut short.
+# A doctest program counts as its test cases, as its own summary line gives them; every other test counts as one. The
+# status comes from ctest's JUnit file, the summaries from its log, which, unlike the JUnit file, is never cut short.
 #
-# A program that cannot run some of its cases here (no GPU) prints `gradus skipped: N`. Such cases return early, so doctest
-# takes them for passed, unless it was doctest that skipped them.
+# A program that cannot run some of its cases here (no GPU) prints `gradus skipped: N`. Such cases return early, so
+# doctest takes them for passed, unless it was doctest that skipped them.
 
 function attribute(line, name) {
   if (!match(line, name "=\"[^\"]*\"")) return ""

@@ -25,7 +25,8 @@ import re
 import sys
 
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12, "H200": 4.8e12}  # bytes a second, published
-# FLOP a second in bf16: published; products (stas00/ml-engineering; A100: 0.8 of the peak); attention (FlashAttention-2's figures for heads of 64).
+# FLOP a second in bf16: published; products (stas00/ml-engineering; A100: 0.8 of the peak); attention
+# (FlashAttention-2's figures for heads of 64).
 PEAK = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
 PRODUCTS = {"A100": 250e12, "H100": 794e12, "H200": 794e12}
 ATTENTION = {"A100": 170e12, "H100": 262e12, "H200": 262e12}

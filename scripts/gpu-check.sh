@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, example and benchmark, runs them,
-# times PyTorch's GPT-2 124M if PyTorch is there, and runs the tests again under compute-sanitizer (memcheck; racecheck
-# and synccheck of attention and norms) and a step under nsys if they are there. Needs nvcc and Ninja, and no network.
-# The table is printed as it comes, and is table.txt of ${OUT:-build/gpu}; the logs are in logs.tar.gz beside it.
+# Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, example and
+# benchmark, runs them, times PyTorch's GPT-2 124M if PyTorch is there, and runs the tests again under compute-sanitizer
+# (memcheck; racecheck and synccheck of attention and norms) and a step under nsys if they are there. Needs nvcc and
+# Ninja, and no network. The table is printed as it comes, and is table.txt of ${OUT:-build/gpu}; the logs are in
+# logs.tar.gz beside it.
 #
 #   scripts/gpu-check.sh              on the machine with the GPU
-#   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may lack
+#   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may
+#   lack
 #                                     (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
-#   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a rung
-#   scripts/gpu-check.sh --trainer    instead: the trainer of scripts/train.sh, GPT-2 124M in bf16_mixed on the project's own text, eager and with
-#                                     --graph, resumed, and sampled from. GPT_SIZES="-DGPT_LAYERS=2 ..." is for another model, and
-#                                     GRADUS_CUDA_LAUNCHER a command to start it with, where there is no GPU
+#   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a
+#   rung scripts/gpu-check.sh --trainer    instead: the trainer of scripts/train.sh, GPT-2 124M in bf16_mixed on the
+#   project's own text, eager and with
+#                                     --graph, resumed, and sampled from. GPT_SIZES="-DGPT_LAYERS=2 ..." is for another
+#                                     model, and GRADUS_CUDA_LAUNCHER a command to start it with, where there is no GPU
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -44,7 +47,8 @@ logs=$build/logs
 rm -rf "$logs" && mkdir -p "$logs"
 trap 'tar -czf "$out/logs.tar.gz" -C "$build" logs' EXIT
 log_of() { printf '%s/%s.log' "$logs" "$(tr -c 'A-Za-z0-9.\n-' _ <<<"$1")"; }
-# step NAME SECONDS COMMAND...: runs it with its output in a log, for so long and not beyond ten minutes in all; says how it went.
+# step NAME SECONDS COMMAND...: runs it with its output in a log, for so long and not beyond ten minutes in all; says
+# how it went.
 step() {
   local name=$1 limit=$2 log begin status=0
   shift 2

@@ -7,8 +7,9 @@
 # wherever the run was trained
 #   scripts/sample.sh RUN --help                              # all flags of gpt_sample
 #
-# RUN is a run folder. Its file 'config' says which sizes gpt_sample has to be compiled for; where it was compiled before, that takes a second. The
-# model is RUN/model.safetensors, and its tokenizer RUN/tokenizer.json, if there is one; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
+# RUN is a run folder. Its file 'config' says which sizes gpt_sample has to be compiled for; where it was compiled
+# before, that takes a second. The model is RUN/model.safetensors, and its tokenizer RUN/tokenizer.json, if there is
+# one; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"

@@ -7,8 +7,8 @@
 #   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
 #
-# With GRADUS_CUDA_LAUNCHER in the environment, CUDA programs are built as PTX and started by that command: an emulator, where there is
-# no GPU.
+# With GRADUS_CUDA_LAUNCHER in the environment, CUDA programs are built as PTX and started by that command: an emulator,
+# where there is no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh

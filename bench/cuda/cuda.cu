@@ -1,5 +1,6 @@
-// What the GPU itself can do (copy bandwidth, matrix rate), and what share of it the library's kernels reach. Each figure is the
-// median of several runs, timed by events on the stream, over inputs that are several times as large as the second-level cache.
+// What the GPU itself can do (copy bandwidth, matrix rate), and what share of it the library's kernels reach. Each
+// figure is the median of several runs, timed by events on the stream, over inputs that are several times as large as
+// the second-level cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

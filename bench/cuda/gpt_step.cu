@@ -1,5 +1,6 @@
-// Steps of a GPT on the GPU, eager and as one graph, in planned memory: tokens a second, timed by events on the stream. The sizes are those
-// of GPT-2 124M with one layer, a context of 128 and two sequences, unless the macros GPT_... say otherwise.
+// Steps of a GPT on the GPU, eager and as one graph, in planned memory: tokens a second, timed by events on the stream.
+// The sizes are those of GPT-2 124M with one layer, a context of 128 and two sequences, unless the macros GPT_... say
+// otherwise.
 //
 //   bench_cuda_gpt_step [STEPS]    0: one eager step after the first, nothing timed, for who counts what its kernels do
 #include <cstdint>

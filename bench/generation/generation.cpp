@@ -1,4 +1,5 @@
-// Tokens a second of a GPT-2 of random parameters that writes behind a prompt, with a key-value cache: one line of JSON.
+// Tokens a second of a GPT-2 of random parameters that writes behind a prompt, with a key-value cache: one line of
+// JSON.
 //
 //   bench_generation [--precision fp32|bf16_mixed] [--batch 1|8] [--prompt 32] [--tokens 64] [--threads 0] [--whole]
 //

@@ -1,4 +1,5 @@
-// What a training loop adds to its steps: waiting for batches, and the places where a profiler may look on. One line of JSON.
+// What a training loop adds to its steps: waiting for batches, and the places where a profiler may look on. One line of
+// JSON.
 //
 //   bench_loop [--steps 20] [--rounds 5] [--threads 0] [--source 0.8]
 //

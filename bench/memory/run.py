@@ -27,8 +27,8 @@ SHAPES = {"nano": (6, 6, 384, 256, 12), "seed-8": (4, 4, 256, 512, 8), "seed-32"
 MIB = 1 << 20
 
 
-# An unplanned process asks the C library for each block. From 64 KiB they come from the system and go back to it when they end, so
-# that what is measured is not how the library keeps freed memory.
+# An unplanned process asks the C library for each block. From 64 KiB they come from the system and go back to it when
+# they end, so that what is measured is not how the library keeps freed memory.
 RETURNING = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=65536"}
 
 

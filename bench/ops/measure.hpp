@@ -25,7 +25,8 @@ double seconds_of(Run run) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The least of what `sample()` returns, which is seconds: of 8 samples at least, and of more while they take less than `budget`.
+/// The least of what `sample()` returns, which is seconds: of 8 samples at least, and of more while they take less than
+/// `budget`.
 template <class Sample>
 double best_of(Sample sample, double budget = 0.2) {
   sample();  // touches new memory

@@ -1,7 +1,7 @@
-// The operations, forward and backward, each on one telling shape: time, GB/s, GFLOP/s, and the share of what this machine can do:
-// of its memory bandwidth or of its GEMM rate, whichever is nearer. Bytes and FLOPs are those that each operation's own cost names.
-// Operands are 64 MiB in float, well beyond a core's caches, except where an operation computes long on each element. Rows of bf16 have /bf16
-// behind their name.
+// The operations, forward and backward, each on one telling shape: time, GB/s, GFLOP/s, and the share of what this
+// machine can do: of its memory bandwidth or of its GEMM rate, whichever is nearer. Bytes and FLOPs are those that each
+// operation's own cost names. Operands are 64 MiB in float, well beyond a core's caches, except where an operation
+// computes long on each element. Rows of bf16 have /bf16 behind their name.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -225,7 +225,8 @@ void register_ops(bench_world& w) {
   add_op<losses>(w, "cross_entropy", loss, logits, targets);
   add_recorded(w, "cross_entropy", losses::forward_cost<decltype(logits), decltype(targets)>(), loss, logits, targets);
 
-  // With the product that makes the logits. Recorded, it makes both gradients too; plain, it takes one product of those three.
+  // With the product that makes the logits. Recorded, it makes both gradients too; plain, it takes one product of those
+  // three.
   const auto hidden = w.random<T, gr::shape<512, 256>>();
   using head = gr::op::linear_cross_entropy<50257>;
   constexpr gr::cost recorded = head::forward_cost<decltype(hidden), decltype(table), decltype(targets)>();

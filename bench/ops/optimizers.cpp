@@ -1,5 +1,5 @@
-// A step of each optimizer on one matrix of 4096 x 4096 parameters, 64 MiB in float: what it reads and writes, which its own cost names, beside
-// what this machine can copy.
+// A step of each optimizer on one matrix of 4096 x 4096 parameters, 64 MiB in float: what it reads and writes, which
+// its own cost names, beside what this machine can copy.
 #include <memory>
 #include <string>
 #include <type_traits>

@@ -1,5 +1,5 @@
-// One model's training step on random tokens: tokens a second, peak memory and the bare GEMM rate at the model's own shapes,
-// as one JSON line. The same work as bench/peers/torch_gpt.py: no dropout, clipping at 1, AdamW.
+// One model's training step on random tokens: tokens a second, peak memory and the bare GEMM rate at the model's own
+// shapes, as one JSON line. The same work as bench/peers/torch_gpt.py: no dropout, clipping at 1, AdamW.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace {
 template <class D>
 using training = bench::training<D, std::int32_t>;
 
-// GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs, in the types
-// of the model's policy.
+// GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs, in
+// the types of the model's policy.
 double gemm_rate(gr::stream& stream) {
   constexpr gr::index_t rows = batch * bench::config.context;
   constexpr gr::index_t c = bench::config.width;

@@ -1,6 +1,7 @@
-// The speed-up that one model's training step can reach on more threads than this machine has. The step runs as it does where
-// there are so many, with the very grids that its loops choose for them, but on one thread, which takes the time of every task.
-// Tasks then go to whichever thread is free first; what lies outside of loops, and waiting for the last thread, gains nothing.
+// The speed-up that one model's training step can reach on more threads than this machine has. The step runs as it does
+// where there are so many, with the very grids that its loops choose for them, but on one thread, which takes the time
+// of every task. Tasks then go to whichever thread is free first; what lies outside of loops, and waiting for the last
+// thread, gains nothing.
 //
 // One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop, and the bounds.
 #include <time.h>

@@ -1,5 +1,6 @@
 #pragma once
-// The training step of examples/gpt for one model of bench/, whose shape comes from bench/CMakeLists.txt, on random tokens.
+// The training step of examples/gpt for one model of bench/, whose shape comes from bench/CMakeLists.txt, on random
+// tokens.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The rungs of bench/train as JSON, one a line: number, name, whether it is of the ablation, number of the rung whose program runs it, and
-// of the first whose losses it must have.
+// The rungs of bench/train as JSON, one a line: number, name, whether it is of the ablation, number of the rung whose
+// program runs it, and of the first whose losses it must have.
 #include <cstdio>
 
 #include "techniques.hpp"

@@ -52,7 +52,8 @@ struct operations {
       return gr::reshape<batch, time, width>(gr::permute<0, 2, 1, 3>(gr::matmul(softmax(masked), part(at<2>{}))));
     }
   }
-  /// Mean cross-entropy of logits [B, T, V]. `entries` are the places of the targets' logits among all B * T * V of them.
+  /// Mean cross-entropy of logits [B, T, V]. `entries` are the places of the targets' logits among all B * T * V of
+  /// them.
   static constexpr auto cross_entropy(const auto& logits, const auto& entries) {
     constexpr gr::index_t all = gr::shape_of<decltype(logits)>::size;
     const auto centred = logits - gr::max<gr::axes<-1>, true>(logits);

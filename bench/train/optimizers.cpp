@@ -1,5 +1,5 @@
-// Trains with each optimizer of the library, and otherwise as the last rung of the ladder that has states in float. `NAME` is the
-// optimizer's.
+// Trains with each optimizer of the library, and otherwise as the last rung of the ladder that has states in float.
+// `NAME` is the optimizer's.
 #include <cstdio>
 #include <string>
 

@@ -1,6 +1,7 @@
 #pragma once
-// The techniques of bench/train, each a switch of its own, and the two tables that are made of them: the ladder, which switches one more
-// on with each rung, and the ablation, which switches a single one off. Knows nothing of gradus, so that it compiles in no time.
+// The techniques of bench/train, each a switch of its own, and the two tables that are made of them: the ladder, which
+// switches one more on with each rung, and the ablation, which switches a single one off. Knows nothing of gradus, so
+// that it compiles in no time.
 
 #include <array>
 #include <cstddef>
@@ -101,7 +102,8 @@ constexpr auto all_rungs() {
 }
 inline constexpr auto rungs = all_rungs();
 
-/// What of the techniques shapes the model's types. Rungs that agree in it are one program, so that the model is compiled once for them.
+/// What of the techniques shapes the model's types. Rungs that agree in it are one program, so that the model is
+/// compiled once for them.
 constexpr techniques model_part(techniques t) {
   t.fused_optimizer = t.prefetch = t.planned_memory = t.optimizer_8bit = t.tuned_products = t.step_graph = false;
   if (t.bf16) t.tf32 = false;
@@ -113,8 +115,8 @@ constexpr std::size_t program_of(std::size_t r) {
   while (model_part(rungs[first].with) != model_part(rungs[r].with)) ++first;
   return first;
 }
-/// The rung at which the model computes another function than the rungs before, or the same in other numbers: losses are compared with
-/// the first that has the same.
+/// The rung at which the model computes another function than the rungs before, or the same in other numbers: losses
+/// are compared with the first that has the same.
 constexpr std::size_t same_numbers_as(std::size_t r) {
   const auto numbers = [](const techniques& t) {
     return std::array{t.tied_weights, t.tf32, t.bf16, t.bf16_weights, t.optimizer_8bit};

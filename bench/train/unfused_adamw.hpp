@@ -32,7 +32,8 @@ constexpr std::size_t number_of_shape() {
   else return number_of_shape<Shapes, Shape, I + 1>();
 }
 
-/// What is done to one parameter, of shape number `Which` of parameter_shapes. A program compiles these functions once, in unfused_adamw.cpp.
+/// What is done to one parameter, of shape number `Which` of parameter_shapes. A program compiles these functions once,
+/// in unfused_adamw.cpp.
 template <sizes S, std::size_t Which, class D>
 struct unfused_passes {
   using shape = std::tuple_element_t<Which, parameter_shapes<S>>;

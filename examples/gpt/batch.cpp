@@ -1,4 +1,5 @@
-// Finds the batch that training is to be compiled for: from the tokens of an update, and from the memory that there is. scripts/train.sh asks it.
+// Finds the batch that training is to be compiled for: from the tokens of an update, and from the memory that there is.
+// scripts/train.sh asks it.
 
 #include <algorithm>
 #include <cstdio>
@@ -20,7 +21,8 @@ namespace {
 template <gr::index_t Batch>
 using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
 
-/// What a step of one batch of so many sequences takes, or of several, parameters and optimizer state included, with nothing computed again.
+/// What a step of one batch of so many sequences takes, or of several, parameters and optimizer state included, with
+/// nothing computed again.
 template <gr::index_t Batch>
 std::size_t bytes_of_a_step(const gpt::step_options& options) {
   const gr::step_trace step = gr::trace_step<planned<Batch>>(options);

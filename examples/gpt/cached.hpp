@@ -14,8 +14,8 @@ namespace gpt {
 template <class X, config C, gr::index_t Batch>
 using cache = gr::nn::key_value_cache<X, C.layers, Batch, C.heads, C.context, C.width / C.heads>;
 
-/// net.hidden(ids) for new tokens [B, T] behind those in the cache, of which the first `count` are real -> [B, T, width]. The cache then has them,
-/// too. Throws gradus::error where there is no room for them.
+/// net.hidden(ids) for new tokens [B, T] behind those in the cache, of which the first `count` are real -> [B, T,
+/// width]. The cache then has them, too. Throws gradus::error where there is no room for them.
 template <class X, config C, gr::index_t Batch, gr::index_t Times>
 auto hidden(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>, typename X::device>& ids,
             cache<X, C, Batch>& past, gr::index_t count) {
@@ -29,7 +29,8 @@ auto hidden(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Bat
   return net.norm(std::move(x));
 }
 
-/// Logits [B, padded vocabulary] of the token that comes behind the first `count` of `ids`, which come behind those in the cache.
+/// Logits [B, padded vocabulary] of the token that comes behind the first `count` of `ids`, which come behind those in
+/// the cache.
 template <class X, config C, gr::index_t Batch, gr::index_t Times>
 auto next(const model<X, C>& net, const gr::tensor<std::int32_t, gr::shape<Batch, Times>, typename X::device>& ids,
           cache<X, C, Batch>& past, gr::index_t count) {

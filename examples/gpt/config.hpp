@@ -1,6 +1,6 @@
 #pragma once
-// The sizes, the precision and the device that are part of the model's type, and the optimizer. They come from the build (scripts/train.sh passes them as
-// definitions); what is not given is that of the model called tiny, on the CPU.
+// The sizes, the precision and the device that are part of the model's type, and the optimizer. They come from the
+// build (scripts/train.sh passes them as definitions); what is not given is that of the model called tiny, on the CPU.
 
 #include <array>
 #include <cstdint>

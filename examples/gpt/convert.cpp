@@ -1,4 +1,5 @@
-// Turns a model of gpt_train into a folder of Hugging Face's GPT-2, and such a folder into a model. Compiled for the model's sizes.
+// Turns a model of gpt_train into a folder of Hugging Face's GPT-2, and such a folder into a model. Compiled for the
+// model's sizes.
 
 #include <cstdio>
 #include <filesystem>

@@ -22,9 +22,10 @@ struct evaluation {
   double perplexity() const { return std::exp(loss()); }
 };
 
-/// The loss of predicting every token of a text but the first from those before it, in windows of the model's context end to end: the first token
-/// of a window sees nothing but itself. `Batch` windows are computed at a time. Throws gradus::error for a text of fewer than two tokens, for
-/// a token that the model has not, and where the loss is not finite.
+/// The loss of predicting every token of a text but the first from those before it, in windows of the model's context
+/// end to end: the first token of a window sees nothing but itself. `Batch` windows are computed at a time. Throws
+/// gradus::error for a text of fewer than two tokens, for a token that the model has not, and where the loss is not
+/// finite.
 template <gr::index_t Batch, class X, config C>
 evaluation evaluate(const model<X, C>& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {
   using window = gr::shape<Batch, C.context>;

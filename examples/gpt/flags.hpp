@@ -1,5 +1,6 @@
 #pragma once
-// Flags read by CLI11, with the errors that program.hpp ends in. For sources that read flags alone: CLI11 takes seconds to compile.
+// Flags read by CLI11, with the errors that program.hpp ends in. For sources that read flags alone: CLI11 takes seconds
+// to compile.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -20,8 +21,8 @@ namespace gpt {
 
 namespace gr = gradus;
 
-/// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag. CLI11 by
-/// itself would read 010 as 8, and make a number that is too large the largest there is.
+/// Adds the option `name` for a whole number from `least` to `most` in decimal digits; anything else throws bad_flag.
+/// CLI11 by itself would read 010 as 8, and make a number that is too large the largest there is.
 template <class Int>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value, std::type_identity_t<Int> least,
                               std::type_identity_t<Int> most, const std::string& description) {
@@ -35,8 +36,8 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& name, Int& value
   return app.add_option(name, value, description)->transform(decimal);
 }
 
-/// Adds the option `name` for a number in decimal digits, such as 0.1 or 3e-4, which has to be `what`; anything but a finite number for which
-/// `fine` holds throws bad_flag.
+/// Adds the option `name` for a number in decimal digits, such as 0.1 or 3e-4, which has to be `what`; anything but a
+/// finite number for which `fine` holds throws bad_flag.
 inline CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, const std::string& what,
                                bool (*fine)(double), const std::string& description) {
   const auto decimal = [=](const std::string& text) {

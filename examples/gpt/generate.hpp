@@ -28,11 +28,12 @@ struct sampling {
   }
 };
 
-/// The tokens of `Texts` texts that a model sees, equally many of each, and the logits of the next ones. Keys and values of the tokens before are kept,
-/// so that a token costs a forward pass over itself alone. The logits are those of a pass over all tokens of the window, to the bit.
+/// The tokens of `Texts` texts that a model sees, equally many of each, and the logits of the next ones. Keys and
+/// values of the tokens before are kept, so that a token costs a forward pass over itself alone. The logits are those
+/// of a pass over all tokens of the window, to the bit.
 ///
-/// When the window is full it slides: the last half of the context is taken in again from the start, which is a pass over so many tokens, once
-/// in half a context. (Positions are learned, so that keys and values cannot move.)
+/// When the window is full it slides: the last half of the context is taken in again from the start, which is a pass
+/// over so many tokens, once in half a context. (Positions are learned, so that keys and values cannot move.)
 template <class X, config C, gr::index_t Texts = 1>
 class token_window {
  public:
@@ -46,8 +47,9 @@ class token_window {
     for (auto& text : again_) text.reserve(C.context);
   }
 
-  /// Begins each text again with the same tokens, of which the last `context` are seen. What the window begins with already is not computed again.
-  /// Throws gradus::error for a text without tokens, and for a token that the model has not.
+  /// Begins each text again with the same tokens, of which the last `context` are seen. What the window begins with
+  /// already is not computed again. Throws gradus::error for a text without tokens, and for a token that the model has
+  /// not.
   void begin(std::span<const std::int32_t> text) {
     if (text.empty()) throw gr::error("token_window: a text must begin with a token at least");
     text = text.last(std::min<std::size_t>(text.size(), C.context));
@@ -127,7 +129,8 @@ class token_window {
   std::array<std::vector<std::int32_t>, Texts> tokens_, again_;
 };
 
-/// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns false.
+/// Writes `count` tokens that follow `prompt`, handing over the bytes of each as it comes; ends early if `emit` returns
+/// false.
 template <class X, config C>
 void generate(token_window<X, C>& window, const vocabulary& words, std::string_view prompt, int count,
               const sampling& how, const std::function<bool(std::string_view)>& emit) {

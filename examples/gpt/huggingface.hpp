@@ -26,8 +26,8 @@
 
 namespace gpt {
 
-/// What GPT2LMHeadModel calls the parameter that we call `name`: "h.3.attn.c_attn.weight" for "blocks.3.attention.qkv.weight". What
-/// precedes it there, "transformer.", is left out in some files.
+/// What GPT2LMHeadModel calls the parameter that we call `name`: "h.3.attn.c_attn.weight" for
+/// "blocks.3.attention.qkv.weight". What precedes it there, "transformer.", is left out in some files.
 inline std::string huggingface_name(std::string name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> ours_and_theirs{{
       {".norm1.", ".ln_1."},
@@ -116,7 +116,8 @@ inline std::filesystem::path huggingface_tensors(const std::filesystem::path& fo
   return folder / "model.safetensors";
 }
 
-/// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed over.
+/// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed
+/// over.
 inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::string_view prefix,
                                     std::vector<std::string> known) {
   std::ranges::sort(known);

@@ -33,7 +33,8 @@ extern "C" void notice(int signal) {
   std::signal(signal, notice);  // some systems forget the handler when they call it
   const auto now = static_cast<long long>(std::time(nullptr));
   long long first = 0;
-  // Some senders signal a program and then its group, so that it comes twice: that is one request, not an impatient second.
+  // Some senders signal a program and then its group, so that it comes twice: that is one request, not an impatient
+  // second.
   if (!noticed_at.compare_exchange_strong(first, now) && signal == SIGINT && now - first >= 2) std::_Exit(128 + SIGINT);
 }
 

@@ -11,8 +11,8 @@
 
 namespace gpt {
 
-/// Logs and shows steps in order: at once on the CPU. On a GPU a step waits until the next one was submitted, so that reading its loss keeps
-/// neither the GPU nor the host waiting; one that was validated has been waited for already.
+/// Logs and shows steps in order: at once on the CPU. On a GPU a step waits until the next one was submitted, so that
+/// reading its loss keeps neither the GPU nor the host waiting; one that was validated has been waited for already.
 class late_report {
   gr::run_reporter& to_;
   gr::step_report step_;

@@ -1,5 +1,6 @@
 #pragma once
-// How a run uses memory, decided before it starts: which activations are kept, and where every block of a step will lie.
+// How a run uses memory, decided before it starts: which activations are kept, and where every block of a step will
+// lie.
 
 #include <string>
 #include <vector>
@@ -27,12 +28,12 @@ struct chosen_memory {
   std::size_t total_bytes() const { return plan.persistent_bytes + workspace_bytes; }
 };
 
-/// What --checkpoint and --memory-budget ask for. Nothing is allocated and nothing trained. `machine_flops` is what the machine
-/// reaches in matrix products. Throws bad_flag for a policy or a budget that cannot be.
+/// What --checkpoint and --memory-budget ask for. Nothing is allocated and nothing trained. `machine_flops` is what the
+/// machine reaches in matrix products. Throws bad_flag for a policy or a budget that cannot be.
 chosen_memory choose_memory(const options& o, double machine_flops);
 
-/// What a process needs besides its plan and the text: the program, its libraries, its threads and the plan itself. Measured as 7
-/// MiB on one thread and 12 MiB with 100 batches a step.
+/// What a process needs besides its plan and the text: the program, its libraries, its threads and the plan itself.
+/// Measured as 7 MiB on one thread and 12 MiB with 100 batches a step.
 inline constexpr std::size_t process_bytes = std::size_t{12} << 20;
 
 /// Writes the picture of a step's memory, planned and (unless null) measured, if `file` names one.

@@ -18,8 +18,8 @@ struct config {
   constexpr gr::index_t padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
 };
 
-/// Radford et al. 2019 (GPT-2): token and position embeddings, pre-norm blocks, a final norm, and a head that shares the
-/// token table.
+/// Radford et al. 2019 (GPT-2): token and position embeddings, pre-norm blocks, a final norm, and a head that shares
+/// the token table.
 /// @tparam X gradus::on<device, precision>
 template <class X, config C>
 struct model {

@@ -49,7 +49,8 @@ void check_worth_saving(const model<On, sizes>& net) {
   });
 }
 
-/// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the first size that differs from this program's.
+/// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the
+/// first size that differs from this program's.
 template <class On>
 void load_model(model<On, sizes>& net, gr::context<typename On::device>& ctx, const std::filesystem::path& path) {
   gr::safetensors_file file(path);

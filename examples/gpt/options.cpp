@@ -57,7 +57,8 @@ struct command_words {
   std::map<std::string, std::string> files;  ///< flags that a file gives, with the file's name
 };
 
-// The words of the command line behind those of the files that --config names, without what the command line says itself.
+// The words of the command line behind those of the files that --config names, without what the command line says
+// itself.
 command_words with_configs(int argc, char** argv) {
   command_words words;
   std::vector<std::string> given, files, names;

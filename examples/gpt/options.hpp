@@ -67,8 +67,8 @@ struct options {
     const double by_steps = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
     return minutes > 0 ? std::max(by_steps, elapsed / (60 * minutes)) : by_steps;
   }
-  /// The learning rate of a step, `fraction` of the run being behind it: it rises over --warmup steps, or over the first tenth of a run that
-  /// is shorter than that.
+  /// The learning rate of a step, `fraction` of the run being behind it: it rises over --warmup steps, or over the
+  /// first tenth of a run that is shorter than that.
   double rate(long long step, double fraction) const {
     const double steps_risen = static_cast<double>(step + 1) / static_cast<double>(std::max(warmup, 1LL));
     return std::min(1.0, std::max(steps_risen, 10 * fraction)) * learning_rate()(fraction);
@@ -83,7 +83,8 @@ struct options {
   }
 };
 
-/// Throws gradus::error where the data's tokens, of which there may be `tokens` (0: unknown), are too many for the model.
+/// Throws gradus::error where the data's tokens, of which there may be `tokens` (0: unknown), are too many for the
+/// model.
 void check_vocabulary(std::size_t tokens);
 
 /// Most batches a step: a plan follows every one of them, and 1000 take it seconds.

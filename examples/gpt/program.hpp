@@ -1,6 +1,6 @@
 #pragma once
-// What every program here does around its own work: end in one line on stderr and exit status 1 when something is wrong, 2
-// when a flag is.
+// What every program here does around its own work: end in one line on stderr and exit status 1 when something is
+// wrong, 2 when a flag is.
 
 #include <csignal>
 #include <cstdint>
@@ -40,8 +40,8 @@ inline constexpr std::uint64_t most_seed = std::numeric_limits<std::uint64_t>::m
 inline constexpr int most_threads = 4096;
 inline constexpr int most_bytes = std::numeric_limits<int>::max();  ///< written in one go
 
-/// Makes sure that no file that is opened later takes the place of a standard stream that the program was started without, and
-/// gets what is meant for the screen: such a stream becomes one that cannot be written.
+/// Makes sure that no file that is opened later takes the place of a standard stream that the program was started
+/// without, and gets what is meant for the screen: such a stream becomes one that cannot be written.
 inline void reserve_standard_streams() {
 #if defined(__unix__) || defined(__APPLE__)
   for (int stream = 0; stream <= 2; ++stream)
@@ -49,7 +49,8 @@ inline void reserve_standard_streams() {
 #endif
 }
 
-/// A limit on the size of files (ulimit -f) becomes what a full disk is: an error of the file that cannot be written, and no signal.
+/// A limit on the size of files (ulimit -f) becomes what a full disk is: an error of the file that cannot be written,
+/// and no signal.
 inline void ignore_file_limits() {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);

@@ -45,8 +45,8 @@ struct found_checkpoint {
 /// What a checkpoint of this run at this position says besides its tensors.
 gr::run_metadata metadata_of(const options& o, const data_identity& data, const run_position& at);
 
-/// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged, and so on. Throws gradus::error where there
-/// is none, and where it is of another model, optimizer, data or seed.
+/// The checkpoint from which --resume resumes: the last one, or the one before where that is damaged, and so on. Throws
+/// gradus::error where there is none, and where it is of another model, optimizer, data or seed.
 found_checkpoint find_checkpoint(const options& o, const data_identity& data);
 
 /// The one behind `newer`, whose tensors are damaged as `damage` says.

@@ -1,5 +1,6 @@
 #pragma once
-// The memory of a run, on the device that trains: what stays from step to step comes from the heap, what a step needs lies where the plan says.
+// The memory of a run, on the device that trains: what stays from step to step comes from the heap, what a step needs
+// lies where the plan says.
 
 #include <optional>
 #include <string>

@@ -87,8 +87,8 @@ std::string standard_input() {
   return text;
 }
 
-/// Prints, and says whether somebody reads. A reader that has seen enough ends the program well; anything else that keeps it from writing is
-/// an error, which run_program tells.
+/// Prints, and says whether somebody reads. A reader that has seen enough ends the program well; anything else that
+/// keeps it from writing is an error, which run_program tells.
 bool print(std::string_view text) {
   errno = 0;
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -111,7 +111,8 @@ class text_output {
 using seconds = std::chrono::duration<double>;
 using timer = std::chrono::steady_clock;
 
-// Texts that are written together: each takes little longer than one by itself, because a step reads the parameters once.
+// Texts that are written together: each takes little longer than one by itself, because a step reads the parameters
+// once.
 constexpr gr::index_t texts_together = 8;
 
 class text_writer {
@@ -119,8 +120,8 @@ class text_writer {
   text_writer(const options& o, const gpt::vocabulary& words, const std::string& prompt)
       : o_(o), words_(words), prompt_(prompt), sampler_(o.how.rule) {}
 
-  /// Writes `count` texts from number `first` on, whose prompt is in the window. They are printed one after another: the first that
-  /// is not finished as it comes. Returns false where nobody reads any more.
+  /// Writes `count` texts from number `first` on, whose prompt is in the window. They are printed one after another:
+  /// the first that is not finished as it comes. Returns false where nobody reads any more.
   template <class Window>
   bool write(Window& window, std::uint32_t first, std::size_t count) {
     std::vector<text> texts(count, text{gr::stop_text_finder(o_.stop), {}, false});

@@ -1,5 +1,6 @@
 #pragma once
-// What the device that trains is called, what it takes and how fast it is. Everything that is different on a GPU stands here.
+// What the device that trains is called, what it takes and how fast it is. Everything that is different on a GPU stands
+// here.
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,8 +31,8 @@ struct step_graph {
 };
 #endif
 
-/// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
-/// context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers *
+/// width * context for attention's two products (Chowdhery et al. 2022, appendix B).
 inline double training_flops_per_token(std::size_t parameters) {
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
@@ -70,7 +71,8 @@ inline double peak_mib(const device_heap& heap) { return static_cast<double>(hea
 inline bool is_there() { return true; }
 inline void use_gpu(int) {}
 inline void tune(gr::context<device>&, const std::string&) {}
-/// As many threads as asked for (0: by OMP_NUM_THREADS, or one a processor), and no more than there are processors to run them.
+/// As many threads as asked for (0: by OMP_NUM_THREADS, or one a processor), and no more than there are processors to
+/// run them.
 inline void set_threads(stream& on, int threads) {
   const int asked = threads > 0 ? threads : gr::cpu_kit::default_thread_count();
   gr::set_thread_count(on, std::min(asked, gr::cpu_kit::usable_processors()));
@@ -90,7 +92,8 @@ inline std::string machine_name(stream& on) {
 inline double peak_mib(const device_heap&) { return process_peak_mib(); }
 #endif
 
-/// How often a second `work` runs on the device at best: of about `seconds` of it. A GPU's work is submitted ahead, `ahead` times.
+/// How often a second `work` runs on the device at best: of about `seconds` of it. A GPU's work is submitted ahead,
+/// `ahead` times.
 template <class Work>
 double best_rate(const stream& on, double seconds, int ahead, const Work& work) {
   const int runs = on_gpu ? ahead : 1;
@@ -104,8 +107,9 @@ double best_rate(const stream& on, double seconds, int ahead, const Work& work) 
   return best;
 }
 
-/// FLOP/s of the device's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width], in the type in
-/// which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on as many as there are processors.
+/// FLOP/s of the device's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width],
+/// in the type in which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on
+/// as many as there are processors.
 inline double machine_flops(int threads) {
   if (!is_there()) return 150e12;  // of an A100 in 16 bits: a plan can be made without a GPU
   constexpr gr::index_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
@@ -122,7 +126,8 @@ inline double machine_flops(int threads) {
   return best_rate(on, 0.3, 20, product) * 2.0 * static_cast<double>(rows * in * out);
 }
 
-/// Bytes a second, read and written, that the device moves at best: of about 0.2 seconds of ReLU over 32 MiB, or on a GPU, whose cache holds those, over 256 MiB.
+/// Bytes a second, read and written, that the device moves at best: of about 0.2 seconds of ReLU over 32 MiB, or on a
+/// GPU, whose cache holds those, over 256 MiB.
 inline double machine_bandwidth(int threads) {
   stream on;
   set_threads(on, threads);

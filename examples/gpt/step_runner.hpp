@@ -25,8 +25,8 @@ class step_runner {
   step_runner(trainer& t, run_memory& memory, const options& o)
       : t_(t), batches_(o.accumulate), graph_(memory.transient, t.tape(), t.optimizer) {}
 
-  /// Takes a step, batch by batch; nothing where it was told to stop, and no step is taken then. On the CPU it throws before the update
-  /// where the loss of step number `step` is not finite; on a GPU that shows when the loss is read.
+  /// Takes a step, batch by batch; nothing where it was told to stop, and no step is taken then. On the CPU it throws
+  /// before the update where the loss of step number `step` is not finite; on a GPU that shows when the loss is read.
   std::optional<trainer::step_loss> take(const parts& p, long long step) {
     for (int i = 0; i < batches_; ++i) {
       if (i > 0 && p.stop()) {

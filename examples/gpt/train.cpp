@@ -1,4 +1,5 @@
-// Trains a GPT on text, as bytes or as tokens. Read train() from top to bottom; the model is in model.hpp, its sizes in config.hpp.
+// Trains a GPT on text, as bytes or as tokens. Read train() from top to bottom; the model is in model.hpp, its sizes in
+// config.hpp.
 
 #include <algorithm>
 #include <cmath>
@@ -81,7 +82,8 @@ int train(const gpt::options& o) {
   start.load(t.net, memory.persistent);
   gpt::run_position at = from.at;
 
-  // The run folder. The plan's picture comes first, while the folder is empty and a run that fails here can be tried again.
+  // The run folder. The plan's picture comes first, while the folder is empty and a run that fails here can be tried
+  // again.
   const gpt::interrupts stop;  // from here on there is something to lose
   const bool resumed = !from.path.empty();
   const auto folder = resumed ? std::filesystem::path(o.resume) : gr::make_run_folder(o.out);
@@ -186,7 +188,8 @@ int train(const gpt::options& o) {
     if (!enough())
       gpt::check_finite("validation loss", now.validation, now.step);  // the last update is in no other loss
   };
-  // Of the validations that --eval-every asks for, the best one's model is kept. The last one is measured on more text, and is none of them.
+  // Of the validations that --eval-every asks for, the best one's model is kept. The last one is measured on more text,
+  // and is none of them.
   const auto keep_best = [&] {
     if (now.step % o.eval_every != 0 || !(now.validation < at.best_validation)) return false;
     const auto write = [&] { gpt::save_model(t.net, folder / "best.safetensors"); };
@@ -247,7 +250,8 @@ int train(const gpt::options& o) {
       }
       stopped = stop.noticed();
       if (stopped) break;
-      // Saved first and shown then: what is printed may find nobody to read it. A checkpoint knows of the best model that is there.
+      // Saved first and shown then: what is printed may find nobody to read it. A checkpoint knows of the best model
+      // that is there.
       keep_folder();
       if (!done) keep_best();
       if (done) save_at_end();

@@ -1,6 +1,6 @@
 #pragma once
-// One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the very
-// same code computes nothing and says, to the byte, what it would hold.
+// One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the
+// very same code computes nothing and says, to the byte, what it would hold.
 
 #include <algorithm>
 #include <array>
@@ -68,8 +68,8 @@ class training {
   using network = model<gr::on<D, P>, C>;
   using optimizer_type = Optimizer<typename P::store, D, typename P::gradient>;
 
-  /// Whether the loss is multiplied by a scale before backward. The least positive number of f16 is 6e-8, and many gradients are
-  /// below it.
+  /// Whether the loss is multiplied by a scale before backward. The least positive number of f16 is 6e-8, and many
+  /// gradients are below it.
   static constexpr bool scales_loss = std::is_same_v<typename P::compute, gr::f16>;
 
   network net;
@@ -102,7 +102,8 @@ class training {
    public:
     /// Of no step: it has no value.
     constexpr step_loss() = default;
-    /// Mean loss of the step's batches, in nats a token. To be asked for before the step after the next one sends its own.
+    /// Mean loss of the step's batches, in nats a token. To be asked for before the step after the next one sends its
+    /// own.
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
@@ -142,8 +143,8 @@ class training {
     accumulate(0);
     return static_cast<float>(gr::item(slots_.front().loss));
   }
-  /// Clips the accumulated gradients and takes the optimizer's step. A step whose gradients overflowed because of the scale changes nothing,
-  /// and counts in optimizer.skipped().
+  /// Clips the accumulated gradients and takes the optimizer's step. A step whose gradients overflowed because of the
+  /// scale changes nothing, and counts in optimizer.skipped().
   constexpr void update() {
     if constexpr (scales_loss) optimizer.unscale(scaler_);
     if (options_.clip > 0 || scales_loss)
@@ -159,8 +160,8 @@ class training {
     if constexpr (scales_loss) return scaler_.clean_steps();
     else return 0;
   }
-  /// Resumes after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer come from its
-  /// checkpoint.
+  /// Resumes after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer
+  /// come from its checkpoint.
   void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
     tape_.set_random(options_.seed, batches);
     if constexpr (scales_loss) {

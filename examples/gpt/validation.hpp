@@ -35,8 +35,8 @@ inline std::size_t batches_of(const windows& judged, std::size_t tokens) {
   return std::max<std::size_t>(std::min(tokens, judged.tokens()) / trainer::ids::size, 1);
 }
 
-/// Mean loss over about `tokens` tokens, or all where there are fewer, in windows spread evenly over the data, with nothing recorded and no dropout. NaN if
-/// `stop` says before the end that it is not to go on.
+/// Mean loss over about `tokens` tokens, or all where there are fewer, in windows spread evenly over the data, with
+/// nothing recorded and no dropout. NaN if `stop` says before the end that it is not to go on.
 inline double validation_loss(trainer& t, const windows& judged, std::size_t tokens,
                               const std::function<bool()>& stop) {
   const std::size_t batches = batches_of(judged, tokens);

@@ -1,5 +1,6 @@
-// The functions of gradus that are neither templates nor kernels, compiled once for a program: what the target gradus::compiled is made of.
-// A build without CMake compiles this file beside its own sources, all of them with GRADUS_COMPILED defined.
+// The functions of gradus that are neither templates nor kernels, compiled once for a program: what the target
+// gradus::compiled is made of. A build without CMake compiles this file beside its own sources, all of them with
+// GRADUS_COMPILED defined.
 #ifndef GRADUS_COMPILED
 #define GRADUS_COMPILED 1
 #endif

@@ -67,5 +67,6 @@
 #include "tensor/tensor.hpp"
 #include "testing/gradcheck.hpp"
 
-/// Tensors whose shape, element type and device are part of their type; gradients by a tape; models, optimizers, training runs.
+/// Tensors whose shape, element type and device are part of their type; gradients by a tape; models, optimizers,
+/// training runs.
 namespace gradus {}

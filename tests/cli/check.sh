@@ -27,8 +27,8 @@ wait_for() {
   done
   wrong "$1 never had a line that matches '$2'"
 }
-# A full disk, played by a limit on the size of a file, in KiB. What a program built for coverage counts has to go elsewhere and
-# say so elsewhere.
+# A full disk, played by a limit on the size of a file, in KiB. What a program built for coverage counts has to go
+# elsewhere and say so elsewhere.
 full_disk() {
   (trap '' XFSZ; ulimit -f "$1"; shift; export GCOV_PREFIX=$PWD/gcov GCOV_ERROR_FILE=$PWD/gcov.log; exec "$@")
 }
@@ -404,8 +404,8 @@ runs() {
 
 }
 
-# begin FOLDER FLAGS...: a long run in the background that has taken steps. Job control (set -m) gives it reactions to signals of
-# its own.
+# begin FOLDER FLAGS...: a long run in the background that has taken steps. Job control (set -m) gives it reactions to
+# signals of its own.
 begin() {
   "$train" --data text --minutes 10 --out "$@" >out 2>err &
   pid=$!
@@ -556,7 +556,8 @@ disk() {
   [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
   has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
   has err '^gpt_train: fuller/checkpoint.safetensors: cannot be written'
-  # The limit is no signal, whether the trainer was started with it ignored or not; and a run that is resumed on a full disk goes on.
+  # The limit is no signal, whether the trainer was started with it ignored or not; and a run that is resumed on a full
+  # disk goes on.
   succeeds "$train" --data text --steps 2 --sample 0 --out resumed
   (ulimit -f 0; exec "$train" --data text --steps 5 --eval-every 2 --sample 0 --save-every 1 --save-retry 0 --resume resumed) 2>&1 </dev/null |
     cat >out && wrong "status 0 where nothing can be written"
@@ -749,7 +750,8 @@ memory() {
   has by_tokens/log.jsonl '"accumulate": 3,'
   has out '^--batch-tokens 6000: the nearest is 6144, 3 batches of 16 x 128$'
   [[ $(losses accumulated) == "$(losses by_tokens)" ]] || wrong "--batch-tokens is not --accumulate"
-  # The loss of a step is the mean of its batches: a model that knows nothing yet gives each of 256 bytes the same chance, ln 256 = 5.55.
+  # The loss of a step is the mean of its batches: a model that knows nothing yet gives each of 256 bytes the same
+  # chance, ln 256 = 5.55.
   awk -F'"loss": ' '/"loss"/ { exit !($2 + 0 > 5.3 && $2 + 0 < 5.8) }' accumulated/log.jsonl ||
     wrong "the first loss of three batches: $(losses accumulated | head -n 2)"
 
@@ -805,7 +807,8 @@ model() {
   refuses 1 'other: its width is 129, and this program was compiled for 128' "$sample" other
 }
 
-# The model is tiny, with its sizes given: the trainer of the release build has the same ones, so that ccache has compiled it before.
+# The model is tiny, with its sizes given: the trainer of the release build has the same ones, so that ccache has
+# compiled it before.
 script() {
   source "${script%/*}/setup.sh"
   local missing tree tiny=(--layers 4 --heads 4 --width 128 --context 128 --vocabulary 256 --batch 16)

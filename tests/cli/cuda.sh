@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cuda.sh WORK SAMPLE SAMPLE_ON_CPU TRAIN...: the trainer for a GPU, of 1 layer, as a user meets it, and gpt_sample; TRAIN is the program, behind what
-# starts it and SAMPLE. Status 77 where there is no GPU.
+# cuda.sh WORK SAMPLE SAMPLE_ON_CPU TRAIN...: the trainer for a GPU, of 1 layer, as a user meets it, and gpt_sample;
+# TRAIN is the program, behind what starts it and SAMPLE. Status 77 where there is no GPU.
 set -euo pipefail
 [[ $# -ge 4 ]] || { echo "usage: $0 WORK SAMPLE SAMPLE_ON_CPU TRAIN..." >&2; exit 2; }
 work=$1 sample_on_cpu=$3
@@ -37,7 +37,8 @@ has out '^a sample:'
 has out '^causal_attention +backward '
 awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
   wrong "it did not learn: $(losses straight)"
-# gpt_sample writes there what it writes on the CPU: behind a prompt, past the end of the context, several texts at a time.
+# gpt_sample writes there what it writes on the CPU: behind a prompt, past the end of the context, several texts at a
+# time.
 for text in "--count 40 --temperature 0 --prompt quick" "--count 20 --samples 3 --seed 5"; do
   read -ra text <<<"$text"
   succeeds "$sample_on_cpu" straight/model.safetensors "${text[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fine_tuning.sh TRAIN CONVERT TOKENS SCRIPT TOKENIZERS WORK: --init as a user meets it. The programs are compiled for the
-# model called tiny. tests/parity/compare_fine_tuning.py does the same with transformers on the other side.
+# fine_tuning.sh TRAIN CONVERT TOKENS SCRIPT TOKENIZERS WORK: --init as a user meets it. The programs are compiled for
+# the model called tiny. tests/parity/compare_fine_tuning.py does the same with transformers on the other side.
 set -euo pipefail
 [[ $# -eq 6 ]] || { echo "usage: $0 TRAIN CONVERT TOKENS SCRIPT TOKENIZERS WORK" >&2; exit 2; }
 train=$1 convert=$2 tokens=$3 script=$4 tokenizers=$5 work=$6

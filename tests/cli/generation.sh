@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# generation.sh TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user meets them, and what
-# scripts/sample.sh says of folders that are no runs. The programs are compiled for the model called tiny.
+# generation.sh TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user
+# meets them, and what scripts/sample.sh says of folders that are no runs. The programs are compiled for the model
+# called tiny.
 set -euo pipefail
 [[ $# -eq 7 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK" >&2; exit 2; }
 train=$1 sample=$2 evaluate=$3 convert=$4 script=$5 tokenizers=$6 work=$7

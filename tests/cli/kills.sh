@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# kills.sh TRAIN WORK [ROUNDS]: ends a run of TRAIN (the trainer of tiny) again and again at random moments, and resumes it each time. In turn: SIGKILL;
-# SIGTERM and soon after SIGKILL, while it validates; USR1; its text is rewritten, cut short or emptied in place; its folder is
-# removed, and then it is killed; HUP, TERM, XCPU, PIPE, INT, USR2. Every third signal finds the disk "full" for a while. It saves every 2 steps. Passes if
-# every run resumes, if no round loses more than 2 steps while there was room, and if weights and log are those of a run that was left
-# alone. ROUNDS is 40 unless given, which takes some minutes; cli/kills of scripts/test.sh has 6.
+# kills.sh TRAIN WORK [ROUNDS]: ends a run of TRAIN (the trainer of tiny) again and again at random moments, and resumes
+# it each time. In turn: SIGKILL; SIGTERM and soon after SIGKILL, while it validates; USR1; its text is rewritten, cut
+# short or emptied in place; its folder is removed, and then it is killed; HUP, TERM, XCPU, PIPE, INT, USR2. Every third
+# signal finds the disk "full" for a while. It saves every 2 steps. Passes if every run resumes, if no round loses more
+# than 2 steps while there was room, and if weights and log are those of a run that was left alone. ROUNDS is 40 unless
+# given, which takes some minutes; cli/kills of scripts/test.sh has 6.
 set -uo pipefail
 [[ $# -ge 2 && -x $1 ]] || { echo "usage: $0 TRAIN WORK [ROUNDS]" >&2; exit 2; }
 train=$(realpath "$1") work=$2 rounds=${3:-40}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check.sh FAMILY COMPILER CASE @FLAGS PRECOMPILED TWIN: passes if CASE compiles (unless TWIN is no-twin), does not compile with -DGRADUS_FAIL, and the
-# compiler then says what the case's `// expect:` lines ask for, g++ in at most 15 lines, and each compiler in at most N lines where
-# the case says `// expect-lines: N`. FAMILY is g++ or clang++. PRECOMPILED is the .gch of a
-# header beside it, or '' to do without.
+# check.sh FAMILY COMPILER CASE @FLAGS PRECOMPILED TWIN: passes if CASE compiles (unless TWIN is no-twin), does not
+# compile with -DGRADUS_FAIL, and the compiler then says what the case's `// expect:` lines ask for, g++ in at most 15
+# lines, and each compiler in at most N lines where the case says `// expect-lines: N`. FAMILY is g++ or clang++.
+# PRECOMPILED is the .gch of a header beside it, or '' to do without.
 set -euo pipefail
 [[ $# -eq 6 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp.gch twin|no-twin" >&2; exit 2; }
 family=$1 compiler=$2 case=$3 flags=$4 precompiled=$5 twin=$6

@@ -1,6 +1,6 @@
 #pragma once
-// The same computations for both devices: instantiated for the CPU in .cpp files, by the compiler that users' CPU code sees, and for
-// the GPU in .cu files, which include cuda.hpp alone.
+// The same computations for both devices: instantiated for the CPU in .cpp files, by the compiler that users' CPU code
+// sees, and for the GPU in .cu files, which include cuda.hpp alone.
 
 #include <cmath>
 #include <random>
@@ -55,7 +55,8 @@ class runner {
     records.push_back({std::move(name), std::move(wide), tolerance});
   }
 
-  /// f(variables...) of the given shapes: its value and, after backward from sum(value * random weights), each gradient.
+  /// f(variables...) of the given shapes: its value and, after backward from sum(value * random weights), each
+  /// gradient.
   template <class T, class... Shapes, class F>
   void differentiate(const std::string& name, const F& f, double low = -2, double high = 2) {
     constexpr double tolerance = std::is_same_v<T, double> ? 1e-12 : sizeof(T) == 2 ? 1e-2 : 2e-5;

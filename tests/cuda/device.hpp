@@ -10,7 +10,8 @@
 #include "../support/seed.hpp"
 #include "cases.hpp"
 
-/// GPU memory whose every byte is 0xFF when it is handed out, a NaN in all floating formats: what a kernel fails to write shows.
+/// GPU memory whose every byte is 0xFF when it is handed out, a NaN in all floating formats: what a kernel fails to
+/// write shows.
 class poisoned_resource final : public gr::resource_adaptor<gr::cuda_stream> {
  public:
   explicit poisoned_resource(gr::cuda_resource& from) : resource_adaptor(from) {}
@@ -63,7 +64,8 @@ inline void same_bits(const std::vector<record>& a, const std::vector<record>& b
   }
 }
 
-/// Runs the cases on the GPU, twice, with inputs that nobody saw before, and holds the results against the CPU's and each other.
+/// Runs the cases on the GPU, twice, with inputs that nobody saw before, and holds the results against the CPU's and
+/// each other.
 template <class F>
 void agree(std::vector<record> (*on_cpu)(unsigned), const F& cases) {
   const unsigned seed = gradus_test::fresh_seed();

@@ -7,8 +7,8 @@
 
 namespace {
 
-/// The numbers of a format with this many bits of mantissa, without the sign: codes 0 and up in order. E4M3 has no infinity, and its last code
-/// is NaN; E5M2 ends with infinity and NaNs.
+/// The numbers of a format with this many bits of mantissa, without the sign: codes 0 and up in order. E4M3 has no
+/// infinity, and its last code is NaN; E5M2 ends with infinity and NaNs.
 std::vector<double> magnitudes(int mantissa, int codes) {
   const int bias = mantissa == 3 ? 7 : 15;
   std::vector<double> all;

@@ -90,7 +90,8 @@ void load(lasting_step<gr::cuda, P, O>& s, runner<gr::cuda>& r, int step) {
   }
 }
 
-/// Six steps with other inputs and another rate each, and what the model makes of an input after some: all losses, outputs and weights.
+/// Six steps with other inputs and another rate each, and what the model makes of an input after some: all losses,
+/// outputs and weights.
 template <class Step, class Submit>
 std::vector<double> six_steps(gpu& g, Step& s, unsigned seed, const Submit& submit) {
   runner<gr::cuda> r(g.ctx, seed);

@@ -123,7 +123,8 @@ TEST_CASE("what a step gave back while it was captured goes to another stream, a
     CHECK(t.pool.reserved_bytes() == reserved);
     CHECK(gr::to_host(x) == std::vector<float>(1000, 2.0f));
   }
-  // A mark that was made in a capture: nothing is known of it before the capture ends, and then it is behind all that the stream has.
+  // A mark that was made in a capture: nothing is known of it before the capture ends, and then it is behind all that
+  // the stream has.
   gr::cuda_event mark;
   bool known = true;
   for (int i = 0; i < 2; ++i)

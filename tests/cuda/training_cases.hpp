@@ -48,7 +48,8 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
   train(r, name, max_norm, make_optimizer, [](auto&) {});
 }
 
-/// Steps of a vector of odd length and two matrices, stored in T, with given gradients. Steps 3 and 4 of those with a scaled loss overflow.
+/// Steps of a vector of odd length and two matrices, stored in T, with given gradients. Steps 3 and 4 of those with a
+/// scaled loss overflow.
 template <class T, class D, class MakeOptimizer>
 void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
   struct model {

@@ -4,11 +4,14 @@
 #   check_snippets.sh [--fix] [ROOT]    --fix writes the regions of the programs into the pages; ROOT is the repository
 #
 # Each ```cpp block follows a comment that says where its code comes from:
-#   <!-- snippet: FILE#NAME -->   it is what stands between `// [NAME]` and `// [/NAME]` in tests/docs/FILE, which is compiled and run;
+#   <!-- snippet: FILE#NAME -->   it is what stands between `// [NAME]` and `// [/NAME]` in tests/docs/FILE, which is
+#   compiled and run;
 #                                 where a name has several such regions, they follow one another
 #   <!-- excerpt: PATH -->        it is a run of whole lines of PATH
-# and a block after this one holds whatever the case expects the compiler to say (a test of its own checks that it does):
-#   <!-- message: CASE -->        tests/compile_fail/cases/CASE.cpp; or `CASE g++`, `CASE clang++` with the lines for that compiler
+# and a block after this one holds whatever the case expects the compiler to say (a test of its own checks that it
+# does):
+#   <!-- message: CASE -->        tests/compile_fail/cases/CASE.cpp; or `CASE g++`, `CASE clang++` with the lines for
+#   that compiler
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fix=0
@@ -34,7 +37,8 @@ region() {
     END { if (!found || inside) exit 2 }' "$1"
 }
 
-# is_excerpt PATH, with the block on stdin: true if PATH has these lines one after another, with any indentation in common.
+# is_excerpt PATH, with the block on stdin: true if PATH has these lines one after another, with any indentation in
+# common.
 is_excerpt() {
   awk '
     function leading(s) { match(s, /^ */); return RLENGTH }
@@ -83,7 +87,8 @@ check_block() {
       name=""
       if [[ $source == *' '* ]]; then name=${source##* }; fi
       expected=$(sed -nE -e 's|^// expect: ?(.*)$|\1|p' ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"} "$file")
-      # g++ quotes names by characters of several bytes where the locale is UTF-8, which a pattern's '.' does not match in another one.
+      # g++ quotes names by characters of several bytes where the locale is UTF-8, which a pattern's '.' does not match
+      # in another one.
       text=${text//‘/\'} text=${text//’/\'}
       while IFS= read -r line; do
         if ! grep -qE -e "$line" <<<"$text"; then problem "$at: the message does not contain what $file expects: $line"; fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The snippet check is itself checked: a small tree in order passes, and each way of going out of date is noticed and named.
+# The snippet check is itself checked: a small tree in order passes, and each way of going out of date is noticed and
+# named.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tree=$(mktemp -d)

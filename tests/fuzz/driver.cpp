@@ -1,5 +1,6 @@
-// driver CORPUS RUNS: calls a fuzz target with each file of the folder CORPUS, and with RUNS inputs that are made from them by small damages, other ones in
-// every run, and the same ones again with GRADUS_TEST_SEED. For compilers without libFuzzer, and for the tests. An input that ends the program is written to fuzz-finding in the current folder.
+// driver CORPUS RUNS: calls a fuzz target with each file of the folder CORPUS, and with RUNS inputs that are made from
+// them by small damages, other ones in every run, and the same ones again with GRADUS_TEST_SEED. For compilers without
+// libFuzzer, and for the tests. An input that ends the program is written to fuzz-finding in the current folder.
 
 #include <algorithm>
 #include <csignal>

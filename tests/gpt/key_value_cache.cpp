@@ -1,5 +1,5 @@
-// Logits with a key-value cache are those of a forward pass over the whole context, bit for bit: at every position, however the tokens are
-// cut into chunks, for any number of sequences and threads.
+// Logits with a key-value cache are those of a forward pass over the whole context, bit for bit: at every position,
+// however the tokens are cut into chunks, for any number of sequences and threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ struct written {
     logits = net(ids);
   }
 
-  // The tokens from `at` on, Times of them; behind the context, and behind the `count` that are meant, there is anything.
+  // The tokens from `at` on, Times of them; behind the context, and behind the `count` that are meant, there is
+  // anything.
   template <gr::index_t Times>
   auto chunk(gr::index_t at, gr::index_t count) {
     auto some = gradus_test::integers<std::int32_t, gr::shape<Batch, Times>>(place.ctx, 0, 60);

@@ -1,4 +1,5 @@
-// gradcheck as a test: of the function itself, and of a use of it twice, whose second gradient has to be added to the first.
+// gradcheck as a test: of the function itself, and of a use of it twice, whose second gradient has to be added to the
+// first.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one rule.
+# check.sh RULE ROOT: reads the #include lines of ROOT/include/gradus and of ROOT/examples and holds them against one
+# rule.
 #   order    a folder includes only folders below it (the table in order.txt)
 #   unused   the table permits nothing that no header uses
-#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name only their own
-#   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users call
-#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in the
+#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name
+#   only their own builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the
+#   functions that users call vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included,
+#   each by one header alone, in the
 #            folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

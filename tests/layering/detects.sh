@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The layering check is itself checked: on a small tree that is in order it is silent, and each way of breaking the order
-# makes it fail with a line that names the file.
+# The layering check is itself checked: on a small tree that is in order it is silent, and each way of breaking the
+# order makes it fail with a line that names the file.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 tree=$(mktemp -d)

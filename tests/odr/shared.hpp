@@ -1,6 +1,6 @@
 #pragma once
-// What the sources of this folder hand to each other: tensors, parameters and a tape made in one of them and used in another,
-// so that both have to agree about every type, operation and kernel.
+// What the sources of this folder hand to each other: tensors, parameters and a tape made in one of them and used in
+// another, so that both have to agree about every type, operation and kernel.
 #include <gradus/gradus.hpp>
 
 using odr_matrix = gradus::tensor<float, gradus::shape<2, 3>>;

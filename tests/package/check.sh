@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh WAY SOURCE BUILD WORK CMAKE COMPILER GENERATOR: builds and runs tests/package/WAY, a project that uses gradus by
-# find_package (from a fresh install of BUILD), add_subdirectory or fetch_content.
+# check.sh WAY SOURCE BUILD WORK CMAKE COMPILER GENERATOR: builds and runs tests/package/WAY, a project that uses gradus
+# by find_package (from a fresh install of BUILD), add_subdirectory or fetch_content.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 7 && -d $here/$1 ]] || { echo "usage: $0 find_package|add_subdirectory|fetch_content SOURCE BUILD WORK CMAKE COMPILER GENERATOR" >&2; exit 2; }

@@ -1,5 +1,6 @@
 // Fifty steps of each optimizer against its reference: PyTorch, Hugging Face, bitsandbytes or the paper's formulas.
-// tests/parity/make_fixtures.py recorded the figures. Start and gradients are hashes, so that none of them need be stored.
+// tests/parity/make_fixtures.py recorded the figures. Start and gradients are hashes, so that none of them need be
+// stored.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -129,8 +130,8 @@ TEST_CASE("Lion follows the paper's algorithm") {
 }
 
 TEST_CASE("AdamW in bf16 with compensation follows its formula") {
-  // Where a sum is at a tie, float's last bit may decide between two neighbours in bf16, here 2^-9 apart at most; what one step
-  // loses, the next one has.
+  // Where a sum is at a tie, float's last bit may decide between two neighbours in bf16, here 2^-9 apart at most; what
+  // one step loses, the next one has.
   const difference d = after_50_steps<gr::bf16_pure>("any_precision", [](auto& net) {
     return gr::any_precision_adamw{net, {.lr = 1e-2}};
   });
@@ -173,8 +174,8 @@ TEST_CASE("the numbers of 8-bit states are those of bitsandbytes, and each code 
 }
 
 TEST_CASE("8-bit AdamW follows bitsandbytes'") {
-  // Where a number is halfway between two codes, one of both may be taken here and the other there; that moves a parameter by a part of
-  // a step, of 1e-3.
+  // Where a number is halfway between two codes, one of both may be taken here and the other there; that moves a
+  // parameter by a part of a step, of 1e-3.
   const difference d = after_50_steps("adamw_8bit", [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-3}}; });
   CHECK(d.mean < 2e-5);
   CHECK(d.most < 1e-3);

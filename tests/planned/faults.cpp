@@ -1,5 +1,5 @@
-// A GPT whose memory runs out: each request of its first step, to a resource or to the heap, is refused in turn. Parameters stay,
-// nothing leaks, and the next step is to the bit what it would have been.
+// A GPT whose memory runs out: each request of its first step, to a resource or to the heap, is refused in turn.
+// Parameters stay, nothing leaks, and the next step is to the bit what it would have been.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Plans of a GPT's step are exact to the byte with every optimizer. planned/precision.cpp has AdamW under every policy; here each
-// optimizer comes with one of them.
+// Plans of a GPT's step are exact to the byte with every optimizer. planned/precision.cpp has AdamW under every policy;
+// here each optimizer comes with one of them.
 #include <doctest/doctest.h>
 
 #include "step_plan.hpp"

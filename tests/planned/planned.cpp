@@ -1,5 +1,5 @@
-// A GPT trained in planned memory: planned peak = measured peak, fixed addresses, no heap, the same bits; and what happens when
-// a step departs from its plan.
+// A GPT trained in planned memory: planned peak = measured peak, fixed addresses, no heap, the same bits; and what
+// happens when a step departs from its plan.
 #include <doctest/doctest.h>
 
 #include <cstdint>

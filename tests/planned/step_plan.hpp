@@ -1,5 +1,6 @@
 #pragma once
-// Steps of a small GPT in planned memory, counted above the plan: exact to the byte, whatever policy, optimizer and regions.
+// Steps of a small GPT in planned memory, counted above the plan: exact to the byte, whatever policy, optimizer and
+// regions.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Counts every request that this program makes to the heap, and can refuse one. In a file of its own, so that calls are not inlined:
-// the compiler would see free() meet operator new and warn.
+// Counts every request that this program makes to the heap, and can refuse one. In a file of its own, so that calls are
+// not inlined: the compiler would see free() meet operator new and warn.
 #include "counted_heap.hpp"
 
 #include <atomic>

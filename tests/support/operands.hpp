@@ -58,7 +58,8 @@ gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, in
   return x;
 }
 
-/// Largest error of `found`, each relative to the wanted element plus the mean magnitude of all; infinite when one is NaN.
+/// Largest error of `found`, each relative to the wanted element plus the mean magnitude of all; infinite when one is
+/// NaN.
 template <class A, class B>
 double worst_error(const A& found, const B& wanted) {
   if (found.size() != wanted.size()) return INFINITY;

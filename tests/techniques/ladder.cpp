@@ -1,4 +1,5 @@
-// The ladder of bench/train on a tiny model: every technique trains, and those that should change no result change none.
+// The ladder of bench/train on a tiny model: every technique trains, and those that should change no result change
+// none.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,8 +19,8 @@
 
 namespace {
 
-// Every technique is in one of these rungs, and one is of the ablation; there is more to compile than to run, so not all of them are
-// taken.
+// Every technique is in one of these rungs, and one is of the ablation; there is more to compile than to run, so not
+// all of them are taken.
 constexpr std::size_t tested[] = {0, 2, 3, 5, 6, 8, 9, 11, 13, 21};
 
 // Random tokens, each below the vocabulary.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check.sh FAMILY COMPILER INCLUDE_DIR: what users' own flags make of the headers. FAMILY is g++ or clang++.
-# With many warnings as errors a program compiles and runs, for several processors; flags that cannot work are refused in a line.
+# With many warnings as errors a program compiles and runs, for several processors; flags that cannot work are refused
+# in a line.
 set -euo pipefail
 [[ $# -eq 3 ]] || { echo "usage: $0 g++|clang++ COMPILER INCLUDE_DIR" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -18,8 +18,8 @@ namespace gradus {
 
 namespace detail {
 
-// The context that an operation on plain operands runs in: that of the first one that is not a parameter. Parameters are
-// persistent, and may lie in a context of their own.
+// The context that an operation on plain operands runs in: that of the first one that is not a parameter. Parameters
+// are persistent, and may lie in a context of their own.
 template <class X, class... Rest>
 constexpr auto& context_for(const X& x, const Rest&... rest) {
   if constexpr (sizeof...(Rest) > 0 && (is_param<X> || is_computed_param<X>)) return context_for(rest...);
@@ -140,9 +140,9 @@ constexpr void check_initialised(std::string_view op, std::size_t operand, const
 
 }  // namespace detail
 
-/// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder decides.
-/// Operands of products are first cast to what the policy of the parameters among them computes in. Without a parameter, operands
-/// of one 16-bit type and of float meet in the 16-bit one; others must be of one type.
+/// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder
+/// decides. Operands of products are first cast to what the policy of the parameters among them computes in. Without a
+/// parameter, operands of one 16-bit type and of float meet in the 16-bit one; others must be of one type.
 template <class Op, operand... Xs>
 constexpr auto apply(const Op& op, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
@@ -168,7 +168,8 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
   }
 }
 
-/// x with elements of type T, each rounded once: `cast<bf16>(x)`. The gradient is cast back. Of the same type it is x itself.
+/// x with elements of type T, each rounded once: `cast<bf16>(x)`. The gradient is cast back. Of the same type it is x
+/// itself.
 template <class T, operand X>
 GRADUS_OF_BUILD constexpr auto cast(X&& x) {
   static_assert(is_element<T>);

@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// Chunks of memory in which nodes are placed one after another; kept from step to step. What holds no object is poisoned in builds
-/// with the address sanitizer.
+/// Chunks of memory in which nodes are placed one after another; kept from step to step. What holds no object is
+/// poisoned in builds with the address sanitizer.
 class arena {
  public:
   static constexpr std::size_t chunk_bytes = 64 * 1024;

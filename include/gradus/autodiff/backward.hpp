@@ -39,9 +39,9 @@ constexpr void seed_and_unwind(R& recorder, const Seed& seed) {
 
 }  // namespace detail
 
-/// Adds d(scale * loss)/dp to the gradient of every parameter and variable that the loss depends on, and ends the recording.
-/// Throws error when the loss belongs to a recording that has ended, and out_of_memory; after that the recording is over and
-/// parameters may hold a part of their gradients: clear them.
+/// Adds d(scale * loss)/dp to the gradient of every parameter and variable that the loss depends on, and ends the
+/// recording. Throws error when the loss belongs to a recording that has ended, and out_of_memory; after that the
+/// recording is over and parameters may hold a part of their gradients: clear them.
 template <class V, class R>
 constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value_type> scale = 1) {
   static_assert(detail::is_one_element<typename V::shape>,
@@ -79,7 +79,8 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
 
 namespace detail {
 
-// Where the gradient of a leaf accumulates; null for a variable whose recording is over, because its slot is gone with it.
+// Where the gradient of a leaf accumulates; null for a variable whose recording is over, because its slot is gone with
+// it.
 template <class X>
 constexpr gradient_slot<gradient_tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
@@ -96,8 +97,9 @@ constexpr gradient_slot<gradient_tensor_of<X>>& slot_of_leaf(const X& x) {
   return *slot;
 }
 
-// Puts new slots in the place of those of leaves, and the old ones back when it goes out of scope, whichever way that happens. A
-// backward() that throws ends the recording and the variables' slots with it, so each slot is looked up again.
+// Puts new slots in the place of those of leaves, and the old ones back when it goes out of scope, whichever way that
+// happens. A backward() that throws ends the recording and the variables' slots with it, so each slot is looked up
+// again.
 template <class... Xs>
 class gradients_set_aside {
  public:
@@ -134,13 +136,13 @@ constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, context<typename
 
 }  // namespace detail
 
-/// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order; zeros
-/// where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had accumulated
-/// before stays as it was, also when it throws; parameters that are not given accumulate as in backward().
+/// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order;
+/// zeros where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had
+/// accumulated before stays as it was, also when it throws; parameters that are not given accumulate as in backward().
 ///
-/// There are no second derivatives: the results are plain tensors. So that none is taken for a constant unnoticed, they and what is
-/// computed from them are refused (error) where an operation is recorded or a recording starts from them, as the gradients of
-/// parameters and variables are that were read by gradient(). detach() makes constants of them.
+/// There are no second derivatives: the results are plain tensors. So that none is taken for a constant unnoticed, they
+/// and what is computed from them are refused (error) where an operation is recorded or a recording starts from them,
+/// as the gradients of parameters and variables are that were read by gradient(). detach() makes constants of them.
 template <class V, class R, class... Xs>
 constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
   const detail::gradients_set_aside<Xs...> aside(xs...);
@@ -149,8 +151,8 @@ constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V
   return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};
 }
 
-/// The value of a tensor, parameter or traced value as a constant: it shares the elements, and nothing that is computed from it
-/// reaches what it was computed from.
+/// The value of a tensor, parameter or traced value as a constant: it shares the elements, and nothing that is computed
+/// from it reaches what it was computed from.
 template <operand X>
 constexpr tensor_of<X> detach(const X& x) {
   tensor_of<X> value = plain(x);

@@ -53,8 +53,8 @@ constexpr op_precision list_of() {
   if constexpr (requires { Op::precision; }) return Op::precision;
   else return op_precision::widest;
 }
-/// Which operands of an operation of the list `low` are cast, by bit (`static constexpr unsigned cast_operands`); all of them by
-/// default.
+/// Which operands of an operation of the list `low` are cast, by bit (`static constexpr unsigned cast_operands`); all
+/// of them by default.
 template <class Op>
 constexpr unsigned cast_operands_of() {
   if constexpr (requires { Op::cast_operands; }) return Op::cast_operands;
@@ -85,8 +85,8 @@ struct policy_among<X, Rest...> {
 // Stands where operands of a product are of types that do not go together.
 struct types_differ {};
 
-// What a product of operands of these types computes in where no policy says: their one type, or a 16-bit one where the others are
-// float. Void stands for an operand that has no say.
+// What a product of operands of these types computes in where no policy says: their one type, or a 16-bit one where the
+// others are float. Void stands for an operand that has no say.
 template <class A, class B>
 constexpr auto meet(std::type_identity<A> a, std::type_identity<B> b) {
   constexpr auto short_float = []<class T>(std::type_identity<T>) {

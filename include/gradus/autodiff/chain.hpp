@@ -101,8 +101,8 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
 
 }  // namespace detail
 
-/// x through all `blocks` in order: x = f(block, x), with checkpoint regions as `schedule` says. `blocks`, `schedule` and what `f`
-/// refers to must be there until backward. Throws error when the schedule is for another number of blocks.
+/// x through all `blocks` in order: x = f(block, x), with checkpoint regions as `schedule` says. `blocks`, `schedule`
+/// and what `f` refers to must be there until backward. Throws error when the schedule is for another number of blocks.
 template <class Blocks, class X, class F>
 constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, const F& f) {
   if constexpr (is_traced<X>) {

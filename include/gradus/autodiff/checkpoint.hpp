@@ -74,14 +74,15 @@ constexpr decltype(auto) plain_argument(X&& x) {
 
 }  // namespace detail
 
-/// Runs `f(x...)` and keeps for backward the arguments and what `policy` says, no more. At backward the region's operations are
-/// applied again, with the same random draws: those whose outputs are needed and were not kept. Gradients are bit for bit those
-/// of `f(x...)` alone. Plain operands (inference) pass straight through `f`.
+/// Runs `f(x...)` and keeps for backward the arguments and what `policy` says, no more. At backward the region's
+/// operations are applied again, with the same random draws: those whose outputs are needed and were not kept.
+/// Gradients are bit for bit those of `f(x...)` alone. Plain operands (inference) pass straight through `f`.
 ///
-/// `f` is copied, and called again during backward: it may refer to parameters and constants, which must still be there, and
-/// must take every traced value as an argument (a capture does not compile). It returns one traced value or a std::tuple of
-/// them. Regions nest. Throws error when the policy names an operation that does not occur in the region; for a region within another, whose
-/// policy is first asked when the outer one is applied again, backward throws it.
+/// `f` is copied, and called again during backward: it may refer to parameters and constants, which must still be
+/// there, and must take every traced value as an argument (a capture does not compile). It returns one traced value or
+/// a std::tuple of them. Regions nest. Throws error when the policy names an operation that does not occur in the
+/// region; for a region within another, whose policy is first asked when the outer one is applied again, backward
+/// throws it.
 template <save_policy Policy, class F, operand... Xs>
 constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
@@ -101,7 +102,8 @@ constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
     }
   }
 }
-/// The same with a policy that is a type alone: `checkpoint<save_only<op::matmul>>(f, x...)`; without one nothing is kept.
+/// The same with a policy that is a type alone: `checkpoint<save_only<op::matmul>>(f, x...)`; without one nothing is
+/// kept.
 template <save_policy Policy = save_none, class F, operand... Xs>
   requires(!save_policy<F>)
 constexpr auto checkpoint(F f, Xs&&... xs) {

@@ -63,7 +63,8 @@ struct custom {
 /// `backward(gradient of the output, output, x...)` the gradient of the one operand, or a std::tuple with one for each
 /// operand (std::ignore in the place of an integer one). On plain operands only `forward` runs.
 ///
-/// Captures are copied into the recording; memory that backward needs beyond the operands and the output is captured too.
+/// Captures are copied into the recording; memory that backward needs beyond the operands and the output is captured
+/// too.
 template <class Forward, class Backward, operand... Xs>
 constexpr auto custom_op(Forward forward, Backward backward, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1, "custom_op(forward, backward, x...): needs at least one operand");

@@ -6,7 +6,8 @@
 
 namespace gradus::detail {
 
-/// The results that a checkpoint region keeps from forward, in the order of its operations. They lie where the recording has its nodes.
+/// The results that a checkpoint region keeps from forward, in the order of its operations. They lie where the
+/// recording has its nodes.
 class kept_results {
  public:
   constexpr kept_results() = default;

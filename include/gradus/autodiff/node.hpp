@@ -8,8 +8,8 @@
 
 namespace gradus {
 
-/// One entry of the tape: a function that pushes gradients back, and one that ends the entry. Plain function pointers, so
-/// that a node is its captures and no more.
+/// One entry of the tape: a function that pushes gradients back, and one that ends the entry. Plain function pointers,
+/// so that a node is its captures and no more.
 struct node {
   using function = void (*)(node*);
   function backward = nullptr;

@@ -24,8 +24,8 @@ template <class A, class B>
 inline constexpr bool is_tuple_like<std::pair<A, B>> = true;
 }  // namespace detail
 
-/// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied operation
-/// does besides computing: a tape records it for backward.
+/// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied
+/// operation does besides computing: a tape records it for backward.
 template <class Value, class Recorder>
 class traced {
  public:
@@ -64,8 +64,8 @@ class traced {
   constexpr unsigned era() const { return era_; }
   /// Within a checkpoint region: the number, from 1, of the operation that made this value; 0 for its arguments.
   constexpr unsigned maker() const { return maker_; }
-  /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no loss
-  /// depends on it. Throws error for any other value, and once the tape is used again.
+  /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no
+  /// loss depends on it. Throws error for any other value, and once the tape is used again.
   constexpr const Value& gradient() const {
     if (!is_current() || !recorder_->holds_variable(slot_, era_))
       throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");

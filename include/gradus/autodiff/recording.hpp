@@ -1,6 +1,6 @@
 #pragma once
-// What a tape is made of: the nodes of one recording after another, and how they unwind. Recorders work with it, the tape itself
-// and the checkpoint regions on it; users see tape.
+// What a tape is made of: the nodes of one recording after another, and how they unwind. Recorders work with it, the
+// tape itself and the checkpoint regions on it; users see tape.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ class recording {
   constexpr bool is_unwound() const { return unwound_; }
   constexpr region_log& regions() { return regions_; }
 
-  // ---- random draws and phases -------------------------------------------------------------------------------------------
+  // ---- random draws and phases --------------------------------------------------------------------------------------
 
   constexpr random_key next_key() { return {seed_, step_, ordinal_++, random_domain::tape}; }
   /// Draws so far in this recording.
@@ -58,8 +58,8 @@ class recording {
   }
 
   constexpr gradus::phase phase() const { return phase_; }
-  /// While it lives, operations run for the second time: they are recomputed, and draw what draw number `first_draw` and those
-  /// after it gave.
+  /// While it lives, operations run for the second time: they are recomputed, and draw what draw number `first_draw`
+  /// and those after it gave.
   class second_time {
    public:
     constexpr second_time(recording& r, std::uint32_t first_draw)
@@ -79,7 +79,7 @@ class recording {
     gradus::phase phase_;
   };
 
-  // ---- recording ---------------------------------------------------------------------------------------------------------
+  // ---- recording ----------------------------------------------------------------------------------------------------
 
   /// A new recording starts at the first use after backward(): the step that random draws depend on moves on.
   constexpr void begin_if_unwound() {
@@ -145,7 +145,7 @@ class recording {
     return n;
   }
 
-  // ---- backward ----------------------------------------------------------------------------------------------------------
+  // ---- backward -----------------------------------------------------------------------------------------------------
 
   /// Runs all nodes backwards, each releasing what it kept as it goes.
   constexpr void unwind() {

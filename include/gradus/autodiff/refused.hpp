@@ -1,6 +1,6 @@
 #pragma once
-// Functions on plain tensors that parameters and traced values do not compile with: a value that is read leaves the recording, so
-// it is asked for by name.
+// Functions on plain tensors that parameters and traced values do not compile with: a value that is read leaves the
+// recording, so it is asked for by name.
 
 #include "../tensor/creation.hpp"
 #include "operand.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// The recorder inside a checkpoint region. A region's function runs up to three times, each time on values of a region in one mode:
+// The recorder inside a checkpoint region. A region's function runs up to three times, each time on values of a region
+// in one mode:
 //
 //   mode      runs                                   an operation                                its values have slots
 //   forward   when the region is applied             runs, and its result is kept if the         no
@@ -10,8 +11,8 @@
 //                                                    computed again, taken from what was kept,
 //                                                    or skipped, as the log says
 //
-// What is recorded in `again` unwinds at once, into the slots that the outer values have, as if it had been recorded there in the
-// first place.
+// What is recorded in `again` unwinds at once, into the slots that the outer values have, as if it had been recorded
+// there in the first place.
 
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +52,8 @@ constexpr unsigned maker_of(const X& x) {
 
 }  // namespace detail
 
-/// The recorder of the traced values within a checkpoint region of `Outer`, which is a tape or another region. checkpoint() makes it.
+/// The recorder of the traced values within a checkpoint region of `Outer`, which is a tape or another region.
+/// checkpoint() makes it.
 template <class Outer>
 class region {
  public:
@@ -71,8 +73,8 @@ class region {
   constexpr recording& recorded() const { return *recording_; }
   /// The tape's next key for a random operation. At backward the region gets the same ones again.
   constexpr random_key next_key() { return recording_->next_key(); }
-  /// The value of operation `maker` is looked at outside of operations, and so has to be there at backward too: it is missing
-  /// (`present` is false) if forward did not look at it. Called by traced::value().
+  /// The value of operation `maker` is looked at outside of operations, and so has to be there at backward too: it is
+  /// missing (`present` is false) if forward did not look at it. Called by traced::value().
   constexpr void note_read(unsigned maker, bool present) {
     if (mode_ == mode::forward) recording_->regions().read(maker);
     if (mode_ == mode::again && !present) detail::fail_different_region();
@@ -140,8 +142,8 @@ class region {
     return leave(outer, std::move(outputs), &n->slots);
   }
 
-  /// Runs `f` for the second time, on arguments that forward kept, and gives its outputs; what was kept of `count` operations is used
-  /// up. Throws error if it does other things than before. Called by the region's node.
+  /// Runs `f` for the second time, on arguments that forward kept, and gives its outputs; what was kept of `count`
+  /// operations is used up. Throws error if it does other things than before. Called by the region's node.
   template <class F, class Args>
   static constexpr auto run_again(recording& on, const F& f, Args& args, std::size_t first, std::size_t count,
                                   std::uint64_t made, detail::kept_results kept) {
@@ -159,7 +161,7 @@ class region {
 
   constexpr region(recording& on, mode m, std::size_t first) : recording_(&on), mode_(m), first_(first) {}
 
-  // ---- forward ---------------------------------------------------------------------------------------------------------
+  // ---- forward ------------------------------------------------------------------------------------------------------
   template <class V>
   constexpr auto value(V v) {
     return traced<V, region>(std::move(v), this, nullptr, recording_->era(), static_cast<unsigned>(count_));
@@ -175,8 +177,8 @@ class region {
     throw error("checkpoint<policy>: the policy names '" + std::string(name) +
                 "', and the region applies nothing of that name");
   }
-  // A region inside this one, which is not running again, is one operation to it, and keeps its arguments. The policy hears of it, so
-  // that its numbers are those of the log, and has no say: there is no result to keep.
+  // A region inside this one, which is not running again, is one operation to it, and keeps its arguments. The policy
+  // hears of it, so that its numbers are those of the log, and has no say: there is no result to keep.
   template <std::size_t N>
   constexpr void note_region(const void* key, const unsigned (&makers)[N]) {
     if (mode_ == mode::forward) {
@@ -193,7 +195,7 @@ class region {
     return leave(outer, std::move(outputs), static_cast<decltype(detail::slots_for(outputs))*>(nullptr));
   }
 
-  // ---- at backward -------------------------------------------------------------------------------------------------------
+  // ---- at backward --------------------------------------------------------------------------------------------------
   constexpr fate next_entry(const void* key, std::uint64_t inputs) {
     if (count_ == expected_) detail::fail_different_region();
     const region_entry& e = recording_->regions().entries[first_ + count_++];
@@ -216,7 +218,7 @@ class region {
                                                                  static_cast<unsigned>(count_));
   }
 
-  // ---- arguments and outputs -----------------------------------------------------------------------------------------------
+  // ---- arguments and outputs ----------------------------------------------------------------------------------------
   template <class V>
   constexpr traced<V, region> argument(detail::region_argument<V>& kept) {
     if (mode_ == mode::again) return {std::move(kept.value), this, kept.slot, recording_->era()};

@@ -8,8 +8,8 @@
 
 namespace gradus {
 
-/// What running a region again does with an operation: compute it, take what was kept of it, or neither, because nothing that
-/// backward needs depends on its output.
+/// What running a region again does with an operation: compute it, take what was kept of it, or neither, because
+/// nothing that backward needs depends on its output.
 enum class fate : unsigned char { compute, take, skip };
 
 /// What depends on what in a region: its operations in order, with the makers of their inputs.

@@ -1,5 +1,6 @@
 #pragma once
-// One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will need.
+// One application of an operation, whoever records it: run it under its name, and collect what its gradient rule will
+// need.
 
 #include <algorithm>
 #include <memory>
@@ -79,8 +80,8 @@ template <class X, class... Xs>
 constexpr bool is_among(const X& x, const Xs&... xs) {
   return ((static_cast<const void*>(std::addressof(x)) == static_cast<const void*>(std::addressof(xs))) || ...);
 }
-// An operand as it goes to an operation: an rvalue that stands in several places (`x * std::move(x)`, where `all` has it more
-// than once) is not moved from, because operands are evaluated in no particular order.
+// An operand as it goes to an operation: an rvalue that stands in several places (`x * std::move(x)`, where `all` has
+// it more than once) is not moved from, because operands are evaluated in no particular order.
 template <class X, class... Xs>
 constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
   if constexpr (std::is_lvalue_reference_v<X> || is_param<std::remove_cvref_t<X>>) {
@@ -111,8 +112,8 @@ constexpr void tell_computed(context<D>& ctx, const X& x, std::size_t operand) {
     }
 }
 
-// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides. If it is `Recorded`, gradients find
-// their way through it, whatever it was computed from.
+// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides. If it is
+// `Recorded`, gradients find their way through it, whatever it was computed from.
 template <bool Keep, class Op, bool Recorded = Keep, class D, class... Xs>
 constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   (check_present(xs), ...);
@@ -129,8 +130,8 @@ constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   return result;
 }
 
-// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters whose elements somebody
-// keeps.
+// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters whose
+// elements somebody keeps.
 template <class Sinks, class Inputs, class Versions>
 struct kept_values {
   Sinks sinks;

@@ -1,8 +1,8 @@
 #pragma once
 // What a checkpoint region keeps of what it computes. A policy is any type with
 //   constexpr bool saves(const region_op&) const;
-// Where it names operations it has a `names` list, so that a name that does not occur in the region is an error. It may also have
-// `inspect(const region_graph&) const`, called when the region has run forward.
+// Where it names operations it has a `names` list, so that a name that does not occur in the region is an error. It may
+// also have `inspect(const region_graph&) const`, called when the region has run forward.
 
 #include <array>
 #include <concepts>
@@ -92,8 +92,8 @@ template <std::size_t Flops>
 struct save_costly {
   constexpr bool saves(const region_op& op) const { return op.work.flops >= Flops * op.bytes; }
 };
-/// Keeps the operations whose bit (by their number in the region) is set; what a planner chooses. Operations from the 64th on
-/// are computed again.
+/// Keeps the operations whose bit (by their number in the region) is set; what a planner chooses. Operations from the
+/// 64th on are computed again.
 struct save_numbered {
   std::uint64_t bits = 0;
   constexpr bool saves(const region_op& op) const { return op.number < 64 && ((bits >> op.number) & 1u) != 0; }

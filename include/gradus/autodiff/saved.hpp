@@ -1,5 +1,6 @@
 #pragma once
-// What an operation keeps from forward for backward: a compile-time declaration, read by the tape, plans and tests alike.
+// What an operation keeps from forward for backward: a compile-time declaration, read by the tape, plans and tests
+// alike.
 
 #include <cstddef>
 #include <tuple>

@@ -18,11 +18,11 @@ template <class Context>
 Context& no_context();
 }  // namespace detail
 
-/// A recording of applied operations, unwound by backward(). A tape belongs to one context and is reused step after step;
-/// once it has grown to the size of a step it asks the heap for nothing.
+/// A recording of applied operations, unwound by backward(). A tape belongs to one context and is reused step after
+/// step; once it has grown to the size of a step it asks the heap for nothing.
 ///
-/// It also numbers what is random: each operation that draws gets the key (seed, step, ordinal), so that a recomputation
-/// draws the same numbers.
+/// It also numbers what is random: each operation that draws gets the key (seed, step, ordinal), so that a
+/// recomputation draws the same numbers.
 template <class D>
 class tape {
  public:
@@ -82,8 +82,8 @@ class tape {
   /// Goes on as after `n` recordings more, which somebody else made: a graph that was launched again.
   constexpr void advance(std::size_t n) { recording_.advance(static_cast<std::uint32_t>(n)); }
 
-  /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on. Null ends that at
-  /// once, also in a recording that has begun.
+  /// Tells `who` of parameters whose gradients are complete, in backward() of the recordings that begin from now on.
+  /// Null ends that at once, also in a recording that has begun.
   constexpr void observe(gradient_observer* who) { recording_.observe(who); }
 
   /// Applies an operation, keeps what it declares, and returns its output as a traced value. Called by apply().
@@ -98,15 +98,16 @@ class tape {
     return recording_.template attach<typename rules::products>(*this, op, std::move(kept), std::move(result), 0);
   }
 
-  /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one throw,
-  /// the recording is cleared; parameters keep what they accumulated until then.
+  /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one
+  /// throw, the recording is cleared; parameters keep what they accumulated until then.
   constexpr void unwind() { recording_.unwind(); }
   /// Forgets the recording without running it; values recorded so far must not be used any more.
   constexpr void clear() { recording_.clear(); }
   constexpr unsigned era() const { return recording_.era(); }
   /// True while backward() can start from values of recording `era`.
   constexpr bool can_unwind(unsigned era) const { return era == recording_.era() && !recording_.is_unwound(); }
-  /// True when `slot` belongs to a value that variable() made in recording `era`, and that is still the tape's recording.
+  /// True when `slot` belongs to a value that variable() made in recording `era`, and that is still the tape's
+  /// recording.
   constexpr bool holds_variable(const void* slot, unsigned era) const { return recording_.holds_variable(slot, era); }
 
   /// What recorders on this tape (checkpoint regions) work with.

@@ -29,8 +29,9 @@ inline constexpr byte_unit byte_units[] = {
 };
 }  // namespace detail
 
-/// Bytes of a size as people write it: a number, perhaps with a fraction, and a unit that says which power is meant: "600MiB",
-/// "1.5GiB", "512 MB", "1000B". A part of a byte is dropped. Throws error for anything else, and for a size of 0.
+/// Bytes of a size as people write it: a number, perhaps with a fraction, and a unit that says which power is meant:
+/// "600MiB", "1.5GiB", "512 MB", "1000B". A part of a byte is dropped. Throws error for anything else, and for a size
+/// of 0.
 inline std::size_t parse_bytes(std::string_view text) {
   const auto refuse = [&](const std::string& why) -> std::size_t {
     throw error("size \"" + std::string(text) + "\": " + why);

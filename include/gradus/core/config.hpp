@@ -25,15 +25,17 @@
 #define GRADUS_HD
 #endif
 
-// nvcc reads a .cu once for the host and once for the GPU (__CUDA_ARCH__). The second time it would refuse the CPU's SIMD packets
-// in a functor that also runs on the GPU, so CPU kernels leave their calls of functors out. No host object file sees a 1 here.
+// nvcc reads a .cu once for the host and once for the GPU (__CUDA_ARCH__). The second time it would refuse the CPU's
+// SIMD packets in a functor that also runs on the GPU, so CPU kernels leave their calls of functors out. No host object
+// file sees a 1 here.
 #if defined(__CUDA_ARCH__)
 #define GRADUS_GPU_PASS 1
 #else
 #define GRADUS_GPU_PASS 0
 #endif
 
-// Built with -fsanitize=address. The one macro that changes what functions do (memory/poison.hpp): a sanitizer build is a whole program.
+// Built with -fsanitize=address. The one macro that changes what functions do (memory/poison.hpp): a sanitizer build is
+// a whole program.
 #if defined(__SANITIZE_ADDRESS__)
 #define GRADUS_ADDRESS_SANITIZER 1
 #elif defined(__has_feature)
@@ -47,23 +49,26 @@
 
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
-// Before a function that is called from very many places and takes its time anyway: one copy of it is compiled, not one for each call.
+// Before a function that is called from very many places and takes its time anyway: one copy of it is compiled, not one
+// for each call.
 #define GRADUS_NOINLINE __attribute__((noinline))
 
-// Before each function that a .ipp file defines. A header includes its .ipp, so that a program needs headers alone; where
-// GRADUS_COMPILED is defined (the target gradus::compiled does so), it does not, and compiled.cpp is the one source that reads them.
-// Such functions are no templates and no kernels: what they are compiled to does not depend on the program.
+// Before each function that a .ipp file defines. A header includes its .ipp, so that a program needs headers alone;
+// where GRADUS_COMPILED is defined (the target gradus::compiled does so), it does not, and compiled.cpp is the one
+// source that reads them. Such functions are no templates and no kernels: what they are compiled to does not depend on
+// the program.
 #if defined(GRADUS_COMPILED)
 #define GRADUS_IMPL
 #else
 #define GRADUS_IMPL inline
 #endif
 
-// One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but each has to
-// run kernels of its own: what depends on the flags must not be one definition for the linker, which would keep any of them.
-// Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call carry its name as a tag.
-// So the tag names each instruction set that the headers ask for or that compilers use unasked: by a level of the x86-64 ABI where
-// the flags have one, otherwise by the widest registers and what goes with them.
+// One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but
+// each has to run kernels of its own: what depends on the flags must not be one definition for the linker, which would
+// keep any of them. Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call
+// carry its name as a tag. So the tag names each instruction set that the headers ask for or that compilers use
+// unasked: by a level of the x86-64 ABI where the flags have one, otherwise by the widest registers and what goes with
+// them.
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__FMA__) && defined(__F16C__) && defined(__BMI2__)
 #define GRADUS_INSTRUCTIONS x86v4
@@ -112,8 +117,9 @@
 #endif
 
 /// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
-/// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; a class
-/// with private members or constructors may have the line as well. A derived class needs a line of its own, with all members.
+/// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an
+/// aggregate; a class with private members or constructors may have the line as well. A derived class needs a line of
+/// its own, with all members.
 #define GRADUS_MEMBERS(...)                                               \
   constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }       \
   constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); } \

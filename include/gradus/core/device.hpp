@@ -1,5 +1,6 @@
 #pragma once
-// Devices are types. A device names its stream and the resource that serves its memory; how bytes move is device_access.
+// Devices are types. A device names its stream and the resource that serves its memory; how bytes move is
+// device_access.
 
 #include <cstddef>
 
@@ -63,7 +64,8 @@ struct cuda_meta : meta {
 template <class D>
 class context;
 
-/// How bytes reach a device: zero, fill, upload, download and copy, ordered on the context's stream. Specialised per device.
+/// How bytes reach a device: zero, fill, upload, download and copy, ordered on the context's stream. Specialised per
+/// device.
 template <class D>
 struct device_access;
 

@@ -1,5 +1,6 @@
 #pragma once
-// Element types. bf16 and f16 are storage formats: they convert exactly to float, and from float by round-to-nearest-even.
+// Element types. bf16 and f16 are storage formats: they convert exactly to float, and from float by
+// round-to-nearest-even.
 
 #include <bit>
 #include <cstdint>

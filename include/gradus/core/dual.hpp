@@ -30,8 +30,9 @@ struct dual : functor_number {
 };
 
 namespace detail {
-/// slope * partial, and 0 where the partial is 0, whatever the slope: what does not depend on an operand has no derivative in
-/// it, not an undefined one where the slope is infinite or NaN. Where the partial is a constant, no test is left.
+/// slope * partial, and 0 where the partial is 0, whatever the slope: what does not depend on an operand has no
+/// derivative in it, not an undefined one where the slope is infinite or NaN. Where the partial is a constant, no test
+/// is left.
 template <class V>
 GRADUS_HD inline V contribution(V slope, V partial) {
   using math::select;
@@ -182,7 +183,8 @@ GRADUS_HD inline dual<V, N> sigmoid(const dual<V, N>& x) {
   const V d = V(1) / (V(1) + e);
   return detail::chain(select(x.value < V(0), e * d, d), x, e * d * d);
 }
-/// x sigmoid(x), the two forms of gelu, and the normal distribution's probabilities; their derivatives hold at infinity too.
+/// x sigmoid(x), the two forms of gelu, and the normal distribution's probabilities; their derivatives hold at infinity
+/// too.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> silu(const dual<V, N>& x) {
   using math::silu;

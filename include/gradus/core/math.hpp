@@ -1,6 +1,6 @@
 #pragma once
-// Scalar functions under the names that elementwise functors use. Inside a functor write `using gradus::math::exp;` and call
-// exp(x): for packs and duals the overload beside them is found by argument-dependent lookup.
+// Scalar functions under the names that elementwise functors use. Inside a functor write `using gradus::math::exp;` and
+// call exp(x): for packs and duals the overload beside them is found by argument-dependent lookup.
 
 #include <cmath>
 #include <cstdint>
@@ -37,8 +37,8 @@ namespace detail {
 }
 }  // namespace detail
 
-/// a / b of integers, cut to a whole number; the smallest number over -1 wraps. Where b is 0 it throws error, and on a GPU, which cannot
-/// throw, it is 0.
+/// a / b of integers, cut to a whole number; the smallest number over -1 wraps. Where b is 0 it throws error, and on a
+/// GPU, which cannot throw, it is 0.
 template <class T>
   requires std::is_integral_v<T>
 GRADUS_HD constexpr T quotient(T a, T b) {
@@ -71,8 +71,8 @@ GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on
 
-// What the C library has no name for. In double, and rounded once for float; on the GPU, where double is slow, float is good to
-// a few units of the last place where the result is not small, and to |x| times that in the lower tails.
+// What the C library has no name for. In double, and rounded once for float; on the GPU, where double is slow, float is
+// good to a few units of the last place where the result is not small, and to |x| times that in the lower tails.
 
 /// 1 / (1 + e^-x).
 GRADUS_HD inline double sigmoid(double x) {

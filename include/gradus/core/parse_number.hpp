@@ -47,8 +47,8 @@ std::optional<T> parse_by_from_chars(std::string_view text) {
 
 }  // namespace detail
 
-/// The number that the whole of `text` is, in decimal digits: `-12`, `0.5`, `3e-4`, `inf`, `nan`, whatever the locale. Nothing where it is something
-/// else, starts with a space or a plus sign, or does not fit into T.
+/// The number that the whole of `text` is, in decimal digits: `-12`, `0.5`, `3e-4`, `inf`, `nan`, whatever the locale.
+/// Nothing where it is something else, starts with a space or a plus sign, or does not fit into T.
 template <class T>
   requires std::integral<T> || std::floating_point<T>
 std::optional<T> parse_number(std::string_view text) {

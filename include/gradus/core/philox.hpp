@@ -7,8 +7,8 @@
 
 namespace gradus {
 
-/// Philox4x32-10, a counter-based generator (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011): a pure
-/// function from a 128-bit counter and a 64-bit key to four independent 32-bit words.
+/// Philox4x32-10, a counter-based generator (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011): a
+/// pure function from a 128-bit counter and a 64-bit key to four independent 32-bit words.
 GRADUS_HD constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                             std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -29,8 +29,9 @@ enum class random_domain : std::uint32_t {
   data,      ///< keys that choose what goes into a batch
 };
 
-/// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal). The draw
-/// for element i is a pure function of this and i, so it is the same on any thread, in any order, and when recomputed.
+/// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal).
+/// The draw for element i is a pure function of this and i, so it is the same on any thread, in any order, and when
+/// recomputed.
 struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;

@@ -33,8 +33,9 @@ constexpr std::size_t utf8_length(std::string_view text, bool& more) {
 /// Which control characters a text for the screen may have.
 enum class line_ends { escaped, kept };
 
-/// Makes a text that comes in parts fit for a terminal: control characters, by which a text could move the cursor, change its colours or its
-/// title, and bytes that are no UTF-8 become `\x1b`. Tabs, and line ends if they are kept, stay.
+/// Makes a text that comes in parts fit for a terminal: control characters, by which a text could move the cursor,
+/// change its colours or its title, and bytes that are no UTF-8 become `\x1b`. Tabs, and line ends if they are kept,
+/// stay.
 class printable_text {
  public:
   explicit printable_text(line_ends ends = line_ends::kept) : ends_(ends) {}

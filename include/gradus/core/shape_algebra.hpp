@@ -80,7 +80,8 @@ using broadcast_shape = typename detail::broadcast_rule<Shapes...>::type;
 template <std::ptrdiff_t... Axes>
 struct axes {
   static constexpr index_t count = sizeof...(Axes);
-  /// True when `axis` (0-based from the front, of a tensor of `rank` axes) is in the list; an empty list means every axis.
+  /// True when `axis` (0-based from the front, of a tensor of `rank` axes) is in the list; an empty list means every
+  /// axis.
   static constexpr bool contains([[maybe_unused]] index_t axis, [[maybe_unused]] index_t rank) {
     if (count == 0) return true;
     return ((static_cast<index_t>(Axes < 0 ? Axes + static_cast<std::ptrdiff_t>(rank) : Axes) == axis) || ...);

@@ -7,8 +7,8 @@
 
 namespace gradus::detail {
 
-/// std::stable_sort without its temporary buffer: libstdc++ 12 takes that by a deprecated function, of which clang warns in the
-/// user's file.
+/// std::stable_sort without its temporary buffer: libstdc++ 12 takes that by a deprecated function, of which clang
+/// warns in the user's file.
 template <class T, class Before>
 void sort_stably(std::vector<T>& values, const Before& before) {
   std::vector<std::size_t> order(values.size());

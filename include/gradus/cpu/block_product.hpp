@@ -13,12 +13,12 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k * ak],
-/// so that a may be taken transposed. `rows` is even (of a scratch that is padded so). Operands are of C, or are words of pairs of bf16,
-/// of which `inner` counts the pairs.
+/// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k *
+/// ak], so that a may be taken transposed. `rows` is even (of a scratch that is padded so). Operands are of C, or are
+/// words of pairs of bf16, of which `inner` counts the pairs.
 ///
-/// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to hide
-/// their latency.
+/// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to
+/// hide their latency.
 template <class C, index_t LdB, index_t LdC, class Word = C>
 struct block_product {
   static void run(index_t rows, index_t packs, index_t inner, const Word* a, index_t am, index_t ak, const Word* b,

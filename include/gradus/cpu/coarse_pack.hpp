@@ -6,8 +6,8 @@
 
 namespace gradus::inline GRADUS_BUILD {
 
-/// A pack of floats on the way to a result of 16 bits, in functors that say `coarse_form = true`: exp and what is made of it are at most
-/// a few parts in 100,000 off, for half the instructions. Everything else is a pack's.
+/// A pack of floats on the way to a result of 16 bits, in functors that say `coarse_form = true`: exp and what is made
+/// of it are at most a few parts in 100,000 off, for half the instructions. Everything else is a pack's.
 class coarse_pack : public functor_number {
  public:
   coarse_pack() = default;

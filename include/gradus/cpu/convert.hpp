@@ -55,8 +55,8 @@ GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, [[maybe_unus
 #endif
 }
 
-// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction, which is
-// exact; NaN becomes quiet, as the instruction makes it.
+// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction,
+// which is exact; NaN becomes quiet, as the instruction makes it.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   using floats __attribute__((vector_size(sizeof(Words)))) = float;

@@ -9,8 +9,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// How a product's result is cut into tiles: into whole strips of rows and panels of columns, spread evenly over `rows` times
-/// `columns` tiles. The bits of the result do not depend on it.
+/// How a product's result is cut into tiles: into whole strips of rows and panels of columns, spread evenly over `rows`
+/// times `columns` tiles. The bits of the result do not depend on it.
 struct tile_grid {
   index_t m, n, strip, panel;     ///< what is cut, and into multiples of what
   index_t rows = 1, columns = 1;  ///< tiles in each direction
@@ -27,8 +27,8 @@ struct tile_grid {
   index_t tallest() const { return std::min(m, (strips() + rows - 1) / rows * strip); }
   index_t widest() const { return std::min(n, (panels() + columns - 1) / columns * panel); }
 
-  /// The grid in which `threads` finish first: the one with the most work has least to do, where a tile's work is its strips times
-  /// its panels, and what it takes to pack a strip of A once and a panel of B once.
+  /// The grid in which `threads` finish first: the one with the most work has least to do, where a tile's work is its
+  /// strips times its panels, and what it takes to pack a strip of A once and a panel of B once.
   static tile_grid for_threads(index_t threads, index_t m, index_t n, index_t strip, index_t panel) {
     tile_grid chosen{m, n, strip, panel};
     tile_grid grid = chosen;
@@ -53,9 +53,10 @@ struct tile_grid {
   static constexpr double late = 0.1;   // tiles by which a thread comes too late: what speaks for small ones
 };
 
-/// C = op(A) op(B) (+ C, with `accumulate`) on row-major matrices: op(A) is m x k, op(B) is k x n, lda/ldb/ldc are the row strides
-/// as stored. With a bias (n values), C = op(A) op(B) + bias in every row, and `accumulate` is not looked at. Operands may be
-/// stored in any floating-point types: the product is computed in Acc, and rounded to C's type once, at the very end.
+/// C = op(A) op(B) (+ C, with `accumulate`) on row-major matrices: op(A) is m x k, op(B) is k x n, lda/ldb/ldc are the
+/// row strides as stored. With a bias (n values), C = op(A) op(B) + bias in every row, and `accumulate` is not looked
+/// at. Operands may be stored in any floating-point types: the product is computed in Acc, and rounded to C's type
+/// once, at the very end.
 ///
 /// The bits of an element depend on its row of A, its column of B, n and k: on no thread, tile, or number of rows.
 template <class Acc, class Wanted = void, class SA, class SB, class SC, class SBias = SC>

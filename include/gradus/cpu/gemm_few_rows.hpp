@@ -1,6 +1,6 @@
 #pragma once
-// The product of a few rows, such as that of one token, which takes as long as the other operand takes to be read once: nothing of
-// it is packed.
+// The product of a few rows, such as that of one token, which takes as long as the other operand takes to be read once:
+// nothing of it is packed.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,8 +29,8 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
   }
   /// Bytes of its scratch.
   static constexpr std::size_t bytes() { return (Most * depth + 2 * Most * stride_of_sums + most_columns) * sizeof(T); }
-  /// C = op(A) op(B), plus the bias in every row if there is one, with the bits of packed_gemm. `n` columns are multiplied, of a product
-  /// that has `deep` = deep_of().
+  /// C = op(A) op(B), plus the bias in every row if there is one, with the bits of packed_gemm. `n` columns are
+  /// multiplied, of a product that has `deep` = deep_of().
   template <class SA, class SB, class SC, class SBias>
   static void multiply(index_t deep, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                        const SBias* bias, SC* c, index_t ldc, void* scratch) {
@@ -72,7 +72,8 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
   static constexpr index_t stride_of_sums =
       most_columns + width;  // no power of two, or all rows would share a place there
 
-  // sums [m, across] += left B, for `inner` rows of B where they stand. `left` has four steps of the first row, then of the next.
+  // sums [m, across] += left B, for `inner` rows of B where they stand. `left` has four steps of the first row, then of
+  // the next.
   template <class S>
   static void add_rows(const S* b, index_t stride, index_t inner, index_t across, const word* left, index_t m,
                        T* sums) {

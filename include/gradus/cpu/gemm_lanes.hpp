@@ -42,9 +42,9 @@ inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Registers of products that are summed in T. Elements stored in a wider type than Factor are rounded to it before they are
-/// multiplied. Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of them: a lane then has two
-/// neighbours along k.
+/// Registers of products that are summed in T. Elements stored in a wider type than Factor are rounded to it before
+/// they are multiplied. Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of
+/// them: a lane then has two neighbours along k.
 template <class T, index_t Bytes, class Factor>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
@@ -94,7 +94,8 @@ struct gemm_lanes {
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
   static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
 
-  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by side across k:
+  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by
+  // side across k:
   template <class S>
   static GRADUS_INLINE words load_across(const S* from, index_t stride) {
     if constexpr (pairs) {

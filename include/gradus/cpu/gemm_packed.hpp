@@ -19,8 +19,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Products on one thread, summed in T; see gemm_lanes for Factor. The registers are part of the type, so that objects compiled for
-/// different processors cannot be mixed up.
+/// Products on one thread, summed in T; see gemm_lanes for Factor. The registers are part of the type, so that objects
+/// compiled for different processors cannot be mixed up.
 template <class T, index_t Rows = native_gemm_registers.rows, index_t Across = native_gemm_registers.across,
           index_t Bytes = native_gemm_registers.bytes, class Factor = T>
 class packed_gemm : gemm_lanes<T, Bytes, Factor> {
@@ -51,8 +51,8 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     index_t right, bias, sums, all;  ///< where the block of B, a bias in T and sums of C begin; and the end
     std::size_t bytes() const { return all * sizeof(T); }
   };
-  /// Of an m x n product over k, in tiles of `tallest` by `widest` at most. The order in which an element is summed follows from
-  /// `deep`, hence from n and k alone.
+  /// Of an m x n product over k, in tiles of `tallest` by `widest` at most. The order in which an element is summed
+  /// follows from `deep`, hence from n and k alone.
   template <class SC, class SBias>
   static constexpr plan plan_for(index_t n, index_t k, index_t tallest, index_t widest) {
     plan p{};
@@ -66,7 +66,8 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     return p;
   }
 
-  /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only written.
+  /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only
+  /// written.
   template <class SA, class SB, class SC, class SBias>
   static void tile(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                    bool accumulate, const SBias* bias, SC* c, index_t ldc, void* memory) {
@@ -125,9 +126,9 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     index_t rows;
   };
 
-  // A block of B stays in the second-level cache while strip after strip of A meets it. Both are packed on the way where that can
-  // be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip of A where it stands,
-  // so that what they wait for memory is hidden behind multiplying.
+  // A block of B stays in the second-level cache while strip after strip of A meets it. Both are packed on the way
+  // where that can be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip
+  // of A where it stands, so that what they wait for memory is hidden behind multiplying.
   template <bool TransposeA, class SA, class SB, class SC, class SBias>
   static void blocks(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                      bool accumulate, const SBias* bias, SC* c, index_t ldc, void* scratch) {
@@ -180,14 +181,15 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     }
   }
 
-  // Rows of the next strip, where `rows` are left: low ones end a product, so that few rows are computed that C does not have.
+  // Rows of the next strip, where `rows` are left: low ones end a product, so that few rows are computed that C does
+  // not have.
   static constexpr index_t height_of_strip(index_t rows) {
     return std::min(rows, rows <= low || (rows > Rows && rows <= 2 * low) ? low : Rows);
   }
 
-  // ---- packing -----------------------------------------------------------------------------------------------------------
-  // Of what is not packed while it is multiplied. A strip of A is [k, strip] if A is taken transposed and [strip, depth]
-  // otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
+  // ---- packing ------------------------------------------------------------------------------------------------------
+  // Of what is not packed while it is multiplied. A strip of A is [k, strip] if A is taken transposed and [strip,
+  // depth] otherwise, so that it is copied by runs either way. Rows that A does not have are zero.
 
   template <bool TransposeA, class S>
   static void pack_left(const S* a, index_t stride, index_t inner, index_t rows, word* to) {
@@ -250,7 +252,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     (store(x[I], to + I * columns), ...);
   }
 
-  // ---- multiplying -------------------------------------------------------------------------------------------------------
+  // ---- multiplying --------------------------------------------------------------------------------------------------
 
   /// R rows of the result, of which C has `rows`: C = A B, plus what `add` points to.
   template <bool TransposeA, index_t R, class S>
@@ -278,9 +280,9 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     }
   }
   // Folds instead of loops: every index is a constant, so that all of it is held in registers. Inlined it would not be.
-  // What is packed on the way costs two branches a step, which are always foreseen; a kernel for each case costs compile time.
-  // What is needed later, C and the next strip, is fetched a few lines at a time: a core waits for few of them at once, and many would
-  // hold up those that the arithmetic reads.
+  // What is packed on the way costs two branches a step, which are always foreseen; a kernel for each case costs
+  // compile time. What is needed later, C and the next strip, is fetched a few lines at a time: a core waits for few of
+  // them at once, and many would hold up those that the arithmetic reads.
   template <bool TransposeA, class S, std::size_t... R, std::size_t... P, std::size_t... I>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
                                          std::index_sequence<I...>, index_t steps, rows_of<direct_type> a, word* left,
@@ -321,8 +323,8 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   }
 };
 
-/// The kernel of products that are summed in T, of operands stored as SA and SB: where A is in 16 bits, a B of float is rounded to
-/// A's type.
+/// The kernel of products that are summed in T, of operands stored as SA and SB: where A is in 16 bits, a B of float is
+/// rounded to A's type.
 template <class T, class SA, class SB>
 using gemm_kernel =
     packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,

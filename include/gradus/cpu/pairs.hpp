@@ -1,6 +1,7 @@
 #pragma once
-// Dot products of pairs of bf16. A word is such a pair, the first of them in its lower half; sum += a . b adds up both products in a
-// lane of float. Products of matrices take for pairs what are neighbours along the dimension that is summed over.
+// Dot products of pairs of bf16. A word is such a pair, the first of them in its lower half; sum += a . b adds up both
+// products in a lane of float. Products of matrices take for pairs what are neighbours along the dimension that is
+// summed over.
 
 #include <cstdint>
 #include <cstring>
@@ -12,8 +13,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written out, because the
-/// intrinsic function's header takes a third of a second to compile.
+/// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written
+/// out, because the intrinsic function's header takes a third of a second to compile.
 template <class Floats, class Words>
 GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unused]] Words a, [[maybe_unused]] Words b) {
   static_assert(has_bf16_instructions && sizeof(Floats) == 64 && sizeof(Words) == 64);

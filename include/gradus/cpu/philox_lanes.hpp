@@ -8,8 +8,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Eight Philox draws at once, the same words as random_key::words: lane g holds the draw for group first + g, and its four
-/// words are the lower halves of w[0..3].
+/// Eight Philox draws at once, the same words as random_key::words: lane g holds the draw for group first + g, and its
+/// four words are the lower halves of w[0..3].
 struct philox_lanes {
   using words __attribute__((vector_size(64))) = std::uint64_t;
   static constexpr index_t groups = 8;

@@ -1,5 +1,6 @@
 #pragma once
-// How many processors a process may use: what the system has, what the process is bound to, and what its container may take.
+// How many processors a process may use: what the system has, what the process is bound to, and what its container may
+// take.
 
 #include <algorithm>
 #include <cstdio>
@@ -32,8 +33,9 @@ inline int processors_of_quota(const std::string& quota, const std::string& peri
   return static_cast<int>(std::clamp((time + each - 1) / each, 1LL, 1LL << 20));
 }
 
-/// Processors that the control groups of this process may take: the lowest limit of its group and those above it (cpu.max of version 2,
-/// cpu.cfs_quota_us of version 1); 0: no limit. A container often sees the groups above its own alone, at the root.
+/// Processors that the control groups of this process may take: the lowest limit of its group and those above it
+/// (cpu.max of version 2, cpu.cfs_quota_us of version 1); 0: no limit. A container often sees the groups above its own
+/// alone, at the root.
 /// @param membership /proc/self/cgroup
 /// @param root       where the groups are: /sys/fs/cgroup
 inline int processors_of_cgroups(const std::string& membership = "/proc/self/cgroup",

@@ -1,6 +1,7 @@
 #pragma once
-// A SIMD value type on the vector extension that g++, clang and nvcc's host side share. A pack is as wide as the registers of
-// the processor that is compiled for, and the width is part of its type. Elementwise functors run on packs, scalars and duals.
+// A SIMD value type on the vector extension that g++, clang and nvcc's host side share. A pack is as wide as the
+// registers of the processor that is compiled for, and the width is part of its type. Elementwise functors run on
+// packs, scalars and duals.
 
 #include <algorithm>
 #include <cstddef>

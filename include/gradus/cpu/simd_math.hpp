@@ -1,6 +1,7 @@
 #pragma once
-// Functions of packs. Float functions are computed lane by lane in polynomials and are within 4 units of the last place of
-// the exact result for every float, subnormal results included; docs/guide/numbers.md has the table of measured bounds.
+// Functions of packs. Float functions are computed lane by lane in polynomials and are within 4 units of the last place
+// of the exact result for every float, subnormal results included; docs/guide/numbers.md has the table of measured
+// bounds.
 
 #include <cmath>
 #include <cstddef>
@@ -45,8 +46,8 @@ using float_pack = pack<float>;
 using float_bits = float_pack::mask_native;
 GRADUS_INLINE float_pack to_floats(float_bits x) { return float_pack(__builtin_convertvector(x, float_pack::native)); }
 
-/// e^x as a product, `high * low`. Both factors are normal numbers, so that what is between them, as in x * e^x, is rounded
-/// once where e^x itself would be subnormal.
+/// e^x as a product, `high * low`. Both factors are normal numbers, so that what is between them, as in x * e^x, is
+/// rounded once where e^x itself would be subnormal.
 struct exp_factors {
   float_pack high, low;
   GRADUS_INLINE float_pack product() const { return high * low; }
@@ -166,8 +167,8 @@ GRADUS_INLINE pack<T> abs(pack<T> x) {
   return pack<T>(cpu_math::bits_as<typename pack<T>::native>(cpu_math::bits_as<bits>(x.v) & all_but_sign));
 }
 
-/// Square root, correctly rounded. x86-64 and AArch64 have it as a vector instruction, which no compiler makes of std::sqrt
-/// (it may set errno).
+/// Square root, correctly rounded. x86-64 and AArch64 have it as a vector instruction, which no compiler makes of
+/// std::sqrt (it may set errno).
 template <class T>
 GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #if defined(__SSE2__) || defined(__aarch64__)
@@ -222,8 +223,8 @@ GRADUS_INLINE pack<T> exp(pack<T> x) {
   }
 }
 
-/// e^x for x <= 0, as exact as a result shows that is rounded to Stored. For 16 bits: half the instructions, at most 1e-5 of it off, and 0
-/// below -87. Keeps NaN.
+/// e^x for x <= 0, as exact as a result shows that is rounded to Stored. For 16 bits: half the instructions, at most
+/// 1e-5 of it off, and 0 below -87. Keeps NaN.
 template <class Stored, class T>
 GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
   if constexpr (sizeof(Stored) > 2 || !std::is_same_v<T, float>) {
@@ -240,7 +241,8 @@ GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
   }
 }
 
-/// Hyperbolic tangent. Float: an odd polynomial below 0.625 (coefficients of the Cephes library), 1 - 2/(e^2x + 1) above.
+/// Hyperbolic tangent. Float: an odd polynomial below 0.625 (coefficients of the Cephes library), 1 - 2/(e^2x + 1)
+/// above.
 template <class T>
 GRADUS_INLINE pack<T> tanh(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -322,8 +324,8 @@ GRADUS_INLINE pack<T> gelu(pack<T> x) {
 }
 
 namespace cpu_math {
-// With w = 2 a / (a + 3): e^(a^2/2) (a + 3) times the standard normal distribution's tail beyond a, 0 <= a <= 14.5. A polynomial
-// in w - 1, interpolated at Chebyshev nodes; 1e-9 off.
+// With w = 2 a / (a + 3): e^(a^2/2) (a + 3) times the standard normal distribution's tail beyond a, 0 <= a <= 14.5. A
+// polynomial in w - 1, interpolated at Chebyshev nodes; 1e-9 off.
 GRADUS_INLINE float_pack tail_polynomial(float_pack w) {
   const float_pack u = w - float_pack(1.0f);
   return horner(u, 5.53559663e-5f, 1.331259088e-4f, -2.445826664e-4f, -1.034222059e-3f, 1.024135711e-3f,

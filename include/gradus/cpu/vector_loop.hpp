@@ -48,7 +48,8 @@ GRADUS_INLINE void for_packs(index_t n, const F& f) {
   if (i < n) f(i, first_lanes{n - i});
 }
 
-/// The sum of f(i, which lanes) over 0 .. n-1, in packs that do not wait for each other. Lanes outside the run must be 0.
+/// The sum of f(i, which lanes) over 0 .. n-1, in packs that do not wait for each other. Lanes outside the run must be
+/// 0.
 template <class C, class F>
 GRADUS_INLINE C sum_packs(index_t n, const F& f) {
   pack<C> a(0), b(0);

@@ -1,6 +1,6 @@
 #pragma once
-// The threads of parallel loops, and the memory that their tasks work in. They belong to a stream, which is where work runs: there is
-// no runtime beside it, and nothing depends on -fopenmp.
+// The threads of parallel loops, and the memory that their tasks work in. They belong to a stream, which is where work
+// runs: there is no runtime beside it, and nothing depends on -fopenmp.
 
 #include <pthread.h>
 
@@ -53,9 +53,10 @@ class loop_observer {
 
 /// Threads of a stream that wait for work, and memory for each. The thread that uses the stream works with them.
 ///
-/// A loop does not wait for a thread that has not come: each thread begins with its own share of the tasks and goes on with what
-/// is left of the others', and only tasks that have begun are waited for. So a processor that is busy with another program
-/// costs its share of the speed and no more, where a barrier would cost a scheduler's time slice for each loop.
+/// A loop does not wait for a thread that has not come: each thread begins with its own share of the tasks and goes on
+/// with what is left of the others', and only tasks that have begun are waited for. So a processor that is busy with
+/// another program costs its share of the speed and no more, where a barrier would cost a scheduler's time slice for
+/// each loop.
 class workers {
  public:
   explicit workers(const stream&) : wanted_(default_thread_count()) {}
@@ -67,9 +68,9 @@ class workers {
     for (const pthread_t t : threads_) pthread_join(t, nullptr);
   }
 
-  /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, that no other running
-  /// task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a task throws, once
-  /// all have ended. A task may start a loop on the same stream: it runs on the thread of that task.
+  /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, that no other
+  /// running task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a
+  /// task throws, once all have ended. A task may start a loop on the same stream: it runs on the thread of that task.
   template <class F>
   void run(index_t tasks, std::size_t bytes, const F& f) {
     run(work{&f, [](const void* g, index_t task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
@@ -110,8 +111,8 @@ class workers {
   };
 
   static constexpr std::uint32_t open = std::uint32_t{1} << 31;
-  // A thread looks for work that often before it sleeps, about 50 microseconds: longer than the gap between two loops of a step, and
-  // too short to matter to whoever else wants the processor.
+  // A thread looks for work that often before it sleeps, about 50 microseconds: longer than the gap between two loops
+  // of a step, and too short to matter to whoever else wants the processor.
   static constexpr int patience = 1500;
 
   void run(const work& w, index_t tasks, std::size_t bytes) {
@@ -195,8 +196,8 @@ class workers {
     told->of->serve(told->self, told->seen);
     return nullptr;
   }
-  // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty whenever that
-  // changes.
+  // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty
+  // whenever that changes.
   void serve(index_t self, std::uint32_t seen) {
     for (;;) {
       wait_while(news_, seen);
@@ -245,8 +246,9 @@ class workers {
 
 namespace gradus {
 
-/// Threads that parallel loops on this stream use at most: what set_thread_count() said, or else what OMP_NUM_THREADS says, or else
-/// as many as there are processors that the process may use, by its affinity and by the limits of its container.
+/// Threads that parallel loops on this stream use at most: what set_thread_count() said, or else what OMP_NUM_THREADS
+/// says, or else as many as there are processors that the process may use, by its affinity and by the limits of its
+/// container.
 inline int thread_count(stream& on) { return on.get<cpu_kit::workers>().count(); }
 /// Threads that parallel loops on this stream use at most, from now on; 1 or more.
 inline void set_thread_count(stream& on, int threads) { on.get<cpu_kit::workers>().set_count(threads); }

@@ -23,8 +23,9 @@ __global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, ind
 }
 }  // namespace cuda_kit
 
-/// Everything is ordered on the context's stream. An upload from ordinary memory is staged before it returns; pinned memory must
-/// stay as it is until the stream has passed. A download returns when the bytes are there; download_later at once.
+/// Everything is ordered on the context's stream. An upload from ordinary memory is staged before it returns; pinned
+/// memory must stay as it is until the stream has passed. A download returns when the bytes are there; download_later
+/// at once.
 template <>
 struct device_access<cuda> {
   static void zero(context<cuda>& ctx, void* to, std::size_t bytes) {

@@ -44,7 +44,8 @@ inline const char* advice(cudaError_t status) {
               advice(status));
 }
 
-/// Throws an error that names the call, unless it succeeded. Kernels run later: an error of theirs shows at a later call.
+/// Throws an error that names the call, unless it succeeded. Kernels run later: an error of theirs shows at a later
+/// call.
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) fail(status, call);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What a graph that is launched again and again reads anew each time: numbers and settings that the host changes from step to step.
+// What a graph that is launched again and again reads anew each time: numbers and settings that the host changes from
+// step to step.
 
 #include <cuda_runtime.h>
 
@@ -29,8 +30,9 @@ __global__ void put_followed_kernel(const __grid_constant__ followed_bytes from,
   for (unsigned i = threadIdx.x; i < count; i += blockDim.x) to[i] = reinterpret_cast<const uint4*>(from.at)[i];
 }
 
-/// Where kernels of a captured step find what the host has changed since: settings, and how far counters have moved. While the step is captured,
-/// launchers ask for places (of, moved); before each launch of the graph, send() fills them.
+/// Where kernels of a captured step find what the host has changed since: settings, and how far counters have moved.
+/// While the step is captured, launchers ask for places (of, moved); before each launch of the graph, send() fills
+/// them.
 class followed_values {
  public:
   static constexpr std::size_t most_counters = 16;
@@ -71,7 +73,8 @@ class followed_values {
   }
   template <class V>
   const V* of(const V&&) = delete;
-  /// Where kernels find how far a counter has moved since the step was captured. Throws error for one that was not given.
+  /// Where kernels find how far a counter has moved since the step was captured. Throws error for one that was not
+  /// given.
   const std::uint32_t* moved(const void* counter) {
     for (std::size_t i = 0; i < counters_.size(); ++i)
       if (counters_[i] == counter) return reinterpret_cast<const std::uint32_t*>(memory_) + i;

@@ -1,6 +1,7 @@
 #pragma once
-// The one header that includes cuBLASLt. Which of its algorithms computes a product: the one that the library's heuristics put
-// first, or the fastest of those that they suggest, timed on the GPU when the product first comes and kept in a file.
+// The one header that includes cuBLASLt. Which of its algorithms computes a product: the one that the library's
+// heuristics put first, or the fastest of those that they suggest, timed on the GPU when the product first comes and
+// kept in a file.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -58,8 +59,8 @@ inline constexpr std::uint32_t in_one_order = CUBLASLT_REDUCTION_SCHEME_MASK & ~
 /// Most algorithms that are compared for a product.
 inline constexpr int most_algorithms = 16;
 
-/// What the heuristics suggest for a product, their favourite first. Fewer than `wanted` where the library has fewer; none where it has
-/// no kernel for the product.
+/// What the heuristics suggest for a product, their favourite first. Fewer than `wanted` where the library has fewer;
+/// none where it has no kernel for the product.
 class gemm_suggestions {
   std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found_{};
   int count_ = 0;
@@ -213,9 +214,9 @@ std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_sugge
   return best;
 }
 
-/// The algorithm for a product, or nothing where the library has no kernel for it. Where the context's products are tuned, `submit` is
-/// called with each suggestion, and memory of `scratch_bytes` for the result, unless it is known what is fastest or a graph is
-/// being captured. `name` makes the product's name, which tells it from every other.
+/// The algorithm for a product, or nothing where the library has no kernel for it. Where the context's products are
+/// tuned, `submit` is called with each suggestion, and memory of `scratch_bytes` for the result, unless it is known
+/// what is fastest or a graph is being captured. `name` makes the product's name, which tells it from every other.
 template <class Name, class Submit>
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasLtHandle_t library,
                                                      const gemm_description& of, const Name& name,
@@ -249,11 +250,12 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
 
 }  // namespace cuda_kit
 
-/// From now on each matrix product of this context, when it comes first, is computed by all algorithms that cuBLASLt suggests, up to 16,
-/// and the fastest is kept: in this program, and in the file `path` for others on the same GPU, driver and library. A program that
-/// finds its products there times nothing. Products that have come before keep their algorithm, so call this before the first step.
-/// Which algorithm is fastest may change the last bits of a product, as another library would: keep the file to have the same
-/// bits again. Needs memory for one more result. Throws error where the file cannot be written, or is no such file.
+/// From now on each matrix product of this context, when it comes first, is computed by all algorithms that cuBLASLt
+/// suggests, up to 16, and the fastest is kept: in this program, and in the file `path` for others on the same GPU,
+/// driver and library. A program that finds its products there times nothing. Products that have come before keep their
+/// algorithm, so call this before the first step. Which algorithm is fastest may change the last bits of a product, as
+/// another library would: keep the file to have the same bits again. Needs memory for one more result. Throws error
+/// where the file cannot be written, or is no such file.
 inline void tune_products(context<cuda>& ctx, const std::string& path) {
   ctx.get<cuda_kit::gemm_tuning>().start(ctx, path);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and an algorithm
-// (gemm_choice.hpp), made on first use and kept in the context.
+// Matrix products by cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and an
+// algorithm (gemm_choice.hpp), made on first use and kept in the context.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,8 @@
 
 namespace gradus::cuda_kit {
 
-/// The library's handle, and a few numbers on the GPU for products whose factor is known there alone. Its kernels use the context's
-/// workspace.
+/// The library's handle, and a few numbers on the GPU for products whose factor is known there alone. Its kernels use
+/// the context's workspace.
 class gemm_library {
  public:
   explicit gemm_library(context<cuda>& ctx) {
@@ -45,7 +45,8 @@ class gemm_library {
     static_cast<void>(cublasLtDestroy(handle_));
   }
   cublasLtHandle_t handle() const { return handle_; }
-  /// Three numbers in the type that products are summed in: the factor of a `scaled` product, 0 and 1. A kernel writes them.
+  /// Three numbers in the type that products are summed in: the factor of a `scaled` product, 0 and 1. A kernel writes
+  /// them.
   void* factors() const { return factors_; }
 
  private:
@@ -87,9 +88,10 @@ inline constexpr bool is_fp8_sums = false;
 template <class First, class Second>
 inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
-/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one after another;
-/// an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes. As a type, because one plan
-/// belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to the tensor cores, fp8_sums rounds them to 8 bits.
+/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one
+/// after another; an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes.
+/// As a type, because one plan belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to
+/// the tensor cores, fp8_sums rounds them to 8 bits.
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
           index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
 struct product {
@@ -111,8 +113,8 @@ struct product_of_rows : P {
   static constexpr bool scaled = Scaled;
 };
 
-/// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T: what lies in
-/// memory as a row-major matrix is, to the library, its transpose.
+/// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T:
+/// what lies in memory as a row-major matrix is, to the library, its transpose.
 template <class P, bool Accumulate, bool Bias>
 class gemm_plan {
   using scalar = compute_type<typename P::output>;
@@ -225,7 +227,8 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
 }
 
-/// Products of floats whose extents are known only at run time, such as those of an optimizer. A plan for each, kept in the context.
+/// Products of floats whose extents are known only at run time, such as those of an optimizer. A plan for each, kept in
+/// the context.
 class float_products {
  public:
   explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}

@@ -1,5 +1,6 @@
 #pragma once
-// Products in FP8: both operands are scaled by their largest magnitude and rounded to 8 bits, and cuBLASLt multiplies those and adds in float.
+// Products in FP8: both operands are scaled by their largest magnitude and rounded to 8 bits, and cuBLASLt multiplies
+// those and adds in float.
 
 #include <cuda_fp8.h>
 
@@ -36,14 +37,15 @@ struct e5m2 {
   static constexpr cudaDataType_t library_type = CUDA_R_8F_E5M2;
 };
 
-/// What an operand is multiplied by before it is rounded: what brings its largest magnitude to the largest number of the format, as far as a
-/// float goes. 1 where there is nothing to bring there, or nothing finite.
+/// What an operand is multiplied by before it is rounded: what brings its largest magnitude to the largest number of
+/// the format, as far as a float goes. 1 where there is nothing to bring there, or nothing finite.
 template <class Format>
 __device__ inline float fp8_scale(float largest) {
   return largest > 0 && isfinite(largest) ? fminf(Format::largest / largest, 0x1p120f) : 1.0f;
 }
 
-/// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the magnitudes.
+/// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the
+/// magnitudes.
 template <class T, index_t Size>
 __global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const T* x, unsigned* most) {
   constexpr int width = vector_width<T>;
@@ -116,7 +118,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Whether the library takes product P in FP8: extents in whole runs of 16, one matrix, dense; of bf16, to bf16 or float.
+/// Whether the library takes product P in FP8: extents in whole runs of 16, one matrix, dense; of bf16, to bf16 or
+/// float.
 template <class P>
 constexpr bool fits_fp8() {
   const bool types = std::is_same_v<typename P::input, bf16> &&

@@ -19,8 +19,8 @@
 
 namespace gradus {
 
-/// Runs a step as one CUDA graph: what the step submits to the context's stream is captured, and goes to the GPU in one launch. Launches
-/// then follow one another without gaps, and the host runs ahead.
+/// Runs a step as one CUDA graph: what the step submits to the context's stream is captured, and goes to the GPU in one
+/// launch. Launches then follow one another without gaps, and the host runs ahead.
 ///
 ///     gr::step_graph graph{ctx, tape, optimizer};
 ///     for (...) {
@@ -29,17 +29,18 @@ namespace gradus {
 ///       graph.run([&] { backward(loss()); optimizer.step(ctx); });
 ///     }
 ///
-/// The first run is one without a graph: libraries choose their kernels then, and states and scratch memory come into being. The second one
-/// is captured. Given the tape and the optimizers that the step uses, and a context in planned memory, the graph is launched again from then on,
-/// and step() does not run any more: the host's part of a step is two launches. What changes from step to step is what the
-/// GPU looks up: the tape's count, which random draws depend on; the optimizers' counts and `options`; loss scales; what tensors hold. The
-/// rest, seeds among it, stays as it was when the step was captured; after a change of that, call renew().
+/// The first run is one without a graph: libraries choose their kernels then, and states and scratch memory come into
+/// being. The second one is captured. Given the tape and the optimizers that the step uses, and a context in planned
+/// memory, the graph is launched again from then on, and step() does not run any more: the host's part of a step is two
+/// launches. What changes from step to step is what the GPU looks up: the tape's count, which random draws depend on;
+/// the optimizers' counts and `options`; loss scales; what tensors hold. The rest, seeds among it, stays as it was when
+/// the step was captured; after a change of that, call renew().
 ///
-/// In any other memory, or with nothing but the context, a step is captured anew each time, and the graph that is there is updated with
-/// it: blocks of a pool that the graph would write may be others' by then.
+/// In any other memory, or with nothing but the context, a step is captured anew each time, and the graph that is there
+/// is updated with it: blocks of a pool that the graph would write may be others' by then.
 ///
-/// Within step(), nothing may wait for the GPU (item, to_host, printing), nothing may come from host memory (from_host), and memory must come
-/// from where it is at hand: a pool that has it, or planned memory.
+/// Within step(), nothing may wait for the GPU (item, to_host, printing), nothing may come from host memory
+/// (from_host), and memory must come from where it is at hand: a pool that has it, or planned memory.
 class step_graph {
  public:
   /// @param counted the tape and the optimizers of the step, which must outlive the graph
@@ -53,8 +54,8 @@ class step_graph {
   step_graph& operator=(const step_graph&) = delete;
   ~step_graph() { forget(); }
 
-  /// Runs step(), or launches it again. Throws what it throws, after which the graph is as before it; and error where it did what a graph
-  /// cannot hold.
+  /// Runs step(), or launches it again. Throws what it throws, after which the graph is as before it; and error where
+  /// it did what a graph cannot hold.
   template <class Step>
   void run(const Step& step) {
     const cuda_kit::device_guard guard(ctx_->stream().device());

@@ -1,7 +1,7 @@
 #pragma once
-// Tensor cores: products of tiles of 16-bit numbers that lie in shared memory, a strip of 16 rows a warp, and copies into them that run
-// beside the products. The names of the parts are those of PTX: A (rows by k) comes from shared memory or from earlier results, B (k by
-// columns) from shared memory, as it lies or turned; sums are float.
+// Tensor cores: products of tiles of 16-bit numbers that lie in shared memory, a strip of 16 rows a warp, and copies
+// into them that run beside the products. The names of the parts are those of PTX: A (rows by k) comes from shared
+// memory or from earlier results, B (k by columns) from shared memory, as it lies or turned; sums are float.
 
 #include <cuda_runtime.h>
 
@@ -67,7 +67,8 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
   return pair;
 }
 
-/// A tile of rows of Width numbers of T in shared memory; rows are 16 bytes further apart, so that eight of them lie in different banks.
+/// A tile of rows of Width numbers of T in shared memory; rows are 16 bytes further apart, so that eight of them lie in
+/// different banks.
 template <class T, int Width>
 struct shared_tile {
   static_assert(sizeof(T) == 2 && Width % 16 == 0);
@@ -77,8 +78,8 @@ struct shared_tile {
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-  /// Starts copies of rows first .. of an array, `time` elements from row to row, of which the first Depth elements count; zeros
-  /// elsewhere and from row `end` on. All Threads threads.
+  /// Starts copies of rows first .. of an array, `time` elements from row to row, of which the first Depth elements
+  /// count; zeros elsewhere and from row `end` on. All Threads threads.
   template <int Rows, int Depth, int Threads>
   __device__ void gather(const T* from, index_t time, index_t first, index_t end) const {
     static_assert(Depth % 8 == 0);

@@ -14,8 +14,8 @@
 
 namespace gradus {
 
-/// The driver's stream-ordered allocator, with a pool of its own that keeps what it got: after the first steps an allocation asks
-/// the operating system for nothing. Of one GPU; use it with streams of that GPU.
+/// The driver's stream-ordered allocator, with a pool of its own that keeps what it got: after the first steps an
+/// allocation asks the operating system for nothing. Of one GPU; use it with streams of that GPU.
 class device_resource final : public cuda_resource {
  public:
   /// Of the GPU that is current in the calling thread. Throws error when there is no GPU.

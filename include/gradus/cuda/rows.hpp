@@ -1,6 +1,6 @@
 #pragma once
-// A row in the registers of a warp or of a block: what softmax and norms are made of. The row is read once, however often it is
-// gone through, and its sums are made in a fixed order.
+// A row in the registers of a warp or of a block: what softmax and norms are made of. The row is read once, however
+// often it is gone through, and its sums are made in a fixed order.
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 
 namespace gradus::cuda_kit {
 
-/// What f makes of the values of the Threads threads that have a row together, a warp or a whole block, the same for all of them. Every
-/// one of the threads must call it. f must be commutative; the order is fixed.
+/// What f makes of the values of the Threads threads that have a row together, a warp or a whole block, the same for
+/// all of them. Every one of the threads must call it. f must be commutative; the order is fixed.
 template <int Threads, class T, class F>
 __device__ inline T row_reduce(T x, const F& f) {
 #pragma unroll
@@ -34,7 +34,8 @@ __device__ inline T row_max(T x) {
   return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
 }
 
-/// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers are too few.
+/// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers
+/// are too few.
 template <index_t Columns, class... Ts>
 struct row_plan {
   static constexpr int widest = vector_width<Ts...>;
@@ -60,7 +61,8 @@ struct row_plan {
   static __device__ index_t first_row() {
     return static_cast<index_t>(blockIdx.x) * rows_at_once + (rows_at_once == 1 ? 0 : threadIdx.x / threads);
   }
-  /// Calls f(slot, at) for this thread's runs of a row: number `slot` of those that it holds, which begins at element `at`.
+  /// Calls f(slot, at) for this thread's runs of a row: number `slot` of those that it holds, which begins at element
+  /// `at`.
   template <class F>
   static __device__ void each(const F& f) {
     const int lane = static_cast<int>(threadIdx.x) % threads;

@@ -1,6 +1,6 @@
 #pragma once
-// Runs: what a thread takes at once, 16 bytes where shapes allow it. Kernels over elements that have nothing to do with each other
-// are a body for one run.
+// Runs: what a thread takes at once, 16 bytes where shapes allow it. Kernels over elements that have nothing to do with
+// each other are a body for one run.
 
 #include <cuda_runtime.h>
 
@@ -113,7 +113,8 @@ struct flat_runs {
   static constexpr index_t runs = (Size + Width - 1) / Width;
   static constexpr unsigned blocks = blocks_for(runs);
 
-  /// Calls body(whole, at, n) for this thread's run of n elements from `at` on; `whole` says, as a type, that n is Width.
+  /// Calls body(whole, at, n) for this thread's run of n elements from `at` on; `whole` says, as a type, that n is
+  /// Width.
   template <class Body>
   static __device__ void run(const Body& body) {
     const count at = (static_cast<count>(blockIdx.x) * block_threads + threadIdx.x) * Width;
@@ -123,8 +124,8 @@ struct flat_runs {
   }
 };
 
-/// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it; every extent is a constant
-/// to the compiler, so the divisions become multiplications.
+/// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it; every extent is
+/// a constant to the compiler, so the divisions become multiplications.
 template <class In, class Out, index_t Axis = 1, index_t Stride = columns_of<In>, class Count>
 __device__ inline Count operand_row_offset(Count row) {
   if constexpr (Axis >= Out::rank) {
@@ -138,8 +139,8 @@ __device__ inline Count operand_row_offset(Count row) {
   }
 }
 
-/// How an output of shape Out is walked over operands of shapes Ins, one run of elements a thread. Without broadcasting, or with
-/// one-element operands only, the output is one long row; otherwise a run stays within a row.
+/// How an output of shape Out is walked over operands of shapes Ins, one run of elements a thread. Without
+/// broadcasting, or with one-element operands only, the output is one long row; otherwise a run stays within a row.
 template <class Out, int Widest, class... Ins>
 struct walk
     : flat_runs<Out::size,

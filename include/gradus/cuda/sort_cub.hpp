@@ -37,7 +37,8 @@ std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
   check(call_cub(ctx, sort), "cub::DeviceRadixSort::SortPairs");
   return bytes;
 }
-/// The pairs (keys[i], values[i]) in the order of the lowest `bits` bits of their keys; pairs of equal keys stay in theirs.
+/// The pairs (keys[i], values[i]) in the order of the lowest `bits` bits of their keys; pairs of equal keys stay in
+/// theirs.
 template <class = void>
 void sort_pairs(context<cuda>& ctx, void* room, std::size_t bytes, const std::uint32_t* keys,
                 std::uint32_t* sorted_keys, const std::uint32_t* values, std::uint32_t* sorted_values, int count,

@@ -132,7 +132,8 @@ class cuda_stream {
 
   /// Returns when all submitted work is done. Throws the error of a kernel that failed.
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
-  /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream instead.
+  /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream
+  /// instead.
   void record(event& mark) noexcept {
     cudaError_t status = mark.make_on(device_);
     if (status == cudaSuccess) status = cudaEventRecord(mark.handle_, handle_);
@@ -166,7 +167,8 @@ class cuda_stream {
   cuda_device device() const { return device_; }
   int processors() const { return processors_; }
 
-  /// What kernels are to look up at each launch of the graph that is being captured; null where there is none that is launched again.
+  /// What kernels are to look up at each launch of the graph that is being captured; null where there is none that is
+  /// launched again.
   cuda_kit::followed_values* followed() const { return followed_; }
   void follow(cuda_kit::followed_values* values) { followed_ = values; }
   /// How often memory was moved that kernels are launched with and that no tensor has.

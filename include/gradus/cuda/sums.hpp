@@ -1,7 +1,7 @@
 #pragma once
-// Sums of many terms, in two stages: blocks sum parts of the terms into the workspace, then the parts are added. No atomics: which
-// terms are added together, and in which order, follows from the shapes alone. A Reduction says how it walks memory, as reduction_plan of
-// ops/reduce does.
+// Sums of many terms, in two stages: blocks sum parts of the terms into the workspace, then the parts are added. No
+// atomics: which terms are added together, and in which order, follows from the shapes alone. A Reduction says how it
+// walks memory, as reduction_plan of ops/reduce does.
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,8 @@
 
 namespace gradus::cuda_kit {
 
-/// Threads by columns and rows: a block of 256 takes `lanes` runs of Width columns side by side, and `row_lanes` rows at a time.
+/// Threads by columns and rows: a block of 256 takes `lanes` runs of Width columns side by side, and `row_lanes` rows
+/// at a time.
 template <index_t Columns, int Widest>
 struct column_plan {
   static constexpr int width = Columns % Widest == 0 ? Widest : 1;
@@ -27,7 +28,8 @@ struct column_plan {
   }
 };
 
-/// Adds up what the threads of a block have, of each column those of all rows, for the threads of the first row; see column_plan.
+/// Adds up what the threads of a block have, of each column those of all rows, for the threads of the first row; see
+/// column_plan.
 template <class Plan, class C>
 __device__ inline void sum_over_row_lanes(vector_of<C, Plan::width>& sum) {
   __shared__ C room[Plan::row_lanes / 2 == 0 ? 1 : Plan::row_lanes / 2][Plan::width][Plan::lanes];
@@ -134,7 +136,8 @@ __global__ void __launch_bounds__(block_threads)
   else partial[output * parts::chunks + chunk] = sum;
 }
 
-/// The second stage: to[o] (+)= factor * the sum of `chunks` parts, which lie [outputs / columns, chunks, apart, columns].
+/// The second stage: to[o] (+)= factor * the sum of `chunks` parts, which lie [outputs / columns, chunks, apart,
+/// columns].
 template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,

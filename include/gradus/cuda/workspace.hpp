@@ -12,9 +12,9 @@
 
 namespace gradus::cuda_kit {
 
-/// Scratch memory that all kernels of a context share: they run one after another on its stream, and none reads what another left
-/// there. It is the library's and no tensor: it does not come from the context's resource, whose requests may be planned. It grows
-/// where a kernel wants more than it begins with, which happens in a program's first step.
+/// Scratch memory that all kernels of a context share: they run one after another on its stream, and none reads what
+/// another left there. It is the library's and no tensor: it does not come from the context's resource, whose requests
+/// may be planned. It grows where a kernel wants more than it begins with, which happens in a program's first step.
 /// @tparam Least bytes that it begins with
 template <std::size_t Least>
 class basic_workspace {

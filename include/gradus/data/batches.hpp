@@ -40,9 +40,9 @@ std::pair<std::size_t, std::size_t> find_place(const std::vector<std::size_t>& e
 }  // namespace detail
 
 /// Keeps the last `validation_share` of all the tokens for validation: whole sequences from the end, and the end of one
-/// that is cut in two. Cut, not shuffled: a window of one part must never overlap a window of the other. A piece that holds no window of
-/// `context` tokens and the one after it is left out. Both parts must hold one, or gradus::error says so, and of a single sequence how
-/// many tokens it would need.
+/// that is cut in two. Cut, not shuffled: a window of one part must never overlap a window of the other. A piece that
+/// holds no window of `context` tokens and the one after it is left out. Both parts must hold one, or gradus::error
+/// says so, and of a single sequence how many tokens it would need.
 sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
                                double validation_share = 0.1);
 
@@ -50,12 +50,14 @@ sequence_split split_sequences(std::span<const token_sequence> sequences, std::s
 /// Batches are pure functions of what they are asked with: any thread may make any batch, in any order, and a run goes
 /// on where it was by knowing its seed and a number. Holds no tokens: those in memory must outlive it.
 ///
-/// Every token of a batch is held against the vocabulary, and a batch of a file that has changed since it was opened is an error.
+/// Every token of a batch is held against the vocabulary, and a batch of a file that has changed since it was opened is
+/// an error.
 template <token_type Token, index_t Context>
 class token_windows {
  public:
-  /// Throws gradus::error for no sequences, for one that holds no window, and for a vocabulary that Token cannot count. Without a vocabulary, any value of Token
-  /// is a token. The sequences may store their tokens in another type than Token.
+  /// Throws gradus::error for no sequences, for one that holds no window, and for a vocabulary that Token cannot count.
+  /// Without a vocabulary, any value of Token is a token. The sequences may store their tokens in another type than
+  /// Token.
   explicit token_windows(std::vector<token_sequence> sequences,
                          std::size_t vocabulary = std::size_t{std::numeric_limits<Token>::max()} + 1)
       : sequences_(std::move(sequences)), vocabulary_(vocabulary) {

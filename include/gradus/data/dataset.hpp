@@ -19,12 +19,12 @@
 
 namespace gradus {
 
-/// Tokens to train on and tokens for validation, from texts or from shards. A single text of bytes, and shards, stay in their files, may be
-/// larger than memory, and must not change meanwhile (see random_access_file); several texts, and texts that a tokenizer encodes, are in
-/// memory.
+/// Tokens to train on and tokens for validation, from texts or from shards. A single text of bytes, and shards, stay in
+/// their files, may be larger than memory, and must not change meanwhile (see random_access_file); several texts, and
+/// texts that a tokenizer encodes, are in memory.
 ///
-/// Throws gradus::error, in one line that names the file, where one is missing, damaged or empty, where texts and shards are mixed, and
-/// where there is no window of `context` tokens and the one after it in both parts.
+/// Throws gradus::error, in one line that names the file, where one is missing, damaged or empty, where texts and
+/// shards are mixed, and where there is no window of `context` tokens and the one after it in both parts.
 class dataset {
  public:
   dataset(const dataset_files& files, std::size_t context);
@@ -40,14 +40,16 @@ class dataset {
   /// How many tokens both parts have.
   std::size_t tokens() const;
 
-  /// FNV-1a of the tokens, as they are stored: of all of them up to 64 MiB a sequence, of pieces spread evenly over a longer one.
+  /// FNV-1a of the tokens, as they are stored: of all of them up to 64 MiB a sequence, of pieces spread evenly over a
+  /// longer one.
   std::uint64_t fingerprint() const;
 
-  /// Reads all tokens, and throws gradus::error where one is not below `vocabulary`: a shard may hold any number of 16 bits.
+  /// Reads all tokens, and throws gradus::error where one is not below `vocabulary`: a shard may hold any number of 16
+  /// bits.
   void check_tokens(std::size_t vocabulary) const;
 
-  /// The files from which tokens are still read and whose names are another file's by now, or nobody's: "a.txt, b.txt". Reading goes on in
-  /// the files that were opened.
+  /// The files from which tokens are still read and whose names are another file's by now, or nobody's: "a.txt, b.txt".
+  /// Reading goes on in the files that were opened.
   std::string replaced_files() const;
 
  private:

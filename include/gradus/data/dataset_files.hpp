@@ -6,7 +6,8 @@ namespace gradus {
 
 /// Where training data are found.
 struct dataset_files {
-  /// Text files; or shards (*.bin); or one folder of shards, of which those with `val` in their names are for validation.
+  /// Text files; or shards (*.bin); or one folder of shards, of which those with `val` in their names are for
+  /// validation.
   std::vector<std::string> data = {};
   std::vector<std::string> validation_data =
       {};                         ///< of the same kinds; empty: those of the folder, or the end of `data`

@@ -23,11 +23,12 @@ struct prefetch_options {
   std::size_t ahead = 2;    ///< most batches that are made, or being made, before they are asked for; 1 at least
 };
 
-/// Makes batches on threads of its own while the reader does other things. Batch number k is what `make(k)` returns, whichever
-/// thread made it, so the reader gets the same batches in the same order with any number of workers.
+/// Makes batches on threads of its own while the reader does other things. Batch number k is what `make(k)` returns,
+/// whichever thread made it, so the reader gets the same batches in the same order with any number of workers.
 ///
-/// `make` is called by several threads at once, where there are several workers, and must be a function of its argument, as
-/// token_windows::shuffled_batch is; what it refers to must outlive the prefetcher. A thread that the system refuses is done without.
+/// `make` is called by several threads at once, where there are several workers, and must be a function of its
+/// argument, as token_windows::shuffled_batch is; what it refers to must outlive the prefetcher. A thread that the
+/// system refuses is done without.
 /// @tparam Make std::uint64_t -> batch, callable as const
 template <class Make>
 class prefetcher {
@@ -55,8 +56,8 @@ class prefetcher {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// The next batch, in the order of numbers; waits until it is made. What `make` threw for it is thrown here, and again by every
-  /// further call: no batch is left out. One thread at a time may call this.
+  /// The next batch, in the order of numbers; waits until it is made. What `make` threw for it is thrown here, and
+  /// again by every further call: no batch is left out. One thread at a time may call this.
   batch_type next() {
     if (threads_.empty()) {
       batch_type batch = make_(next_);

@@ -11,8 +11,8 @@
 
 namespace gradus {
 
-/// The contents of one text file, byte for byte. Throws gradus::error, which names the file, if it is missing, a directory,
-/// unreadable or empty.
+/// The contents of one text file, byte for byte. Throws gradus::error, which names the file, if it is missing, a
+/// directory, unreadable or empty.
 std::string read_text(const std::filesystem::path& path);
 
 /// A token is a byte: 256 of them, any text, no training, nothing that cannot be decoded.

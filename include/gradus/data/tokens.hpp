@@ -20,8 +20,8 @@ template <class T>
 concept token_type =
     std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::int32_t>;
 
-/// Tokens that belong together (a text, a shard), stored in one, two or four bytes each, and what errors call them. They are in memory, which
-/// must outlive this, or in a file.
+/// Tokens that belong together (a text, a shard), stored in one, two or four bytes each, and what errors call them.
+/// They are in memory, which must outlive this, or in a file.
 class token_sequence {
  public:
   template <token_type T>
@@ -55,8 +55,8 @@ class token_sequence {
     p.first_ += start;
     return p;
   }
-  /// The same tokens in memory: in `buffer` where they are in a file. Throws gradus::error where they cannot be read, or the file has changed
-  /// since it was opened.
+  /// The same tokens in memory: in `buffer` where they are in a file. Throws gradus::error where they cannot be read,
+  /// or the file has changed since it was opened.
   token_sequence read(std::vector<std::byte>& buffer) const {
     token_sequence r = *this;
     if (file_ == nullptr) return r;

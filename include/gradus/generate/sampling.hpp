@@ -31,9 +31,10 @@ struct token_probability {
   double probability;
 };
 
-/// Draws tokens. Keeps its memory from draw to draw. The penalty (Keskar et al., "CTRL", 2019) comes first, then temperature, top_k (Fan et
-/// al. 2018) and top_p (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020), in the order of Hugging Face's
-/// `generate`. Of equally likely tokens the one with the smaller id counts as the likelier.
+/// Draws tokens. Keeps its memory from draw to draw. The penalty (Keskar et al., "CTRL", 2019) comes first, then
+/// temperature, top_k (Fan et al. 2018) and top_p (Holtzman et al., "The Curious Case of Neural Text Degeneration",
+/// 2020), in the order of Hugging Face's `generate`. Of equally likely tokens the one with the smaller id counts as the
+/// likelier.
 class token_sampler {
  public:
   /// Throws gradus::error for a rule that no token can be drawn by.
@@ -44,9 +45,9 @@ class token_sampler {
           rule.repetition_penalty);
   }
 
-  /// The tokens that can be drawn and their probabilities, which add up to 1; token i has logits[i]. `before` are the tokens of the text
-  /// so far, which the penalty is for; those that have no logit are passed over. Valid until the next call. Throws gradus::error where a
-  /// logit is not finite.
+  /// The tokens that can be drawn and their probabilities, which add up to 1; token i has logits[i]. `before` are the
+  /// tokens of the text so far, which the penalty is for; those that have no logit are passed over. Valid until the
+  /// next call. Throws gradus::error where a logit is not finite.
   template <class T, class Token>
   std::span<const token_probability> probabilities(std::span<const T> logits, std::span<const Token> before) {
     take(logits);

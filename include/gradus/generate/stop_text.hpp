@@ -10,7 +10,8 @@
 
 namespace gradus {
 
-/// Finds the first of some texts in bytes that come one after another, and holds back those that could be the beginning of one.
+/// Finds the first of some texts in bytes that come one after another, and holds back those that could be the beginning
+/// of one.
 class stop_text_finder {
  public:
   /// Throws gradus::error where a text is empty.
@@ -19,7 +20,8 @@ class stop_text_finder {
       if (text.empty()) throw error("stop_text_finder: a text to stop at is empty; it must have a byte at least");
   }
 
-  /// Takes more bytes, and gives those that are certain not to belong to one of the texts. Once one was found, nothing more comes.
+  /// Takes more bytes, and gives those that are certain not to belong to one of the texts. Once one was found, nothing
+  /// more comes.
   std::string add(std::string_view bytes) {
     std::string certain;
     for (const char byte : bytes) {

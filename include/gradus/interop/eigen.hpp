@@ -1,8 +1,8 @@
 #pragma once
 // Tensors as Eigen matrices and back. Not part of gradus.hpp: it needs Eigen 3.3 or newer (Debian: libeigen3-dev).
 //
-// Eigen puts temporaries of compile-time sizes on the stack and refuses those of more than 128 KiB, so products of large tensors
-// should be evaluated by way of matrices with sizes of run time: `Eigen::MatrixXf m = gr::as_eigen(x);`.
+// Eigen puts temporaries of compile-time sizes on the stack and refuses those of more than 128 KiB, so products of
+// large tensors should be evaluated by way of matrices with sizes of run time: `Eigen::MatrixXf m = gr::as_eigen(x);`.
 
 #include <Eigen/Core>
 #include <string>
@@ -17,8 +17,8 @@ namespace gradus {
 
 namespace detail {
 
-/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix. Eigen wants a single column to be
-/// column-major, which is the same order of elements.
+/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix. Eigen wants a single column
+/// to be column-major, which is the same order of elements.
 template <class T, class Shape>
 struct eigen_matrix_of;
 template <class T, index_t N>
@@ -87,9 +87,10 @@ auto evaluate_into_tensor(context<cpu>& ctx, const E& from, category what) {
 template <class T, class Shape>
 using eigen_matrix = typename detail::eigen_matrix_of<T, Shape>::type;
 
-/// The elements of x as an Eigen matrix, without a copy: [n] as a column vector, [rows, columns] as a row-major matrix, sizes
-/// known at compile time. What is written to it is written to x, and to every tensor that shares x's elements. The tensor must
-/// outlive the map. Throws error when x is empty. Does not compile for temporaries, other devices and more than two axes.
+/// The elements of x as an Eigen matrix, without a copy: [n] as a column vector, [rows, columns] as a row-major matrix,
+/// sizes known at compile time. What is written to it is written to x, and to every tensor that shares x's elements.
+/// The tensor must outlive the map. Throws error when x is empty. Does not compile for temporaries, other devices and
+/// more than two axes.
 template <class T, class Shape, class D>
 auto as_eigen(tensor<T, Shape, D>& x) {
   if constexpr (detail::check_for_eigen<T, Shape, D>()) {
@@ -108,9 +109,9 @@ auto as_eigen(const tensor<T, Shape, D>& x) {
 template <class T, class Shape, class D>
 void as_eigen(const tensor<T, Shape, D>&&) = delete;
 
-/// A tensor in memory of `ctx` of what an Eigen expression gives, evaluated straight into the tensor: a vector gives [n], a matrix
-/// [rows, columns]. Where sizes are known at run time only, name the shape: `from_eigen<shape<2, 3>>(ctx, m)`, which throws error
-/// if they differ.
+/// A tensor in memory of `ctx` of what an Eigen expression gives, evaluated straight into the tensor: a vector gives
+/// [n], a matrix [rows, columns]. Where sizes are known at run time only, name the shape:
+/// `from_eigen<shape<2, 3>>(ctx, m)`, which throws error if they differ.
 template <class Shape = void, class E>
 auto from_eigen(context<cpu>& ctx, const Eigen::DenseBase<E>& from, category what = category::activation) {
   using S = detail::shape_for_expression<Shape, E>;

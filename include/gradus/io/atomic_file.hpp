@@ -11,9 +11,9 @@
 
 namespace gradus {
 
-/// A file that appears whole or not at all: bytes go to `<path>.tmp`, and commit() sees to it that they are on the disk and renames it
-/// over `path`. Whatever goes wrong before that (a full disk, an exception, a kill, a loss of power) leaves the old file as it was.
-/// Every failure throws gradus::error and names the file and the reason.
+/// A file that appears whole or not at all: bytes go to `<path>.tmp`, and commit() sees to it that they are on the disk
+/// and renames it over `path`. Whatever goes wrong before that (a full disk, an exception, a kill, a loss of power)
+/// leaves the old file as it was. Every failure throws gradus::error and names the file and the reason.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);
@@ -23,7 +23,8 @@ class atomic_file {
 
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Replaces bytes that were written before, the first of them at `position`; what is written next goes to the end again.
+  /// Replaces bytes that were written before, the first of them at `position`; what is written next goes to the end
+  /// again.
   void overwrite(long position, const void* bytes, std::size_t count);
 
   /// Puts the file in its place, after a call of `before_rename`, unless that is null. Nothing may be written after it.

@@ -12,7 +12,8 @@ namespace gradus {
 
 namespace detail {
 
-// tables[0] is that of one byte; tables[k] that of a byte with k zero bytes behind it ("slicing by 8", Kounavis and Berry 2008).
+// tables[0] is that of one byte; tables[k] that of a byte with k zero bytes behind it ("slicing by 8", Kounavis and
+// Berry 2008).
 constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_tables() {
   std::array<std::array<std::uint32_t, 256>, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -31,8 +32,8 @@ inline constexpr auto crc32c_tables = make_crc32c_tables();
 
 }  // namespace detail
 
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that come in parts. It finds every change of up to 32 bits in a row, and others but for one
-/// in 2^32.
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that come in parts. It finds every change of up to 32 bits in a
+/// row, and others but for one in 2^32.
 class crc32c {
  public:
   GRADUS_OF_BUILD void add(std::span<const std::byte> bytes) {

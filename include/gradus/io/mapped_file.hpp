@@ -33,8 +33,9 @@ class mapped_file {
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes().data()), size_}; }
 
-  /// Takes what was looked at out of the memory that the system counts as the process's; it is mapped again when it is touched. The
-  /// system would do so itself when memory is short: this is for a program that is to stay within a budget.
+  /// Takes what was looked at out of the memory that the system counts as the process's; it is mapped again when it is
+  /// touched. The system would do so itself when memory is short: this is for a program that is to stay within a
+  /// budget.
   void release() const;
 
  private:

@@ -12,10 +12,11 @@
 
 namespace gradus {
 
-/// A file that is read in pieces, at any place, while it stays as it is. Memory holds none of it, so it may be larger than memory. What
-/// is no regular file (a pipe), and any file on a system without pread, is read whole.
+/// A file that is read in pieces, at any place, while it stays as it is. Memory holds none of it, so it may be larger
+/// than memory. What is no regular file (a pipe), and any file on a system without pread, is read whole.
 ///
-/// Unlike a mapped_file it may be rewritten or cut short at any time: the next read() throws, and gives no byte of the new contents.
+/// Unlike a mapped_file it may be rewritten or cut short at any time: the next read() throws, and gives no byte of the
+/// new contents.
 ///
 /// Throws gradus::error, which names the file, if it is missing, a directory or unreadable.
 class random_access_file {
@@ -28,11 +29,12 @@ class random_access_file {
   const std::filesystem::path& path() const { return path_; }
   std::size_t size() const { return stamp_.size; }
 
-  /// Reads the bytes from `at` on; any number of threads may. Throws gradus::error where the file ends before them, cannot be read, or has
-  /// changed since it was opened: its size or its time of modification is another.
+  /// Reads the bytes from `at` on; any number of threads may. Throws gradus::error where the file ends before them,
+  /// cannot be read, or has changed since it was opened: its size or its time of modification is another.
   void read(std::size_t at, std::span<std::byte> to) const;
 
-  /// Whether another file has taken its name, or none has it any more. What read() gives is still the file that was opened.
+  /// Whether another file has taken its name, or none has it any more. What read() gives is still the file that was
+  /// opened.
   bool replaced() const;
 
  private:

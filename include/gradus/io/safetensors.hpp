@@ -45,16 +45,16 @@ struct safetensors_entry {
 };
 
 /// An opened safetensors file. Everything the header claims is checked on construction: its length, the JSON, duplicate
-/// names, dtypes, that a tensor's bytes are what its shape needs (without overflow), that the tensors lie end to end from 0,
-/// and that they end where the file ends. Anything else throws gradus::error, which names the file and the tensor. Values are
-/// read when they are asked for.
+/// names, dtypes, that a tensor's bytes are what its shape needs (without overflow), that the tensors lie end to end
+/// from 0, and that they end where the file ends. Anything else throws gradus::error, which names the file and the
+/// tensor. Values are read when they are asked for.
 class safetensors_file {
  public:
   explicit safetensors_file(std::filesystem::path path);
 
-  /// Reads the whole file and throws gradus::error if it has a checksum (see safetensors_writer::add_checksum) that is another than that of
-  /// its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is; a program that changes such a file is to leave
-  /// out `crc32c` of its metadata.
+  /// Reads the whole file and throws gradus::error if it has a checksum (see safetensors_writer::add_checksum) that is
+  /// another than that of its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is; a
+  /// program that changes such a file is to leave out `crc32c` of its metadata.
   void check_checksum();
 
   const std::filesystem::path& path() const { return path_; }
@@ -85,8 +85,8 @@ class safetensors_file {
   /// Reads a tensor's bytes into `to`. It must be stored as `dtype` ("F32") and have as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
 
-  /// Reads a tensor of this shape that is stored in any floating-point type, and converts its values to T, rounding to nearest
-  /// (a value that T cannot hold becomes infinite).
+  /// Reads a tensor of this shape that is stored in any floating-point type, and converts its values to T, rounding to
+  /// nearest (a value that T cannot hold becomes infinite).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
     static_assert(is_floating<T>, "safetensors_file::read_as<T>: T must be f64, f32, bf16 or f16");
@@ -127,13 +127,14 @@ class safetensors_file {
   std::map<std::string, std::string, std::less<>> metadata_;
 };
 
-/// Collects tensors and writes them as one safetensors file, in the order they were added. Values are not copied: they must
-/// stay where they are until write() has returned.
+/// Collects tensors and writes them as one safetensors file, in the order they were added. Values are not copied: they
+/// must stay where they are until write() has returned.
 class safetensors_writer {
  public:
   void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }
-  /// Has the metadata get an entry `crc32c`, by which safetensors_file::check_checksum() finds damage: eight hexadecimal digits, the CRC-32C of all
-  /// of the file behind its first 8 bytes, with zeros in the place of these digits.
+  /// Has the metadata get an entry `crc32c`, by which safetensors_file::check_checksum() finds damage: eight
+  /// hexadecimal digits, the CRC-32C of all of the file behind its first 8 bytes, with zeros in the place of these
+  /// digits.
   void add_checksum();
 
   /// Throws gradus::error if the name was added before, or if the values are not as many as the shape says.
@@ -145,8 +146,8 @@ class safetensors_writer {
   void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  std::span<const std::byte> bytes);
 
-  /// Writes the file in one step (see atomic_file). `before_rename` is called when all bytes are on the disk and the file is about to take
-  /// its place.
+  /// Writes the file in one step (see atomic_file). `before_rename` is called when all bytes are on the disk and the
+  /// file is about to take its place.
   void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const;
 
  private:

@@ -17,8 +17,8 @@ constexpr std::string_view phase_name(phase p) {
   return names[static_cast<std::size_t>(p)];
 }
 
-/// One application of an operation: what runs, when in a step, and what it takes. Requests for memory carry the activity
-/// that made them.
+/// One application of an operation: what runs, when in a step, and what it takes. Requests for memory carry the
+/// activity that made them.
 struct activity {
   std::string_view name;  ///< the operation's; static storage
   gradus::phase phase = gradus::phase::outside;
@@ -46,8 +46,8 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
-  /// What an operation computed, when it is there; on the CPU. Of several results of one operation (statistics) only the first is told. What this
-  /// throws ends the step.
+  /// What an operation computed, when it is there; on the CPU. Of several results of one operation (statistics) only
+  /// the first is told. What this throws ends the step.
   constexpr virtual void computed(const activity&, const computed_values&) {}
   /// The operation named `by` keeps the block that `request` asked for until its backward.
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}

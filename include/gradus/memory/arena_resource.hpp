@@ -13,8 +13,8 @@
 
 namespace gradus {
 
-/// Hands out a run of bytes from front to back and takes nothing back until release(): the cheapest way to serve memory that ends
-/// all at once. The bytes are a span of the caller's, or chunks from another resource.
+/// Hands out a run of bytes from front to back and takes nothing back until release(): the cheapest way to serve memory
+/// that ends all at once. The bytes are a span of the caller's, or chunks from another resource.
 template <class Stream>
 class basic_arena_resource final : public basic_resource<Stream> {
   static_assert(event_stream<Stream>);
@@ -37,8 +37,8 @@ class basic_arena_resource final : public basic_resource<Stream> {
 
   std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
 
-  /// Returns the chunks to the resource below, on `on`: that stream waits for the others that used them. A fixed span is handed out
-  /// again from its front, to streams that wait likewise. Throws error while blocks are handed out.
+  /// Returns the chunks to the resource below, on `on`: that stream waits for the others that used them. A fixed span
+  /// is handed out again from its front, to streams that wait likewise. Throws error while blocks are handed out.
   void release(Stream& on) {
     if (live_ > 0)
       throw error("memory arena: release while " + bytes_text(live_) + " are handed out; give them back first");
@@ -57,7 +57,8 @@ class basic_arena_resource final : public basic_resource<Stream> {
     std::byte* data;
     memory_request request;
   };
-  // A stream that blocks were used on, until `last`: then it gave one back for the last time, or another stream did for it.
+  // A stream that blocks were used on, until `last`: then it gave one back for the last time, or another stream did for
+  // it.
   struct user {
     const Stream* by = nullptr;
     typename Stream::event last{};

@@ -13,9 +13,10 @@
 
 namespace gradus::detail {
 
-/// The books of a pool: which ranges of its segments are handed out, and which are free for whom. Ranges split and merge here; which
-/// one to take is the pool's business. The nodes of all containers are made by prepare() and use_on(), then move from one container
-/// to another, so that what must not fail (all that is noexcept) asks the heap for nothing, and neither does a steady state.
+/// The books of a pool: which ranges of its segments are handed out, and which are free for whom. Ranges split and
+/// merge here; which one to take is the pool's business. The nodes of all containers are made by prepare() and
+/// use_on(), then move from one container to another, so that what must not fail (all that is noexcept) asks the heap
+/// for nothing, and neither does a steady state.
 template <class Stream>
 class block_table {
   static_assert(event_stream<Stream>);
@@ -24,7 +25,8 @@ class block_table {
     Stream* by = nullptr;
     event last{};
   };
-  // Where a free range is found: those of one stream lie together, by size. Those that wait for a further stream have none.
+  // Where a free range is found: those of one stream lie together, by size. Those that wait for a further stream have
+  // none.
   struct place {
     const Stream* home = nullptr;
     std::size_t bytes = 0;

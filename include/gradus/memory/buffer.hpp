@@ -10,8 +10,8 @@ namespace gradus {
 
 /// A shared handle to a run of bytes on device D. Copies share; the last one gives the memory back on its own stream.
 ///
-/// Several threads may copy and drop handles of one buffer at once, so that one model serves all of them. The last handle is
-/// dropped, and parts are made, by the thread that uses the buffer's context; see context.
+/// Several threads may copy and drop handles of one buffer at once, so that one model serves all of them. The last
+/// handle is dropped, and parts are made, by the thread that uses the buffer's context; see context.
 template <class D>
 class buffer {
  public:
@@ -35,21 +35,23 @@ class buffer {
   constexpr context<D>& owner() const { return *block_->owner; }
   /// What was asked for; of a part, the request of the whole with the part's bytes.
   constexpr const memory_request& request() const { return block_->request; }
-  /// True when no other handle shares the bytes, so that they may be overwritten. A part shares them with every other handle of
-  /// the buffer that it is a part of.
+  /// True when no other handle shares the bytes, so that they may be overwritten. A part shares them with every other
+  /// handle of the buffer that it is a part of.
   constexpr bool unique() const {
     return sole() && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
   }
-  /// True when this is the only handle of its kind: no copy of it exists, while others may hold the buffer that it is a part of.
+  /// True when this is the only handle of its kind: no copy of it exists, while others may hold the buffer that it is a
+  /// part of.
   constexpr bool sole() const { return block_ != nullptr && detail::uses_now(block_->uses) == 1; }
-  /// The `bytes` from `offset` on as a buffer of their own, which keeps the whole one: nothing is allocated. Throws error when they
-  /// are not all inside, or `offset` is not a multiple of the device's alignment.
+  /// The `bytes` from `offset` on as a buffer of their own, which keeps the whole one: nothing is allocated. Throws
+  /// error when they are not all inside, or `offset` is not a multiple of the device's alignment.
   constexpr buffer part(std::size_t offset, std::size_t bytes) const {
     if (block_ == nullptr || offset > this->bytes() || bytes > this->bytes() - offset) fail_outside(offset, bytes);
     if (offset % D::alignment != 0) fail_unaligned(offset);
     return buffer(block_->owner->acquire_part(block_, offset, bytes));
   }
-  /// What the bytes were marked as: a gradient (see gradients()) or computed from one, or computed from parameters alone.
+  /// What the bytes were marked as: a gradient (see gradients()) or computed from one, or computed from parameters
+  /// alone.
   constexpr gradus::origin origin() const { return block_ == nullptr ? gradus::origin::any : block_->origin; }
   constexpr void mark(gradus::origin as) const {
     if (block_ != nullptr && block_->origin != as) block_->origin = as;

@@ -14,8 +14,8 @@
 namespace gradus {
 
 /// A stream plus a memory resource: where work runs and where its memory comes from. Tensors refer to the context they
-/// were made in, which must outlive them: a context that ends while buffers of it are in use ends the program with one line on
-/// stderr.
+/// were made in, which must outlive them: a context that ends while buffers of it are in use ends the program with one
+/// line on stderr.
 ///
 /// One thread at a time uses a context. While several threads use one model, each has a stream and a context of its own
 /// and no one uses the model's; each drops what it made in its context.
@@ -37,8 +37,8 @@ class context {
   constexpr activity_log& activities() { return activities_; }
   constexpr const activity_log& activities() const { return activities_; }
 
-  /// The one object of type T that belongs to this context, made from the context on first use and kept until the context
-  /// ends: library handles, tuned plans, compiled primitives.
+  /// The one object of type T that belongs to this context, made from the context on first use and kept until the
+  /// context ends: library handles, tuned plans, compiled primitives.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);
@@ -94,8 +94,8 @@ class context {
     return pthread_equal(__atomic_load_n(&user_, __ATOMIC_RELAXED), pthread_self()) != 0;
   }
 
-  /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters of a
-  /// const model. The context's user stays who it was. Does not nest.
+  /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters
+  /// of a const model. The context's user stays who it was. Does not nest.
   class exclusive {
    public:
     constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {

@@ -12,8 +12,8 @@
 
 namespace gradus {
 
-/// "4000000 bytes (3.81 MiB)": exact, and in one unit, for messages whose figures are compared. format_bytes (core/byte_size.hpp)
-/// rounds to three digits, for tables.
+/// "4000000 bytes (3.81 MiB)": exact, and in one unit, for messages whose figures are compared. format_bytes
+/// (core/byte_size.hpp) rounds to three digits, for tables.
 inline std::string bytes_text(std::size_t bytes) {
   std::array<char, 64> text{};
   const int length =
@@ -29,7 +29,8 @@ inline std::string purpose_text(category what, std::string_view source) {
 /// That of a request.
 inline std::string purpose_text(const memory_request& request) { return purpose_text(request.what, request.source); }
 
-/// The error that every resource throws when it cannot serve `request`: `who` asked for what, and those figures that are known.
+/// The error that every resource throws when it cannot serve `request`: `who` asked for what, and those figures that
+/// are known.
 inline out_of_memory shortage(std::string_view who, const memory_request& request, memory_figures known) {
   known.asked = request.bytes;
   std::string text(who);
@@ -59,7 +60,8 @@ inline out_of_memory shortage(std::string_view who, const memory_request& reques
   std::abort();
 }
 
-/// Ends the program after one line on stderr: `who` ends while `what` is in use, which would be memory of nobody afterwards.
+/// Ends the program after one line on stderr: `who` ends while `what` is in use, which would be memory of nobody
+/// afterwards.
 [[noreturn]] inline void ended_too_early(const char* who, const std::string& what) noexcept {
   std::fprintf(stderr, "%s ends while %s are in use: tensors, tapes and optimizers must end before their memory does\n",
                who, what.c_str());

@@ -7,8 +7,8 @@
 
 namespace gradus::detail {
 
-// Counts the recordings of a tape. It belongs to a context, which outlives the tape and all values that the tape recorded, so these
-// can tell that their recording is over even when the tape is gone. The next tape goes on counting.
+// Counts the recordings of a tape. It belongs to a context, which outlives the tape and all values that the tape
+// recorded, so these can tell that their recording is over even when the tape is gone. The next tape goes on counting.
 struct era_counter {
   unsigned era = 0;
   bool used = false;

@@ -12,7 +12,8 @@
 
 namespace gradus {
 
-/// The operating system's heap. Large requests are aligned to 2 MiB and ask for huge pages, which spares most page faults.
+/// The operating system's heap. Large requests are aligned to 2 MiB and ask for huge pages, which spares most page
+/// faults.
 class host_resource final : public memory_resource {
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
 

@@ -12,8 +12,8 @@
 
 namespace gradus {
 
-/// What the elements of a buffer were computed from outside of any recording, where a recorded operation may not take them for
-/// constants unasked.
+/// What the elements of a buffer were computed from outside of any recording, where a recorded operation may not take
+/// them for constants unasked.
 enum class origin : unsigned char { any, parameter, gradient };
 
 /// Control block of one reference-counted buffer. It remembers its context, hence its stream and its resource.

@@ -24,7 +24,8 @@ struct planned_event {
   bool begins = false;
 };
 
-/// All that a steady step does to memory, in order, and where each block lies in one workspace. planned_resource replays it.
+/// All that a steady step does to memory, in order, and where each block lies in one workspace. planned_resource
+/// replays it.
 struct memory_plan {
   std::vector<planned_allocation> allocations;  ///< in the order of the requests
   std::vector<planned_event> events;            ///< each allocation begins once and ends once, later

@@ -14,13 +14,13 @@
 
 namespace gradus {
 
-/// Replays a plan: asks another resource once for one workspace and then gives the n-th allocation of every step its fixed address
-/// in it. A step asks neither heap nor system for anything, and addresses are the same in every step.
+/// Replays a plan: asks another resource once for one workspace and then gives the n-th allocation of every step its
+/// fixed address in it. A step asks neither heap nor system for anything, and addresses are the same in every step.
 ///
-/// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws error: that of
-/// a request at once, that of an end, which cannot throw, at the next request or in check(). Requests are then refused until
-/// everything handed out is given back, as after any exception that unwinds a step; the next request begins a new step.
-/// Where a step may stop while nothing is handed out, call restart() before the next one.
+/// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws
+/// error: that of a request at once, that of an end, which cannot throw, at the next request or in check(). Requests
+/// are then refused until everything handed out is given back, as after any exception that unwinds a step; the next
+/// request begins a new step. Where a step may stop while nothing is handed out, call restart() before the next one.
 /// All work goes to the stream given at construction, and one thread uses the resource at a time.
 ///
 /// Several plans (a training step, an evaluation) may share one workspace, one at a time: `use(i)` chooses the next.

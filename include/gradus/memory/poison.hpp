@@ -1,7 +1,8 @@
 #pragma once
-// Memory that is kept for reuse is poisoned meanwhile where the program is built with the address sanitizer (-fsanitize=address),
-// so that a use of it is reported as a use of freed memory is. Elsewhere nothing happens. A sanitizer build is a whole program:
-// build all of its files with the flag, because one file's pool would hand out what another file's has poisoned.
+// Memory that is kept for reuse is poisoned meanwhile where the program is built with the address sanitizer
+// (-fsanitize=address), so that a use of it is reported as a use of freed memory is. Elsewhere nothing happens. A
+// sanitizer build is a whole program: build all of its files with the flag, because one file's pool would hand out what
+// another file's has poisoned.
 #include <cstddef>
 #include <type_traits>
 

@@ -11,15 +11,16 @@
 
 namespace gradus {
 
-/// Keeps memory for reuse instead of returning it: best fit over free ranges, which split when taken and merge with their
-/// neighbours when given back. Memory comes from another resource in segments and returns to it when the pool ends, on
-/// release(), or when memory runs out. Training steps ask for the same sizes again and again; with a pool, the operating system sees
-/// only the first step, and from then on the pool itself asks the heap for nothing.
+/// Keeps memory for reuse instead of returning it: best fit over free ranges, which split when taken and merge with
+/// their neighbours when given back. Memory comes from another resource in segments and returns to it when the pool
+/// ends, on release(), or when memory runs out. Training steps ask for the same sizes again and again; with a pool, the
+/// operating system sees only the first step, and from then on the pool itself asks the heap for nothing.
 ///
-/// Each stream has its own free ranges: what it gave back, it gets again at once. A range of another stream is taken if that stream
-/// is past the point where it was given back, or else after the taker was told to wait for that point; the host never waits. What
-/// was used_on further streams is set aside until they are done. Giving back what is not in use, or not of this pool, ends the
-/// program with one line on stderr, as does a pool that ends while memory of it is in use.
+/// Each stream has its own free ranges: what it gave back, it gets again at once. A range of another stream is taken if
+/// that stream is past the point where it was given back, or else after the taker was told to wait for that point; the
+/// host never waits. What was used_on further streams is set aside until they are done. Giving back what is not in use,
+/// or not of this pool, ends the program with one line on stderr, as does a pool that ends while memory of it is in
+/// use.
 template <class Stream>
 class basic_pool_resource final : public basic_resource<Stream> {
  public:
@@ -120,7 +121,8 @@ class basic_pool_resource final : public basic_resource<Stream> {
     return b;
   }
 
-  // The smallest run of free neighbours that is large enough, whoever gave them back, as one block that `on` may use: it waits.
+  // The smallest run of free neighbours that is large enough, whoever gave them back, as one block that `on` may use:
+  // it waits.
   iterator fold(std::size_t bytes, Stream& on, bool also_set_aside) {
     iterator first = table_.end(), last = first;
     std::size_t best = table::most;

@@ -38,9 +38,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) {
 }
 }  // namespace detail
 
-/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics, limits and
-/// faults are resources over another resource. A request of zero bytes returns null; a request that cannot be served throws
-/// out_of_memory. One thread uses a resource at a time, unless it says otherwise.
+/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics,
+/// limits and faults are resources over another resource. A request of zero bytes returns null; a request that cannot
+/// be served throws out_of_memory. One thread uses a resource at a time, unless it says otherwise.
 template <class Stream>
 class basic_resource {
  public:
@@ -58,8 +58,8 @@ class basic_resource {
   void deallocate(void* memory, const memory_request& request, Stream& on) noexcept {
     if (memory != nullptr) do_deallocate(memory, request, on);
   }
-  /// Says that work on `by`, too, uses this memory from `allocate`: once given back, it is kept until what was submitted to `by` by
-  /// then has run. `by` has to live until the memory is given back.
+  /// Says that work on `by`, too, uses this memory from `allocate`: once given back, it is kept until what was
+  /// submitted to `by` by then has run. `by` has to live until the memory is given back.
   void used_on(void* memory, const memory_request& request, Stream& by) {
     if (memory != nullptr) do_used_on(memory, request, by);
   }

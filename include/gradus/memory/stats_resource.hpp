@@ -21,7 +21,8 @@ class basic_stats_resource final : public resource_adaptor<Stream> {
   };
   const counts& all() const { return all_; }
   const counts& of(category c) const { return by_category_[static_cast<std::size_t>(c)]; }
-  /// Bytes of a category that were live when all().peak was reached. These add up to it; the categories' own peaks need not.
+  /// Bytes of a category that were live when all().peak was reached. These add up to it; the categories' own peaks need
+  /// not.
   std::size_t at_peak(category c) const { return at_peak_[static_cast<std::size_t>(c)]; }
   /// Starts the peaks again from what is live now.
   void reset_peak() {

@@ -8,10 +8,10 @@
 
 namespace gradus {
 
-/// What resources ask of a stream, a sequence of work that runs in order. An event marks a point of one: `record` puts the mark after
-/// the work submitted so far, `done` asks whether all of that has run, `synchronize` makes the host wait for it, and `wait` makes
-/// another stream's later work wait, not the host. An event that was never recorded is done. A stream that ends waits for its work.
-/// Memory for its work is aligned to `alignment` bytes.
+/// What resources ask of a stream, a sequence of work that runs in order. An event marks a point of one: `record` puts
+/// the mark after the work submitted so far, `done` asks whether all of that has run, `synchronize` makes the host wait
+/// for it, and `wait` makes another stream's later work wait, not the host. An event that was never recorded is done. A
+/// stream that ends waits for its work. Memory for its work is aligned to `alignment` bytes.
 template <class S>
 concept event_stream = std::movable<typename S::event> && std::default_initializable<typename S::event> &&
                        requires(S& stream, typename S::event& mark, const typename S::event& marked) {
@@ -45,8 +45,8 @@ class stream {
   void record(event&) noexcept {}
   void wait(const event&) {}
 
-  /// The one object of type T that belongs to this stream, made from it on first use and kept until it ends: the threads of parallel
-  /// loops.
+  /// The one object of type T that belongs to this stream, made from it on first use and kept until it ends: the
+  /// threads of parallel loops.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);

@@ -20,8 +20,8 @@ struct tracked_block {
   std::string_view label;  ///< what tracking_resource::label said when it was asked for
 };
 
-/// Remembers every live block and where it came from, so that a leak can be named. Giving back what is not live (a second time,
-/// or to the wrong resource) ends the program with one line on stderr.
+/// Remembers every live block and where it came from, so that a leak can be named. Giving back what is not live (a
+/// second time, or to the wrong resource) ends the program with one line on stderr.
 template <class Stream>
 class basic_tracking_resource final : public resource_adaptor<Stream> {
  public:

@@ -11,8 +11,8 @@
 
 namespace gradus {
 
-/// The memory of the accounting device: hands out no bytes and counts them all. While a trace is being written it also keeps
-/// the sequence. Usable in constant expressions.
+/// The memory of the accounting device: hands out no bytes and counts them all. While a trace is being written it also
+/// keeps the sequence. Usable in constant expressions.
 class accounting final : public observer {
  public:
   constexpr accounting() = default;
@@ -36,8 +36,8 @@ class accounting final : public observer {
   constexpr std::size_t live_bytes() const { return live_; }
   constexpr std::size_t peak_bytes() const { return peak_; }
 
-  /// Writes all that happens from now on into `trace`, which has to live until finish(). Operations are seen if the context is
-  /// observed by this.
+  /// Writes all that happens from now on into `trace`, which has to live until finish(). Operations are seen if the
+  /// context is observed by this.
   constexpr void start(step_trace& trace) {
     writer_.start(trace, live_by_);
     first_request_ = requests_;

@@ -39,8 +39,8 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
   return c;
 }
 
-// All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where there are at
-// most 16 that matter, of more the 16 that take longest. The last choice keeps all.
+// All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where
+// there are at most 16 that matter, of more the 16 that take longest. The last choice keeps all.
 inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
   std::vector<double> times;
   for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));

@@ -15,15 +15,17 @@ namespace gradus {
 
 /// Finds the fastest schedule of a chain within a budget of bytes, for all budgets at once.
 ///
-/// A dynamic programme after "rotor" (Beaumont et al., arXiv 1911.13214), with two changes: a stage has any number of options, and
-/// instead of one table for each number of bytes, each subproblem keeps its Pareto front of (bytes needed, extra time). With
-/// front(d, i, j) for running stages i..j forward and backward from the input of i, regions nested at most d deep, it is the best of
+/// A dynamic programme after "rotor" (Beaumont et al., arXiv 1911.13214), with two changes: a stage has any number of
+/// options, and instead of one table for each number of bytes, each subproblem keeps its Pareto front of (bytes needed,
+/// extra time). With front(d, i, j) for running stages i..j forward and backward from the input of i, regions nested at
+/// most d deep, it is the best of
 ///   - an option of stage i, then front(d, i+1, j) with what the option keeps held;
-///   - a region of the stages i..k-1, then front(d, k, j) with the input of k held, then front(d-1, i, k-1) for the region.
+///   - a region of the stages i..k-1, then front(d, k, j) with the input of k held, then front(d-1, i, k-1) for the
+///   region.
 class chain_planner {
  public:
-  /// `depth`: how deep regions may nest; 0 allows none. `points`: longest front; longer ones are thinned, which costs a little time
-  /// of the schedules found and never makes one infeasible.
+  /// `depth`: how deep regions may nest; 0 allows none. `points`: longest front; longer ones are thinned, which costs a
+  /// little time of the schedules found and never makes one infeasible.
   explicit chain_planner(stage_chain chain, std::size_t depth = 1, std::size_t points = 500)
       : chain_(std::move(chain)),
         plain_time_(chain_.time()),
@@ -52,7 +54,8 @@ class chain_planner {
     return result;
   }
 
-  /// The fastest schedule whose peak, the chain's input included, is at most `budget` bytes. Throws error if there is none.
+  /// The fastest schedule whose peak, the chain's input included, is at most `budget` bytes. Throws error if there is
+  /// none.
   chain_schedule fastest(std::size_t budget) const {
     const auto fits = [&](const point& p) { return cost(p).peak <= budget; };
     std::size_t best = whole().size();
@@ -110,7 +113,8 @@ class chain_planner {
     else to.push_back(p);
   }
 
-  /// There all the time from i's forward until j's backward: the gradients of the output and of the parameters of later stages.
+  /// There all the time from i's forward until j's backward: the gradients of the output and of the parameters of later
+  /// stages.
   std::size_t always(std::size_t j) const { return input(j + 1) + later_gradients_[j]; }
 
   front with_option(std::size_t d, std::size_t i, std::size_t j, std::size_t number) const {

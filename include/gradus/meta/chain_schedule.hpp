@@ -4,8 +4,8 @@
 
 namespace gradus {
 
-/// A way to run one stage so that its backward can follow. Times are in seconds. Temporaries are the most bytes that are there at
-/// once while something runs, beyond what was there before and what it leaves as input, output or kept.
+/// A way to run one stage so that its backward can follow. Times are in seconds. Temporaries are the most bytes that
+/// are there at once while something runs, beyond what was there before and what it leaves as input, output or kept.
 struct chain_option {
   std::size_t kept = 0;                  ///< bytes kept for backward, beyond the stage's input and output
   double extra_time = 0;                 ///< of backward, to compute again what is not kept
@@ -23,8 +23,9 @@ struct chain_stage {
   std::vector<chain_option> options;    ///< at least one
 };
 
-/// A model as a planner of memory sees it: stages in a row, forward from first to last and backward again. The input of a stage
-/// is kept until its backward is done. The gradient of the chain's output counts as there from the start (it is that of a loss).
+/// A model as a planner of memory sees it: stages in a row, forward from first to last and backward again. The input of
+/// a stage is kept until its backward is done. The gradient of the chain's output counts as there from the start (it is
+/// that of a loss).
 struct stage_chain {
   std::vector<chain_stage> stages;
   std::size_t output = 0;  ///< bytes of the last stage's output
@@ -38,8 +39,9 @@ struct stage_chain {
   }
 };
 
-/// What happens to the stages [first, last]. Without inner nodes it is one stage, run by one of its options. With them it is a
-/// region: forward keeps nothing but the region's input; backward runs forward again, now as the inner nodes say.
+/// What happens to the stages [first, last]. Without inner nodes it is one stage, run by one of its options. With them
+/// it is a region: forward keeps nothing but the region's input; backward runs forward again, now as the inner nodes
+/// say.
 struct schedule_node {
   std::size_t first = 0, last = 0;
   std::size_t option = 0;

@@ -11,19 +11,20 @@
 
 namespace gradus {
 
-/// Writes down what a real step does to memory: the trace that `accounting` writes on meta, with times. It passes requests on to
-/// another resource, and sees operations if the context is observed by it: `context ctx{s, traced}; ctx.observe(&traced);`.
-/// Times are the host's; on a device that works behind the host they are those of submission.
+/// Writes down what a real step does to memory: the trace that `accounting` writes on meta, with times. It passes
+/// requests on to another resource, and sees operations if the context is observed by it:
+/// `context ctx{s, traced}; ctx.observe(&traced);`. Times are the host's; on a device that works behind the host they
+/// are those of submission.
 ///
-/// While it writes a trace it hashes every block, and so costs more than the other resources. Otherwise it counts bytes and no
-/// more, and may stay in place for a whole run.
+/// While it writes a trace it hashes every block, and so costs more than the other resources. Otherwise it counts bytes
+/// and no more, and may stay in place for a whole run.
 template <class Stream>
 class basic_trace_resource final : public resource_adaptor<Stream>, public observer {
  public:
   explicit basic_trace_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
-  /// Writes all that happens from now on into `trace`, until finish(). `trace` has to live until then; without finish(), where
-  /// the step throws, as long as blocks come back.
+  /// Writes all that happens from now on into `trace`, until finish(). `trace` has to live until then; without
+  /// finish(), where the step throws, as long as blocks come back.
   void start(step_trace& trace) {
     forget();
     writer_.start(trace, live_by_);
@@ -109,8 +110,8 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   trace_writer writer_;
   std::chrono::steady_clock::time_point started_{};
   std::unordered_map<const void*, live_block> blocks_;
-  // A context keeps the request of a block where it is while the block lives. Numbers of requests would not do: two contexts
-  // over one resource both count from 0.
+  // A context keeps the request of a block where it is while the block lives. Numbers of requests would not do: two
+  // contexts over one resource both count from 0.
   std::unordered_map<const memory_request*, std::size_t> requests_;
 };
 

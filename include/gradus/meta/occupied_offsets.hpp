@@ -7,9 +7,9 @@
 
 namespace gradus::detail {
 
-/// Which offsets are taken at which moments: what first-fit placement asks for. A segment tree over the moments whose nodes
-/// have unions of intervals of offsets. Placed blocks lie side by side, so these unions are short, and taking and searching
-/// visit a number of them in proportion to the logarithm of the moments, however many blocks lie there.
+/// Which offsets are taken at which moments: what first-fit placement asks for. A segment tree over the moments whose
+/// nodes have unions of intervals of offsets. Placed blocks lie side by side, so these unions are short, and taking and
+/// searching visit a number of them in proportion to the logarithm of the moments, however many blocks lie there.
 class occupied_offsets {
  public:
   explicit occupied_offsets(std::size_t moments)

@@ -6,8 +6,9 @@
 
 namespace gradus {
 
-/// A Pareto front of choices with `bytes` and `time`: sorted, each with more bytes and less time than the one before. This merges
-/// another front into one and leaves out what is beaten; a gain of no more than `tolerance` is rounding. Of equals, `front` wins.
+/// A Pareto front of choices with `bytes` and `time`: sorted, each with more bytes and less time than the one before.
+/// This merges another front into one and leaves out what is beaten; a gain of no more than `tolerance` is rounding. Of
+/// equals, `front` wins.
 template <class Choice>
 void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, double tolerance = 0) {
   std::vector<Choice> merged;
@@ -24,8 +25,8 @@ void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, d
   front = std::move(merged);
 }
 
-/// Leaves at most `most` choices, and at least two, of a Pareto front: the smallest, the fastest, and in between the fastest of each of
-/// equally wide ranges of bytes.
+/// Leaves at most `most` choices, and at least two, of a Pareto front: the smallest, the fastest, and in between the
+/// fastest of each of equally wide ranges of bytes.
 template <class Choice>
 void thin(std::vector<Choice>& front, std::size_t most) {
   most = std::max<std::size_t>(most, 2);

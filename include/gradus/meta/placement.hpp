@@ -37,8 +37,8 @@ inline std::size_t largest_live_sum(const step_trace& trace) {
   return peak;
 }
 
-// Of each event of a step, how many runs of ends are over before it: all that matters of time to what overlaps what. Blocks that
-// are asked for in the same moment are alive together.
+// Of each event of a step, how many runs of ends are over before it: all that matters of time to what overlaps what.
+// Blocks that are asked for in the same moment are alive together.
 inline std::vector<std::size_t> moments_of(const step_trace& trace) {
   std::vector<std::size_t> moments(trace.events.size() + 1, 0);
   for (std::size_t e = 0; e < trace.events.size(); ++e) {
@@ -51,8 +51,8 @@ inline std::vector<std::size_t> moments_of(const step_trace& trace) {
 // Blocks that place() packs at most in looking for a better placement.
 inline constexpr std::size_t placement_effort = 500'000;
 
-/// Packs blocks one after the other, each at the lowest offset that those before it leave free during its life. Any order
-/// gives a valid placement, and some order gives the smallest one; which, is the art.
+/// Packs blocks one after the other, each at the lowest offset that those before it leave free during its life. Any
+/// order gives a valid placement, and some order gives the smallest one; which, is the art.
 class block_packer {
  public:
   using order = std::vector<std::size_t>;
@@ -91,8 +91,8 @@ class block_packer {
     }
   }
 
-  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. Packs at most `effort`
-  /// blocks, and one round more.
+  /// Starts from the best order and, again and again, moves to the front the blocks that define the top. Packs at most
+  /// `effort` blocks, and one round more.
   void improve(std::size_t enough, std::size_t effort) {
     constexpr std::size_t most_rounds = 1000;
     order blocks = best_order_;
@@ -138,10 +138,10 @@ class block_packer {
 
 }  // namespace detail
 
-/// Places the blocks of a step, whose lifetimes are known, in one workspace: no two that are alive at the same time overlap. Tries
-/// several orders of packing and improves on the best one; training steps come out at the largest sum of live bytes, or close.
-/// The same trace always gets the same placement. Stops where one takes no more than `enough` bytes; with less `effort` it may
-/// find a worse one.
+/// Places the blocks of a step, whose lifetimes are known, in one workspace: no two that are alive at the same time
+/// overlap. Tries several orders of packing and improves on the best one; training steps come out at the largest sum of
+/// live bytes, or close. The same trace always gets the same placement. Stops where one takes no more than `enough`
+/// bytes; with less `effort` it may find a worse one.
 inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
   using item = detail::block_packer::item;
   placement result;
@@ -160,8 +160,8 @@ inline placement place(const step_trace& trace, std::size_t enough = 0, std::siz
   return result;
 }
 
-/// The plan that replays this step in one workspace, its blocks at `where`. Throws error if a block outlives the step: a plan is
-/// for steady steps, which end with what they began.
+/// The plan that replays this step in one workspace, its blocks at `where`. Throws error if a block outlives the step:
+/// a plan is for steady steps, which end with what they began.
 inline memory_plan make_plan(const step_trace& trace, const placement& where) {
   memory_plan plan;
   plan.bytes = where.bytes;

@@ -132,9 +132,9 @@ struct planned_device<Training> {
 };
 }  // namespace detail
 
-/// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the accounting
-/// device (`Training::device` where it says so, `meta` otherwise) and `args`: one for what is persistent (parameters, optimizer state), one for what is transient: what work asks for
-/// and gives back.
+/// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the
+/// accounting device (`Training::device` where it says so, `meta` otherwise) and `args`: one for what is persistent
+/// (parameters, optimizer state), one for what is transient: what work asks for and gives back.
 /// What it leaves behind (the optimizer's state, made by the first step) counts as persistent.
 template <class Training, class Work, class... Args>
 constexpr step_trace trace(const Work& work, const Args&... args) {

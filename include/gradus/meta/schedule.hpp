@@ -1,7 +1,7 @@
 #pragma once
-// From a model and a budget of bytes to a schedule of checkpoint regions: the blocks of its chain are looked at on the accounting
-// device, the planner proposes schedules, and each proposal is run on the accounting device and its blocks are placed, to know what
-// it takes.
+// From a model and a budget of bytes to a schedule of checkpoint regions: the blocks of its chain are looked at on the
+// accounting device, the planner proposes schedules, and each proposal is run on the accounting device and its blocks
+// are placed, to know what it takes.
 
 #include <algorithm>
 #include <cstddef>
@@ -53,8 +53,8 @@ inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
   return s;
 }
 
-// What comes after the chain (the head and the loss) as one more stage: from a step whose blocks keep nothing, up to the first
-// block that is run again.
+// What comes after the chain (the head and the loss) as one more stage: from a step whose blocks keep nothing, up to
+// the first block that is run again.
 inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::size_t input) {
   std::size_t end = lean.events.size();
   for (const op_span& op : lean.ops)
@@ -113,9 +113,10 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   return s;
 }
 
-/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget, of those that the
-/// planner compares (500 amounts of memory at a time).
-/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches gradus::chain
+/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget, of
+/// those that the planner compares (500 amounts of memory at a time).
+/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches
+/// gradus::chain
 template <class Training, class Options>
 class scheduler {
  public:
@@ -138,8 +139,8 @@ class scheduler {
     return least;
   }
 
-  /// The fastest schedule with which a step takes at most `budget` bytes: parameters and optimizer state, and the memory that
-  /// make_plan() places its other blocks in. Nothing if there is none.
+  /// The fastest schedule with which a step takes at most `budget` bytes: parameters and optimizer state, and the
+  /// memory that make_plan() places its other blocks in. Nothing if there is none.
   std::optional<scheduled_step> find_within(std::size_t budget) const {
     // Few placements need much work, so little is tried first.
     for (const std::size_t effort : {detail::placement_effort / 10, detail::placement_effort})
@@ -183,7 +184,8 @@ class scheduler {
     const chain_planner planner(chain, region_schedule::max_depth, 500);
     for (const schedule_cost& point : planner.trade_off())
       add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
-    // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does better.
+    // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does
+    // better.
     for (const detail::block_choice& c : choices_.front())
       if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
     all.push_back(plain);
@@ -225,13 +227,14 @@ class scheduler {
     detail::describe_parts(s.regions.parts, blocks_, "", s.description);
     return s;
   }
-  // What a step takes where its blocks are placed; as soon as that is no more than `enough`, no better placement is looked for.
+  // What a step takes where its blocks are placed; as soon as that is no more than `enough`, no better placement is
+  // looked for.
   static std::size_t placed_bytes(const step_trace& step, std::size_t enough, std::size_t effort) {
     const std::size_t persistent = step.live_before;
     return persistent + place(step, enough > persistent ? enough - persistent : 0, effort).bytes;
   }
-  // Calls f with the schedule under which part number `part`, if it is one block alone, makes another of its choices: the fastest
-  // first.
+  // Calls f with the schedule under which part number `part`, if it is one block alone, makes another of its choices:
+  // the fastest first.
   template <class F>
   void for_choices(region_schedule regions, std::size_t part, const F& f) const {
     chain_part& changed = regions.parts[part];
@@ -244,8 +247,8 @@ class scheduler {
       f(std::as_const(regions));
     }
   }
-  // What is left of the budget, at whatever moment of the step, is for blocks to keep more: the last first, because what it
-  // keeps is needed for the shortest time.
+  // What is left of the budget, at whatever moment of the step, is for blocks to keep more: the last first, because
+  // what it keeps is needed for the shortest time.
   scheduled_step improved(scheduled_step best, std::size_t budget) const {
     for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
       if (!best.regions.parts[p].region) continue;
@@ -268,8 +271,9 @@ class scheduler {
   std::vector<scheduled_step> front_;
 };
 
-/// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters and
-/// optimizer state included (see scheduler::within). Throws error, naming the least budget that is feasible, if there is none.
+/// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters
+/// and optimizer state included (see scheduler::within). Throws error, naming the least budget that is feasible, if
+/// there is none.
 template <class Training, class Options>
 scheduled_step schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
   return scheduler<Training, Options>(options, table).within(budget);

@@ -8,7 +8,8 @@
 
 namespace gradus {
 
-/// How long operations take on this machine: measured where a trace with times was added, and elsewhere estimated from rates.
+/// How long operations take on this machine: measured where a trace with times was added, and elsewhere estimated from
+/// rates.
 class time_table {
  public:
   /// An operation takes the longer of its arithmetic at `flops` a second and its memory traffic at `bytes` a second.

@@ -8,7 +8,8 @@
 
 namespace gradus {
 
-/// One block of memory in a step, from its request to its end. Times are positions in the sequence of all requests and ends.
+/// One block of memory in a step, from its request to its end. Times are positions in the sequence of all requests and
+/// ends.
 struct block_life {
   std::size_t bytes = 0;
   category what = category::temporary;
@@ -36,8 +37,8 @@ struct op_span {
   double end_us = 0;
 };
 
-/// Everything a step does to memory, in order, and the operations that do it. Vectors, so that it works at run time and within
-/// a constant expression.
+/// Everything a step does to memory, in order, and the operations that do it. Vectors, so that it works at run time and
+/// within a constant expression.
 struct step_trace {
   std::vector<block_life> blocks;    ///< in the order of their requests
   std::vector<memory_event> events;  ///< all requests and ends

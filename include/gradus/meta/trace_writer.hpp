@@ -10,8 +10,8 @@
 
 namespace gradus {
 
-/// Puts a step into a step_trace as it happens: requests and ends of blocks, operations, what they keep. It knows no device and
-/// no clock; who uses it identifies the blocks and adds times. Usable in constant expressions.
+/// Puts a step into a step_trace as it happens: requests and ends of blocks, operations, what they keep. It knows no
+/// device and no clock; who uses it identifies the blocks and adds times. Usable in constant expressions.
 class trace_writer {
  public:
   constexpr bool writing() const { return trace_ != nullptr; }
@@ -67,8 +67,8 @@ class trace_writer {
     return &op;
   }
 
-  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step. Throws
-  /// gradus::error where none was started.
+  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step.
+  /// Throws gradus::error where none was started.
   constexpr void finish() {
     if (!writing()) throw error("finish(): no trace is being written; call start(trace) before it");
     while (end() != nullptr) {}

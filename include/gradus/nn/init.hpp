@@ -72,8 +72,8 @@ GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rul
 }
 }  // namespace detail
 
-/// Gives every parameter of the model memory from `ctx` and its starting values. What is drawn depends on the seed and on the
-/// parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last.
+/// Gives every parameter of the model memory from `ctx` and its starting values. What is drawn depends on the seed and
+/// on the parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last.
 template <class Model, class D, class Rule>
 GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
   constexpr bool on_one_device = detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>;

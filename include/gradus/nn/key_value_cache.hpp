@@ -10,10 +10,12 @@
 
 namespace gradus::nn {
 
-/// The keys and values of all layers of a transformer, for sequences that are written a few tokens at a time. All of it is one tensor,
-/// which is made once: 2 * Layers * Batch * Heads * Context * Depth numbers of the type that products are computed in.
+/// The keys and values of all layers of a transformer, for sequences that are written a few tokens at a time. All of it
+/// is one tensor, which is made once: 2 * Layers * Batch * Heads * Context * Depth numbers of the type that products
+/// are computed in.
 ///
-/// The sequences have equally many times. A step asks for layer(i, count) of each layer, in any order, and then calls advance(count).
+/// The sequences have equally many times. A step asks for layer(i, count) of each layer, in any order, and then calls
+/// advance(count).
 /// @tparam X       gradus::on<device, precision> of the layers
 /// @tparam Context the most times there can be
 /// @tparam Depth   numbers of a head
@@ -34,7 +36,8 @@ class key_value_cache {
   static constexpr index_t context_length() { return Context; }
   /// How many more there can be.
   constexpr index_t room() const { return Context - position_; }
-  /// What layer `i` computes `count` new times with. Throws gradus::error where there is no such layer, or no room for them.
+  /// What layer `i` computes `count` new times with. Throws gradus::error where there is no such layer, or no room for
+  /// them.
   constexpr key_value_view<value_type, layer_shape, device> layer(index_t i, index_t count) {
     if (i >= Layers) fail_layer(i);
     check(count);

@@ -15,8 +15,8 @@ namespace gradus::detail {
 template <class M>
 concept names_members = requires { M::gradus_member_names(); };
 
-// Whoever derives from a struct with GRADUS_MEMBERS has its line, which does not name what was added. A parameter is never so
-// small that it fits into the padding of a struct.
+// Whoever derives from a struct with GRADUS_MEMBERS has its line, which does not name what was added. A parameter is
+// never so small that it fits into the padding of a struct.
 template <class M, class Base>
 constexpr bool adds_nothing_to(void (Base::*)() const) {
   return std::is_same_v<M, Base> || sizeof(M) == sizeof(Base);
@@ -41,7 +41,8 @@ constexpr std::size_t count_members(A... a) {
   else return sizeof...(A);
 }
 
-// A C array is counted by its elements. It begins at initialiser `At` of N where several fit into braces, but then fewer follow.
+// A C array is counted by its elements. It begins at initialiser `At` of N where several fit into braces, but then
+// fewer follow.
 template <class M, std::size_t N, std::size_t At>
 constexpr bool c_array_begins() {
   return []<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {

@@ -1,9 +1,10 @@
 #pragma once
-// Walking the parameters of a model. A model is a plain struct, or a class with a GRADUS_MEMBERS line. Its members are parameters,
-// other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional and std::unique_ptr of them.
+// Walking the parameters of a model. A model is a plain struct, or a class with a GRADUS_MEMBERS line. Its members are
+// parameters, other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional and
+// std::unique_ptr of them.
 //
-// What cannot own a parameter is passed over: trivially copyable types (numbers, enumerators, pointers, settings), strings and
-// tensors, and lists of such. A member of any other type might own one and does not compile.
+// What cannot own a parameter is passed over: trivially copyable types (numbers, enumerators, pointers, settings),
+// strings and tensors, and lists of such. A member of any other type might own one and does not compile.
 
 #include <array>
 #include <cstddef>
@@ -233,15 +234,15 @@ GRADUS_NOINLINE void visit_named(const std::string& name, M& m, const F& f) {
 
 }  // namespace detail
 
-/// Calls f(param) for every parameter of the model, in the order of the members. An empty std::optional or std::unique_ptr has
-/// none. A model whose parameters cannot all be found does not compile.
+/// Calls f(param) for every parameter of the model, in the order of the members. An empty std::optional or
+/// std::unique_ptr has none. A model whose parameters cannot all be found does not compile.
 template <class Model, class F>
 constexpr void visit_params(Model& model, const F& f) {
   if constexpr (detail::check_members<Model>()) detail::visit(model, f);
 }
 
-/// Calls f(name, param) for every parameter: `blocks.3.attention.qkv.weight`. Members are named by a GRADUS_MEMBERS line in
-/// their struct, and by position (`0`, `1`, …) where there is none.
+/// Calls f(name, param) for every parameter: `blocks.3.attention.qkv.weight`. Members are named by a GRADUS_MEMBERS
+/// line in their struct, and by position (`0`, `1`, …) where there is none.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
   if constexpr (detail::check_members<Model>()) detail::visit_named(std::string(), model, f);

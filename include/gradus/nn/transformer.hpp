@@ -15,9 +15,11 @@ constexpr double square_root(double x) {  // std::sqrt is not constexpr
   for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
   return r;
 }
-/// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth (GPT-2).
+/// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth
+/// (GPT-2).
 constexpr double residual_scale(index_t depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
-/// X for norms whose results products read. They give what those are cast to, which is the same numbers with a pass less, forward and backward.
+/// X for norms whose results products read. They give what those are cast to, which is the same numbers with a pass
+/// less, forward and backward.
 template <class X>
 struct norms_before_products {
   using policy = typename X::precision;

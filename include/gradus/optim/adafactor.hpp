@@ -24,8 +24,8 @@ struct adafactor_options {
   double weight_decay = 0;    ///< on matrices only, unless told otherwise
 };
 
-/// One tensor as adafactor's kernel sees it: `matrices` of rows x columns with averages of each row and each column; or, where `rows` are
-/// 0, a vector with one of each element.
+/// One tensor as adafactor's kernel sees it: `matrices` of rows x columns with averages of each row and each column;
+/// or, where `rows` are 0, a vector with one of each element.
 template <class T, class G>
 struct factored_span : update_span<T, G> {
   index_t matrices, rows, columns;
@@ -45,11 +45,11 @@ struct adafactor_step {
 };
 }  // namespace op::inline GRADUS_BUILD
 
-/// Adafactor (Shazeer and Stern 2018, as in Hugging Face's transformers): squared gradients g^2 + eps1 are averaged by row (R) and by column (C)
-/// of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS / clip_threshold) and multiplied by
-/// the rate. Vectors (see is_matrix) have an average for each element. 4 (r + c) / (r c) bytes of state a parameter of
-/// an r x c matrix, and 4 more with beta1. @tparam T what parameters are stored in; not double @tparam G what their
-/// gradients accumulate in
+/// Adafactor (Shazeer and Stern 2018, as in Hugging Face's transformers): squared gradients g^2 + eps1 are averaged by
+/// row (R) and by column (C) of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS /
+/// clip_threshold) and multiplied by the rate. Vectors (see is_matrix) have an average for each element. 4 (r + c) / (r
+/// c) bytes of state a parameter of an r x c matrix, and 4 more with beta1. @tparam T what parameters are stored in;
+/// not double @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>
 class adafactor : public optimizer<T, D, G> {
  public:
@@ -95,8 +95,8 @@ class adafactor : public optimizer<T, D, G> {
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter: exp_avg_sq_row and exp_avg_sq_col, or exp_avg_sq, and exp_avg. States that
-  /// are not there yet are made in `ctx`.
+  /// Calls f(named_state) for every state of every parameter: exp_avg_sq_row and exp_avg_sq_col, or exp_avg_sq, and
+  /// exp_avg. States that are not there yet are made in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     make_states(ctx);

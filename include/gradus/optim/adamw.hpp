@@ -78,10 +78,10 @@ struct any_precision_adamw_options {
   }
 };
 
-/// AdamW whose moments are stored in bf16. Where values are stored in bf16 or f16, what their rounding takes is kept in one more
-/// value (Kahan's summation) and comes back in the next step: they learn as if they had 16 bits of mantissa. As AnyPrecisionAdamW of
-/// PyTorch's torchdistX, but that sums are rounded once, and that weight decay is compensated too. 6 bytes of state a parameter of 16
-/// bits, and 4 of others.
+/// AdamW whose moments are stored in bf16. Where values are stored in bf16 or f16, what their rounding takes is kept in
+/// one more value (Kahan's summation) and comes back in the next step: they learn as if they had 16 bits of mantissa.
+/// As AnyPrecisionAdamW of PyTorch's torchdistX, but that sums are rounded once, and that weight decay is compensated
+/// too. 6 bytes of state a parameter of 16 bits, and 4 of others.
 template <class T, class D, class G = T>
 class any_precision_adamw : public element_optimizer<any_precision_adamw_options, T, D, G> {
  public:

@@ -14,9 +14,9 @@
 
 namespace gradus {
 
-/// The 256 numbers of 8-bit states, dense where moments are (Dettmers et al. 2022, "dynamic tree quantization", in the form of bitsandbytes):
-/// for each decade 10^(i-6), i = 0 .. 6, the midpoints between n numbers spread evenly from 0.1 to 1, with n = 2^i + 1, mirrored, where numbers
-/// have a sign, and n = 2^(i+1) + 1 else; and 0 and 1.
+/// The 256 numbers of 8-bit states, dense where moments are (Dettmers et al. 2022, "dynamic tree quantization", in the
+/// form of bitsandbytes): for each decade 10^(i-6), i = 0 .. 6, the midpoints between n numbers spread evenly from 0.1
+/// to 1, with n = 2^i + 1, mirrored, where numbers have a sign, and n = 2^(i+1) + 1 else; and 0 and 1.
 template <bool Signed>
 struct dynamic_map {
   static constexpr unsigned zero = Signed ? 127 : 0;  ///< code of 0; those from here on are of numbers from 0 to 1
@@ -43,14 +43,14 @@ struct dynamic_map {
     }
     for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
   }
-  /// The number of a decade, 10^(i-6) (0.1 + 0.9 (k + 0.5) / n): `first` is n, and what codes are counted from there; `count` is n + k, and
-  /// `power` 5^i. Rounded twice, wherever it is computed.
+  /// The number of a decade, 10^(i-6) (0.1 + 0.9 (k + 0.5) / n): `first` is n, and what codes are counted from there;
+  /// `count` is n + k, and `power` 5^i. Rounded twice, wherever it is computed.
   template <class V>
   GRADUS_HD static constexpr V in_decade(V count, V first, V power) {
     return (V(18) * count - V(16) * first + V(9)) * (power * V(5e-8f / first_of_decade));
   }
-  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are as near, up to a
-  /// part in a million, either one; that of 0 for NaN.
+  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are
+  /// as near, up to a part in a million, either one; that of 0 for NaN.
   GRADUS_HD constexpr std::uint8_t nearest(float x) const {
     const int steps = static_cast<int>(steps_from_zero(x < 0 ? -x : x));
     const int code = static_cast<int>(zero) + (x < 0 ? -steps : steps);
@@ -73,8 +73,8 @@ struct dynamic_map {
   }
 
  private:
-  // Numbers of a decade are counted from `first`, which is how many they are: so the numbers before, counted together, are `first`
-  // less first_of_decade. They begin above `above`, and grow by 1 / rate. The last one is 1 alone.
+  // Numbers of a decade are counted from `first`, which is how many they are: so the numbers before, counted together,
+  // are `first` less first_of_decade. They begin above `above`, and grow by 1 / rate. The last one is 1 alone.
   struct decade {
     float above = 0, rate = 0, first = 0;
   };
@@ -158,8 +158,8 @@ class adamw_8bit : public optimizer<T, D, G> {
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter: exp_avg and exp_avg_sq, and their scales, exp_avg_absmax and
-  /// exp_avg_sq_absmax, where they are codes (u8). States that are not there yet are made in `ctx`.
+  /// Calls f(named_state) for every state of every parameter: exp_avg and exp_avg_sq, and their scales, exp_avg_absmax
+  /// and exp_avg_sq_absmax, where they are codes (u8). States that are not there yet are made in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     make_states(ctx);

@@ -1,5 +1,6 @@
 #pragma once
-// One launch updates many tensors: their addresses travel in the kernel's parameters, and blocks take fixed chunks of them in turn.
+// One launch updates many tensors: their addresses travel in the kernel's parameters, and blocks take fixed chunks of
+// them in turn.
 
 #include <algorithm>
 #include <cstdint>
@@ -76,8 +77,8 @@ __device__ inline void for_chunks(const span_table<Span>& table, const Body& bod
     body(s, begin, begin + update_chunk < s.size ? begin + update_chunk : s.size);
   }
 }
-/// Calls body(whole, at, n) for the runs of up to Width elements of a chunk that this thread owns; `whole` says that all Width are there
-/// and, as the caller knows, that each address is aligned for them.
+/// Calls body(whole, at, n) for the runs of up to Width elements of a chunk that this thread owns; `whole` says that
+/// all Width are there and, as the caller knows, that each address is aligned for them.
 template <int Width, class Body>
 __device__ inline void for_runs(index_t begin, index_t end, bool vectors, const Body& body) {
   for (index_t at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
@@ -87,8 +88,8 @@ __device__ inline void for_runs(index_t begin, index_t end, bool vectors, const 
   }
 }
 
-/// The constants of a tensor's update, in memory that a block shares. They are worked out by one thread, in double, where they are other than
-/// those of the chunk before.
+/// The constants of a tensor's update, in memory that a block shares. They are worked out by one thread, in double,
+/// where they are other than those of the chunk before.
 template <class Update>
 class shared_update {
  public:

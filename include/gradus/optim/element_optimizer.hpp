@@ -1,5 +1,6 @@
 #pragma once
-// Optimizers whose step treats every element alike: a rule says what becomes of one, and one kernel per device runs any rule.
+// Optimizers whose step treats every element alike: a rule says what becomes of one, and one kernel per device runs any
+// rule.
 
 #include <array>
 #include <concepts>
@@ -38,14 +39,17 @@ struct rule_states {
 /// An optimizer made of a rule for one element. A rule is a struct of settings that has
 ///
 ///   - `lr` and `weight_decay`, numbers that may be changed between steps;
-///   - `static constexpr std::array states{"exp_avg", ...}`, the names of its states, each of one value a parameter, which start at 0;
-///   - `template <class C> GRADUS_HD auto at(tensor_step s) const`, which gives the update of a tensor: an object of constants of
-///     type C (float or double) whose `operator()(V& value, V gradient, V& state...)` changes one element. On the CPU, V is a pack of
-///     elements: write constants as V(c), and choose with select() in place of `if`.
+///   - `static constexpr std::array states{"exp_avg", ...}`, the names of its states, each of one value a parameter,
+///   which start at 0;
+///   - `template <class C> GRADUS_HD auto at(tensor_step s) const`, which gives the update of a tensor: an object of
+///   constants of
+///     type C (float or double) whose `operator()(V& value, V gradient, V& state...)` changes one element. On the CPU,
+///     V is a pack of elements: write constants as V(c), and choose with select() in place of `if`.
 ///
-/// It may also have `name`, printed in memory tables; `state_type`, what states are stored in (else what parameters are computed in); `compensated = true`:
-/// where values are stored in 16 bits, what their rounding takes is kept in one more state of that type; and
-/// `states_in_use()`, how many of its states the settings need. examples/10_own_optimizer.cpp is one.
+/// It may also have `name`, printed in memory tables; `state_type`, what states are stored in (else what parameters are
+/// computed in); `compensated = true`: where values are stored in 16 bits, what their rounding takes is kept in one
+/// more state of that type; and `states_in_use()`, how many of its states the settings need.
+/// examples/10_own_optimizer.cpp is one.
 ///
 /// A step reads each array once and writes it once.
 /// @tparam T what parameters are stored in
@@ -86,8 +90,8 @@ class element_optimizer : public optimizer<T, D, G> {
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter, parameter by parameter; states that are not there yet are made in `ctx`.
-  /// To be saved with steps(), and loaded.
+  /// Calls f(named_state) for every state of every parameter, parameter by parameter; states that are not there yet are
+  /// made in `ctx`. To be saved with steps(), and loaded.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto states = make_states(ctx);

@@ -35,8 +35,9 @@ struct lion_options {
   }
 };
 
-/// Lion (Chen et al. 2023, algorithm 2): p -= lr * (sign(beta1 * m + (1 - beta1) * g) + decay * p), then m = beta2 * m + (1 - beta2) * g. Its
-/// state takes one value a parameter. Learning rates are 3 to 10 times lower than AdamW's, and decays as much higher.
+/// Lion (Chen et al. 2023, algorithm 2): p -= lr * (sign(beta1 * m + (1 - beta1) * g) + decay * p), then m = beta2 * m
+/// + (1 - beta2) * g. Its state takes one value a parameter. Learning rates are 3 to 10 times lower than AdamW's, and
+/// decays as much higher.
 /// @tparam T what parameters are stored in; the state is kept in what T is computed in
 /// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>

@@ -17,9 +17,9 @@ struct loss_scaler_options {
   std::int32_t growth_interval = 2000;  ///< steps in a row without overflow before the scale grows
 };
 
-/// A factor of the loss that keeps small gradients in the range of f16, by the rules of PyTorch's GradScaler: it falls when a gradient
-/// overflows, and that step is skipped; it grows after many steps without. It lives on the device, beside what says whether there was
-/// an overflow, so that a step waits for nothing:
+/// A factor of the loss that keeps small gradients in the range of f16, by the rules of PyTorch's GradScaler: it falls
+/// when a gradient overflows, and that step is skipped; it grows after many steps without. It lives on the device,
+/// beside what says whether there was an overflow, so that a step waits for nothing:
 ///
 ///     backward(scaler.scale(loss));   // of each batch
 ///     optimizer.unscale(scaler);

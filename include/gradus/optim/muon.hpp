@@ -39,16 +39,18 @@ struct muon_step {
     const index_t side = rows < columns ? rows : columns;
     return 2 * part(rows * columns) + 2 * part(side * side);
   }
-  /// Floats from one matrix in the scratch to the next: each begins where memory may begin, aligned as products like it.
+  /// Floats from one matrix in the scratch to the next: each begins where memory may begin, aligned as products like
+  /// it.
   static constexpr index_t part(index_t size) { return (size + 63) / 64 * 64; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
-/// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m, momentum)) made
-/// orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are [inputs, outputs]. The iterations
-/// run in float. A matrix is a parameter of two axes here. Embeddings and heads should be left to AdamW, by settings;
-/// vectors always are. All other parameters take steps of AdamW. 4 bytes of state a parameter of a matrix, and 8 of
-/// others. @tparam T what parameters are stored in; not double @tparam G what their gradients accumulate in
+/// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m,
+/// momentum)) made orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are
+/// [inputs, outputs]. The iterations run in float. A matrix is a parameter of two axes here. Embeddings and heads
+/// should be left to AdamW, by settings; vectors always are. All other parameters take steps of AdamW. 4 bytes of state
+/// a parameter of a matrix, and 8 of others. @tparam T what parameters are stored in; not double @tparam G what their
+/// gradients accumulate in
 template <class T, class D, class G = T>
 class muon : public optimizer<T, D, G> {
  public:
@@ -58,8 +60,8 @@ class muon : public optimizer<T, D, G> {
   constexpr explicit muon(Model& model, muon_options o = {}) : optimizer<T, D, G>(model), options(o) {
     find_places();
   }
-  /// @param settings_of param_info -> param_settings: which matrices are not to be orthogonalised, and which parameters learn or decay
-  /// otherwise
+  /// @param settings_of param_info -> param_settings: which matrices are not to be orthogonalised, and which parameters
+  /// learn or decay otherwise
   template <class Model, class Settings>
   constexpr muon(Model& model, muon_options o, const Settings& settings_of)
       : optimizer<T, D, G>(model, settings_of), options(o) {
@@ -112,8 +114,8 @@ class muon : public optimizer<T, D, G> {
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter: momentum_buffer, or exp_avg and exp_avg_sq. States that are not there
-  /// yet are made in `ctx`.
+  /// Calls f(named_state) for every state of every parameter: momentum_buffer, or exp_avg and exp_avg_sq. States that
+  /// are not there yet are made in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto moments = make_states(ctx);

@@ -15,7 +15,8 @@
 
 namespace gradus {
 
-/// The norm that clip() measured. It is on the device, and reading it waits for the device; who does not read it does not wait.
+/// The norm that clip() measured. It is on the device, and reading it waits for the device; who does not read it does
+/// not wait.
 template <class D>
 class gradient_norm {
  public:
@@ -34,26 +35,28 @@ class gradient_norm {
   buffer<D> scalars_;
 };
 
-/// What all optimizers share: the parameters, what is made of gradients before a step, and the end of a step. A step uses the gradients
-/// accumulated since the last one and then forgets them.
+/// What all optimizers share: the parameters, what is made of gradients before a step, and the end of a step. A step
+/// uses the gradients accumulated since the last one and then forgets them.
 ///
-/// Whatever is asked of the gradients of a step (scale_gradients, unscale, clip, clip_value) is done within the step, on the way from
-/// memory; clip and unscale look at all gradients once, before it.
+/// Whatever is asked of the gradients of a step (scale_gradients, unscale, clip, clip_value) is done within the step,
+/// on the way from memory; clip and unscale look at all gradients once, before it.
 template <class T, class D, class G = T>
 class optimizer {
  public:
   using state_type = compute_type<T>;
 
-  /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the norm
-  /// before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What was asked for earlier counts: factors,
-  /// clip_value and an earlier clip. The norm stays on the device until somebody reads it. What `ctx` gives is kept until the step.
+  /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the
+  /// norm before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What was asked for
+  /// earlier counts: factors, clip_value and an earlier clip. The norm stays on the device until somebody reads it.
+  /// What `ctx` gives is kept until the step.
   GRADUS_OF_BUILD constexpr gradient_norm<D> clip(context<D>& ctx, double max_norm) {
     if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");
     look_at_gradients(ctx, max_norm);
     return gradient_norm<D>(scalars_);
   }
-  /// Holds each element of the next step's gradients between -limit and limit, as PyTorch's clip_grad_value_, after the factors that
-  /// were asked for until now. Once a step, and before clip(). Throws error otherwise, or if the limit is not above 0.
+  /// Holds each element of the next step's gradients between -limit and limit, as PyTorch's clip_grad_value_, after the
+  /// factors that were asked for until now. Once a step, and before clip(). Throws error otherwise, or if the limit is
+  /// not above 0.
   constexpr void clip_value(double limit) {
     if (!(limit > 0)) throw error("optimizer.clip_value(limit): the limit must be above 0");
     if (scalars_ || limited())
@@ -62,14 +65,16 @@ class optimizer {
   }
   /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
   constexpr void scale_gradients(double factor) { (limited() ? after_ : before_) *= factor; }
-  /// Says that the gradients of the next step come from a loss that was multiplied by the scaler's scale: they are divided by it, and
-  /// where one is infinite or NaN, the step changes nothing. Before clip and clip_value. The scaler must live until the step.
+  /// Says that the gradients of the next step come from a loss that was multiplied by the scaler's scale: they are
+  /// divided by it, and where one is infinite or NaN, the step changes nothing. Before clip and clip_value. The scaler
+  /// must live until the step.
   constexpr void unscale(const loss_scaler<D>& scaler) {
     if (scalars_ || limited() || scaler_ != nullptr)
       throw error("optimizer.unscale(scaler): call it once a step, and before clip and clip_value");
     scaler_ = &scaler;
   }
-  /// Forgets the gradients accumulated so far, and what was asked for the next step: what to do with a step that is not to be taken.
+  /// Forgets the gradients accumulated so far, and what was asked for the next step: what to do with a step that is not
+  /// to be taken.
   constexpr void clear_gradients() {
     params_.clear_gradients();
     scaler_ = nullptr;
@@ -89,7 +94,8 @@ class optimizer {
   }
   /// Calls of step so far, also where it was skipped.
   constexpr const std::size_t& calls() const { return calls_; }
-  /// Goes on as after `n` calls of step more, which somebody else made: a graph that was launched again. The parameters have changed.
+  /// Goes on as after `n` calls of step more, which somebody else made: a graph that was launched again. The parameters
+  /// have changed.
   constexpr void advance(std::size_t n) {
     calls_ += n;
     params_.note_change();
@@ -132,8 +138,8 @@ class optimizer {
     if constexpr (D::computes) device_access<D>::upload(ctx, to, missed.data(), missed_.bytes());
   }
 
-  /// Rounds values to nearest (the default), or stochastically, which keeps updates that are below half of the last place of bf16 in
-  /// the mean. A draw depends on the seed, the step and the element alone.
+  /// Rounds values to nearest (the default), or stochastically, which keeps updates that are below half of the last
+  /// place of bf16 in the mean. A draw depends on the seed, the step and the element alone.
   constexpr void set_rounding(rounding how, std::uint64_t seed = 0) {
     static_assert(std::is_same_v<T, bf16>, "optimizer.set_rounding(how): the parameters must be stored in bf16");
     rounding_ = how;

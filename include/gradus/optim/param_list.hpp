@@ -38,8 +38,8 @@ struct named_state {
   void* data;                  ///< on device D
 };
 
-/// One tensor as an optimizer's kernel sees it: its values, their gradients, and its settings. Its states lie from element `first` on
-/// in the arrays of states, and its random draws are numbered by it.
+/// One tensor as an optimizer's kernel sees it: its values, their gradients, and its settings. Its states lie from
+/// element `first` on in the arrays of states, and its random draws are numbered by it.
 /// @tparam T what values are stored in
 /// @tparam G what gradients accumulate in
 template <class T, class G = T>
@@ -91,12 +91,13 @@ inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 
 }  // namespace detail
 
-/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model with none, or several, does not compile.
+/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model with
+/// none, or several, does not compile.
 template <class Model>
 using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
 
-/// The parameters an optimizer works on, in the model's order, each with its settings. The model must stay where it is while the list
-/// is in use.
+/// The parameters an optimizer works on, in the model's order, each with its settings. The model must stay where it is
+/// while the list is in use.
 template <class T, class D, class G = T>
 class param_list {
  public:

@@ -49,8 +49,9 @@ struct warmup_cosine {
   }
 };
 
-/// Warm-up, stable, decay (Hu et al. 2024; Hägele et al. 2024): a linear warm-up to `peak` over `warmup` steps, then `peak` until the
-/// last part of the run, `decay` of its steps, which goes down to `low` by 1 - sqrt. A run may be prolonged from where its decay began.
+/// Warm-up, stable, decay (Hu et al. 2024; Hägele et al. 2024): a linear warm-up to `peak` over `warmup` steps, then
+/// `peak` until the last part of the run, `decay` of its steps, which goes down to `low` by 1 - sqrt. A run may be
+/// prolonged from where its decay began.
 struct warmup_stable_decay {
   double peak = 1e-3;
   double low = 0;

@@ -35,8 +35,9 @@ struct sgd_options {
   }
 };
 
-/// Stochastic gradient descent with momentum: v = momentum * v + g, where v starts at 0; p -= lr * v, and with Nesterov's momentum
-/// p -= lr * (g + momentum * v). Without momentum it keeps no state. Momentum must be zero or not from the start.
+/// Stochastic gradient descent with momentum: v = momentum * v + g, where v starts at 0; p -= lr * v, and with
+/// Nesterov's momentum p -= lr * (g + momentum * v). Without momentum it keeps no state. Momentum must be zero or not
+/// from the start.
 /// @tparam T what parameters are stored in; the state is kept in what T is computed in
 /// @tparam G what their gradients accumulate in
 template <class T, class D, class G = T>

@@ -1,5 +1,6 @@
 #pragma once
-// What the kernels of a step read besides tensors. Some of it is known on the device alone: the host waits for none of it.
+// What the kernels of a step read besides tensors. Some of it is known on the device alone: the host waits for none of
+// it.
 
 #include <array>
 #include <bit>
@@ -91,8 +92,8 @@ struct gradient_scaling {
   }
 };
 
-/// x as a bf16, up or down with the probabilities that make the mean exact: 16 random bits are added below the cut, those of half `half`
-/// (0 to 7) of the words. NaN stays NaN.
+/// x as a bf16, up or down with the probabilities that make the mean exact: 16 random bits are added below the cut,
+/// those of half `half` (0 to 7) of the words. NaN stays NaN.
 GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uint32_t, 4>& words, index_t half) {
   if (!(x == x)) return bf16(x);
   const std::uint32_t draw = (words[half / 2] >> (half % 2 * 16)) & 0xFFFFu;
@@ -101,8 +102,9 @@ GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uin
 
 namespace op::inline GRADUS_BUILD {
 
-/// Norm and finiteness of all gradients, and what follows from them for the step, left in gradient_scalars. Partial sums lie in the
-/// caller's memory, on every device: a kernel that asked for its own would depart from a plan made on meta.
+/// Norm and finiteness of all gradients, and what follows from them for the step, left in gradient_scalars. Partial
+/// sums lie in the caller's memory, on every device: a kernel that asked for its own would depart from a plan made on
+/// meta.
 struct gradient_pass {
   using partial_sums = shape<2, 1024>;  ///< of squares; and NaN for what is not finite, else 0
 

@@ -17,7 +17,8 @@ namespace op::inline GRADUS_BUILD {
 struct average_weights {
   double decay;
 };
-/// Puts averages where values are. What was there goes to where the averages were, if `back` is null, and to `back` else.
+/// Puts averages where values are. What was there goes to where the averages were, if `back` is null, and to `back`
+/// else.
 struct swap_averages {};
 /// Puts what is in `back` where values are.
 struct restore_values {};
@@ -28,9 +29,9 @@ struct weight_average_options {
   double decay = 0.999;
 };
 
-/// An exponential moving average of a model's parameters: average = decay * average + (1 - decay) * value after each step, beginning with
-/// the first value, as PyTorch's AveragedModel with get_ema_multi_avg_fn. It takes one value a parameter, in what parameters are
-/// computed in.
+/// An exponential moving average of a model's parameters: average = decay * average + (1 - decay) * value after each
+/// step, beginning with the first value, as PyTorch's AveragedModel with get_ema_multi_avg_fn. It takes one value a
+/// parameter, in what parameters are computed in.
 ///
 ///     gr::weight_average average{net, {.decay = 0.999}};
 ///     optimizer.step(ctx);

@@ -37,8 +37,8 @@ struct promoted<A, B, Rest...> : promoted<typename decltype(promote_two<A, B>())
 
 }  // namespace detail
 
-/// The type in which operands of these types meet, as in PyTorch: a floating-point type before any integer; of two of a kind the
-/// wider one; float for bf16 with f16.
+/// The type in which operands of these types meet, as in PyTorch: a floating-point type before any integer; of two of a
+/// kind the wider one; float for bf16 with f16.
 template <class... Ts>
 using promote = typename detail::promoted<Ts...>::type;
 

@@ -10,8 +10,8 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 /// `to += from`, the one kernel that gradients themselves need.
 struct accumulate {};
-/// The kernel behind every change of element type: forward(ctx, to, from, accumulate) rounds each element of `from` once and
-/// writes it to `to`, or adds it.
+/// The kernel behind every change of element type: forward(ctx, to, from, accumulate) rounds each element of `from`
+/// once and writes it to `to`, or adds it.
 struct convert {};
 }  // namespace op::inline GRADUS_BUILD
 
@@ -35,9 +35,9 @@ class gradient_slot {
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 
-  /// Makes the gradient accumulate in `storage` from now on, which may be a part of a larger buffer: the first contribution is written
-  /// there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else holds these bytes sees each change.
-  /// Throws error while there is a gradient.
+  /// Makes the gradient accumulate in `storage` from now on, which may be a part of a larger buffer: the first
+  /// contribution is written there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else
+  /// holds these bytes sees each change. Throws error while there is a gradient.
   constexpr void place(Tensor storage) {
     if (value_) fail_placed();
     storage_ = std::move(storage);
@@ -118,8 +118,8 @@ class gradient_sink {
     kernel<op::convert, typename Tensor::device>::forward(ctx, to.view(), gradient.view(), to.accumulate);
   }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
-  /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another type, to a
-  /// temporary that is then converted.
+  /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another
+  /// type, to a temporary that is then converted.
   template <class T, class Write>
   GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
     if constexpr (std::is_same_v<T, typename Tensor::value_type>) {

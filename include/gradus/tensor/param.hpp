@@ -49,8 +49,9 @@ template <class TensorOfParameter, class Value>
 inline constexpr bool parameter_takes = std::is_same_v<TensorOfParameter, Value>;
 }  // namespace detail
 
-/// A trainable tensor: a value and a place where its gradient accumulates. Parameters belong to no tape; a const model still
-/// receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it is used.
+/// A trainable tensor: a value and a place where its gradient accumulates. Parameters belong to no tape; a const model
+/// still receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it
+/// is used.
 /// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
 /// @tparam Extents its shape
 template <class X, index_t... Extents>
@@ -87,7 +88,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   /// The value; empty until the model is initialised.
   constexpr const tensor_type& value() const { return value_; }
-  /// The value, to be written: counts as a change. What was recorded with the value before cannot run backward() any more.
+  /// The value, to be written: counts as a change. What was recorded with the value before cannot run backward() any
+  /// more.
   constexpr tensor_type& edit() {
     ++known().version;
     return value_;
@@ -106,8 +108,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// How often the value was changed; see edit().
   constexpr const std::uint64_t& version() const { return known().version; }
-  /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after each
-  /// change of the value, in memory beside it, and is shared by all who ask.
+  /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after
+  /// each change of the value, in memory beside it, and is shared by all who ask.
   GRADUS_OF_BUILD constexpr const compute_tensor& computed() const {
     if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
       return value_;

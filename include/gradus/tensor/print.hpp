@@ -88,7 +88,8 @@ class tensor_printer {
     else if constexpr (is_floating<T>) return (*format_)(static_cast<double>(static_cast<compute_type<T>>(x)));
     else return std::to_string(x);
   }
-  // The positions shown along an axis: all, or those near its ends; `f(position, gap)` learns whether some were left out.
+  // The positions shown along an axis: all, or those near its ends; `f(position, gap)` learns whether some were left
+  // out.
   template <class F>
   void positions(index_t extent, const F& f) const {
     const bool gap = shorten_ && extent > 2 * how_.edge;

@@ -10,8 +10,8 @@
 
 namespace gradus {
 
-/// Values of the host on their way to a device or back. A copy is submitted and the host goes on; it waits when it asks for the values. For a GPU
-/// the memory is pinned: only then does a copy run beside the host.
+/// Values of the host on their way to a device or back. A copy is submitted and the host goes on; it waits when it asks
+/// for the values. For a GPU the memory is pinned: only then does a copy run beside the host.
 ///
 ///     gr::staging_buffer<float, gr::cuda> losses{ctx, steps};
 ///     losses.download(loss.value(), step);  // submitted
@@ -34,7 +34,8 @@ class staging_buffer {
     }
   }
 
-  /// The values, once the copies submitted so far have run: the host waits for them. Throws the error of a device that failed.
+  /// The values, once the copies submitted so far have run: the host waits for them. Throws the error of a device that
+  /// failed.
   constexpr std::span<T> values() {
     passed_.synchronize();
     return values_.all();

@@ -13,8 +13,9 @@
 
 namespace gradus {
 
-/// A dense row-major array of T with its shape and device in the type. A tensor is a handle: copies share the elements, and
-/// the last copy returns the memory. A default-constructed or moved-from tensor is empty (`operator bool` is false).
+/// A dense row-major array of T with its shape and device in the type. A tensor is a handle: copies share the elements,
+/// and the last copy returns the memory. A default-constructed or moved-from tensor is empty (`operator bool` is
+/// false).
 ///
 /// Elements are written when a tensor is made (see creation.hpp) and by whoever asks for `data()`; operations never
 /// overwrite an operand that somebody else still holds.
@@ -33,8 +34,8 @@ class tensor {
   constexpr tensor() = default;
   /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.
   constexpr explicit tensor(context<D>& ctx, category what = category::activation) : storage_(ctx, bytes, what) {}
-  /// Elements in `storage`, which is shared: another tensor's (reshape does so) or a part of a larger buffer. Throws error when it is
-  /// of another number of bytes.
+  /// Elements in `storage`, which is shared: another tensor's (reshape does so) or a part of a larger buffer. Throws
+  /// error when it is of another number of bytes.
   constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {
     if (storage_ && storage_.bytes() != bytes) fail_size(storage_.bytes());
   }
@@ -54,7 +55,8 @@ class tensor {
   /// True when no other tensor shares the elements.
   constexpr bool unique() const { return storage_.unique(); }
 
-  /// Address of the first element, on the tensor's device. A temporary has none to give: its memory ends with the expression.
+  /// Address of the first element, on the tensor's device. A temporary has none to give: its memory ends with the
+  /// expression.
   constexpr T* data() & {
     if constexpr (!D::computes) return nullptr;
     else return static_cast<T*>(storage_.data());

@@ -130,9 +130,9 @@ void gradcheck_input(gradcheck_result& result, tape<cpu>& t, const testing::tole
 
 }  // namespace detail
 
-/// Compares the tape's gradients of sum(weights * f(x...)), with fixed random weights, to central differences in float64,
-/// for every element of every floating-point operand; and checks that an operand's gradient is the same, bit for bit, when
-/// no other operand's is wanted.
+/// Compares the tape's gradients of sum(weights * f(x...)), with fixed random weights, to central differences in
+/// float64, for every element of every floating-point operand; and checks that an operand's gradient is the same, bit
+/// for bit, when no other operand's is wanted.
 ///
 /// `f` takes traced values and returns one: `gradcheck([](auto x) { return gr::tanh(x); }, x)`. The operands are double
 /// tensors on the CPU (integer ones are constants). `f` is run twice an element, so keep the operands small; it must be

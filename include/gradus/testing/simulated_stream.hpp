@@ -12,7 +12,8 @@
 
 namespace gradus::testing {
 
-/// A stream whose work runs only when a test says so. Nothing is computed: what counts is which work is ordered after which.
+/// A stream whose work runs only when a test says so. Nothing is computed: what counts is which work is ordered after
+/// which.
 class simulated_stream {
   struct timeline;
   // How far other streams' work has to have run: the largest position of each.
@@ -86,7 +87,8 @@ class simulated_stream {
   /// Runs all of it, and of other streams what it waits for.
   void complete_all() { run(*line_, line_->submitted); }
 
-  /// True if what is submitted from now on cannot run before `e`: it is done, or this stream waits for it, if only through others.
+  /// True if what is submitted from now on cannot run before `e`: it is done, or this stream waits for it, if only
+  /// through others.
   bool ordered_after(const event& e) const {
     if (e.done() || e.at_ == line_) return true;
     const auto found = after_.find(e.at_);
@@ -122,8 +124,8 @@ class simulated_stream {
 
 static_assert(event_stream<simulated_stream>);
 
-/// Memory for simulated streams, up to a limit. An address is used once only, so that two users of one address are a fault of a
-/// resource above; what is given back is kept until the end.
+/// Memory for simulated streams, up to a limit. An address is used once only, so that two users of one address are a
+/// fault of a resource above; what is given back is kept until the end.
 class simulated_memory final : public basic_resource<simulated_stream> {
  public:
   explicit simulated_memory(std::size_t limit_bytes = std::size_t{1} << 40) : limit_(limit_bytes) {}

@@ -7,8 +7,9 @@
 
 namespace gradus {
 
-/// Finds the first operation, forward or backward, that computes something that is not finite, and ends the step there: `ctx.observe(&finder)`. It
-/// reads every result, and every gradient that an operation contributed to; a context that it does not observe pays nothing. On the CPU.
+/// Finds the first operation, forward or backward, that computes something that is not finite, and ends the step there:
+/// `ctx.observe(&finder)`. It reads every result, and every gradient that an operation contributed to; a context that
+/// it does not observe pays nothing. On the CPU.
 class anomaly_finder final : public observer {
  public:
   /// Without `gradients` only forward is looked at: loss scaling of f16 lets gradients overflow on purpose.

@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for bit.
-// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
+// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for
+// bit. Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
 
 #include <charconv>
 #include <concepts>
@@ -109,16 +109,16 @@ checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
 
 }  // namespace detail
 
-/// A checkpoint that is yet to be written. What the host can address is not copied: until write() has returned, parameters and optimizer states must
-/// stay where they are and as they are. In a training step that is so up to the optimizer's: forward and backward only read them. Of another
-/// device's memory it holds a copy.
+/// A checkpoint that is yet to be written. What the host can address is not copied: until write() has returned,
+/// parameters and optimizer states must stay where they are and as they are. In a training step that is so up to the
+/// optimizer's: forward and backward only read them. Of another device's memory it holds a copy.
 class pending_checkpoint {
  public:
   explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {});
 
-  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the first of `older` (unless the
-  /// file system has no hard links), what was there as the second, and so on; what was the last is gone. Throws gradus::error; files that were
-  /// there are then as before.
+  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the
+  /// first of `older` (unless the file system has no hard links), what was there as the second, and so on; what was the
+  /// last is gone. Throws gradus::error; files that were there are then as before.
   void write(const std::filesystem::path& path, const std::vector<std::filesystem::path>& older = {}) const;
 
  private:
@@ -167,8 +167,9 @@ void write_checkpoint(const std::filesystem::path& path, context<D>& ctx, const 
 /// What is known of a checkpoint before anything is read from it.
 run_metadata read_metadata(const std::filesystem::path& path);
 
-/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns the metadata. Names,
-/// types, sizes and the checksum are all checked before anything is changed. Throws gradus::error, which names the file and what is wrong.
+/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns
+/// the metadata. Names, types, sizes and the checksum are all checked before anything is changed. Throws gradus::error,
+/// which names the file and what is wrong.
 template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);

@@ -30,7 +30,8 @@ std::string svg_number(double value, int decimals = 1);
 
 }  // namespace detail
 
-/// A line chart as one self-contained SVG file: axes with marks and labels, a grid, a legend with each curve's last value.
+/// A line chart as one self-contained SVG file: axes with marks and labels, a grid, a legend with each curve's last
+/// value.
 std::string curve_svg(const chart_labels& labels, std::span<const curve> curves);
 
 }  // namespace gradus

@@ -14,8 +14,9 @@ struct overfitting {
   double now = 0;     ///< last measured
 };
 
-/// Looks for overfitting: the last `evaluations` validation losses are all above the lowest, the last of them is above the first, and the mean
-/// training loss since that one is below the mean of as many steps up to the lowest. Steps are ascending.
+/// Looks for overfitting: the last `evaluations` validation losses are all above the lowest, the last of them is above
+/// the first, and the mean training loss since that one is below the mean of as many steps up to the lowest. Steps are
+/// ascending.
 std::optional<overfitting> find_overfitting(const std::vector<double>& train_steps, const std::vector<double>& train,
                                             const std::vector<double>& validation_steps,
                                             const std::vector<double>& validation, std::size_t evaluations = 3);

@@ -36,8 +36,8 @@ GRADUS_IMPL void append_process(std::string& out, int process, std::string_view 
   out += "{\"ph\":\"M\"," + in +
          ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":" + std::to_string(process) + "}},\n";
 
-  // Attributed as in summarize(): to the first operation that keeps it, which is the first of its name from the request on. A
-  // region's arguments have no span.
+  // Attributed as in summarize(): to the first operation that keeps it, which is the first of its name from the request
+  // on. A region's arguments have no span.
   std::vector<std::size_t> saved(trace.ops.size(), 0);
   for (const block_life& b : trace.blocks) {
     if (b.saved_by.empty() || b.phase == phase::recompute) continue;

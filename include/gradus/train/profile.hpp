@@ -12,9 +12,11 @@
 
 namespace gradus {
 
-/// Where the time of training goes, by operation and phase. It sees a context that it observes: `ctx.observe(&profile)`; an observer that is
-/// not set costs one comparison an operation. Times are the host's. On a device that works behind the host those are times of submission, unless the
-/// profiler waits for it: `profiler profile([&] { stream.synchronize(); })`; what is measured then is each operation by itself, its launch included.
+/// Where the time of training goes, by operation and phase. It sees a context that it observes:
+/// `ctx.observe(&profile)`; an observer that is not set costs one comparison an operation. Times are the host's. On a
+/// device that works behind the host those are times of submission, unless the profiler waits for it:
+/// `profiler profile([&] { stream.synchronize(); })`; what is measured then is each operation by itself, its launch
+/// included.
 class profiler final : public observer {
  public:
   profiler() = default;
@@ -62,8 +64,9 @@ struct machine_rates {
   double bytes = 0;  ///< a second, read and written
 };
 
-/// The profile as a table of plain ASCII, 80 columns wide, or 40 of what matters most where there are fewer: a row an operation and phase, the slowest first, and how near each comes to
-/// what the machine could do at best (the longer of its arithmetic and its memory traffic, over the time it took).
+/// The profile as a table of plain ASCII, 80 columns wide, or 40 of what matters most where there are fewer: a row an
+/// operation and phase, the slowest first, and how near each comes to what the machine could do at best (the longer of
+/// its arithmetic and its memory traffic, over the time it took).
 std::string profile_table(const profiler& p, const machine_rates& machine = {}, std::size_t columns = 80);
 
 }  // namespace gradus

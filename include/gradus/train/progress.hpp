@@ -13,15 +13,15 @@ namespace gradus {
 /// True when standard output is a terminal that somebody looks at.
 bool output_is_a_terminal();
 
-/// Columns that a line on standard output may have: what the environment variable COLUMNS says (from 20), or else the terminal; 80 where that
-/// is unknown.
+/// Columns that a line on standard output may have: what the environment variable COLUMNS says (from 20), or else the
+/// terminal; 80 where that is unknown.
 std::size_t output_columns();
 
 /// `####------`: a bar `width` characters wide of which `fraction` (held to 0 … 1; NaN is 0) is filled.
 std::string progress_bar(double fraction, std::size_t width = 20);
 
-/// `text` with its lines broken at spaces, so that none is longer than `columns` characters but for a single word that is. What comes behind a
-/// break is indented by `indent` spaces.
+/// `text` with its lines broken at spaces, so that none is longer than `columns` characters but for a single word that
+/// is. What comes behind a break is indented by `indent` spaces.
 std::string wrap_text(std::string_view text, std::size_t columns, std::size_t indent = 2);
 
 /// A time as people say it: `12 s`, `3 min`, `1 h 20 min`, `3 d 4 h`.
@@ -32,11 +32,12 @@ struct line_part {
   std::string text;
   int rank = 0;
 };
-/// The parts with two spaces between, as many as fit into `columns`; in their order, the ranks that matter least left out. Rank 0 stays.
+/// The parts with two spaces between, as many as fit into `columns`; in their order, the ranks that matter least left
+/// out. Rank 0 stays.
 std::string fitting_line(std::vector<line_part> parts, std::size_t columns);
 
-/// How a long run tells where it is. On a terminal: a bar with a line of figures, redrawn in place. Otherwise: plain lines,
-/// no more than one every few seconds, so that a file stays short and readable.
+/// How a long run tells where it is. On a terminal: a bar with a line of figures, redrawn in place. Otherwise: plain
+/// lines, no more than one every few seconds, so that a file stays short and readable.
 class progress {
  public:
   using clock = std::chrono::steady_clock;

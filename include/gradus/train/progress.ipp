@@ -101,8 +101,8 @@ GRADUS_IMPL void progress::update(double fraction, std::string_view figures) {
   shown_ = true;
   last_ = now_();
   if (terminal_) {
-    // Cut to the terminal's width, because a line that wraps cannot be redrawn. "\033[K" clears what a longer text before
-    // left to the right.
+    // Cut to the terminal's width, because a line that wraps cannot be redrawn. "\033[K" clears what a longer text
+    // before left to the right.
     char head[64];
     const std::string bar = output_columns() < 60 ? "" : "[" + progress_bar(fraction) + "] ";
     const int used = std::snprintf(head, sizeof head, "%s%3.0f %% ", bar.c_str(), 100 * std::clamp(fraction, 0.0, 1.0));

@@ -39,8 +39,8 @@ class log_field {
 };
 
 /// A log of one JSON object a line (log.jsonl). A line is in the file when write() returns; if that fails (a full disk)
-/// gradus::error names the file and the reason, and a later write() begins a line of its own. Where the file has been removed, or its
-/// folder, the next write() makes it again, with all its lines.
+/// gradus::error names the file and the reason, and a later write() begins a line of its own. Where the file has been
+/// removed, or its folder, the next write() makes it again, with all its lines.
 class run_log {
  public:
   explicit run_log(const std::filesystem::path& path);

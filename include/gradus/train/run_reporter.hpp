@@ -42,28 +42,31 @@ struct reporter_names {
   std::string best = {};       ///< file that keeps the model of the lowest validation loss; empty: none
 };
 
-/// Keeps the run folder up to date and tells the person in front of it. A log or a picture that cannot be written is one warning, and the run
-/// goes on.
+/// Keeps the run folder up to date and tells the person in front of it. A log or a picture that cannot be written is
+/// one warning, and the run goes on.
 class run_reporter {
  public:
-  /// Appends to the log and the curves of a run that took `steps`; what they hold of later steps is dropped. Throws gradus::error where the
-  /// log cannot be opened. Of a disk that is full it warns, and a later resumption drops those steps.
+  /// Appends to the log and the curves of a run that took `steps`; what they hold of later steps is dropped. Throws
+  /// gradus::error where the log cannot be opened. Of a disk that is full it warns, and a later resumption drops those
+  /// steps.
   run_reporter(std::filesystem::path folder, reporter_names names, long long steps = 0);
   ~run_reporter();
 
   void line(std::string_view text) { progress_.line(text); }
-  /// From now on, each step's numbers go to an event file for TensorBoard in the folder, too; they continue a run that took `steps`.
+  /// From now on, each step's numbers go to an event file for TensorBoard in the folder, too; they continue a run that
+  /// took `steps`.
   void write_events(long long steps = 0);
   /// Something that went wrong and does not end the run.
   void warn(std::string_view text);
-  /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on. Gives whether it was written.
+  /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on. Gives whether it was
+  /// written.
   template <class F>
   bool attempt(const F& write) {
     bool failed = false;
     return attempt(failed, write);
   }
-  /// The same for what is tried again and again: `failed` says whether it failed the last time, and only the first of several failures is a
-  /// warning.
+  /// The same for what is tried again and again: `failed` says whether it failed the last time, and only the first of
+  /// several failures is a warning.
   template <class F>
   bool attempt(bool& failed, const F& write) {
     try {
@@ -81,8 +84,8 @@ class run_reporter {
   }
   /// Logs a step, and once more where more is known of it. The log of a resumed run keeps what was said last.
   void record(const step_report& r);
-  /// Shows a step, and draws the curves anew, where it was validated. Says so where the validation loss has been rising while the training
-  /// loss fell (see find_overfitting), once for each lowest loss.
+  /// Shows a step, and draws the curves anew, where it was validated. Says so where the validation loss has been rising
+  /// while the training loss fell (see find_overfitting), once for each lowest loss.
   void show(const step_report& r);
 
  private:

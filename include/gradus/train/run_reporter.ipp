@@ -77,8 +77,8 @@ GRADUS_IMPL void run_reporter::check_log() const {
     throw error((folder_ / "log.jsonl").string() + ": is not a plain file; move it away");
 }
 
-// A step that is there twice was validated when it had been logged, or was taken again by a run that was resumed; the last line counts, and
-// the steps that were there behind the first are taken again, too.
+// A step that is there twice was validated when it had been logged, or was taken again by a run that was resumed; the
+// last line counts, and the steps that were there behind the first are taken again, too.
 GRADUS_IMPL void run_reporter::read_log(long long steps) {
   check_log();
   if (steps == 0) return;
@@ -163,7 +163,8 @@ GRADUS_IMPL std::string run_reporter::figures(const step_report& r, std::size_t 
   };
   const bool narrow = columns < 60;
   const bool runs = r.fraction > 0 && r.fraction < 1;
-  // Beside the bar of a narrow screen, which says how far the run is, the number of the step gives way to the time that is left.
+  // Beside the bar of a narrow screen, which says how far the run is, the number of the step gives way to the time that
+  // is left.
   add(columns < 40 && runs ? 3 : 0, narrow ? "step %lld" : "step %5lld", r.step);
   add(0, "loss %.4f", r.loss);
   if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);

@@ -14,8 +14,8 @@ namespace gradus {
 /// Saves a run as it goes, so that little is lost whatever ends it.
 class run_saver {
  public:
-  /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error where it cannot, `warn` is told of that. Told
-  /// to save at the end, it goes on trying for `patience` seconds.
+  /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error where it cannot, `warn` is
+  /// told of that. Told to save at the end, it goes on trying for `patience` seconds.
   run_saver(std::function<void()> check, std::function<void()> write, std::function<void(const std::string&)> warn,
             double patience);
   run_saver(const run_saver&) = delete;
@@ -24,20 +24,22 @@ class run_saver {
   ~run_saver();
   /// Saves every so many seconds and every so many steps; 0: not by that.
   void set_pace(double seconds, long long steps) { seconds_ = seconds, steps_ = steps; }
-  /// From now on, save_if_due() calls `prepare`, and what that returns writes the file on a thread of its own, while the caller goes on. It may read
-  /// what the caller has, so the caller calls finish() before that changes: in a training step, before the optimizer's.
+  /// From now on, save_if_due() calls `prepare`, and what that returns writes the file on a thread of its own, while
+  /// the caller goes on. It may read what the caller has, so the caller calls finish() before that changes: in a
+  /// training step, before the optimizer's.
   void write_in_background(std::function<std::function<void()>()> prepare) { prepare_ = std::move(prepare); }
 
   /// Has the next save_if_due() save, whatever the pace.
   void hurry() { hurried_ = true; }
-  /// Saves if it is time to after this step. What cannot be written is a warning, and the next try comes within half a minute.
+  /// Saves if it is time to after this step. What cannot be written is a warning, and the next try comes within half a
+  /// minute.
   void save_if_due(long long step);
   /// Waits until the save that is being written, if there is one, is finished, and warns if it could not be.
   void finish();
 
-  /// Saves now. What cannot be written is a warning, one for each reason, and tried again, after 1, 2, 4, ... and then every 30 seconds,
-  /// until the patience is at its end. Returns what was wrong then, and nothing where the run is saved. Files of an earlier save stay until
-  /// there are new ones.
+  /// Saves now. What cannot be written is a warning, one for each reason, and tried again, after 1, 2, 4, ... and then
+  /// every 30 seconds, until the patience is at its end. Returns what was wrong then, and nothing where the run is
+  /// saved. Files of an earlier save stay until there are new ones.
   std::string save();
 
  private:

@@ -12,8 +12,8 @@ constexpr double wasted_share(std::size_t n, std::size_t unit) {
   return 1 - static_cast<double>(n) / static_cast<double>(rounded_up(n, unit));
 }
 
-/// A line that says that a size wastes, and the better one: "a head width of 33 takes about as long as one of 48; ...". Empty where less than
-/// `tolerated` of the work is lost.
+/// A line that says that a size wastes, and the better one: "a head width of 33 takes about as long as one of 48; ...".
+/// Empty where less than `tolerated` of the work is lost.
 inline std::string size_hint(const std::string& what, std::size_t n, std::size_t unit, const std::string& advice,
                              double tolerated = 0.1) {
   if (n == 0 || wasted_share(n, unit) < tolerated) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// Event files that TensorBoard shows: a TFRecord file of Event messages. Source: tensorflow/core/lib/io/record_writer.h and
-// tensorflow/core/util/event.proto, of which only scalars are written.
+// Event files that TensorBoard shows: a TFRecord file of Event messages. Source: tensorflow/core/lib/io/record_writer.h
+// and tensorflow/core/util/event.proto, of which only scalars are written.
 
 #include <cstdio>
 #include <filesystem>
@@ -20,11 +20,13 @@ struct event_scalar {
   double value = 0;
 };
 
-/// Writes scalars into a folder, for `tensorboard --logdir FOLDER`. Each writer has a file of its own, so a resumed run adds one.
+/// Writes scalars into a folder, for `tensorboard --logdir FOLDER`. Each writer has a file of its own, so a resumed run
+/// adds one.
 class tensorboard_writer {
  public:
-  /// Begins a file `events.out.tfevents.SECONDS.gradus`, with a number behind it where that exists. TensorBoard drops what earlier
-  /// files of the folder say of steps from `first_step` on, unless it is 0. Throws gradus::error where it cannot be written.
+  /// Begins a file `events.out.tfevents.SECONDS.gradus`, with a number behind it where that exists. TensorBoard drops
+  /// what earlier files of the folder say of steps from `first_step` on, unless it is 0. Throws gradus::error where it
+  /// cannot be written.
   explicit tensorboard_writer(const std::filesystem::path& folder, long long first_step = 0);
 
   /// The numbers of a step. They are in the file when this returns; gradus::error says that they are not.

@@ -6,7 +6,8 @@
 
 namespace gradus {
 
-/// An update's tokens as batches: `accumulate` batches of `batch` sequences, whose gradients are summed up before the optimizer's step.
+/// An update's tokens as batches: `accumulate` batches of `batch` sequences, whose gradients are summed up before the
+/// optimizer's step.
 struct token_split {
   std::size_t batch = 1;
   std::size_t accumulate = 1;
@@ -20,8 +21,9 @@ constexpr std::size_t batches_for(std::size_t tokens, std::size_t batch, std::si
   return std::max<std::size_t>((tokens + each / 2) / each, 1);
 }
 
-/// Splits `tokens` an update into batches of at most `largest` sequences of `context` tokens: as few batches as that takes, all of one size. Where
-/// that would miss the number of sequences, the next smaller batch that divides it is taken, if it is not below half of `largest`.
+/// Splits `tokens` an update into batches of at most `largest` sequences of `context` tokens: as few batches as that
+/// takes, all of one size. Where that would miss the number of sequences, the next smaller batch that divides it is
+/// taken, if it is not below half of `largest`.
 constexpr token_split split_tokens(std::size_t tokens, std::size_t context, std::size_t largest) {
   if (largest == 0 || context == 0) throw error("split_tokens: batch and context must be above 0");
   const std::size_t sequences = batches_for(tokens, 1, context);
@@ -31,8 +33,9 @@ constexpr token_split split_tokens(std::size_t tokens, std::size_t context, std:
   return {std::min(largest, (sequences + accumulate - 1) / accumulate), accumulate};
 }
 
-/// Bytes of a training step that grow with the batch alike from one sequence more to the next, as those of a model do whose every activation
-/// has the batch for its first extent: known at two batches, they are known at all larger ones, up to the alignment of blocks.
+/// Bytes of a training step that grow with the batch alike from one sequence more to the next, as those of a model do
+/// whose every activation has the batch for its first extent: known at two batches, they are known at all larger ones,
+/// up to the alignment of blocks.
 struct bytes_by_batch {
   std::size_t batch = 2;            ///< at which `bytes` are needed
   std::size_t bytes = 0;            ///< at `batch`

@@ -6,8 +6,8 @@
 
 namespace gradus {
 
-/// When the events and operations of a trace happen, in microseconds: as measured; else one microsecond an event, so that time
-/// is the position in the sequence.
+/// When the events and operations of a trace happen, in microseconds: as measured; else one microsecond an event, so
+/// that time is the position in the sequence.
 struct trace_times {
   bool measured = false;
   std::vector<double> event;  ///< never falls

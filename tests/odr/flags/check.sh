@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check.sh COMPILER INCLUDE_DIR: one program of five parts, each compiled with flags of its own, linked in several orders.
-# Each part must run its own kernels, and the parts must be able to use each other's tensors, parameters and recordings.
+# check.sh COMPILER INCLUDE_DIR: one program of five parts, each compiled with flags of its own, linked in several
+# orders. Each part must run its own kernels, and the parts must be able to use each other's tensors, parameters and
+# recordings.
 set -euo pipefail
 [[ $# -eq 2 ]] || { echo "usage: $0 COMPILER INCLUDE_DIR" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

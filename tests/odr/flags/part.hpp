@@ -1,5 +1,6 @@
 #pragma once
-// One source, part.cpp, is compiled several times, with other flags each time, into the parts of one program. What they exchange:
+// One source, part.cpp, is compiled several times, with other flags each time, into the parts of one program. What they
+// exchange:
 #include <gradus/gradus.hpp>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// logits MODEL.safetensors TOKENS.safetensors OUT.safetensors: what a model of gpt_train makes of tokens [batch, context]. For
-// tests/parity/compare_fine_tuning.py, which compiles it for the model's sizes.
+// logits MODEL.safetensors TOKENS.safetensors OUT.safetensors: what a model of gpt_train makes of tokens [batch,
+// context]. For tests/parity/compare_fine_tuning.py, which compiles it for the model's sizes.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -140,7 +140,8 @@ TEST_CASE("a region computes again only what its backward needs") {
     f.tape.clear();
     return count.again;
   };
-  // Of four products the last feeds the residual sum alone: nobody needs it again, nor the dropout and the sum behind it.
+  // Of four products the last feeds the residual sum alone: nobody needs it again, nor the dropout and the sum behind
+  // it.
   auto runs = again(gr::save_none{});
   CHECK(runs["linear"] == 3);
   CHECK(runs["layer_norm"] == 2);

@@ -95,7 +95,8 @@ TEST_CASE("a gradient that two values share is not overwritten through one of th
   bench b;
   const auto x = b.tape.variable(b.scalar(3));
   const auto y = b.tape.variable(b.scalar(4));
-  // Backward goes from the last to the first: x + y gives both the same tensor, then x alone gets more, which a kernel adds.
+  // Backward goes from the last to the first: x + y gives both the same tensor, then x alone gets more, which a kernel
+  // adds.
   const auto tenfold = x * 10.0;
   const auto both = x + y;
   gr::backward(tenfold + both);

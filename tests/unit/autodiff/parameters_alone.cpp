@@ -1,4 +1,5 @@
-// Operations on parameters alone: recorded where watch() brings the parameter into the recording, refused there otherwise.
+// Operations on parameters alone: recorded where watch() brings the parameter into the recording, refused there
+// otherwise.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// bf16 and f16 against a reference that knows nothing of bit tricks: the value of a pattern comes from its definition, with
-// ldexp, and the nearest pattern is found by comparing distances in double, in which all of them are exact.
+// bf16 and f16 against a reference that knows nothing of bit tricks: the value of a pattern comes from its definition,
+// with ldexp, and the nearest pattern is found by comparing distances in double, in which all of them are exact.
 #include <doctest/doctest.h>
 
 #include <bit>

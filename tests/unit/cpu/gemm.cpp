@@ -254,8 +254,8 @@ TEST_CASE("products of real numbers are as near to the exact ones as their lengt
         exact += static_cast<double>(a[i * k + q]) * static_cast<double>(b[q * n + j]);
       worst = std::max(worst, std::abs(static_cast<double>(c[i * n + j]) - exact));
     }
-  // An addition rounds by up to 2^-24 of a partial sum, here about 10, and k of them add up as sqrt(k) does: 2e-5, and twice
-  // that where it comes worst.
+  // An addition rounds by up to 2^-24 of a partial sum, here about 10, and k of them add up as sqrt(k) does: 2e-5, and
+  // twice that where it comes worst.
   CHECK(worst < 4e-5);
 }
 
@@ -328,7 +328,8 @@ std::vector<T> random_in(std::size_t count, unsigned seed) {
   return values;
 }
 
-// The largest error of a product of mixed types, in units of what its result's type can tell apart (and of the sums' own error).
+// The largest error of a product of mixed types, in units of what its result's type can tell apart (and of the sums'
+// own error).
 template <class Acc, class SA, class SB, class SC>
 double worst_error(const problem& p) {
   const auto a = random_in<SA>((p.transpose_a ? p.k : p.m) * p.lda(), 1);

@@ -40,7 +40,8 @@ double ulps(float found, exact wanted) {
   return static_cast<double>(std::abs(static_cast<exact>(found) - wanted) / unit);
 }
 
-// Bit patterns in steps of 9973 (199999 where long double is computed in software): every exponent, subnormals, infinity and NaN of either sign, and many mantissas.
+// Bit patterns in steps of 9973 (199999 where long double is computed in software): every exponent, subnormals,
+// infinity and NaN of either sign, and many mantissas.
 template <class F, class Reference>
 double worst_ulps(const F& f, const Reference& reference) {
   constexpr std::uint64_t all = std::uint64_t{1} << 32;

@@ -23,7 +23,7 @@ using token = bpe_tokenizer::token;
 
 namespace {
 
-// ---- a plain reference -------------------------------------------------------------------------------------------------
+// ---- a plain reference ----------------------------------------------------------------------------------------------
 
 struct letters {  // a text as characters with classes
   std::vector<std::string> bytes;
@@ -94,7 +94,7 @@ std::vector<token> plain_encode(const bpe_tokenizer& tokenizer, std::string_view
   return all;
 }
 
-// ---- inputs ------------------------------------------------------------------------------------------------------------
+// ---- inputs ---------------------------------------------------------------------------------------------------------
 
 std::string random_text(std::mt19937& random, std::size_t pieces) {
   static constexpr std::array samples{"a",

@@ -37,7 +37,8 @@ TEST_CASE("the merges are those that Hugging Face's BpeTrainer learned from the 
 
 TEST_CASE("the most frequent pair is merged, and of equal ones that with the smaller ids") {
   const auto trained = gradus::train_bpe("ab ab ab cd cd ab", {.vocabulary = 262, .special_tokens = {}});
-  // " " is behind the visible bytes, so "a"+"b" (4) is first; " "+"ab" (3) goes before "c"+"d" (2) and " "+"c" by its count.
+  // " " is behind the visible bytes, so "a"+"b" (4) is first; " "+"ab" (3) goes before "c"+"d" (2) and " "+"c" by its
+  // count.
   CHECK(merges_of(trained) == std::vector<std::string>{"a+b", " +ab", "c+d", " +cd"});
   CHECK(trained.vocabulary() == 260);  // no pair is left that occurs twice
 }

@@ -1,5 +1,5 @@
-// Memory between streams, driven by streams whose work runs only on command: nothing is handed to a stream that could touch it before
-// another one is done with it.
+// Memory between streams, driven by streams whose work runs only on command: nothing is handed to a stream that could
+// touch it before another one is done with it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -219,7 +219,8 @@ TEST_CASE("a stream may end before memory that it used is handed out again") {
 
 namespace {
 
-// Who used which bytes last. A user is a stream; its use of a block ends with an event that is recorded as the block is given back.
+// Who used which bytes last. A user is a stream; its use of a block ends with an event that is recorded as the block is
+// given back.
 class usage {
  public:
   // Whether work that `on` submits from now on comes after all earlier uses of these bytes.
@@ -255,7 +256,8 @@ class usage {
   std::list<use> uses_;
 };
 
-// Stands below the resource under test: what it returns must not be in use any more when the returning stream gets there.
+// Stands below the resource under test: what it returns must not be in use any more when the returning stream gets
+// there.
 class watched_memory final : public resource {
  public:
   watched_memory(simulated_memory& from, usage& users) : from_(&from), users_(&users) {}
@@ -281,7 +283,8 @@ struct tally {
   int served = 0, refused = 0, unordered = 0;
 };
 
-// Random requests, work, completions and frees on several streams, some blocks used on further streams, and given back on any.
+// Random requests, work, completions and frees on several streams, some blocks used on further streams, and given back
+// on any.
 template <class Between>
 tally stress(resource& tested, usage& users, unsigned seed, const Between& between) {
   std::mt19937 random(seed);

@@ -76,7 +76,8 @@ step_trace random_lives(std::size_t blocks, std::size_t about_live, unsigned see
 }
 
 /// What training looks like: forward keeps blocks of several sizes in each layer, backward ends them in reverse, with
-/// temporaries in between, and leaves gradients that live until the end. With `recompute`, layers keep only their input.
+/// temporaries in between, and leaves gradients that live until the end. With `recompute`, layers keep only their
+/// input.
 step_trace training(std::size_t layers, std::size_t rows, std::size_t width, std::size_t vocabulary, bool recompute) {
   step s;
   const std::size_t unit = 4 * rows * width;

@@ -114,8 +114,8 @@ std::size_t placed_bytes(const std::vector<gr::chain_part>& parts) {
   return trace.live_before + gr::make_plan(trace).bytes;
 }
 
-// All ways to run `blocks` blocks, each of which has the given ways to be run alone: one after another, or some of them within a
-// region of their own.
+// All ways to run `blocks` blocks, each of which has the given ways to be run alone: one after another, or some of them
+// within a region of their own.
 std::vector<std::vector<gr::chain_part>> all_schedules(std::size_t blocks, const std::vector<gr::chain_part>& alone) {
   std::vector<std::vector<gr::chain_part>> rows{{}};
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -152,8 +152,8 @@ std::vector<gr::chain_part> every_subset(std::size_t operations) {
   return alone;
 }
 
-// Those of them that no other beats, as seen from steps that differ in the first of two blocks alone: in the bytes that are there
-// when backward begins, and in time.
+// Those of them that no other beats, as seen from steps that differ in the first of two blocks alone: in the bytes that
+// are there when backward begins, and in time.
 template <class Model>
 std::vector<gr::chain_part> unbeaten(const std::vector<gr::chain_part>& all, const gr::time_table& table) {
   std::map<std::size_t, std::pair<double, gr::chain_part>> by_bytes;
@@ -182,8 +182,8 @@ std::vector<gr::chain_part> unbeaten(const std::vector<gr::chain_part>& all, con
   return best;
 }
 
-// Holds the scheduler against a search through all the given schedules, at `budgets` budgets: a step takes at most `slower` times
-// what the fastest takes, and the least budget is at most `wider` times the least of them.
+// Holds the scheduler against a search through all the given schedules, at `budgets` budgets: a step takes at most
+// `slower` times what the fastest takes, and the least budget is at most `wider` times the least of them.
 template <class Model>
 void check_optimal(const std::vector<std::vector<gr::chain_part>>& schedules, const gr::time_table& table,
                    std::size_t budgets, double slower = 1 + 1e-9, double wider = 1) {
@@ -289,8 +289,8 @@ TEST_CASE("a schedule is described in a line for each row of blocks that keep th
 TEST_CASE("the least budget is the least there is, and within any budget a schedule is the fastest that fits") {
   const gr::time_table table(200e9, 20e9);
   check_optimal<three_small<gr::meta>>(all_schedules(3, every_subset(4)), table, 40);
-  // At the least budget only schedules fit that compute more again than they need to, and by luck are easier to place: with the same peak of live
-  // bytes, the scheduler's own is placed in 1.5 % more.
+  // At the least budget only schedules fit that compute more again than they need to, and by luck are easier to place:
+  // with the same peak of live bytes, the scheduler's own is placed in 1.5 % more.
   check_optimal<two_large<gr::meta>>(all_schedules(2, every_subset(7)), table, 40, 1.03, 1.02);
 }
 

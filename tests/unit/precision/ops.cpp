@@ -54,8 +54,8 @@ auto run(gr::context<gr::cpu>& ctx, const F& f, const DY& dy, const Xs&... xs) {
   }(variable(xs)...);
 }
 
-// `roundings`: how many of them an element of the result goes through, about. They bound the error of the whole; a single element
-// may have lost more, where large terms cancel.
+// `roundings`: how many of them an element of the result goes through, about. They bound the error of the whole; a
+// single element may have lost more, where large terms cancel.
 template <class T, class Shape, class F, class... Xs>
 void check(const char* what, double roundings, const F& f, const Xs&... xs) {
   workplace at;

@@ -1,5 +1,5 @@
-// Parameters as operands of operations with several: whatever the policy stores, computes and accumulates in, the gradient of each
-// arrives, near that of the same program in double.
+// Parameters as operands of operations with several: whatever the policy stores, computes and accumulates in, the
+// gradient of each arrives, near that of the same program in double.
 #include <doctest/doctest.h>
 
 #include <cmath>

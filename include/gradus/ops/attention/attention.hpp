@@ -23,8 +23,8 @@ namespace gradus {
 /// "FlashAttention", 2022); `plain` stores all of them, as the definition reads.
 enum class attention_kernel { flash, plain };
 
-/// Where one of attention's operands lies: distances between neighbours in batch, head and time, in elements. The elements
-/// of one head at one time are neighbours. `data` may be null where an operand is not wanted.
+/// Where one of attention's operands lies: distances between neighbours in batch, head and time, in elements. The
+/// elements of one head at one time are neighbours. `data` may be null where an operand is not wanted.
 template <class T>
 struct attention_operand {
   T* data = nullptr;
@@ -36,7 +36,8 @@ struct attention_operand {
 
 namespace detail {
 
-/// Where the queries, keys and values of a packed operand [batch, time, 3 width] lie, and a result [batch, time, width].
+/// Where the queries, keys and values of a packed operand [batch, time, 3 width] lie, and a result [batch, time,
+/// width].
 template <index_t Heads, class X>
 struct packed_attention {
   static constexpr index_t batch = X::extent(0);
@@ -83,8 +84,8 @@ struct attention {
   static constexpr std::string_view name = "attention";
 };
 
-/// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of scores; the
-/// gradient computes the scores again, block by block.
+/// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of
+/// scores; the gradient computes the scores again, block by block.
 template <index_t Heads>
 struct causal_attention {
   using family = attention;
@@ -204,8 +205,8 @@ struct scaled_attention {
     return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
                                            K::shape::extent(2), Q::shape::extent(3), Causal, products);
   }
-  /// Where the kernel, which works on elements of type T, writes the gradient that `sink` wants: there, or, where that is of
-  /// another type, in a temporary that finish() converts.
+  /// Where the kernel, which works on elements of type T, writes the gradient that `sink` wants: there, or, where that
+  /// is of another type, in a temporary that finish() converts.
   template <class T, class X>
   struct gradient_output {
     using device = typename X::device;
@@ -290,7 +291,8 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   }
 }
 
-/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and needs S = T.
+/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and
+/// needs S = T.
 template <bool Causal = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sq = shape_of<Q>;

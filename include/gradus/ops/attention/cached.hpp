@@ -51,12 +51,13 @@ inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 
 }  // namespace detail
 
-/// The rows of causal_attention<Heads> that belong to new times: qkv [B, T, 3*H*D] holds the queries, keys and values of T times, of which
-/// the first past.count are new ones and the others are not looked at -> [B, T, H*D], whose rows from past.count on are zero.
-/// Keys and values of the new times are written into the past, whose owner then counts them.
+/// The rows of causal_attention<Heads> that belong to new times: qkv [B, T, 3*H*D] holds the queries, keys and values
+/// of T times, of which the first past.count are new ones and the others are not looked at -> [B, T, H*D], whose rows
+/// from past.count on are zero. Keys and values of the new times are written into the past, whose owner then counts
+/// them.
 ///
-/// Row t is what causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past: on the CPU to the bit. For
-/// plain tensors: nothing is recorded. Throws gradus::error where there is no room for the new times.
+/// Row t is what causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past: on the CPU
+/// to the bit. For plain tensors: nothing is recorded. Throws gradus::error where there is no room for the new times.
 template <index_t Heads, operand X, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
   using raw = std::remove_cvref_t<X>;

@@ -18,11 +18,12 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// Attention of one head at a time, in blocks of queries against blocks of keys that stay in the cache.
 ///
-/// Scores are held transposed, [keys, queries]: the online softmax over the keys then runs lane by lane, with a query in each
-/// lane, and both products of forward find their right operand laid out along the lanes.
+/// Scores are held transposed, [keys, queries]: the online softmax over the keys then runs lane by lane, with a query
+/// in each lane, and both products of forward find their right operand laid out along the lanes.
 ///
-/// Products are of numbers of type C; or of pairs of bf16, where T is that and the processor multiplies them. Pairs are neighbours along
-/// what a product sums over, so scratch that two products read may be there in two ways; of numbers it is the same.
+/// Products are of numbers of type C; or of pairs of bf16, where T is that and the processor multiplies them. Pairs are
+/// neighbours along what a product sums over, so scratch that two products read may be there in two ways; of numbers it
+/// is the same.
 /// @tparam C what scores and sums are computed in
 /// @tparam T what operands and results are stored in
 /// @tparam Alike the bits are those of attention with as many queries, whose keys lie in the same blocks
@@ -58,8 +59,8 @@ struct flash_attention {
                     head(q, b, h) + q0 * q.time, q.time, head(k, b, h), k.time, head(v, b, h), v.time);
     });
   }
-  /// Of the first `count` queries, which stand at the times `first` .. first + count - 1 of the keys. `before(b, h)` is called before
-  /// head h of sequence b is read.
+  /// Of the first `count` queries, which stand at the times `first` .. first + count - 1 of the keys. `before(b, h)` is
+  /// called before head h of sequence b is read.
   template <class F>
   static void forward_at(context<cpu>& ctx, index_t batch, index_t heads, index_t first, index_t count,
                          attention_operand<T> out, attention_operand<const T> q, attention_operand<const T> k,
@@ -73,9 +74,9 @@ struct flash_attention {
                       head(k, b, h), k.time, head(v, b, h), v.time);
     });
   }
-  /// Writes where dq, dk and dv are not null. A head is one task, in which dk and dv gather over its query blocks. Where that makes
-  /// too few for the threads, dq and the others are made apart, each by many tasks: 7 products of blocks then take the place of
-  /// 5, and add up in the same order.
+  /// Writes where dq, dk and dv are not null. A head is one task, in which dk and dv gather over its query blocks.
+  /// Where that makes too few for the threads, dq and the others are made apart, each by many tasks: 7 products of
+  /// blocks then take the place of 5, and add up in the same order.
   static void backward(context<cpu>& ctx, index_t batch, index_t heads, attention_operand<T> dq,
                        attention_operand<T> dk, attention_operand<T> dv, attention_operand<const T> dy,
                        attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
@@ -184,8 +185,8 @@ struct flash_attention {
     else return score;
   }
 
-  // Results for one key after another, of a pack of queries. As numbers they stand where they are. As pairs they are rounded, and put
-  // down with words along the queries, across the keys, or both.
+  // Results for one key after another, of a pack of queries. As numbers they stand where they are. As pairs they are
+  // rounded, and put down with words along the queries, across the keys, or both.
   class pair_writer {
    public:
     pair_writer(word* along, word* across) : along_(along), across_(across) {}
@@ -301,8 +302,8 @@ struct flash_attention {
     }
   }
 
-  // One step of the online softmax for a pack of queries: weights are exp(score - largest so far), in the place of the scores where
-  // they are numbers; `fade` is what earlier sums must be multiplied by.
+  // One step of the online softmax for a pack of queries: weights are exp(score - largest so far), in the place of the
+  // scores where they are numbers; `fade` is what earlier sums must be multiplied by.
   template <bool Masked>
   static void soften(C* scores, [[maybe_unused]] word* weights, index_t count, index_t query, index_t j0, C* largest,
                      C* total, C* fade) {

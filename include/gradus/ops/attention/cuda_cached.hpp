@@ -13,8 +13,8 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// Copies the keys and values of the first `count` times of qkv [B, Time, 3*H*D] to the times from `position` on of the caches
-/// [B, H, Context, D]. An element a thread.
+/// Copies the keys and values of the first `count` times of qkv [B, Time, 3*H*D] to the times from `position` on of the
+/// caches [B, H, Context, D]. An element a thread.
 template <class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
 __global__ void __launch_bounds__(block_threads)
     keep_keys_kernel(T* keys, T* values, const T* qkv, index_t batch, index_t position, index_t count) {
@@ -29,8 +29,9 @@ __global__ void __launch_bounds__(block_threads)
 
 inline constexpr int cached_attention_warps = 8;
 
-/// A block a query: time t of head h of sequence b, with block index (b * Time + t) * Heads + h. Each warp goes through every eighth key,
-/// its lanes share the numbers of a head; the warps' sums are put together in order. Rows from `count` on become zero.
+/// A block a query: time t of head h of sequence b, with block index (b * Time + t) * Heads + h. Each warp goes through
+/// every eighth key, its lanes share the numbers of a head; the warps' sums are put together in order. Rows from
+/// `count` on become zero.
 template <class C, class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
 __global__ void __launch_bounds__(32 * cached_attention_warps)
     cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, index_t position, index_t count,

@@ -12,9 +12,9 @@ namespace gradus::cuda_kit {
 
 /// Attention of one head in tiles that stay on the chip: scores are never stored (Dao, "FlashAttention-2", 2023).
 ///
-/// A block has 128 threads and a tile of 64 rows; it goes through the other side 32 at a time. Thread (ty, tx) of 16 x 8 has rows 4 ty ..
-/// 4 ty + 3, so that a row belongs to eight neighbours in a warp. Backward goes through everything twice, once for dq and once for dk
-/// and dv: each result is summed by one block, in one order.
+/// A block has 128 threads and a tile of 64 rows; it goes through the other side 32 at a time. Thread (ty, tx) of 16 x
+/// 8 has rows 4 ty .. 4 ty + 3, so that a row belongs to eight neighbours in a warp. Backward goes through everything
+/// twice, once for dq and once for dk and dv: each result is summed by one block, in one order.
 /// @tparam C what scores and sums are computed in
 /// @tparam T what operands and results are stored in
 template <class C, class T, index_t Depth, index_t Queries, index_t Keys, bool Causal>

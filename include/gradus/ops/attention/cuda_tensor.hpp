@@ -11,8 +11,9 @@
 
 namespace gradus::cuda_kit {
 
-/// Attention as in cuda_flash.hpp, on tensor cores, for heads of whole runs of 16-bit numbers. A block has four warps with 16 rows of its tile each; the other
-/// side's tiles are there twice, so that one is copied while the other is worked on. Weights are rounded to T for the products.
+/// Attention as in cuda_flash.hpp, on tensor cores, for heads of whole runs of 16-bit numbers. A block has four warps
+/// with 16 rows of its tile each; the other side's tiles are there twice, so that one is copied while the other is
+/// worked on. Weights are rounded to T for the products.
 template <class T, index_t Depth, bool Causal>
 struct tensor_attention {
   static constexpr int threads = 128;

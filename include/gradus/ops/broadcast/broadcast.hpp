@@ -1,6 +1,6 @@
 #pragma once
-// Helpers of the elementwise operations: how an operand's elements are found under a larger shape, and the sum that takes a
-// gradient back to the operand's shape.
+// Helpers of the elementwise operations: how an operand's elements are found under a larger shape, and the sum that
+// takes a gradient back to the operand's shape.
 
 #include "../../core/config.hpp"
 #include "../../core/device.hpp"
@@ -20,8 +20,8 @@ namespace op::inline GRADUS_BUILD {
 struct sum_to {};
 }  // namespace op::inline GRADUS_BUILD
 
-/// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it. A row is one run along
-/// the last axis.
+/// Where row `row` of an output of shape Out starts in an operand of shape In that is broadcast to it. A row is one run
+/// along the last axis.
 template <class In, class Out>
 GRADUS_HD constexpr index_t broadcast_row_offset(index_t row) {
   index_t offset = 0;

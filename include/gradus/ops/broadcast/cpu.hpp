@@ -11,7 +11,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// to = from, or to += from, element by element, in the wider type of the two. Of no shape: it is compiled once for all.
+/// to = from, or to += from, element by element, in the wider type of the two. Of no shape: it is compiled once for
+/// all.
 template <class To, class From>
 void add_run(context<cpu>& ctx, To* to, const From* from, index_t n, bool accumulate) {
   parallel_elements(ctx, n, 1 << 15, [&](index_t begin, index_t end) {

@@ -58,8 +58,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     }
     return count;
   }
-  /// Losses and gradients (times Kept) of `n` rows, for the mean of `count` rows in all. `gradient` may be null (not wanted) or the logits
-  /// themselves.
+  /// Losses and gradients (times Kept) of `n` rows, for the mean of `count` rows in all. `gradient` may be null (not
+  /// wanted) or the logits themselves.
   template <index_t Columns, int Kept = 1, class T, class I>
   static void rows(context<cpu>& ctx, long long ignore, index_t count, index_t n, T* gradient, double* row_losses,
                    const T* logits, const I* targets) {
@@ -89,8 +89,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
  private:
   static constexpr index_t unroll = 4;
 
-  // Loss of one row; leaves (softmax - onehot) * weight in `to`, where the exponentials stand meanwhile. The row comes from
-  // memory in the first pass and is in the cache for the others.
+  // Loss of one row; leaves (softmax - onehot) * weight in `to`, where the exponentials stand meanwhile. The row comes
+  // from memory in the first pass and is in the cache for the others.
   template <class T, class C = compute_type<T>>
   static double row(const T* x, index_t target, T* to, C weight) {
     const C largest = row_max<C>(x);
@@ -130,7 +130,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
     return max_lanes(best[0]);
   }
 
-  // Runs step(i, one of several sums in turn, lanes) over the row: several, so that one addition need not wait for the last.
+  // Runs step(i, one of several sums in turn, lanes) over the row: several, so that one addition need not wait for the
+  // last.
   template <class C, class Step>
   static GRADUS_INLINE void each(const Step& step, std::array<pack<C>, unroll>& sums) {
     constexpr index_t stride = unroll * lanes<C>;

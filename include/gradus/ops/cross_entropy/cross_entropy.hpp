@@ -19,17 +19,17 @@ inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Voc
 
 namespace op::inline GRADUS_BUILD {
 
-/// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`; only the first `Vocabulary` columns
-/// are real. Gradient: (softmax - onehot) / count.
+/// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`; only the first `Vocabulary`
+/// columns are real. Gradient: (softmax - onehot) / count.
 ///
-/// When recorded, forward also makes the gradient, while a row is in the cache, and keeps nothing else. It writes it over the
-/// logits when nobody else holds them, so that training has one [..., V] tensor and not three.
+/// When recorded, forward also makes the gradient, while a row is in the cache, and keeps nothing else. It writes it
+/// over the logits when nobody else holds them, so that training has one [..., V] tensor and not three.
 template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
 
-  /// What the gradient that forward leaves is multiplied by, for backward to divide by: f16 has no place for a small probability over
-  /// thousands of rows, and a scaled loss comes too late for it.
+  /// What the gradient that forward leaves is multiplied by, for backward to divide by: f16 has no place for a small
+  /// probability over thousands of rows, and a scaled loss comes too late for it.
   template <class T>
   using kept = std::integral_constant<int, std::is_same_v<T, f16> ? 4096 : 1>;
 
@@ -85,10 +85,11 @@ struct cross_entropy {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is `ignore`
-/// count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from Vocabulary on out of the
-/// softmax, as those that only pad a vocabulary. A recorded call overwrites logits that are moved from (an rvalue that
-/// nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
+/// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is
+/// `ignore` count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from
+/// Vocabulary on out of the softmax, as those that only pad a vocabulary. A recorded call overwrites logits that are
+/// moved from (an rvalue that nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1
+/// (on the CPU).
 template <index_t Vocabulary = 0, operand X, operand Targets>
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;

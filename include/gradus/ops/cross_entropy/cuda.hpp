@@ -1,6 +1,6 @@
 #pragma once
-// Three launches: count the rows that matter, one block a row, add up. Nothing comes back to the host: a target that is out of range
-// makes the loss NaN.
+// Three launches: count the rows that matter, one block a row, add up. Nothing comes back to the host: a target that is
+// out of range makes the loss NaN.
 
 #include <cmath>
 
@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(count_threads)
   factors[2] = 1;
 }
 
-/// What the gradient of a row of logits is like: of elements G, Stride apart from row to row. Where it takes the logits' place and is
-/// narrower, a run is written when all runs that it covers have been read. That of f16, which has too narrow a range for a
-/// probability over the number of rows, is kept times `kept` and is not divided by the count.
+/// What the gradient of a row of logits is like: of elements G, Stride apart from row to row. Where it takes the
+/// logits' place and is narrower, a run is written when all runs that it covers have been read. That of f16, which has
+/// too narrow a range for a probability over the number of rows, is kept times `kept` and is not divided by the count.
 template <class T, class G>
 struct logit_gradient {
   static constexpr bool narrower = sizeof(G) < sizeof(T);
@@ -46,8 +46,9 @@ struct logit_gradient {
   static constexpr bool divided = kept == 1;
 };
 
-/// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein 2018), the
-/// gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its elements before it writes them.
+/// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein
+/// 2018), the gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its
+/// elements before it writes them.
 template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
           int Kept>
 __global__ void __launch_bounds__(Threads)

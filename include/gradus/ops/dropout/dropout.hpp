@@ -15,9 +15,9 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Sets each element to 0 with probability p, taken to 16 bits, and scales the others by 1/(1-p) (Srivastava et al., 2014). Element i
-/// falls when its 16 random bits, key.half(i), are below p * 2^16: a pure function of the key and i. The gradient draws the same
-/// bits again, so that nothing but the key is kept.
+/// Sets each element to 0 with probability p, taken to 16 bits, and scales the others by 1/(1-p) (Srivastava et al.,
+/// 2014). Element i falls when its 16 random bits, key.half(i), are below p * 2^16: a pure function of the key and i.
+/// The gradient draws the same bits again, so that nothing but the key is kept.
 struct dropout {
   double p;
   random_key key;
@@ -74,8 +74,9 @@ namespace detail {
 }
 }  // namespace detail
 
-/// Training noise: on a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), drawing from the
-/// recorder's next key. Plain values (inference) and p = 0 pass unchanged. Throws gradus::error unless 0 <= p < 1.
+/// Training noise: on a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), drawing
+/// from the recorder's next key. Plain values (inference) and p = 0 pass unchanged. Throws gradus::error unless 0 <= p
+/// < 1.
 template <operand X>
 GRADUS_OF_BUILD constexpr auto dropout(X&& x, double p) {
   if (!(p >= 0 && p < 1)) detail::dropout_rejects(p);

@@ -14,7 +14,8 @@
 
 namespace gradus {
 
-/// One vectorised pass over rows of the output. An operand is read along the row, or is constant along it (last extent 1).
+/// One vectorised pass over rows of the output. An operand is read along the row, or is constant along it (last extent
+/// 1).
 template <class F>
 struct kernel<op::map<F>, cpu> {
   template <class T, class Out, class... Ts, class... Ins>

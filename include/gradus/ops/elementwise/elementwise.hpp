@@ -1,6 +1,6 @@
 #pragma once
-// map(f, x, y, ...): an elementwise functor applied to one to four operands that broadcast together, in one pass, with its
-// gradient by dual numbers in one more. Everything elementwise is sugar over it: see functions.hpp.
+// map(f, x, y, ...): an elementwise functor applied to one to four operands that broadcast together, in one pass, with
+// its gradient by dual numbers in one more. Everything elementwise is sugar over it: see functions.hpp.
 
 #include <string_view>
 #include <tuple>
@@ -16,8 +16,8 @@
 
 namespace gradus {
 
-/// A functor is linear when its derivatives do not depend on its operands (`static constexpr bool linear = true`): nothing
-/// needs to be saved for its gradient.
+/// A functor is linear when its derivatives do not depend on its operands (`static constexpr bool linear = true`):
+/// nothing needs to be saved for its gradient.
 template <class F>
 inline constexpr bool is_linear_functor = requires { requires F::linear; };
 /// Functors that may be evaluated on coarse_pack, where the result has 16 bits.
@@ -27,15 +27,16 @@ inline constexpr bool has_coarse_form = requires { requires F::coarse_form; };
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };
 
-/// A functor that gives one of its operands or a constant says so (`static constexpr bool selects = true`). The derivative
-/// in an operand that it did not select is then 0 whatever gradient arrives, infinity and NaN included, as PyTorch masks.
-/// In other functors a derivative of 0 may be a small one that was rounded, so infinity times 0 stays NaN, for the loss
-/// scaler to see.
+/// A functor that gives one of its operands or a constant says so (`static constexpr bool selects = true`). The
+/// derivative in an operand that it did not select is then 0 whatever gradient arrives, infinity and NaN included, as
+/// PyTorch masks. In other functors a derivative of 0 may be a small one that was rounded, so infinity times 0 stays
+/// NaN, for the loss scaler to see.
 template <class F>
 inline constexpr bool is_selecting_functor = requires { requires F::selects; };
 
-/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`): the output is saved then, and the operand need
-/// not be. For floats that is as exact; in 16 bits it is the derivative at the rounded output, as PyTorch's.
+/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`): the output is saved then,
+/// and the operand need not be. For floats that is as exact; in 16 bits it is the derivative at the rounded output, as
+/// PyTorch's.
 template <class F>
 inline constexpr bool has_derivative_from_output = requires(const F& f) { f.derivative_from_output(1.0f); };
 
@@ -46,8 +47,8 @@ constexpr std::size_t functor_flops() {
   else return 1;
 }
 
-/// A functor whose result needs more bits than its 16-bit operands have (`static constexpr bool full = true`): exp, log, pow. See
-/// op_precision::full.
+/// A functor whose result needs more bits than its 16-bit operands have (`static constexpr bool full = true`): exp,
+/// log, pow. See op_precision::full.
 template <class F>
 inline constexpr bool is_full_functor = requires { requires F::full; };
 
@@ -104,8 +105,8 @@ struct elementwise {
   static constexpr std::string_view name = "elementwise";
 };
 
-/// The operation behind map(). The output's elements are of the type that the operands' types promote to, or, for a functor of
-/// the list `full`, of what the policy's reductions give. Operands are converted on the way.
+/// The operation behind map(). The output's elements are of the type that the operands' types promote to, or, for a
+/// functor of the list `full`, of what the policy's reductions give. Operands are converted on the way.
 template <class F>
 struct map {
   F f;
@@ -151,7 +152,8 @@ struct map {
       using device = typename Grad::device;
       auto& ctx = grad.owner();
       bool spare = grad.unique();  // nobody else reads the output's gradient: one operand's may be written over it
-      // Braces, because they are evaluated from left to right: one value may be several operands, and the kernel writes in that order.
+      // Braces, because they are evaluated from left to right: one value may be several operands, and the kernel writes
+      // in that order.
       std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{
           contribution<Grad, sink_tensor<Sinks>>(ctx, sinks, grad, spare)...};
       std::apply(
@@ -212,7 +214,8 @@ struct map {
     }
   }
 
-  // Where the kernel writes one operand's gradient: the slot itself, or a full-sized temporary summed into it afterwards.
+  // Where the kernel writes one operand's gradient: the slot itself, or a full-sized temporary summed into it
+  // afterwards.
   template <class Grad, class X>
   struct contribution {
     gradient_sink<X> sink;
@@ -272,8 +275,8 @@ struct map {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals: write
-/// it with + - * /, comparisons, select() and the functions of gradus::math. Plain numbers are constants.
+/// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals:
+/// write it with + - * /, comparisons, select() and the functions of gradus::math. Plain numbers are constants.
 /// Shapes: the operands broadcast together (NumPy's rule). The gradient is found by evaluating `f` on dual numbers.
 template <class F, operand... Xs>
 GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {

@@ -1,5 +1,6 @@
 #pragma once
-// The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write yours.
+// The named elementwise operations. Each is a functor and a line of sugar over map(); read one to learn how to write
+// yours.
 
 #include <cstddef>
 #include <cstdint>
@@ -202,8 +203,8 @@ GRADUS_OF_BUILD constexpr auto multiply(A&& a, B&& b) {
                 "a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::multiply>{}, std::forward<A>(a), std::forward<B>(b));
 }
-/// Quotient, element by element; the shapes broadcast. Integers are cut to whole numbers; where one of them is divided by 0 it throws
-/// gradus::error, and gives 0 on a GPU, which cannot throw.
+/// Quotient, element by element; the shapes broadcast. Integers are cut to whole numbers; where one of them is divided
+/// by 0 it throws gradus::error, and gives 0 on a GPU, which cannot throw.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto divide(A&& a, B&& b) {
   static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
@@ -350,10 +351,10 @@ inline constexpr double no_offset = -0.0;
 template <class C>
 concept constant = std::is_arithmetic_v<C>;
 
-/// The operators do what add(), subtract(), multiply(), divide() and negate() do; operands whose shapes do not broadcast do not
-/// compile. A number on either side is a constant of the operation: it makes no tensor, has no gradient, and leaves the element
-/// type as it is. Constants beside an integer tensor are whole numbers; others do not compile. Integers wrap where a result does
-/// not fit; an integer tensor over the number 0 throws gradus::error.
+/// The operators do what add(), subtract(), multiply(), divide() and negate() do; operands whose shapes do not
+/// broadcast do not compile. A number on either side is a constant of the operation: it makes no tensor, has no
+/// gradient, and leaves the element type as it is. Constants beside an integer tensor are whole numbers; others do not
+/// compile. Integers wrap where a result does not fit; an integer tensor over the number 0 throws gradus::error.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto operator+(A&& a, B&& b) {
   return add(std::forward<A>(a), std::forward<B>(b));

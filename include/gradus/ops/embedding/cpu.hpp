@@ -30,9 +30,9 @@ struct kernel<op::embedding, cpu> {
     });
   }
 
-  // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order: repeated
-  // tokens add up the same way on any thread count, and rows that no token names are not touched. Sums are rounded once: where the table has
-  // 16 bits, a task goes through its tokens by their number, with one sum for each.
+  // A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order:
+  // repeated tokens add up the same way on any thread count, and rows that no token names are not touched. Sums are
+  // rounded once: where the table has 16 bits, a task goes through its tokens by their number, with one sum for each.
   template <class T, class Table, class TY, class Y, class I, class S>
   static void backward(context<cpu>& ctx, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
                        view<const I, S> tokens) {

@@ -41,8 +41,9 @@ __global__ void __launch_bounds__(block_threads)
   positions[i] = i;
 }
 
-/// Segments of equal keys are summed in pieces: a block takes `piece` positions in the order of their keys, and adds what is whole within
-/// them to the table. What goes on from the piece before is left in partial[piece][0], what goes on in the next in partial[piece][1].
+/// Segments of equal keys are summed in pieces: a block takes `piece` positions in the order of their keys, and adds
+/// what is whole within them to the table. What goes on from the piece before is left in partial[piece][0], what goes
+/// on in the next in partial[piece][1].
 struct segment_sums {
   static constexpr std::uint32_t piece = 64;
   static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
@@ -104,8 +105,8 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 
 }  // namespace cuda_kit
 
-/// The gradient goes by the tokens in the order of their values, so that each row of the table is summed by one block, in the tokens'
-/// order and without atomics, or by a few where a token is frequent.
+/// The gradient goes by the tokens in the order of their values, so that each row of the table is summed by one block,
+/// in the tokens' order and without atomics, or by a few where a token is frequent.
 template <>
 struct kernel<op::embedding, cuda> {
   template <class T, class Y, class I, class S, class Table>
@@ -129,7 +130,8 @@ struct kernel<op::embedding, cuda> {
     constexpr auto count = static_cast<std::uint32_t>(S::size), rows = static_cast<std::uint32_t>(rows_of<Table>);
     constexpr int bits = std::bit_width(rows);
     if (!accumulate) device_access<cuda>::zero(ctx, dtable.data(), Table::size * sizeof(T));
-    // Room, all of it in one piece: partial sums, then keys and positions before and after sorting, then what the sort wants.
+    // Room, all of it in one piece: partial sums, then keys and positions before and after sorting, then what the sort
+    // wants.
     constexpr std::size_t partials = std::size_t{segment_sums::pieces(count)} * 2 * columns * sizeof(C);
     constexpr std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
     constexpr std::size_t lists_at = (partials + 255) / 256 * 256;

@@ -10,8 +10,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Normalisation of rows, shared by layer_norm (Centred: the mean is taken off) and rms_norm. A row is read from memory once:
-/// the later passes over it find it in the cache.
+/// Normalisation of rows, shared by layer_norm (Centred: the mean is taken off) and rms_norm. A row is read from memory
+/// once: the later passes over it find it in the cache.
 template <class Shape, bool Centred>
 struct row_norm {
   static constexpr index_t rows = rows_of<Shape>;

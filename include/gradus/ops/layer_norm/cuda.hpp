@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
   if (rstds != nullptr) rstds[row] = rstd;
 }
 
-/// How the rows of a norm's gradient are shared out: each block takes rows in turn and keeps its own sums for the parameters.
+/// How the rows of a norm's gradient are shared out: each block takes rows in turn and keeps its own sums for the
+/// parameters.
 template <index_t Rows, index_t Columns, class... Ts>
 struct norm_gradient_plan : row_plan<Columns, Ts...> {
   using rows_of_plan = row_plan<Columns, Ts...>;

@@ -21,8 +21,8 @@ inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight ==
 template <class... Ts>
 inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 
-/// Parameter gradients of a normalisation are summed in row blocks: a fixed grid, so that the sums come out the same on any
-/// number of threads. One partial sum a block.
+/// Parameter gradients of a normalisation are summed in row blocks: a fixed grid, so that the sums come out the same on
+/// any number of threads. One partial sum a block.
 template <class Shape>
 struct norm_blocks {
   static constexpr index_t rows = rows_of<Shape>;
@@ -43,8 +43,8 @@ constexpr elementwise_target<typename X::value_type> open_target(context<typenam
 
 namespace op::inline GRADUS_BUILD {
 
-/// y = (x - mean) rstd w + b along the last axis, rstd = 1 / sqrt(var + eps) with the population variance (Ba, Kiros and
-/// Hinton, "Layer Normalization", 2016). With g = dy w and x^ = (x - mean) rstd:
+/// y = (x - mean) rstd w + b along the last axis, rstd = 1 / sqrt(var + eps) with the population variance (Ba, Kiros
+/// and Hinton, "Layer Normalization", 2016). With g = dy w and x^ = (x - mean) rstd:
 /// dx = rstd (g - mean(g) - x^ mean(g x^)), dw = sum dy x^, db = sum dy.
 struct layer_norm {
   double eps;
@@ -107,8 +107,8 @@ struct layer_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. `eps` is added to
-/// the variance.
+/// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. `eps` is added
+/// to the variance.
 template <operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
   using sx = shape_of<X>;

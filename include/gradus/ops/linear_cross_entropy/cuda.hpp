@@ -15,8 +15,8 @@ constexpr std::size_t alignment_of_steps(std::size_t step) { return std::min(cud
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
-  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards. The gradient of the logits takes
-  /// their place, in the type in which products of it are fast.
+  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards. The gradient of
+  /// the logits takes their place, in the type in which products of it are fast.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class T, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, view<Loss, shape<>, cuda> loss,

@@ -26,8 +26,8 @@ namespace op::inline GRADUS_BUILD {
 
 /// Cross-entropy of the logits x table^T, a chunk of rows at a time: all logits are never there at once.
 ///
-/// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes both
-/// even if only one is wanted: forward cannot know.
+/// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes
+/// both even if only one is wanted: forward cannot know.
 /// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
 template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
@@ -52,13 +52,14 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
   }
 
-  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates in, for
-  /// f16 is too narrow a range for their gradient.
+  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates
+  /// in, for f16 is too narrow a range for their gradient.
   template <class T, class Accumulate>
   using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
-  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s, one of them at
-  /// least. Each chunk goes through the whole table and its gradient, so few large chunks are faster than many small ones.
+  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s,
+  /// one of them at least. Each chunk goes through the whole table and its gradient, so few large chunks are faster
+  /// than many small ones.
   template <class X, class Table>
   static constexpr index_t chunk_rows() {
     constexpr index_t rows = rows_of<typename X::shape>;
@@ -132,11 +133,12 @@ struct linear_cross_entropy {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a token
-/// table as it lies), targets [...]. What `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)`
-/// is, but there are never more than 128 MiB of logits, or 128 rows of them where those take more. A recorded call
-/// also makes the gradients of x and table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for
-/// targets outside 0 .. Vocabulary-1 other than `ignore` (on the CPU).
+/// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a
+/// token table as it lies), targets [...]. What
+/// `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)` is, but there are never more
+/// than 128 MiB of logits, or 128 rows of them where those take more. A recorded call also makes the gradients of x and
+/// table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for targets outside 0 ..
+/// Vocabulary-1 other than `ignore` (on the CPU).
 template <index_t Vocabulary = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;

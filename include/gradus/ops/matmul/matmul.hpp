@@ -111,8 +111,8 @@ struct matrix_product {
   static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
 };
 
-/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. The bias is added to
-/// the sums before they are rounded, so it is read as it is stored.
+/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. The bias
+/// is added to the sums before they are rounded, so it is read as it is stored.
 struct linear {
   using family = matmul;
   static constexpr std::string_view name = "linear";
@@ -163,8 +163,8 @@ struct linear {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; leading axes are equal, or b has none.
-/// `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], with no copy.
+/// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; leading axes are equal, or b has
+/// none. `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], with no copy.
 template <transpose Which = transpose{}, operand A, operand B>
 GRADUS_OF_BUILD constexpr auto matmul(A&& a, B&& b) {
   using sa = shape_of<A>;

@@ -10,8 +10,8 @@
 
 namespace gradus {
 
-/// Where the last axis stays last, rows are copied; elsewhere tiles of the two axes that are innermost on either side are
-/// exchanged, so that both sides are read and written by whole cache lines.
+/// Where the last axis stays last, rows are copied; elsewhere tiles of the two axes that are innermost on either side
+/// are exchanged, so that both sides are read and written by whole cache lines.
 template <index_t... Order>
 struct kernel<op::permute<Order...>, cpu> {
   template <class T, class To, class From>

@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(block_threads) permute_rows_kernel(T* to, cons
 
 inline constexpr int permute_tile = 32;
 
-/// Rows of the output that are neighbours in the input go through a tile of shared memory with their columns, so that both sides are
-/// gone along. `Moved` is the output's axis that is the last one in the input.
+/// Rows of the output that are neighbours in the input go through a tile of shared memory with their columns, so that
+/// both sides are gone along. `Moved` is the output's axis that is the last one in the input.
 template <class T, class To, class From, index_t Moved, index_t... Order>
 __global__ void __launch_bounds__(block_threads) permute_tiles_kernel(T* to, const T* from, bool accumulate) {
   using C = compute_type<T>;

@@ -1,6 +1,6 @@
 #pragma once
-// Sums are taken block by block in the compute type, and blocks are added in double; work is split by the shape alone. So
-// results are accurate and the same on any number of threads.
+// Sums are taken block by block in the compute type, and blocks are added in double; work is split by the shape alone.
+// So results are accurate and the same on any number of threads.
 
 #include <algorithm>
 #include <array>
@@ -39,8 +39,8 @@ GRADUS_INLINE void store_up_to(pack<C> x, S* to, index_t n) {
   else x.store(to, n);
 }
 
-/// How a reduction's work is cut: into tasks with results of their own (one output, or a block of columns), and a task, if
-/// there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
+/// How a reduction's work is cut: into tasks with results of their own (one output, or a block of columns), and a task,
+/// if there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
 template <class Plan>
 struct reduction_grid {
   static constexpr index_t piece = 1024;  // of a reduced row
@@ -66,7 +66,8 @@ struct reduction_grid {
   }
   static constexpr index_t results(index_t task) { return Plan::inner_reduced ? 1 : columns(task); }
 
-  /// Runs `reduce(state, task, first unit, last unit)` on the chunks of every task, merges them, and calls finish(state, task).
+  /// Runs `reduce(state, task, first unit, last unit)` on the chunks of every task, merges them, and calls
+  /// finish(state, task).
   template <class State, class Reduce, class Finish>
   static void run(context<cpu>& ctx, const Reduce& reduce, const Finish& finish) {
     if constexpr (chunks == 1) {
@@ -329,8 +330,8 @@ void find_extremes(context<cpu>& ctx, const T* x, const Finish& finish) {
   });
 }
 
-/// to (+)= value(pack offset, ...): walks all rows of the larger side. `value(at, out, n)` gives the pack for elements at ..
-/// at+n-1, which belong to output `out` (the inner axis reduced) or to outputs out .. out+n-1.
+/// to (+)= value(pack offset, ...): walks all rows of the larger side. `value(at, out, n)` gives the pack for elements
+/// at .. at+n-1, which belong to output `out` (the inner axis reduced) or to outputs out .. out+n-1.
 template <class Plan, class T, class Value>
 void spread(context<cpu>& ctx, T* to, bool accumulate, const Value& value) {
   using C = compute_type<T>;

@@ -48,8 +48,8 @@ struct candidate {
   }
 };
 
-/// How the elements that each result is chosen from are shared out: a thread takes a part of them where results lie side by side in
-/// memory, else a warp. There are as many parts as make some thousand warps.
+/// How the elements that each result is chosen from are shared out: a thread takes a part of them where results lie
+/// side by side in memory, else a warp. There are as many parts as make some thousand warps.
 template <class Reduction>
 struct extremum_parts {
   static constexpr index_t group = Reduction::inner_reduced ? 32 : 1;  // threads of a part

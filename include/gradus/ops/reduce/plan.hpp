@@ -1,5 +1,6 @@
 #pragma once
-// How a reduction walks memory: neighbouring axes that are treated alike are one axis, so that runs are as long as they can be.
+// How a reduction walks memory: neighbouring axes that are treated alike are one axis, so that runs are as long as they
+// can be.
 
 #include <array>
 
@@ -10,8 +11,8 @@ namespace gradus {
 
 /// A reduction from shape Big to Small, whose reduced axes have extent 1 (or are missing in front).
 ///
-/// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps` rows
-/// whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
+/// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps`
+/// rows whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
 template <class Big, class Small>
 struct reduction_plan {
  private:

@@ -198,8 +198,8 @@ template <class T>
 inline constexpr bool has_floating_elements = is_floating<T>;
 }  // namespace detail
 
-/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1. The sum of
-/// integers, bool among them, is an std::int64_t.
+/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1. The
+/// sum of integers, bool among them, is an std::int64_t.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto sum(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
@@ -232,8 +232,8 @@ GRADUS_OF_BUILD constexpr auto min(X&& x) {
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
-/// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; with several axes it counts
-/// through them in row-major order. It has no gradient.
+/// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; with several axes it
+/// counts through them in row-major order. It has no gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,

@@ -53,9 +53,9 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
 }
 
-/// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is plain, and
-/// not recorded. Where x is plain, so is the result. Shares p's elements; if x is plain and of another context, it is a copy there, because what
-/// is computed from it runs in that context, which may be another thread's.
+/// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is
+/// plain, and not recorded. Where x is plain, so is the result. Shares p's elements; if x is plain and of another
+/// context, it is a copy there, because what is computed from it runs in that context, which may be another thread's.
 template <class Policy, index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X& x) {
   detail::check_initialised("watch", 1, p);

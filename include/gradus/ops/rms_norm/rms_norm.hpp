@@ -68,7 +68,8 @@ struct rms_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. `eps` is added to the mean square.
+/// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. `eps` is added to the mean
+/// square.
 template <operand X, operand W>
 GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sx = shape_of<X>;

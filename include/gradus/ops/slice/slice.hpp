@@ -1,5 +1,6 @@
 #pragma once
-// slice, concat and split: runs of one axis are taken out or put side by side. All of them, and their gradients, move blocks.
+// slice, concat and split: runs of one axis are taken out or put side by side. All of them, and their gradients, move
+// blocks.
 
 #include <cstddef>
 #include <string_view>
@@ -14,7 +15,8 @@
 
 namespace gradus {
 
-/// A block of `rows` runs of `run` elements, the same block found at an offset and at a distance from row to row on two sides.
+/// A block of `rows` runs of `run` elements, the same block found at an offset and at a distance from row to row on two
+/// sides.
 struct block_move {
   index_t rows, run;
   index_t to_offset, to_stride;

@@ -8,7 +8,8 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what it alone writes.
+/// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what
+/// it alone writes.
 template <bool Log, index_t Rows, index_t Columns, class TY, class T>
 __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x) {
   using C = compute_type<promote<TY, T>>;

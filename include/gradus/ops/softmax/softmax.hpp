@@ -11,8 +11,9 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)), and for the logarithm
-/// dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
+/// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)), and for the
+/// logarithm dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy,
+/// y).
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";

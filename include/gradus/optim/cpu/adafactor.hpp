@@ -10,7 +10,8 @@
 
 namespace gradus {
 
-/// Tensor by tensor. A matrix is cut into parts of rows, a vector into parts of elements, by size alone; sums of parts are added up in order.
+/// Tensor by tensor. A matrix is cut into parts of rows, a vector into parts of elements, by size alone; sums of parts
+/// are added up in order.
 template <>
 struct kernel<op::adafactor_step, cpu> {
   template <class T, class G>

@@ -66,7 +66,8 @@ struct kernel<op::adamw_8bit_step, cpu> {
   using shorts = typename cpu_kit::vector_of<std::uint16_t, lanes<float>>::type;
   using bytes = typename cpu_kit::vector_of<std::uint8_t, lanes<float>>::type;
 
-  // The map's value of each code, times scale. Where registers are wide, computing it is quicker than reading it from the table.
+  // The map's value of each code, times scale. Where registers are wide, computing it is quicker than reading it from
+  // the table.
   template <bool Signed>
   static void decode(const std::uint8_t* codes, index_t n, float scale, float* to) {
     using map = dynamic_map<Signed>;

@@ -72,8 +72,8 @@ struct kernel<op::muon_step, cpu> {
       });
     });
   }
-  // Newton and Schulz's iteration x = a x + (b A + c A A) x with A = x x^T, or its transpose: A is the smaller one. Returns where the
-  // result is.
+  // Newton and Schulz's iteration x = a x + (b A + c A A) x with A = x x^T, or its transpose: A is the smaller one.
+  // Returns where the result is.
   template <class C>
   static const C* iterated(context<cpu>& ctx, index_t rows, index_t columns, C* x) {
     const bool wide = rows <= columns;

@@ -43,8 +43,8 @@ void parallel_spans(context<cpu>& ctx, const std::vector<Span>& spans, const F& 
 GRADUS_INLINE index_t lanes_in(all_lanes) { return lanes<float>; }
 GRADUS_INLINE index_t lanes_in(first_lanes n) { return n.count; }
 
-/// Random halves for elements that are rounded one after another: half i % 8 of the words of group i / 8 is that of element i, as for
-/// round_stochastically. Drawn many at a time.
+/// Random halves for elements that are rounded one after another: half i % 8 of the words of group i / 8 is that of
+/// element i, as for round_stochastically. Drawn many at a time.
 class rounding_draws {
  public:
   /// That of element `first`, and those of the following ones of a pack.

@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor
   });
   w.leave(values, 0);
 }
-/// Chunks of rows that the pass over columns takes, so that a matrix makes some hundred blocks, of at least 128 rows each.
+/// Chunks of rows that the pass over columns takes, so that a matrix makes some hundred blocks, of at least 128 rows
+/// each.
 constexpr index_t adafactor_row_chunks(index_t rows, index_t columns) {
   if (rows == 0) return 0;  // a vector
   const index_t strips = (columns + 31) / 32;

@@ -17,7 +17,8 @@ namespace cuda_kit {
 
 inline constexpr unsigned muon_blocks = 256;  ///< at most
 
-/// Brings the momentum up to date and leaves the direction in `to`, and the sums of its squares in partial, one a block.
+/// Brings the momentum up to date and leaves the direction in `to`, and the sums of its squares in partial, one a
+/// block.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     muon_direction_kernel(matrix_span<T, G> t, followed_step<muon_options> known, float* to, double* partial) {
