@@ -519,7 +519,7 @@ signals() {
   begin removed --save-every 0
   rm -rf removed
   wait_for removed/log.jsonl '"model"'
-  wait_for removed/config '^steps'
+  wait_for removed/config '^minutes'
   for _ in $(seq 600); do [[ -s removed/checkpoint.safetensors ]] && break; sleep 0.1; done
   [[ $(sed -n 's/.*"step": \([0-9]*\),.*/\1/p' removed/log.jsonl | head -n 3 | tr '\n' ' ') == '1 2 3 ' ]] || wrong "the log that was made again begins with $(head -n 3 removed/log.jsonl)"
   kill -TERM "$pid"
