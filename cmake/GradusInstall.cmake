@@ -11,7 +11,8 @@ install(TARGETS gradus EXPORT gradus_targets)
 install(EXPORT gradus_targets NAMESPACE gradus:: DESTINATION "${gradus_package_dir}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/gradus-config.cmake.in"
-  "${PROJECT_BINARY_DIR}/gradus-config.cmake" INSTALL_DESTINATION "${gradus_package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
+  "${PROJECT_BINARY_DIR}/gradus-config.cmake" INSTALL_DESTINATION "${gradus_package_dir}"
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradus-config-version.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES

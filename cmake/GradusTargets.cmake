@@ -24,8 +24,9 @@ if(GRADUS_NATIVE)
 endif()
 
 # A program with the property GRADUS_PROCESSOR is compiled for that value of -march, whatever this machine has.
+set(gradus_processor "$<TARGET_PROPERTY:GRADUS_PROCESSOR>")
 target_compile_options(gradus_dev INTERFACE
-  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:$<TARGET_PROPERTY:GRADUS_PROCESSOR>>>:-march=$<TARGET_PROPERTY:GRADUS_PROCESSOR>>")
+  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${gradus_processor}>>:-march=${gradus_processor}>")
 
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
 
@@ -40,7 +41,8 @@ function(gradus_executable name)
   target_link_libraries(${name} PRIVATE gradus::gradus gradus_dev ${arg_LIBRARIES})
   if("${arg_UNPARSED_ARGUMENTS}" MATCHES "\\.cu(;|$)")
     if(NOT GRADUS_HAS_CUDA)
-      message(FATAL_ERROR "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
+      message(FATAL_ERROR
+        "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
     endif()
     target_link_libraries(${name} PRIVATE gradus::cuda)
     set_target_properties(${name} PROPERTIES GRADUS_NEEDS_GPU ON)

@@ -11,7 +11,9 @@ source scripts/setup.sh
 
 names=""
 for folder in bench/*/; do
-  if compgen -G "${folder}*.cpp" >/dev/null || compgen -G "${folder}run.*" >/dev/null; then names+=" $(basename "$folder")"; fi
+  if compgen -G "${folder}*.cpp" >/dev/null || compgen -G "${folder}run.*" >/dev/null; then
+    names+=" $(basename "$folder")"
+  fi
 done
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
@@ -21,7 +23,8 @@ fi
 [[ $# -ge 1 ]] || { echo "bench.sh: name a benchmark:$names" >&2; exit 2; }
 name=$1
 shift
-[[ " $names " == *" $name "* && $name != *" "* && -n $name ]] || { echo "bench.sh: no benchmark '$name'; there are:$names" >&2; exit 2; }
+[[ " $names " == *" $name "* && $name != *" "* && -n $name ]] ||
+  { echo "bench.sh: no benchmark '$name'; there are:$names" >&2; exit 2; }
 
 gradus_setup bench
 mkdir -p build/bench build/release

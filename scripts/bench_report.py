@@ -4,9 +4,9 @@
     python3 scripts/bench_report.py GOOGLE.json ROWS.json    turns Google Benchmark's output into rows and prints them
     python3 scripts/bench_report.py --machine                prints the machine in one line
 
-A row is {"name", "value", "unit"}, with "ratio" and "against" where two are compared. Two benchmarks are compared if their
-names differ in one part only, which is `gradus` in one of them: matmul/gradus/256 and matmul/eigen/256. The ratio stands in
-gradus's row: its value over the best of the others.
+A row is {"name", "value", "unit"}, with "ratio" and "against" where two are compared. Two benchmarks are compared if
+their names differ in one part only, which is `gradus` in one of them: matmul/gradus/256 and matmul/eigen/256. The ratio
+stands in gradus's row: its value over the best of the others.
 """
 import json
 import os

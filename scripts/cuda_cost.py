@@ -4,20 +4,22 @@
     scripts/cuda_cost.py COUNTERS.jsonl [PTXAS.log]
     scripts/cuda_cost.py --bound LAYERS,CONTEXT,SEQUENCES=COUNTERS.jsonl ...
 
-COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (32-byte sectors of global memory that warps asked for),
-"global_bytes_requested" (by threads), "unique_bytes_read" and "unique_bytes_written" (each byte once: what DRAM has to move at least),
-"unique_sectors_read" and "unique_sectors_written", "bank_conflict_ways", "active_lanes_per_warp_instruction", "tensor_macs". PTXAS.log is what
-`nvcc -Xptxas -v` said of the program, and adds registers and spills.
+COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (32-byte sectors of global memory that
+warps asked for), "global_bytes_requested" (by threads), "unique_bytes_read" and "unique_bytes_written" (each byte once:
+what DRAM has to move at least), "unique_sectors_read" and "unique_sectors_written", "bank_conflict_ways",
+"active_lanes_per_warp_instruction", "tensor_macs". PTXAS.log is what `nvcc -Xptxas -v` said of the program, and adds
+registers and spills.
 
-Columns: launches; MB that DRAM has to move at least; how often that goes over the second-level cache's wires (sectors asked for / unique
-sectors); what share of those sectors' bytes is used; ways of bank conflicts; lanes at work; the fewest blocks of a launch; registers and
-bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
+Columns: launches; MB that DRAM has to move at least; how often that goes over the second-level cache's wires (sectors
+asked for / unique sectors); what share of those sectors' bytes is used; ways of bank conflicts; lanes at work; the
+fewest blocks of a launch; registers and bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
 
---bound: how many tokens a second GPT-2 124M can be trained with at context 1024, 524288 tokens a step, from the counters of four small steps
-(bench_cuda_gpt_step 0 with GPT_LAYERS and GPT_CONTEXT of two values each). Bytes are linear in layers and tokens, attention's products
-quadratic in the context; those of cuBLASLt are counted by hand, 6 for a weight and token. Nothing is taken to overlap. "At peaks" is
-what no step of these kernels can pass; "at best-shape rates" puts what products and attention have been seen to reach, at the shapes that suit
-them best, in their place: also more than a whole step reaches, so neither is to be held against a measured total.
+--bound: how many tokens a second GPT-2 124M can be trained with at context 1024, 524288 tokens a step, from the
+counters of four small steps (bench_cuda_gpt_step 0 with GPT_LAYERS and GPT_CONTEXT of two values each). Bytes are
+linear in layers and tokens, attention's products quadratic in the context; those of cuBLASLt are counted by hand, 6 for
+a weight and token. Nothing is taken to overlap. "At peaks" is what no step of these kernels can pass; "at best-shape
+rates" puts what products and attention have been seen to reach, at the shapes that suit them best, in their place: also
+more than a whole step reaches, so neither is to be held against a measured total.
 """
 import collections
 import json
@@ -56,14 +58,16 @@ def resources(log):
 
 
 def second_step(path):
-    """Bytes that its kernels move, at least, and multiplications of its tensor cores. The first step makes states and caches."""
+    """Bytes that its kernels move, at least, and multiplications of its tensor cores. The first step makes states and
+    caches."""
     with open(path, encoding="utf-8") as lines:
         launches = [one for one in map(json.loads, lines) if "kernel" in one]
     last = [i for i, one in enumerate(launches) if short(one["kernel"]) == "element_step_kernel"]
     if len(last) != 2:
         sys.exit(f"cuda_cost.py: {path} has {len(last)} steps of the optimizer; bench_cuda_gpt_step 0 makes 2")
     step = launches[last[0] + 1:last[1] + 1]
-    return sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in step), sum(one["tensor_macs"] for one in step)
+    moved = sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in step)
+    return moved, sum(one["tensor_macs"] for one in step)
 
 
 def solve(rows, values):
@@ -98,14 +102,15 @@ def bound(steps):
     a, b = solve([[t1, t1 * t1], [t2, t2 * t2]], [m1 / l1 / b1, m2 / l2 / b2])
     attention = 2 * layers * (a + b * context)
     products = 6 * (12 * layers * GPT2["width"] ** 2 + GPT2["width"] * GPT2["vocabulary"])
-    print(f"a token: {per_token / 1e6:.3f} MB moved and {once / tokens / 1e6:.4f} MB more for its share of the weights; {products / 1e9:.3f} GFLOP of "
-          f"products, {attention / 1e9:.3f} of attention")
+    print(f"a token: {per_token / 1e6:.3f} MB moved and {once / tokens / 1e6:.4f} MB more for its share of the "
+          f"weights; {products / 1e9:.3f} GFLOP of products, {attention / 1e9:.3f} of attention")
     print(f"{'':6} {'':19} {'memory us':>10} {'products us':>12} {'attention us':>13} {'tokens/s':>10}")
     for gpu, rate in BANDWIDTH.items():
         for name, product_rate, attention_rate in (("at peaks", PEAK[gpu], PEAK[gpu]),
                                                    ("at best-shape rates", PRODUCTS[gpu], ATTENTION[gpu])):
             parts = [(per_token + once / tokens) / rate, products / product_rate, attention / attention_rate]
-            print(f"{gpu:6} {name:19} {parts[0] * 1e6:10.2f} {parts[1] * 1e6:12.2f} {parts[2] * 1e6:13.2f} {1 / sum(parts):10.0f}")
+            print(f"{gpu:6} {name:19} {parts[0] * 1e6:10.2f} {parts[1] * 1e6:12.2f} {parts[2] * 1e6:13.2f} "
+                  f"{1 / sum(parts):10.0f}")
 
 
 def main():
@@ -130,13 +135,15 @@ def main():
             k["lanes"] += one["active_lanes_per_warp_instruction"]
             k["blocks"] = min(k["blocks"] or one["blocks"], one["blocks"])
     use = resources(sys.argv[2]) if len(sys.argv) > 2 else {}
-    head = f"{'kernel':34} {'launches':>8} {'MB':>9} {'again':>6} {'used':>6} {'ways':>5} {'lanes':>6} {'blocks':>7} {'regs':>5} {'spills':>6}"
+    head = (f"{'kernel':34} {'launches':>8} {'MB':>9} {'again':>6} {'used':>6} {'ways':>5} {'lanes':>6} "
+            f"{'blocks':>7} {'regs':>5} {'spills':>6}")
     print(head + "".join(f" {gpu + ' us':>9}" for gpu in BANDWIDTH))
     total = collections.Counter()
     for name, k in sorted(kernels.items(), key=lambda item: -item[1]["bytes"]):
         regs, spills = use.get(name, ("-", "-"))
-        row = f"{name[:34]:34} {k['launches']:8d} {k['bytes'] / 1e6:9.3f} {k['sectors'] / max(1, k['unique_sectors']):6.2f} "
-        row += f"{k['used'] / max(1, 32 * k['sectors']):6.2f} {k['ways']:5.2f} {k['lanes'] / k['launches']:6.1f} {k['blocks']:7d} {regs:>5} {spills:>6}"
+        row = (f"{name[:34]:34} {k['launches']:8d} {k['bytes'] / 1e6:9.3f} "
+               f"{k['sectors'] / max(1, k['unique_sectors']):6.2f} {k['used'] / max(1, 32 * k['sectors']):6.2f} "
+               f"{k['ways']:5.2f} {k['lanes'] / k['launches']:6.1f} {k['blocks']:7d} {regs:>5} {spills:>6}")
         print(row + "".join(f" {k['bytes'] / rate * 1e6:9.2f}" for rate in BANDWIDTH.values()))
         total["launches"] += k["launches"]
         total["bytes"] += k["bytes"]

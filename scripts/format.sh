@@ -22,7 +22,8 @@ for argument in "$@"; do
 done
 gradus_setup format
 if [[ ${#files[@]} -eq 0 && $given -eq 0 ]]; then
-  found=$(find include tests examples bench -type f \( -name '*.hpp' -o -name '*.ipp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
+  found=$(find include tests examples bench -type f \
+    \( -name '*.hpp' -o -name '*.ipp' -o -name '*.cpp' -o -name '*.cu' \) 2>/dev/null | sort || true)
   if [[ -n $found ]]; then mapfile -t files <<<"$found"; fi
 fi
 [[ ${#files[@]} -gt 0 ]] || { echo "format.sh: nothing to format"; exit 0; }

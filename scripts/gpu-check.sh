@@ -27,7 +27,8 @@ case ${1:-} in
   --collect)
     rm -rf .gpu-deps && mkdir -p .gpu-deps/include
     for folder in doctest benchmark CLI nlohmann; do
-      if [[ -d /usr/include/$folder ]]; then cp -r "/usr/include/$folder" .gpu-deps/include/; else echo "gpu-check.sh: no /usr/include/$folder"; fi
+      if [[ ! -d /usr/include/$folder ]]; then echo "gpu-check.sh: no /usr/include/$folder"; continue; fi
+      cp -r "/usr/include/$folder" .gpu-deps/include/
     done
     du -sh .gpu-deps
     exit 0 ;;
@@ -75,12 +76,16 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
 {
   echo "builddir = $build"
   echo "nvcc = $nvcc"
-  echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a} -lineinfo -Xcompiler=-Wall,-Wextra -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
+  echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a}" \
+    "-lineinfo -Xcompiler=-Wall,-Wextra -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
   echo "cxxflags = -std=c++20 -O2 -pthread -Iinclude ${include[*]}"
-  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp ${GRADUS_CUDA_LAUNCHER:+-cudart=shared} -Xlinker -rpath=$cuda/lib64"
+  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp" \
+    "${GRADUS_CUDA_LAUNCHER:+-cudart=shared} -Xlinker -rpath=$cuda/lib64"
   # Dependency files, so that a second run builds only what changed.
-  echo "rule cu"; echo '  command = $nvcc $cuflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
-  echo "rule cxx"; echo '  command = g++ $cxxflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
+  echo "rule cu"
+  echo '  command = $nvcc $cuflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
+  echo "rule cxx"
+  echo '  command = g++ $cxxflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
   echo "rule link"; echo '  command = $nvcc $in -o $out $libs'
   objects=()
   for source in tests/main.cpp tests/cuda/*.cpp; do
@@ -95,18 +100,21 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo 'build $builddir/bench.o: cu bench/cuda/cuda.cu'
   echo 'build $builddir/bench: link $builddir/bench.o'
   # GPT-2 124M as published figures are taken.
-  echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'; echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
+  echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'
+  echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
   echo 'build $builddir/gpt_step: link $builddir/gpt_step.o'
   echo 'build $builddir/gpt_step_64.o: cu bench/cuda/gpt_step.cu'
   echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=64'
   echo 'build $builddir/gpt_step_64: link $builddir/gpt_step_64.o'
   # bench/train's programs: <rung>, and what they share.
-  echo 'build $builddir/unfused.o: cu bench/train/unfused_adamw.cu'; echo '  cuflags = $cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2'
+  echo 'build $builddir/unfused.o: cu bench/train/unfused_adamw.cu'
+  echo '  cuflags = $cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2'
   echo 'build $builddir/list.o: cxx bench/train/list.cpp'; echo '  cxxflags = $cxxflags -DTRAIN_ON_GPU=1'
   echo 'build $builddir/bench_train_cuda_list: link $builddir/list.o'
   rungs="0 1 2 3 4 5 6 7 8 13 16"
   for rung in $rungs; do
-    echo "build \$builddir/rung_$rung.o: cu bench/train/train.cu"; echo "  cuflags = \$cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2 -DTRAIN_PROGRAM=$rung"
+    echo "build \$builddir/rung_$rung.o: cu bench/train/train.cu"
+    echo "  cuflags = \$cuflags -DTRAIN_ON_GPU=1 -DTRAIN_MODEL=gpt2 -DTRAIN_PROGRAM=$rung"
     echo "build \$builddir/bench_train_cuda_gpt2_$rung: link \$builddir/rung_$rung.o \$builddir/unfused.o"
   done
   echo "build ladder: phony \$builddir/bench_train_cuda_list $(printf '$builddir/bench_train_cuda_gpt2_%s ' $rungs)"
@@ -126,7 +134,8 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step $builddir/gpt_step_64'
 } >"$build/build.ninja"
 
-{ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader; } >"$out/gpu.txt" 2>/dev/null || echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$out/gpu.txt" 2>/dev/null ||
+  echo "no nvidia-smi, or no GPU" >"$out/gpu.txt"
 say "GPU" "$(head -n 1 "$out/gpu.txt")"
 if [[ $ladder -eq 1 ]]; then
   step "build of the ladder" 400 ninja -f "$build/build.ninja" ladder &&
@@ -139,12 +148,22 @@ if [[ $trainer -eq 1 ]]; then
   rm -rf "$build"/{gpt_train,gpt_sample,runs} && mkdir -p "$build/runs"
   cat README.md docs/*.md docs/guide/*.md include/gradus/*/*.hpp >"$build/text"
   read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"
-  train() { step "$1" 120 "${launcher[@]}" "$build/gpt_train" --data "$build/text" --eval-every 1000 --sample 0 "${@:2}"; }
-  result() { say "  result" "$(tail -n 1 "$build/runs/$1/log.jsonl" | grep -oE '"(step|loss|tokens_per_second)": [0-9.]+' | tr '\n' ' ')"; }
+  train() {
+    step "$1" 120 "${launcher[@]}" "$build/gpt_train" --data "$build/text" --eval-every 1000 --sample 0 "${@:2}"
+  }
+  result() {
+    say "  result" "$(tail -n 1 "$build/runs/$1/log.jsonl" |
+      grep -oE '"(step|loss|tokens_per_second)": [0-9.]+' | tr '\n' ' ')"
+  }
   step "build of the trainer" 420 ninja -f "$build/build.ninja" trainer || exit 1
   train "60 steps, eager" --steps 60 --out "$build/runs/eager" && result eager
   train "60 steps, --graph" --steps 60 --graph --out "$build/runs/graph" && result graph
-  if cmp -s "$build"/runs/{eager,graph}/model.safetensors; then say "the same bits" "yes"; else say "the same bits" "NO"; bad=1; fi
+  if cmp -s "$build"/runs/{eager,graph}/model.safetensors; then
+    say "the same bits" "yes"
+  else
+    say "the same bits" "NO"
+    bad=1
+  fi
   train "resumed, to step 80" --steps 80 --graph --resume "$build/runs/graph" && result graph
   step "a sample" 60 "${launcher[@]}" "$build/gpt_sample" "$build/runs/graph/model.safetensors" --count 200 &&
     LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
@@ -153,10 +172,15 @@ fi
 rm -f "$build"/{tests,mlp,bench,gpt_step,gpt_step_64}  # a failed build must not leave an old program to run
 step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then
-  step tests 120 "$build/tests" && say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$(log_of tests)" | tr '\n' ' ')"
+  step tests 120 "$build/tests" &&
+    say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$(log_of tests)" | tr '\n' ' ')"
 fi
-if [[ -x $build/mlp ]]; then step "example cuda_mlp" 60 "$build/mlp" && say "  last line" "$(tail -n 1 "$(log_of "example cuda_mlp")")"; fi
-if [[ -x $build/gpt_step ]]; then step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && show "$(log_of "GPT-2 124M, batch 16")"; fi
+if [[ -x $build/mlp ]]; then
+  step "example cuda_mlp" 60 "$build/mlp" && say "  last line" "$(tail -n 1 "$(log_of "example cuda_mlp")")"
+fi
+if [[ -x $build/gpt_step ]]; then
+  step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && show "$(log_of "GPT-2 124M, batch 16")"
+fi
 # As PyTorch is timed at its fastest, 64 sequences, with its algorithms chosen by their time.
 if [[ -x $build/gpt_step_64 ]]; then
   step "GPT-2 124M, batch 64, tuned" 90 "$build/gpt_step_64" 20 "$build/products" &&
@@ -185,7 +209,8 @@ if [[ $torch -eq 1 ]] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.
     if [[ $left -lt 40 ]]; then say "torch, batch $setting" "no time left"; continue; fi
     # shellcheck disable=SC2086  # a batch and a flag
     if step "torch $setting" "$((left < 150 ? left : 150))" \
-      python3 bench/peers/torch_gpt.py --device cuda --model gpt2-1024 --precision bf16_mixed --steps 20 --warmup 5 --batch $setting; then
+      python3 bench/peers/torch_gpt.py --device cuda --model gpt2-1024 --precision bf16_mixed \
+      --steps 20 --warmup 5 --batch $setting; then
       say "  result" "$(grep -oE '"(tok_s|peak_mib|loss)": [0-9.]+' "$(log_of "torch $setting")" | tr '\n' ' ')"
     fi
   done

@@ -33,7 +33,8 @@ done
 [[ -e $run ]] || fail "$run: no such folder"
 [[ -d $run ]] || fail "$run: is a file; name the folder of a run"
 [[ -e $run/config || ! -f $run/flags ]] ||
-  fail "$run: a run of an earlier version, which had a file 'flags' in place of 'config'; gpt_sample, compiled for its sizes, can read its model"
+  fail "$run: a run of an earlier version, which had a file 'flags' in place of 'config';" \
+    "gpt_sample, compiled for its sizes, can read its model"
 [[ -f $run/config && -r $run/config ]] || fail "$run: no run of train.sh: it has no file 'config'"
 
 sizes=(layers heads width context vocabulary batch)
@@ -59,7 +60,8 @@ done
 if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has not ended; reading $model" >&2; fi
 
 # The folder in which train.sh compiles for these sizes.
-build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision$([[ $optimizer == adamw ]] || echo "-$optimizer")
+build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
+if [[ $optimizer != adamw ]]; then build+=-$optimizer; fi
 launcher=() cuda=(-DGRADUS_CUDA=OFF)
 if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
   passed+=(--device "$device")
@@ -83,9 +85,11 @@ log=$build/build-sample.log
 gradus_setup build
 mkdir -p "$build"
 if ! {
-  { [[ -f $build/build.ninja ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
-    -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" \
-    -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer"; } &&
+  { [[ -f $build/build.ninja ]] ||
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
+      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" \
+      -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" \
+      -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer"; } &&
     cmake --build "$build" --target gpt_sample
 } >"$log" 2>&1; then
   grep -E 'error|Error' "$log" | head -n 5 >&2 || true

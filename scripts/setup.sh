@@ -43,7 +43,9 @@ gradus_needs() {
     format) echo "clang-format-16|clang-format 16|command -v clang-format-16" ;;
     lint) gradus_needs test; echo "clang-tidy|clang-tidy|command -v clang-tidy" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
-    *) echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint or docs" >&2; return 2 ;;
+    *)
+      echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint or docs" >&2
+      return 2 ;;
   esac
 }
 

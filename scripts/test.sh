@@ -30,7 +30,8 @@ status=0
 [[ $status -lt 2 ]] || fail "--only: '$only' is not a regular expression"
 case $preset in
   release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v3 | aarch64 | coverage) ;;
-  *) fail "no preset '$preset': release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage" ;;
+  *) fail "no preset '$preset':" \
+    "release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage" ;;
 esac
 if [[ -z $jobs ]]; then
   # A translation unit of templates may take 1.5 GB.

@@ -125,7 +125,8 @@ check_operations() {
   local applied="layer_norm linear causal_attention add gelu dropout" name names
   IFS=, read -ra names <<<"$1"
   for name in "${names[@]}"; do
-    [[ " $applied " == *" $name "* ]] || fail "--checkpoint: checkpoint policy: the blocks apply nothing named '$name'; they apply ${applied// /, }"
+    [[ " $applied " == *" $name "* ]] ||
+      fail "--checkpoint: checkpoint policy: the blocks apply nothing named '$name'; they apply ${applied// /, }"
   done
 }
 is_whole() {  # NUMBER LEAST MOST, of any length
@@ -135,7 +136,8 @@ is_whole() {  # NUMBER LEAST MOST, of any length
 }
 # is_double NUMBER NONZERO: it has a value as a double, 1e-400 and 1e999 have none; with NONZERO 1, 0 has none either
 is_double() {
-  [[ $2 -eq 0 && ! ${1%%[eE]*} == *[1-9]* ]] || LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 > 0 && x + 0 <= 1.7976931348623157e308) }'
+  [[ $2 -eq 0 && ! ${1%%[eE]*} == *[1-9]* ]] ||
+    LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 > 0 && x + 0 <= 1.7976931348623157e308) }'
 }
 is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
 
@@ -151,17 +153,20 @@ words_of() {
     number=$((number + 1))
     line=${line%$'\r'}
     [[ $line =~ ^[[:blank:]]*(#.*)?$ ]] && continue
-    [[ $line =~ ^[[:blank:]]*([a-z0-9-]+)[[:blank:]]*=[[:blank:]]*(.*)$ ]] || fail "line $number: must be 'name = value', not '${line:0:60}'"
+    [[ $line =~ ^[[:blank:]]*([a-z0-9-]+)[[:blank:]]*=[[:blank:]]*(.*)$ ]] ||
+      fail "line $number: must be 'name = value', not '${line:0:60}'"
     name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
     value=${value%"${value##*[![:space:]]}"}
     if [[ $value == \"*\" && ${#value} -ge 2 ]]; then value=${value:1:${#value}-2}; fi
-    [[ $names != *" $name "* || $name == data || $name == validation-data ]] || fail "line $number: $name stands there twice"
+    [[ $names != *" $name "* || $name == data || $name == validation-data ]] ||
+      fail "line $number: $name stands there twice"
     names+="$name "
     case $name=$value in
       save=false) words+=(--no-save) ;;
       save=true | profile=true | tensorboard=true | anomaly=true | graph=true) words+=("--$name") ;;
       profile=false | tensorboard=false | anomaly=false | graph=false) ;;
-      save=* | profile=* | tensorboard=* | anomaly=* | graph=*) fail "line $number: $name is true or false, not '${value:0:60}'" ;;
+      save=* | profile=* | tensorboard=* | anomaly=* | graph=*)
+        fail "line $number: $name is true or false, not '${value:0:60}'" ;;
       help=* | resume=* | config=* | out=* | plan=*) fail "line $number: $name is for the command line" ;;
       *) words+=("--$name" "$value") ;;
     esac
@@ -202,14 +207,16 @@ read_flags() {
         [[ -n ${1:-} && $1 != --* ]] || fail "--validation-data needs the name of a file"
         if [[ $given_judged -eq 0 ]]; then judged=() given_judged=1; fi
         while [[ $# -gt 0 && $1 != --* ]]; do judged+=("$1"); shift; done ;;
-      --model | --precision | --optimizer | --device | --layers | --heads | --width | --context | --batch | --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
+      --model | --precision | --optimizer | --device | --layers | --heads | --width | --context | --batch | \
+        --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         name=${1#--}
         printf -v "${name//-/_}" %s "$2"
         shift 2 ;;
       --init)
-        [[ -n ${2:-} && $2 != --* ]] || fail "--init needs a model.safetensors, or the folder of a run or of Hugging Face's"
+        [[ -n ${2:-} && $2 != --* ]] ||
+          fail "--init needs a model.safetensors, or the folder of a run or of Hugging Face's"
         init=$2
         shift 2 ;;
       --config)
@@ -223,7 +230,9 @@ read_flags() {
         shift 2 ;;
       --save | --no-save | --profile | --tensorboard | --anomaly | --graph) passed+=("$1"); shift ;;
       --plan) plan=1; passed+=("$1"); shift ;;
-      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | --save-retry | --keep-checkpoints | --tune-products)
+      --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | \
+        --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | \
+        --save-retry | --keep-checkpoints | --tune-products)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         without "$1"
@@ -242,8 +251,9 @@ read_init() {
     file=$init/config.json huggingface=1
     if [[ ! -e $init/model.safetensors && ! -e $init/model.safetensors.index.json ]]; then
       [[ ! -e $init/pytorch_model.bin && ! -e $init/pytorch_model.bin.index.json ]] ||
-        fail "--init: $init: has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c" \
-          "'from transformers import AutoModelForCausalLM as M; M.from_pretrained(\"$init\").save_pretrained(\"$init\")'"
+        fail "--init: $init: has pytorch_model.bin and no model.safetensors, which transformers makes of it:" \
+          "python3 -c 'from transformers import AutoModelForCausalLM as M;" \
+          "M.from_pretrained(\"$init\").save_pretrained(\"$init\")'"
       fail "--init: $init: has no model.safetensors"
     fi
   elif [[ -d $init ]]; then
@@ -260,7 +270,8 @@ read_init() {
   if [[ $huggingface -eq 1 ]]; then
     found=$(tr -d '[:space:]' <"$file" |
       grep -oE '"(model_type":"[^"]*"|(n_layer|n_head|n_embd|n_positions|vocab_size)":[0-9]+)' | tr -d '"' |
-      sed 's/^n_layer/layers/; s/^n_head/heads/; s/^n_embd/width/; s/^n_positions/context/; s/^vocab_size/vocabulary/' || true)
+      sed -e 's/^n_layer/layers/; s/^n_head/heads/; s/^n_embd/width/' \
+        -e 's/^n_positions/context/; s/^vocab_size/vocabulary/' || true)
     [[ $'\n'$found$'\n' == *$'\nmodel_type:gpt2\n'* ]] ||
       fail "--init: $file: is not of a GPT-2: its model_type must be \"gpt2\""
   else
@@ -291,12 +302,15 @@ if [[ -n $resume && $help -eq 0 ]]; then
   [[ -d $resume ]] || fail "--resume: $resume: no such folder"
   config=$resume/config
   [[ -e $config || ! -f $resume/flags ]] ||
-    fail "--resume: $resume: a run of an earlier version, which had a file 'flags' in place of 'config'; this version cannot resume it"
+    fail "--resume: $resume: a run of an earlier version, which had a file 'flags' in place of 'config';" \
+      "this version cannot resume it"
   [[ -f $config && -r $config ]] || fail "--resume: $resume: no run of train.sh: it has no file 'config'"
   for name in "${fixed[@]}"; do
-    [[ -z ${!name} ]] || fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
+    [[ -z ${!name} ]] ||
+      fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
   done
-  [[ " ${passed[*]-} " != *" --out "* ]] || fail "--out and --resume: give one of them; a resumed run stays in its folder"
+  [[ " ${passed[*]-} " != *" --out "* ]] ||
+    fail "--out and --resume: give one of them; a resumed run stays in its folder"
 fi
 if [[ -n $config && $help -eq 0 ]]; then
   [[ -e $config ]] || fail "--config: $config: no such file"
@@ -330,7 +344,9 @@ if [[ -n $config && $help -eq 0 ]]; then
   if [[ -z $resume ]]; then without --memory-report; fi  # the report is the other run's
   if [[ -n $limits ]]; then steps="" minutes=""; fi
   # One takes the place of the other.
-  if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then without --checkpoint --memory-budget; fi
+  if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then
+    without --checkpoint --memory-budget
+  fi
   if [[ $memory == *" --accumulate "* ]]; then batch_tokens=""; fi
   if [[ -n $other_batches ]]; then without --accumulate; fi
   if [[ $memory == *" --validation "* ]]; then judged=(); fi
@@ -366,7 +382,8 @@ if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
   # it.
   if [[ -z ${GRADUS_CUDA_LAUNCHER:-}${CUDA_VISIBLE_DEVICES:-} && $plan -eq 0 ]] &&
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU'); then
-    [[ $((10#${device#cuda:})) -lt $gpus ]] || fail "--device $device: the $gpus GPU(s) of this machine begin with cuda:0"
+    [[ $((10#${device#cuda:})) -lt $gpus ]] ||
+      fail "--device $device: the $gpus GPU(s) of this machine begin with cuda:0"
   fi
   device=cuda
 fi
@@ -374,7 +391,8 @@ case $device in
   cpu) ;;
   cuda)
     command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
-      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS), or leave --device out to train on the CPU"
+      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS)," \
+        "or leave --device out to train on the CPU"
     # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
     if [[ -z ${GRADUS_CUDA_LAUNCHER:-} && $plan -eq 0 && ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
       fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to train on the CPU"
@@ -387,14 +405,17 @@ esac
   fail "--tune-products chooses algorithms of a GPU's library: it is for --device cuda"
 case $precision in
   tf32 | fp8_mixed)
-    [[ $device == cuda ]] || fail "--precision $precision is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs" ;;
+    [[ $device == cuda ]] ||
+      fail "--precision $precision is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs" ;;
   fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
-  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64; on a GPU also tf32 or fp8_mixed" ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64;" \
+    "on a GPU also tf32 or fp8_mixed" ;;
 esac
 case $optimizer in
   adamw | sgd | lion | any_precision_adamw) ;;
   adafactor | adamw_8bit | muon)
-    [[ $precision != fp64 ]] || fail "--optimizer $optimizer makes its steps in float; give another --precision than fp64" ;;
+    [[ $precision != fp64 ]] ||
+      fail "--optimizer $optimizer makes its steps in float; give another --precision than fp64" ;;
   *) fail "--optimizer is '$optimizer': adamw, sgd, lion, adafactor, adamw_8bit, any_precision_adamw or muon" ;;
 esac
 # The presets' rates are AdamW's, and for a new model; the trainer knows others.
@@ -404,7 +425,8 @@ names=(layers heads width context vocabulary batch lr sample)
 ids_of=$tokenizer
 if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
 if [[ (-z $model || -z $vocabulary) && -r $ids_of && -f $ids_of ]]; then
-  largest=$(tr -d '[:space:]' <"$ids_of" | grep -oE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
+  largest=$(tr -d '[:space:]' <"$ids_of" |
+    grep -oE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
   if [[ -z $model && -n $largest && $largest -ge $vocabulary ]]; then
     fail "--init: $init: its vocabulary is $vocabulary, and $ids_of has $((largest + 1)) tokens"
   fi
@@ -415,9 +437,11 @@ for i in "${!names[@]}"; do
   if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
 done
 for name in layers heads width context vocabulary batch; do
-  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || fail "--$name must be a whole number above 0 (and below a million), not '${!name}'"
+  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] ||
+    fail "--$name must be a whole number above 0 (and below a million), not '${!name}'"
 done
-[[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
+[[ $((width % heads)) -eq 0 ]] ||
+  fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
 # The trainer says the same of flags and files, but only after it was compiled.
 is_passed() {
@@ -445,7 +469,8 @@ check_files() {  # FLAG FILE...
     [[ -e $file ]] || fail "$flag: $file: no such file"
     if [[ $flag == --data && $# -eq 1 && -d $file ]]; then
       shards=("$file"/*.bin)
-      [[ -e ${shards[0]} ]] || fail "$flag: $file: a folder without shards (*.bin); name text files, or a folder that gpt_tokens made"
+      [[ -e ${shards[0]} ]] ||
+        fail "$flag: $file: a folder without shards (*.bin); name text files, or a folder that gpt_tokens made"
       continue
     fi
     [[ ! -d $file ]] || fail "$flag: $file: is a directory; name a file"
@@ -469,7 +494,8 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   text=$root/build/data/bible.txt
   if [[ ! -s $text ]]; then
     if ! mkdir -p "${text%/*}" 2>/dev/null || [[ ! -w ${text%/*} ]]; then
-      echo "train.sh: ${text%/*}: cannot be written; copy the project to a folder of your own, or name a text with --data" >&2
+      echo "train.sh: ${text%/*}: cannot be written; copy the project to a folder of your own," \
+        "or name a text with --data" >&2
       exit 1
     fi
     bible -f Gen1:1-Rev22:21 | awk '{
@@ -496,7 +522,8 @@ compile() {  # TARGET...
   fi
   log=$build/build.log
   if ! { mkdir -p "$build" && : >>"$build/lock"; } 2>/dev/null; then
-    echo "train.sh: $build: cannot be written, and the trainer is compiled there; copy the project to a folder of your own" >&2
+    echo "train.sh: $build: cannot be written, and the trainer is compiled there;" \
+      "copy the project to a folder of your own" >&2
     exit 1
   fi
   # One at a time in one folder.
@@ -511,8 +538,9 @@ compile() {  # TARGET...
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
   if ! {
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
-      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" -DGPT_WIDTH="$width" \
-      -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
+      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" \
+      -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" \
+      -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
       cmake --build "$build" --target "$@"
   } >"$log" 2>&1; then
     grep -E 'error|Error' "$log" | head -n 5 >&2 || true

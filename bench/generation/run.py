@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""gradus and Hugging Face's transformers write with a GPT-2 of 124M random parameters, turn about, each in a process of its own.
+"""gradus and Hugging Face's transformers write with a GPT-2 of 124M random parameters, turn about, each in a process of
+its own.
 
     python3 bench/generation/run.py [--precisions fp32 bf16_mixed] [--batches 1 8] [--prompt 32] [--tokens 64]
                                     [--rounds 3] [--threads 2] [--alone] [--whole]
 
-Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax in float; transformers
-has everything in bf16. --alone leaves transformers out; --whole adds what a pass over the whole context would write.
+Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax in
+float; transformers has everything in bf16. --alone leaves transformers out; --whole adds what a pass over the whole
+context would write.
 
-torch and transformers are looked for as bench/peers/run.py does. What comes out: a table, and build/bench/generation.json, a list of
-{name, value, unit, ratio}, where ratio is gradus over transformers.
+torch and transformers are looked for as bench/peers/run.py does. What comes out: a table, and
+build/bench/generation.json, a list of {name, value, unit, ratio}, where ratio is gradus over transformers.
 """
 import argparse
 import pathlib
@@ -35,7 +37,9 @@ def main():
     if o.rounds < 1:
         parser.error("rounds must be positive")
     build = ROOT / "build" / "release"
-    if subprocess.run(["cmake", "--build", str(build), "--target", "bench_generation"], stdout=subprocess.DEVNULL, check=False).returncode:
+    done = subprocess.run(["cmake", "--build", str(build), "--target", "bench_generation"],
+                          stdout=subprocess.DEVNULL, check=False)
+    if done.returncode:
         sys.exit("bench_generation cannot be built: run scripts/bench.sh generation")
     packages = ["torch", "transformers"]
     python = None if o.alone else find_python(packages)
@@ -43,9 +47,10 @@ def main():
     rows, table = [], []
     for precision in o.precisions:
         for batch in o.batches:
-            common = ["--precision", precision, "--batch", str(batch), "--prompt", str(o.prompt), "--tokens", str(o.tokens),
-                      "--threads", str(o.threads)]
-            commands = {"gradus": [str(build / "bench" / "generation" / "bench_generation"), *common, *(["--whole"] if o.whole else [])]}
+            common = ["--precision", precision, "--batch", str(batch), "--prompt", str(o.prompt),
+                      "--tokens", str(o.tokens), "--threads", str(o.threads)]
+            commands = {"gradus": [str(build / "bench" / "generation" / "bench_generation"), *common,
+                                   *(["--whole"] if o.whole else [])]}
             if python:
                 commands["transformers"] = [python, str(HERE / "transformers_gpt2.py"), *common]
             results = {side: [] for side in commands}
@@ -54,27 +59,34 @@ def main():
                     result = run_json(command, o.threads)
                     if result:
                         results[side].append(result)
-                        print(f"{precision}, {batch} at once, round {i + 1}: {side} {result['tok_s']:.1f} tokens/s", flush=True)
-            sides = {side: {key: statistics.median(r[key] for r in found) for key in found[0]} for side, found in results.items() if found}
+                        print(f"{precision}, {batch} at once, round {i + 1}: {side} {result['tok_s']:.1f} tokens/s",
+                              flush=True)
+            sides = {side: {key: statistics.median(r[key] for r in found) for key in found[0]}
+                     for side, found in results.items() if found}
             peer = sides.get("transformers", {})
             for side, x in sides.items():
                 mine = side == "gradus"
                 over = ratio(x["tok_s"], peer.get("tok_s")) if mine else None
                 share = ratio(x.get("read_gb_s"), x.get("memory_gb_s"))
-                for key, label, unit in (("tok_s", "tokens", "tok/s"), ("prompt_tok_s", "prompt", "tok/s"), ("peak_mib", "peak memory", "MiB"),
-                                         ("read_gb_s", "parameters read", "GB/s"), ("memory_gb_s", "memory read", "GB/s"),
+                for key, label, unit in (("tok_s", "tokens", "tok/s"),
+                                         ("prompt_tok_s", "prompt", "tok/s"),
+                                         ("peak_mib", "peak memory", "MiB"),
+                                         ("read_gb_s", "parameters read", "GB/s"),
+                                         ("memory_gb_s", "memory read", "GB/s"),
                                          ("whole_tok_s", "tokens without a cache", "tok/s")):
                     if x.get(key):
-                        rows.append({"name": f"{precision} {label}, {batch} at once, {side}", "value": x[key], "unit": unit,
-                                     "ratio": ratio(x[key], peer.get(key)) if mine else None})
-                table.append([precision, str(batch), side, show(x["tok_s"], "{:.1f}"), show(over, "{:.2f}"), show(x["prompt_tok_s"]),
-                              show(x.get("read_gb_s"), "{:.1f}"), show(share, "{:.0%}"), show(x["peak_mib"]),
+                        rows.append({"name": f"{precision} {label}, {batch} at once, {side}", "value": x[key],
+                                     "unit": unit, "ratio": ratio(x[key], peer.get(key)) if mine else None})
+                table.append([precision, str(batch), side, show(x["tok_s"], "{:.1f}"), show(over, "{:.2f}"),
+                              show(x["prompt_tok_s"]), show(x.get("read_gb_s"), "{:.1f}"), show(share, "{:.0%}"),
+                              show(x["peak_mib"]),
                               *([show(x.get("whole_tok_s") or None, "{:.2f}")] if o.whole else [])])
 
     named = f"; {', '.join(v for v in versions(python, packages) if v)}" if python else ""
-    print(f"\n{machine()}{named}; {o.threads} threads, {o.tokens} tokens behind {o.prompt}, medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
-    print_table(["precision", "at once", "side", "tokens/s", "over transformers", "prompt tokens/s", "GB/s of parameters", "of memory's",
-                 "MiB", *(["without cache"] if o.whole else [])], table, left=3)
+    print(f"\n{machine()}{named}; {o.threads} threads, {o.tokens} tokens behind {o.prompt}, "
+          f"medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
+    print_table(["precision", "at once", "side", "tokens/s", "over transformers", "prompt tokens/s",
+                 "GB/s of parameters", "of memory's", "MiB", *(["without cache"] if o.whole else [])], table, left=3)
     write_rows(rows, "generation")
 
 

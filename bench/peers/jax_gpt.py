@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """One JAX GPT training run on the CPU, timed: the same network and the same work as torch_gpt.py beside it.
 
-The whole step (loss, gradients, clipping, AdamW) is one jitted function that is given its old state's memory. The result is
-one line of JSON on standard output, with the figures of torch_gpt.py and `jax` for its version.
+The whole step (loss, gradients, clipping, AdamW) is one jitted function that is given its old state's memory. The
+result is one line of JSON on standard output, with the figures of torch_gpt.py and `jax` for its version.
 
-Parameters and optimizer state are float32. With --precision bf16_mixed activations and products are bfloat16, norms and the
-loss float32; with bf16_pure the parameters are bfloat16 too.
+Parameters and optimizer state are float32. With --precision bf16_mixed activations and products are bfloat16, norms and
+the loss float32; with bf16_pure the parameters are bfloat16 too.
 """
 import argparse
 import dataclasses
@@ -80,8 +80,10 @@ def main():
 
     def block_parameters():
         c, residual = size.width, 0.02 / (2 * size.layers) ** 0.5
-        return {"norm1": norm_parameters(), "qkv": linear_parameters(c, 3 * c), "projection": linear_parameters(c, c, residual),
-                "norm2": norm_parameters(), "up": linear_parameters(c, 4 * c), "down": linear_parameters(4 * c, c, residual)}
+        return {"norm1": norm_parameters(), "qkv": linear_parameters(c, 3 * c),
+                "projection": linear_parameters(c, c, residual),
+                "norm2": norm_parameters(), "up": linear_parameters(c, 4 * c),
+                "down": linear_parameters(4 * c, c, residual)}
 
     def layer_norm(x, p):
         x = x.astype(jnp.float32)
@@ -94,7 +96,8 @@ def main():
 
     def attention(x, p):
         batch, length, width = x.shape
-        q, k, v = (part.reshape(batch, length, size.heads, width // size.heads) for part in jnp.split(linear(x, p["qkv"]), 3, -1))
+        q, k, v = (part.reshape(batch, length, size.heads, width // size.heads)
+                   for part in jnp.split(linear(x, p["qkv"]), 3, -1))
         y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
         return linear(y.reshape(batch, length, width), p["projection"])
 

@@ -5,15 +5,18 @@
                                [--precision fp32] [--budget MIB]
 
 The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX; eager alone unless --peers or --all says
-otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in memory.
+otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in
+memory.
 
---precision: bf16_mixed is PyTorch's autocast; bf16_gradients is that in the peers, and gradus accumulates gradients in bf16; bf16_pure
-has parameters in bf16 on every side. --budget: gradus checkpoints what brings its step within that many MiB.
+--precision: bf16_mixed is PyTorch's autocast; bf16_gradients is that in the peers, and gradus accumulates gradients in
+bf16; bf16_pure has parameters in bf16 on every side. --budget: gradus checkpoints what brings its step within that many
+MiB.
 
-Torch and jax are looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if none has
-what is needed, build/peers is made, with pip. A peer that does not run is named and left out. The gradus programs,
-build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, where that is not fp32), are built first. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is
-gradus over the best peer, or null on the rows that state a peer's own figure.
+Torch and jax are looked for in $GRADUS_PEERS_PYTHON, in build/peers/bin/python, and in the Python that runs this; if
+none has what is needed, build/peers is made, with pip. A peer that does not run is named and left out. The gradus
+programs, build/release/bench/peers/bench_peers_<model> (with _<precision> behind it, where that is not fp32), are built
+first. What comes out: a table, and build/bench/peers.json, a list of {name, value, unit, ratio}, where ratio is gradus
+over the best peer, or null on the rows that state a peer's own figure.
 """
 import argparse
 import pathlib
@@ -60,7 +63,9 @@ def measure(model, o, python):
         commands[name] = [python, str(HERE / script), "--model", model, *common, *precision, *flags]
     suffix = "" if o.precision == "fp32" else f"_{o.precision}"
     program = o.build / "bench" / "peers" / f"bench_peers_{model}{suffix}"
-    if subprocess.run(["cmake", "--build", str(o.build), "--target", program.name], stdout=subprocess.DEVNULL, check=False).returncode == 0:
+    done = subprocess.run(["cmake", "--build", str(o.build), "--target", program.name],
+                          stdout=subprocess.DEVNULL, check=False)
+    if done.returncode == 0:
         commands["gradus"] = [str(program), *common, *(["--budget", str(o.budget)] if o.budget else [])]
     else:
         print(f"{model}: {program} cannot be built, and is left out", flush=True)
@@ -73,13 +78,15 @@ def measure(model, o, python):
             result = run_json(command, o.threads)
             if result:
                 results[name].append(result)
-                print(f"{model} round {i + 1}: {name} {result['tok_s']:.0f} tok/s, {result['peak_mib']:.0f} MiB", flush=True)
+                print(f"{model} round {i + 1}: {name} {result['tok_s']:.0f} tok/s, {result['peak_mib']:.0f} MiB",
+                      flush=True)
 
     # One yardstick for all: the best of the bare rates is what this machine can do.
     rates = [r["gemm_gflops"] for r in results.get("gradus", []) if r.get("gemm_gflops")]
     rates = [statistics.median(rates)] if rates else []
     if {"eager", "compile"} & set(o.peers):
-        bare = run_json([python, str(HERE / "torch_gpt.py"), "--model", model, *common, *precision, "--gemm"], o.threads)
+        bare = run_json([python, str(HERE / "torch_gpt.py"), "--model", model, *common, *precision, "--gemm"],
+                        o.threads)
         rates += [bare["gemm_gflops"]] if bare else []
     best = max(rates, default=None)
 
@@ -89,7 +96,8 @@ def measure(model, o, python):
         flops = side["tok_s"] * (6 * side["params"] + 12 * layers * width * context)
         side["share"] = flops / 1e9 / best if best else None
     if len({side["params"] for side in sides.values()}) > 1:
-        print(f"{model}: the sides do not train the same model: {({n: s['params'] for n, s in sides.items()})} parameters")
+        print(f"{model}: the sides do not train the same model: "
+              f"{({n: s['params'] for n, s in sides.items()})} parameters")
     return sides, best
 
 
@@ -138,9 +146,10 @@ def main():
                           show(ratio(ours.get("peak_mib"), best_of(sides, "peak_mib")), "{:.2f}") if mine else "",
                           show(bare) if mine else ""])
 
-    head = ["model", "side", "tok/s", "of bare GEMM", "MiB", "tok/s over best peer", "MiB over best peer", "bare GFLOP/s"]
-    print(f"\n{machine()}; {', '.join(v for v in versions(python, packages) if v)}; {o.threads} threads, {o.precision}, "
-          f"medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
+    head = ["model", "side", "tok/s", "of bare GEMM", "MiB", "tok/s over best peer", "MiB over best peer",
+            "bare GFLOP/s"]
+    print(f"\n{machine()}; {', '.join(v for v in versions(python, packages) if v)}; {o.threads} threads, "
+          f"{o.precision}, medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
     print_table(head, table)
     write_rows(rows, "peers")
 

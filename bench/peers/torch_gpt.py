@@ -125,7 +125,10 @@ def time_training(o, size):
     tokens, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
     def step():
-        lower = torch.autocast(o.device, dtype=torch.bfloat16) if o.precision == "bf16_mixed" else contextlib.nullcontext()
+        if o.precision == "bf16_mixed":
+            lower = torch.autocast(o.device, dtype=torch.bfloat16)
+        else:
+            lower = contextlib.nullcontext()
         with lower:
             loss = run(tokens, targets)
         loss.backward()

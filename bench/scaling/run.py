@@ -3,9 +3,10 @@
 
     python3 bench/scaling/run.py [MODEL...]      MODEL: nano, seed, gpt2-64, gpt2-256; all unless named
 
-It needs no such machine: bench_scaling_<model> runs the very loops that so many threads would get, on one thread, and takes the
-time of every task. A bound is the work of all tasks over that of the busiest thread, with what lies outside of loops counted in
-full. Packing more in smaller tiles is work too, so a bound says how evenly it is spread and not how much of it there is.
+It needs no such machine: bench_scaling_<model> runs the very loops that so many threads would get, on one thread, and
+takes the time of every task. A bound is the work of all tasks over that of the busiest thread, with what lies outside
+of loops counted in full. Packing more in smaller tiles is work too, so a bound says how evenly it is spread and not how
+much of it there is.
 """
 import json
 import os

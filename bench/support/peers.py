@@ -14,7 +14,8 @@ machine = bench_report.machine
 
 def has_packages(python, packages):
     try:
-        return subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True, check=False).returncode == 0
+        done = subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True, check=False)
+        return done.returncode == 0
     except OSError:
         return False
 
@@ -30,7 +31,8 @@ def find_python(packages):
     for python in (own, sys.executable):
         if has_packages(python, packages):
             return python
-    print(f"making a Python environment with {', '.join(packages)} in {venv.relative_to(ROOT)} (once, a large download)", flush=True)
+    print(f"making a Python environment with {', '.join(packages)} in {venv.relative_to(ROOT)} "
+          "(once, a large download)", flush=True)
     try:
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         subprocess.run([own, "-m", "pip", "install", "--quiet", *packages], check=True)
@@ -72,7 +74,8 @@ def print_table(head, table, left=2):
     """The first `left` columns to the left, the others to the right."""
     widths = [max(len(line[i]) for line in [head] + table) for i in range(len(head))]
     for line in [head] + table:
-        print("  ".join(cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip())
+        cells = (cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
+        print("  ".join(cells).rstrip())
 
 
 def write_rows(rows, name):

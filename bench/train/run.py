@@ -2,25 +2,30 @@
 """What each technique brings: a GPT trained naively, and then with one technique more at a time.
 
     python3 bench/train/run.py [--model nano seed] [--rungs naive,bf16,...] [--tables ladder,ablation,optimizers]
-                               [--steps N] [--rounds 2] [--threads N] [--jobs N] [--quick] [--device cuda] [--programs DIR]
+                               [--steps N] [--rounds 2] [--threads N] [--jobs N] [--quick] [--device cuda]
+                               [--programs DIR]
 
-Three tables for each model. The ladder: each rung has one technique more than the rung before. The ablation: all techniques but one, beside
-all of them. The optimizers: bf16 products, planned memory, nothing recomputed. --rungs names those of the ladder and of the ablation
-that are run (`naive` is the first of the ladder); --quick runs two steps of each on a tiny model, which tells no times.
+Three tables for each model. The ladder: each rung has one technique more than the rung before. The ablation: all
+techniques but one, beside all of them. The optimizers: bf16 products, planned memory, nothing recomputed. --rungs names
+those of the ladder and of the ablation that are run (`naive` is the first of the ladder); --quick runs two steps of
+each on a tiny model, which tells no times.
 
-With --device cuda all of it on a GPU, with rungs that a CPU does not have (tf32, tuned-products, step-graph), on the models seed and gpt2.
---programs names a folder that has the programs; otherwise they are built.
+With --device cuda all of it on a GPU, with rungs that a CPU does not have (tf32, tuned-products, step-graph), on the
+models seed and gpt2. --programs names a folder that has the programs; otherwise they are built.
 
-Every run is a process of its own on the same tokens, seed and order of batches, and does --steps steps after one that does not count, on a GPU
-three (the models have their own number); runs take turns, --rounds times. Step time is the median over the steps of all rounds, by the clock, and as time of
-the processor, all threads together, which does not count what other programs take. A GPU's steps are timed together, for the host runs ahead. Memory is the most that was asked
-for at once in a step, and the process's peak resident size, or what was taken of the GPU's memory. The loss is that of the last step's batch, before its update.
+Every run is a process of its own on the same tokens, seed and order of batches, and does --steps steps after one that
+does not count, on a GPU three (the models have their own number); runs take turns, --rounds times. Step time is the
+median over the steps of all rounds, by the clock, and as time of the processor, all threads together, which does not
+count what other programs take. A GPU's steps are timed together, for the host runs ahead. Memory is the most that was
+asked for at once in a step, and the process's peak resident size, or what was taken of the GPU's memory. The loss is
+that of the last step's batch, before its update.
 
-Checked, or else the status is 1: rungs in fp32 that compute the same function have the same losses to 1e-3; prefetch, step-graph, checkpoint
-and planned-memory change no bit; bf16 is within 2 % of fp32; all rounds have the same bits.
+Checked, or else the status is 1: rungs in fp32 that compute the same function have the same losses to 1e-3; prefetch,
+step-graph, checkpoint and planned-memory change no bit; bf16 is within 2 % of fp32; all rounds have the same bits.
 
-What comes out: the tables, build/bench/train.svg (of a GPU: train-cuda.svg), and build/bench/train.json, a list of {name, value, unit, ratio, total}: ratio to the rung before
-(in the ablation and for optimizers to all techniques, and to adamw), total to the first.
+What comes out: the tables, build/bench/train.svg (of a GPU: train-cuda.svg), and build/bench/train.json, a list of
+{name, value, unit, ratio, total}: ratio to the rung before (in the ablation and for optimizers to all techniques, and
+to adamw), total to the first.
 """
 import argparse
 import array
@@ -85,14 +90,16 @@ class Programs:
 
 
 def output_of(command):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with status {done.returncode}: {done.stderr.strip()}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def tokens_file(vocabulary):
-    """A million tokens, each drawn by Zipf's law, counted on from the one before: something to learn for a few steps. Made once."""
+    """A million tokens, each drawn by Zipf's law, counted on from the one before: something to learn for a few steps.
+    Made once."""
     path = ROOT / f"build/bench/train-{vocabulary}.bin"
     if path.exists():
         return path
@@ -126,7 +133,8 @@ class Run:
     def figures(self, tokens):
         ms = statistics.median(itertools.chain.from_iterable(r["step_ms"] for r in self.rounds))
         cpu = statistics.median(itertools.chain.from_iterable(r["cpu_ms"] for r in self.rounds))
-        return {"ms": ms, "cpu": cpu, "tokens": tokens / ms * 1e3, "step": max(r["step_bytes"] for r in self.rounds) / MIB,
+        return {"ms": ms, "cpu": cpu, "tokens": tokens / ms * 1e3,
+                "step": max(r["step_bytes"] for r in self.rounds) / MIB,
                 "process": max(r["process_bytes"] for r in self.rounds) / MIB, "loss": self.losses[-1],
                 "state": self.rounds[0]["state_bytes"] / self.rounds[0]["parameters"]}
 
@@ -136,7 +144,8 @@ def take_turns(runs, rounds, what):
         for run in runs:
             run.go()
             last = run.rounds[-1]
-            print(f"  {what}, round {turn + 1}: {run.label}: {statistics.median(last['step_ms']):.1f} ms", file=sys.stderr, flush=True)
+            print(f"  {what}, round {turn + 1}: {run.label}: {statistics.median(last['step_ms']):.1f} ms",
+                  file=sys.stderr, flush=True)
 
 
 def differences(runs, ladder):
@@ -152,17 +161,19 @@ def differences(runs, ladder):
         if fp32 and first:
             off = max(abs(a - b) for a, b in zip(run.losses, first.losses))
             if not off <= 1e-3:
-                wrong.append(f"{run.label}: losses are {off:.2g} off those of {first.label}; in fp32 they must be within 1e-3")
+                wrong.append(f"{run.label}: losses are {off:.2g} off those of {first.label}; "
+                             "in fp32 they must be within 1e-3")
         before = by_number.get(entry["number"] - 1)
         if entry["name"] in SAME_BITS and before and run.losses != before.losses:
             wrong.append(f"{run.label}: losses are not those of {before.label}, to the bit")
         if entry["name"] in ("tf32", "bf16") and before and not abs(run.losses[-1] / before.losses[-1] - 1) <= 0.02:
-            wrong.append(f"{run.label}: the last loss is {run.losses[-1]:.4f}, that of {before.label} {before.losses[-1]:.4f}")
+            wrong.append(f"{run.label}: the last loss is {run.losses[-1]:.4f}, "
+                         f"that of {before.label} {before.losses[-1]:.4f}")
     return wrong
 
 
-COLUMNS = (("ms", "step", "ms"), ("cpu", "processor", "ms"), ("tokens", "tokens", "tok/s"), ("step", "step memory", "MiB"),
-           ("process", "process memory", "MiB"), ("loss", "loss", "nats"))
+COLUMNS = (("ms", "step", "ms"), ("cpu", "processor", "ms"), ("tokens", "tokens", "tok/s"),
+           ("step", "step memory", "MiB"), ("process", "process memory", "MiB"), ("loss", "loss", "nats"))
 RATIOS = ("ms", "cpu", "step")  # below 1 is better
 
 
@@ -177,12 +188,13 @@ def add_rows(rows, name, now, before, first):
 
 
 def heading(title, against):
-    print(f"\n{title}\n{'':<22}{'ms':>9}{'cpu ms':>9}{'tok/s':>9}{'step MiB':>10}{'process':>9}{'loss':>9}   {against}", flush=True)
+    print(f"\n{title}\n{'':<22}{'ms':>9}{'cpu ms':>9}{'tok/s':>9}{'step MiB':>10}{'process':>9}{'loss':>9}   {against}",
+          flush=True)
 
 
 def line(label, f, *ratios):
-    print(f"{label:<22}{f['ms']:>9.1f}{f['cpu']:>9.1f}{f['tokens']:>9.0f}{f['step']:>10.1f}{f['process']:>9.0f}{f['loss']:>9.4f}   "
-          + "  ".join(f"{r:>6.2f}" for r in ratios), flush=True)
+    print(f"{label:<22}{f['ms']:>9.1f}{f['cpu']:>9.1f}{f['tokens']:>9.0f}{f['step']:>10.1f}{f['process']:>9.0f}"
+          f"{f['loss']:>9.4f}   " + "  ".join(f"{r:>6.2f}" for r in ratios), flush=True)
 
 
 def measure(model, chosen, o, programs, rows):
@@ -190,7 +202,8 @@ def measure(model, chosen, o, programs, rows):
     m = MODELS[model]
     steps = o.steps or m["steps"]
     tokens = m["context"] * m["batch"]
-    flags = ["--tokens", tokens_file(m["vocabulary"]), "--steps", steps, "--warmup", WARMUP[o.device], "--threads", o.threads]
+    flags = ["--tokens", tokens_file(m["vocabulary"]), "--steps", steps, "--warmup", WARMUP[o.device],
+             "--threads", o.threads]
     ladder = [e for e in chosen if not e["without"]]
     ablated = [e for e in chosen if e["without"]] if "ablation" in o.tables else []
     whole = max(e["number"] for e in o.all if not e["without"])
@@ -215,8 +228,8 @@ def measure(model, chosen, o, programs, rows):
     if climbed and (gpu := climbed[0][1].rounds[0]["machine"]):
         print(f"\non {gpu}", flush=True)
     if "ladder" in o.tables and figures:
-        heading(f"{model}: {tokens} tokens a step, one technique more a rung; ratios of time, processor time and step memory",
-                "  to the rung before      to the first")
+        heading(f"{model}: {tokens} tokens a step, one technique more a rung; "
+                "ratios of time, processor time and step memory", "  to the rung before      to the first")
         before = None
         for name, f in figures:
             first = figures[0][1]
@@ -242,7 +255,8 @@ def measure(model, chosen, o, programs, rows):
         runs = [Run(name, programs.command(f"{model}_optimizers", name, *flags)) for name in optimizers]
         take_turns(runs, o.rounds, f"{model} optimizers")
         base = next(r for r in runs if r.label == "adamw").figures(tokens)
-        heading(f"{model}: optimizers, each at its own rate; state in bytes a parameter", "state  to adamw's: time, processor time, step memory")
+        heading(f"{model}: optimizers, each at its own rate; state in bytes a parameter",
+                "state  to adamw's: time, processor time, step memory")
         for run in runs:
             f = run.figures(tokens)
             line(run.label, f, f["state"], *(f[k] / base[k] for k in RATIOS))
@@ -258,12 +272,14 @@ def picture(ladders, where):
     total = 70 + sum(gap + 24 + len(f) * (height + 6) for _, f in ladders)
     svg = [f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{total}" viewBox="0 0 860 {total}" '
            'font-family="sans-serif" font-size="13" fill="#333">', f'<rect width="860" height="{total}" fill="white"/>',
-           '<text x="430" y="28" text-anchor="middle" font-size="17" font-weight="bold">One technique more a rung</text>']
+           '<text x="430" y="28" text-anchor="middle" font-size="17" font-weight="bold">'
+           'One technique more a rung</text>']
     y = 44
     for model, figures in ladders:
         y += gap
         svg.append(f'<text x="{left - 10}" y="{y}" text-anchor="end" font-weight="bold">{model}</text>')
-        columns = (("tokens", "tokens a second", "#0072b2", left), ("step", "memory of a step, MiB", "#e69f00", left + bar + 90))
+        columns = (("tokens", "tokens a second", "#0072b2", left),
+                   ("step", "memory of a step, MiB", "#e69f00", left + bar + 90))
         for key, what, _, x in columns:
             svg.append(f'<text x="{x}" y="{y}">{what}</text>')
         y += 10
@@ -285,13 +301,16 @@ def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=MODELS_ON, default="cpu")
     parser.add_argument("--programs", default="", help="a folder that has the programs; default: they are built")
-    parser.add_argument("--model", nargs="+", choices=MODELS, help="default: " + "; ".join(f"{d}: {' '.join(m)}" for d, m in MODELS_ON.items()))
+    parser.add_argument("--model", nargs="+", choices=MODELS,
+                        help="default: " + "; ".join(f"{d}: {' '.join(m)}" for d, m in MODELS_ON.items()))
     parser.add_argument("--rungs", default="", help="names of the ladder, with commas between; default: all")
-    parser.add_argument("--tables", default="", help=f"of {', '.join(TABLES)}; default: all, or with --rungs the ladder")
+    parser.add_argument("--tables", default="",
+                        help=f"of {', '.join(TABLES)}; default: all, or with --rungs the ladder")
     parser.add_argument("--steps", type=int, default=0, help="default: by model")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="0: all cores")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at a time; default: one a core")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="compilers at a time; default: one a core")
     parser.add_argument("--quick", action="store_true", help="two steps of each on a tiny model")
     o = parser.parse_args()
     if o.rounds < 1 or o.steps < 0 or o.jobs < 1:

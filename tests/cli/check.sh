@@ -11,7 +11,10 @@
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || { echo "usage: $0 flags|text|data|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2; exit 2; }
+[[ $# -eq 5 ]] || {
+  echo "usage: $0 flags|text|data|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2
+  exit 2
+}
 group=$1 train=$2 sample=$3 script=$4 work=$5
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -34,7 +37,11 @@ full_disk() {
 }
 
 # fits COLUMNS: no line of the output is longer
-fits() { [[ -z $(awk -v most="$1" 'length($0) > most' out) ]] || wrong "longer than $1 columns: $(awk -v most="$1" 'length($0) > most' out | head -n 2)"; }
+fits() {
+  local longer
+  longer=$(awk -v most="$1" 'length($0) > most' out)
+  [[ -z $longer ]] || wrong "longer than $1 columns: $(head -n 2 <<<"$longer")"
+}
 
 # flip FILE AT: the file with another byte at that place
 flip() {
@@ -51,7 +58,8 @@ refuses_alike() {
   refuses 2 "^train.sh: $1 must be .*, not $2\$" "$script" --data text "$1" "$2"
   cp err said
   refuses 2 "^gpt_train: $1 must be .*, not $2\$" "$train" --data text "$1" "$2"
-  [[ $(sed 's/^train.sh: //' said) == "$(sed 's/^gpt_train: //' err)" ]] || wrong "the script says '$(cat said)', the trainer '$(cat err)'"
+  [[ $(sed 's/^train.sh: //' said) == "$(sed 's/^gpt_train: //' err)" ]] ||
+    wrong "the script says '$(cat said)', the trainer '$(cat err)'"
 }
 
 flags() {
@@ -114,17 +122,23 @@ END
 END
   refuses 2 '--memory-budget must be a number and a unit, such as 600MiB' "$script" --memory-budget 600
   refuses 2 '--memory-budget must be a number and a unit' "$script" --memory-budget 0MiB
-  refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "$script" --data text --batch-tokens 3000000
+  refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' \
+    "$script" --data text --batch-tokens 3000000
   mkdir run_of_old folder
   : >run_of_old/flags
-  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "$script" --resume run_of_old
-  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" "${script%/*}/sample.sh" run_of_old
+  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
+    "$script" --resume run_of_old
+  refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
+    "${script%/*}/sample.sh" run_of_old
   # Operations that the blocks do not apply: in the words of the trainer, and the script knows all that they do.
-  refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " "$train" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
+  refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
+    "$train" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
   cp err said
-  refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " "$script" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
+  refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
+    "$script" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
   operations() { sed 's/.*they apply //' "$1" | tr -d ' ' | tr ',' '\n' | sort; }
-  [[ $(operations said) == "$(operations err)" ]] || wrong "the blocks apply $(operations said), and the script says $(operations err)"
+  [[ $(operations said) == "$(operations err)" ]] ||
+    wrong "the blocks apply $(operations said), and the script says $(operations err)"
   # A project in a folder where nothing can be made: here, a file is where build/ would be.
   mkdir -p taken/scripts
   cp "${script%/*}"/*.sh taken/scripts/
@@ -161,9 +175,12 @@ END
   # In the same words, by the script before it compiles and by the trainer: flags that exclude each other.
   for program in "$script" "$train"; do
     refuses 2 '^[a-z_]*(.sh)?: --anomaly and --profile: give one of them$' "$program" --data text --anomaly --profile
-    refuses 2 '--validation and --validation-data: give one of them$' "$program" --data text --validation 0.1 --validation-data text
-    refuses 2 '--accumulate and --batch-tokens: give one of them; the tokens decide ' "$program" --data text --accumulate 2 --batch-tokens 4096
-    refuses 2 '--checkpoint and --memory-budget: give one of them; the budget chooses ' "$program" --data text --checkpoint blocks --memory-budget 1GiB
+    refuses 2 '--validation and --validation-data: give one of them$' \
+      "$program" --data text --validation 0.1 --validation-data text
+    refuses 2 '--accumulate and --batch-tokens: give one of them; the tokens decide ' \
+      "$program" --data text --accumulate 2 --batch-tokens 4096
+    refuses 2 '--checkpoint and --memory-budget: give one of them; the budget chooses ' \
+      "$program" --data text --checkpoint blocks --memory-budget 1GiB
   done
   refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
   refuses 2 "unknown argument '--spets'" "$script" --spets 3
@@ -181,11 +198,13 @@ END
   refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
   refuses 2 '--steps' "$train" --data text --steps 0
   refuses 2 '--steps' "$train" --data text --steps many
-  refuses 2 '--steps must be a whole number from 1 to 4294967295, not 4294967296' "$train" --data text --steps 4294967296
+  refuses 2 '--steps must be a whole number from 1 to 4294967295, not 4294967296' \
+    "$train" --data text --steps 4294967296
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
   refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
   refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
-  refuses 2 '--save-every must be a number of steps, such as 100, or a time, such as 30s, 5m or 1h, not -1' "${quick[@]}" --save-every=-1
+  refuses 2 '--save-every must be a number of steps, such as 100, or a time, such as 30s, 5m or 1h, not -1' \
+    "${quick[@]}" --save-every=-1
   refuses 2 '--save-every must be .*, not 1.5' "${quick[@]}" --save-every 1.5
   refuses 2 '--save-every must be .*, not 5d' "${quick[@]}" --save-every 5d
   refuses 2 "--save-every must be .*, not ''" "${quick[@]}" --save-every ''
@@ -197,7 +216,8 @@ END
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
   refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
-  refuses 2 '--seed must be .* to 18446744073709551615, not 18446744073709551616' "${quick[@]}" --seed 18446744073709551616
+  refuses 2 '--seed must be .* to 18446744073709551615, not 18446744073709551616' \
+    "${quick[@]}" --seed 18446744073709551616
   refuses 2 '--seed must be .*, not 0x10' "${quick[@]}" --seed 0x10
   refuses 2 "--seed must be .*, not ''" "${quick[@]}" --seed ''
   refuses 2 '--steps must be .*, not 99999999999999999999' "$train" --data text --steps 99999999999999999999
@@ -209,7 +229,8 @@ END
   refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
   refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
   refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
-  refuses 2 "--checkpoint: .*the blocks apply nothing named 'linaer'; they apply .*linear" "${quick[@]}" --checkpoint keep:linaer
+  refuses 2 "--checkpoint: .*the blocks apply nothing named 'linaer'; they apply .*linear" \
+    "${quick[@]}" --checkpoint keep:linaer
   refuses 2 '--memory-budget: size "600": no unit' "${quick[@]}" --memory-budget 600
   refuses 2 '--memory-budget: .*unknown unit "furlongs"' "${quick[@]}" --memory-budget 3furlongs
   refuses 2 '--memory-budget: .*cannot be negative' "${quick[@]}" --memory-budget=-1MiB
@@ -237,7 +258,8 @@ text() {
   refuses 1 '\.: is a directory' "$train" --data text . --out run
   refuses 1 '\.: has no shards to train on' "$train" --data . --out run
   # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
-  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for validation \(--validation\)$' "$train" --data short --out run
+  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for validation \(--validation\)$' \
+    "$train" --data short --out run
   if [[ $(id -u) -ne 0 ]]; then  # root may read anything
     cp text locked
     chmod 000 locked
@@ -268,8 +290,10 @@ data() {
   succeeds "$train" "${shuffled[@]}" --steps 4 --schedule constant --out straight
   succeeds "$train" "${shuffled[@]}" --steps 4 --schedule constant --resume cut
   cmp -s straight/model.safetensors cut/model.safetensors || wrong "a resumed run of shuffled windows has other weights"
-  refuses 1 'its order is shuffled, and this run.s is random' "$train" --data shards --accumulate 2 --steps 9 --resume cut
-  refuses 1 'its data is ' "$train" --data shards/train_000000.bin --accumulate 2 --order shuffled --steps 9 --resume cut
+  refuses 1 'its order is shuffled, and this run.s is random' \
+    "$train" --data shards --accumulate 2 --steps 9 --resume cut
+  refuses 1 'its data is ' \
+    "$train" --data shards/train_000000.bin --accumulate 2 --order shuffled --steps 9 --resume cut
   # What cannot be used.
   refuses 1 'none: has no shards to train on' "$train" --data none --out run
   refuses 1 'name texts or shards .*, not both' "$train" --data text shards/val_000000.bin --out run
@@ -285,7 +309,8 @@ data() {
     "$train" --data text --tokenizer "$here/../data/tokenizer/tokenizer.json" --out run
   refuses 1 'text: ' "$train" --data text --tokenizer text --out run
   refuses 2 '--validation must be between 0 and 1, not 1' "$train" --data text --validation 1
-  refuses 2 '--validation and --validation-data: give one' "$train" --data text --validation 0.2 --validation-data judged
+  refuses 2 '--validation and --validation-data: give one' \
+    "$train" --data text --validation 0.2 --validation-data judged
   refuses 2 '--order must be random or shuffled, not odd' "$train" --data text --order odd
   refuses 2 '--data: none: a folder without shards' "$script" --data none
   refuses 2 '--validation-data: gone: no such file' "$script" --data text --validation-data gone
@@ -309,7 +334,8 @@ runs() {
   has out '^--threads 4096: this process may use [0-9]+ processors?; [0-9]+ threads?$'
   OMP_NUM_THREADS=100000 succeeds "${quick[@]}" --sample 0 --no-save --out crowd
   has out '^OMP_NUM_THREADS: this process may use [0-9]+ processors?; [0-9]+ threads?$'
-  [[ $(losses first) == "$(losses crowd)" && $(losses first) == "$(losses crowded)" ]] || wrong "the losses depend on the number of threads"
+  [[ $(losses first) == "$(losses crowd)" && $(losses first) == "$(losses crowded)" ]] ||
+    wrong "the losses depend on the number of threads"
   [[ -s first/model.safetensors ]] || wrong "no model was saved"
   [[ $(losses first | wc -l) -eq 2 ]] || wrong "the log has not one line a step"
 
@@ -327,7 +353,8 @@ runs() {
   # A text that is learned by heart, and another that is not: the validation loss rises.
   for i in $(seq 130); do echo "$i" | sha256sum; done >noise
   for i in $(seq 130); do echo "other $i" | sha256sum | od -An -v -to1; done >other_noise
-  succeeds "$train" --data noise --validation-data other_noise --steps 60 --eval-every 4 --sample 0 --lr 1e-2 --out overfit
+  succeeds "$train" --data noise --validation-data other_noise --steps 60 --eval-every 4 --sample 0 --lr 1e-2 \
+    --out overfit
   has out '^overfitting: since step [0-9]+ the validation loss has risen, from'
   [[ $(grep -c '^overfitting' out) -le 2 ]] || wrong "overfitting was told $(grep -c '^overfitting' out) times"
 
@@ -352,7 +379,8 @@ runs() {
   cmp -s <(tail -n +2 first/config) <(tail -n +2 repeated/config) || wrong "a repeated run has another configuration"
   succeeds "$train" --config first/config --seed 2 --out other_seed --no-save
   [[ $(losses third) == "$(losses other_seed)" ]] || wrong "--seed does not override the configuration"
-  [[ $(grep '^seed' other_seed/config) == 'seed = 2' ]] || wrong "the seed that was given does not take the place of the configuration's"
+  [[ $(grep '^seed' other_seed/config) == 'seed = 2' ]] ||
+    wrong "the seed that was given does not take the place of the configuration's"
   has other_seed/config '^save = false$'
   printf 'steps = 3 # three\n' >bad
   refuses 2 '--config: bad: --steps must be a whole number' "$train" --data text --config bad
@@ -392,7 +420,8 @@ runs() {
   truncate -s 4G large
   short_of_memory() { (ulimit -v 4000000; exec "$@"); }
   grep -qE '__(asan|tsan)_init' "$train" ||
-    refuses 1 'out of memory; try a smaller --batch .*--memory-budget' short_of_memory "$train" --data large --out large_run
+    refuses 1 'out of memory; try a smaller --batch .*--memory-budget' \
+      short_of_memory "$train" --data large --out large_run
   rm large
 
   # A run folder that is taken stays as it was.
@@ -497,12 +526,15 @@ signals() {
     eval "$change"
     ends 1 rewritten
     set +m
-    [[ $(cat err) == 'gpt_train: book: has changed since it was opened; it must stay as it is while it is in use' ]] || wrong "$change: $(cat err)"
+    [[ $(cat err) == 'gpt_train: book: has changed since it was opened; it must stay as it is while it is in use' ]] ||
+      wrong "$change: $(cat err)"
     has out '^saved rewritten/model.safetensors after step [0-9]+$'
-    [[ $(tail -n 1 rewritten/log.jsonl) == *"\"step\": $(sed -n 's/^saved .* after step //p' out),"* ]] || wrong "$change: the log ends in $(tail -n 1 rewritten/log.jsonl)"
+    [[ $(tail -n 1 rewritten/log.jsonl) == *"\"step\": $(sed -n 's/^saved .* after step //p' out),"* ]] ||
+      wrong "$change: the log ends in $(tail -n 1 rewritten/log.jsonl)"
   done
   cp text book
-  succeeds "$train" --data book --steps $(($(sed -n 's/^saved .* after step //p' out) + 2)) --sample 0 --resume rewritten
+  succeeds "$train" --data book --steps $(($(sed -n 's/^saved .* after step //p' out) + 2)) --sample 0 \
+    --resume rewritten
   # Another file that takes its name changes nothing for the run.
   set -m
   "$train" --data book --minutes 10 --eval-every 2 --out renamed >out 2>err &
@@ -521,11 +553,13 @@ signals() {
   wait_for removed/log.jsonl '"model"'
   wait_for removed/config '^minutes'
   for _ in $(seq 600); do [[ -s removed/checkpoint.safetensors ]] && break; sleep 0.1; done
-  [[ $(sed -n 's/.*"step": \([0-9]*\),.*/\1/p' removed/log.jsonl | head -n 3 | tr '\n' ' ') == '1 2 3 ' ]] || wrong "the log that was made again begins with $(head -n 3 removed/log.jsonl)"
+  [[ $(sed -n 's/.*"step": \([0-9]*\),.*/\1/p' removed/log.jsonl | head -n 3 | tr '\n' ' ') == '1 2 3 ' ]] ||
+    wrong "the log that was made again begins with $(head -n 3 removed/log.jsonl)"
   kill -TERM "$pid"
   ends 0 removed
   set +m
-  [[ $(cat err) == 'gpt_train: warning: removed: was removed; it is made again' ]] || wrong "a removed folder: $(cat err)"
+  [[ $(cat err) == 'gpt_train: warning: removed: was removed; it is made again' ]] ||
+    wrong "a removed folder: $(cat err)"
   # Told to end, and killed while it validates: the log has the step that was saved.
   set -m
   begin hurried --save-every 0
@@ -534,7 +568,8 @@ signals() {
   kill -KILL "$pid" 2>/dev/null || true
   wait "$pid" 2>/dev/null || true
   set +m
-  [[ $(losses hurried | wc -l) -ge $(head -c 8000 hurried/checkpoint.safetensors | grep -ao '"step":"[0-9]*"' | tr -dc 0-9) ]] ||
+  [[ $(losses hurried | wc -l) -ge \
+    $(head -c 8000 hurried/checkpoint.safetensors | grep -ao '"step":"[0-9]*"' | tr -dc 0-9) ]] ||
     wrong "the log ends at step $(losses hurried | wc -l), before the checkpoint"
   # Killed outright, a run has what it saved last.
   set -m
@@ -551,15 +586,21 @@ disk() {
     full_disk 100 "$train" --data text --steps 2 --save-retry 0 --out full
   [[ $(ls full) == $'config\nlog.jsonl\nloss.svg' ]] || wrong "the full disk left $(ls full)"
   # While training that is a warning, and one only; at the end the model is tried again before the run is given up.
-  full_disk 100 "$train" --data text --steps 5 --save-every 1 --save-retry 1 --out fuller >out 2>err </dev/null || status=$?
-  [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] || wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
-  [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) -eq 1 ]] || wrong "$(cat err)"
+  full_disk 100 "$train" --data text --steps 5 --save-every 1 --save-retry 1 --out fuller \
+    >out 2>err </dev/null || status=$?
+  [[ $status -eq 1 && $(losses fuller | wc -l) -eq 5 ]] ||
+    wrong "status $status, $(losses fuller | wc -l) steps on a full disk"
+  [[ $(grep -c 'warning: .*cannot be written: File too large; the run goes on, and saving is tried again' err) \
+    -eq 1 ]] || wrong "$(cat err)"
   has err 'warning: .*cannot be written: File too large; trying again in 1 s, and for 1 s in all'
   has err '^gpt_train: fuller/checkpoint.safetensors: cannot be written'
   # The limit is no signal, whether the trainer was started with it ignored or not; and a run that is resumed on a full
   # disk goes on.
   succeeds "$train" --data text --steps 2 --sample 0 --out resumed
-  (ulimit -f 0; exec "$train" --data text --steps 5 --eval-every 2 --sample 0 --save-every 1 --save-retry 0 --resume resumed) 2>&1 </dev/null |
+  (
+    ulimit -f 0
+    exec "$train" --data text --steps 5 --eval-every 2 --sample 0 --save-every 1 --save-retry 0 --resume resumed
+  ) 2>&1 </dev/null |
     cat >out && wrong "status 0 where nothing can be written"
   has out '^step +5  loss .* validation '
   has out '^gpt_train: resumed/checkpoint.safetensors: cannot be written: File too large$'
@@ -567,10 +608,13 @@ disk() {
   [[ $(grep -c warning out) -le 5 && -z $(grep warning out | sort | uniq -d) ]] || wrong "$(grep warning out)"
   succeeds "$train" --data text --steps 5 --sample 0 --resume resumed
   # Neither the log nor the picture fits. The program's own output would not either: it goes through a pipe.
-  full_disk 1 "$train" --data text --steps 20 --eval-every 10 --sample 0 --no-save --out little 2>&1 </dev/null | cat >out ||
+  full_disk 1 "$train" --data text --steps 20 --eval-every 10 --sample 0 --no-save --out little 2>&1 </dev/null |
+    cat >out ||
     wrong "status $? with a log that cannot be written"
-  [[ $(grep -c 'warning: little/log.jsonl: cannot be written: File too large; the run goes on' out) -eq 1 ]] || wrong "$(cat out)"
-  [[ $(grep -c 'warning: little/loss.svg: cannot be written: File too large; the run goes on' out) -eq 1 ]] || wrong "$(cat out)"
+  [[ $(grep -c 'warning: little/log.jsonl: cannot be written: File too large; the run goes on' out) -eq 1 ]] ||
+    wrong "$(cat out)"
+  [[ $(grep -c 'warning: little/loss.svg: cannot be written: File too large; the run goes on' out) -eq 1 ]] ||
+    wrong "$(cat out)"
   has out '^validation loss .* after 20 steps'
 
   # Room is made while the run waits for it. A folder in the place of the unfinished file keeps it from being written.
@@ -587,7 +631,8 @@ disk() {
   cp kept/checkpoint.safetensors before
   mkdir kept/checkpoint.safetensors.tmp
   status=0
-  "$train" --data text --steps 4 --sample 0 --save-every 1 --save-retry 0 --resume kept >out 2>err </dev/null || status=$?
+  "$train" --data text --steps 4 --sample 0 --save-every 1 --save-retry 0 --resume kept >out 2>err </dev/null ||
+    status=$?
   [[ $status -eq 1 ]] || wrong "status $status where no checkpoint can be written"
   has err 'warning: kept/checkpoint.safetensors: cannot be written: Is a directory; the run goes on'
   cmp -s before kept/checkpoint.safetensors || wrong "the saved run changed"
@@ -598,7 +643,8 @@ resume() {
   succeeds "$train" "${flags[@]}" --out straight
   same_as_straight() {
     [[ $(losses straight) == "$(losses "$1")" ]] || wrong "$1: the losses are not those of the straight run"
-    cmp -s straight/model.safetensors "$1/model.safetensors" || wrong "$1: the weights are not those of the straight run"
+    cmp -s straight/model.safetensors "$1/model.safetensors" ||
+      wrong "$1: the weights are not those of the straight run"
     cmp -s straight/best.safetensors "$1/best.safetensors" || wrong "$1: another model was the best"
   }
   # Killed outright after some step, whichever it was, again and again, on other numbers of threads and workers.
@@ -662,10 +708,11 @@ resume() {
   refuses 1 'torn/checkpoint.*safetensors: .*; no checkpoint is left to resume from; its model.safetensors can still be used: scripts/sample.sh torn$' \
     "$train" "${flags[@]}" --steps 20 --resume torn
   rm torn/model.safetensors torn/best.safetensors
-  refuses 1 'no checkpoint is left to resume from; start a new run with --out$' "$train" "${flags[@]}" --steps 20 --resume torn
+  refuses 1 'no checkpoint is left to resume from; start a new run with --out$' \
+    "$train" "${flags[@]}" --steps 20 --resume torn
   # As many are kept as asked; damaged ones are passed over, in order.
   succeeds "$train" "${flags[@]}" --save-every 1 --keep-checkpoints 4 --out many
-  [[ $(cd many && echo checkpoint*) == "checkpoint-previous-2.safetensors checkpoint-previous-3.safetensors checkpoint-previous.safetensors checkpoint.safetensors" ]] ||
+  [[ $(cd many && echo checkpoint*) == "$(echo checkpoint{-previous-2,-previous-3,-previous,}.safetensors)" ]] ||
     wrong "--keep-checkpoints 4 kept $(cd many && echo checkpoint*)"
   cp cut_short many/checkpoint.safetensors
   cp one_byte many/checkpoint-previous.safetensors
@@ -678,7 +725,8 @@ resume() {
   refuses 1 'nowhere: no such folder' "$train" "${flags[@]}" --resume nowhere
   mkdir empty
   refuses 1 'empty: has no checkpoint' "$train" "${flags[@]}" --resume empty
-  refuses 1 'its seed is 7, and this run.s is 8; resume it with the same value' "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
+  refuses 1 'its seed is 7, and this run.s is 8; resume it with the same value' \
+    "$train" "${flags[@]}" --seed 8 --steps 20 --resume cut
   tr a-z b-za <text >other_text
   refuses 1 'its data is ' "$train" "${flags[@]}" --steps 20 --data other_text --resume cut
   cat text text >longer
@@ -699,7 +747,8 @@ resume() {
   cp -r cut piped_log
   rm piped_log/log.jsonl
   mkfifo piped_log/log.jsonl
-  refuses 1 'piped_log/log.jsonl: is not a plain file; move it away' timeout 60 "$train" "${flags[@]}" --steps 20 --resume piped_log
+  refuses 1 'piped_log/log.jsonl: is not a plain file; move it away' \
+    timeout 60 "$train" "${flags[@]}" --steps 20 --resume piped_log
   # One process at a time.
   set -m
   begin twice --seed 7
@@ -735,13 +784,17 @@ memory() {
     succeeds "$train" --plan --batch-tokens 16384
     several=$(sed -n 's/^planned in all \([0-9]*\)[0-9.]* MiB/\1/p' out)
     [[ $several -gt $whole ]] || wrong "8 batches are planned in $several MiB, one in $whole"
-    [[ $("$batch" --batch-tokens 16384 --memory-budget $((several + 2))MiB) -eq 16 ]] || wrong "gpt_batch does not find the batch of this program"
-    [[ $("$batch" --batch-tokens 16384 --memory-budget "${whole}MiB") -lt 16 ]] || wrong "gpt_batch forgets the gradients of the first batch"
-    [[ $("$batch" --batch-tokens 2048 --memory-budget $((whole + 2))MiB) -eq 16 ]] || wrong "gpt_batch counts gradients twice for one batch"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget $((several + 2))MiB) -eq 16 ]] ||
+      wrong "gpt_batch does not find the batch of this program"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget "${whole}MiB") -lt 16 ]] ||
+      wrong "gpt_batch forgets the gradients of the first batch"
+    [[ $("$batch" --batch-tokens 2048 --memory-budget $((whole + 2))MiB) -eq 16 ]] ||
+      wrong "gpt_batch counts gradients twice for one batch"
     refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible for this model and a batch of 1 is [0-9]+MiB$' \
       "$batch" --batch-tokens 16384 --memory-budget 1MiB
     least=$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)
-    [[ $("$batch" --batch-tokens 16384 --memory-budget "${least}MiB") -eq 1 ]] || wrong "gpt_batch finds no room in the $least MiB that it named"
+    [[ $("$batch" --batch-tokens 16384 --memory-budget "${least}MiB") -eq 1 ]] ||
+      wrong "gpt_batch finds no room in the $least MiB that it named"
     [[ $("$batch" --batch-tokens 1000 --memory-budget 1GiB) -eq 8 ]] || wrong "gpt_batch took more than the tokens"
     refuses 2 '--memory-budget: ' "$batch" --batch-tokens 1000 --memory-budget much
   fi
@@ -759,7 +812,9 @@ memory() {
   succeeds "${quick[@]}" --out plain --dropout 0.1 --memory-report step.json
   has out 'planned, the process.s peak [0-9]+ MiB'
   # One line an event: the highest count of live bytes, as planned (1) and as measured (2).
-  highest() { sed -n "s/.*\"pid\":$1,.*\"live bytes, all\",\"args\":{\"all\":\([0-9]*\)}.*/\1/p" step.json | sort -n | tail -1; }
+  highest() {
+    sed -n "s/.*\"pid\":$1,.*\"live bytes, all\",\"args\":{\"all\":\([0-9]*\)}.*/\1/p" step.json | sort -n | tail -1
+  }
   [[ -n $(highest 1) && $(highest 1) == "$(highest 2)" ]] || wrong "step.json: the measured peak is not the planned one"
   succeeds "${quick[@]}" --out paged --memory-report step.html --no-save
   has step.html 'The measured peak is the planned one, to the byte'
@@ -819,7 +874,8 @@ script() {
   fi
   tree=$(cd "${script%/*}/.." && pwd)
   mkdir -p "$tree/build"
-  alone() { flock "$tree/build/train.lock" "$@"; }  # tests of two presets may run at once, and both compile in build/train
+  # Tests of two presets may run at once, and both compile in build/train.
+  alone() { flock "$tree/build/train.lock" "$@"; }
   command -v flock >/dev/null || alone() { "$@"; }
 
   succeeds alone "$script" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
@@ -861,7 +917,8 @@ script() {
   # And repeated with its configuration, whatever its line ends.
   sed 's/$/\r/' run/config >windows
   succeeds alone "$script" --config windows --out repeated --steps 2 --threads 1
-  [[ $(grep '^threads' repeated/config) == 'threads = 1' ]] || wrong "a flag that was given does not take the place of the configuration's"
+  [[ $(grep '^threads' repeated/config) == 'threads = 1' ]] ||
+    wrong "a flag that was given does not take the place of the configuration's"
   [[ $(losses repeated) == "$(losses run | head -n 2)" ]] || wrong "the repeated run has other losses"
   refuses 2 '--config and --resume: give one of them' "$script" --config run/config --resume run
   mv windows repeated/config

@@ -22,7 +22,8 @@ has out 'planned in all'
 refuses 2 '--anomaly .* for the CPU' "${train[@]}" --data text --steps 1 --anomaly
 flags=(--data text --dropout 0.1 --accumulate 2 --lr 3e-2 --schedule constant --eval-every 3)
 status=0
-"${train[@]}" "${flags[@]}" --steps 6 --sample 5 --profile --memory-report step.html --out straight >out 2>err </dev/null || status=$?
+"${train[@]}" "${flags[@]}" --steps 6 --sample 5 --profile --memory-report step.html --out straight \
+  >out 2>err </dev/null || status=$?
 if grep -q '^gpt_train: cuda_stream: ' err; then
   [[ $status -eq 1 && ! -e straight ]] || wrong "no GPU: status $status"
   cat err
@@ -35,7 +36,9 @@ has out 'multiprocessors'
 has out "the GPU's peak"
 has out '^a sample:'
 has out '^causal_attention +backward '
-awk -F'"loss": ' '/"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] } END { exit !(last < first - 0.5) }' straight/log.jsonl ||
+awk -F'"loss": ' '
+  /"loss"/ { split($2, n, /[,}]/); if (!first) first = n[1]; last = n[1] }
+  END { exit !(last < first - 0.5) }' straight/log.jsonl ||
   wrong "it did not learn: $(losses straight)"
 # gpt_sample writes there what it writes on the CPU: behind a prompt, past the end of the context, several texts at a
 # time.
@@ -44,7 +47,8 @@ for text in "--count 40 --temperature 0 --prompt quick" "--count 20 --samples 3 
   succeeds "$sample_on_cpu" straight/model.safetensors "${text[@]}"
   mv out expected
   succeeds "${sample[@]}" straight/model.safetensors "${text[@]}"
-  cmp -s out expected || wrong "on the GPU gpt_sample ${text[*]} writes another text than on the CPU: $(head -c 200 out)"
+  cmp -s out expected ||
+    wrong "on the GPU gpt_sample ${text[*]} writes another text than on the CPU: $(head -c 200 out)"
 done
 refuses 1 'missing.safetensors' "${sample[@]}" missing.safetensors
 # As graphs, its steps have the same bits.
@@ -58,11 +62,13 @@ succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --tune-products produc
 cmp -s products kept || wrong "a second run has timed its products again"
 cmp -s tuned/model.safetensors tuned2/model.safetensors || wrong "runs of one file of tuned products differ"
 # On another GPU too, where there is one, and any number but one of a GPU is refused.
-refuses 2 '--device must be cuda, or a GPU by number, such as cuda:1, not cuda:x' "${train[@]}" "${flags[@]}" --device cuda:x
+refuses 2 '--device must be cuda, or a GPU by number, such as cuda:1, not cuda:x' \
+  "${train[@]}" "${flags[@]}" --device cuda:x
 refuses 1 'there is no GPU 64 here' "${train[@]}" "${flags[@]}" --steps 3 --device cuda:64
 if "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --device cuda:1 --out second >out 2>err </dev/null; then
   [[ $(losses straight) == "$(losses second)" ]] || wrong "the losses on the second GPU are others"
-  cmp -s straight/model.safetensors second/model.safetensors || wrong "the weights of a run on the second GPU are others"
+  cmp -s straight/model.safetensors second/model.safetensors ||
+    wrong "the weights of a run on the second GPU are others"
   succeeds "${sample[@]}" second/model.safetensors --count 5 --device cuda:1
 else
   has err 'there is no GPU 1 here: the one GPU has number 0'
@@ -77,7 +83,8 @@ cmp -s straight/best.safetensors cut/best.safetensors || wrong "another model wa
 # It starts from another run's weights: a step of next to nothing leaves them as they were.
 succeeds "${train[@]}" --data text --steps 1 --sample 0 --lr 1e-40 --weight-decay 0 --init straight --out still
 has out '^starting from straight/model.safetensors$'
-cmp -s still/model.safetensors straight/model.safetensors || wrong "a run does not start from the weights that --init names"
+cmp -s still/model.safetensors straight/model.safetensors ||
+  wrong "a run does not start from the weights that --init names"
 
 echo "$failures checks failed"
 [[ $failures -eq 0 ]]

@@ -36,7 +36,8 @@ for from in back.safetensors theirs parts; do
   succeeds "${quick[@]}" --init $from --data other --steps 3 --out "of_$from"
   has out "^starting from $from\$"
   [[ $(losses "of_$from") == "$(losses tuned)" ]] || wrong "--init $from is another model than --init run"
-  cmp -s "of_$from/model.safetensors" tuned/model.safetensors || wrong "--init $from comes to other weights than --init run"
+  cmp -s "of_$from/model.safetensors" tuned/model.safetensors ||
+    wrong "--init $from comes to other weights than --init run"
 done
 [[ $(losses tuned) != "$(losses run | head -n 3)" ]] || wrong "a fine-tuned run has the losses of a new one"
 [[ ! -e tuned/tokenizer.json && ! -e of_theirs/tokenizer.json ]] || wrong "tokens that are bytes got a tokenizer"
@@ -48,7 +49,8 @@ cp $model once
 succeeds "${quick[@]}" --init once "${steady[@]}" --steps 4 --out whole
 succeeds "${quick[@]}" --init once "${steady[@]}" --steps 2 --out halves
 succeeds "$train" --config whole/config --out repeated
-cmp -s repeated/model.safetensors whole/model.safetensors || wrong "the configuration of a fine-tuned run does not repeat it"
+cmp -s repeated/model.safetensors whole/model.safetensors ||
+  wrong "the configuration of a fine-tuned run does not repeat it"
 rm -r once
 succeeds "$train" --config halves/config --resume halves --steps 4
 cmp -s halves/model.safetensors whole/model.safetensors || wrong "a fine-tuned run that was resumed has other weights"
@@ -63,7 +65,8 @@ grep -q '"b": 97' by_words/tokenizer.json || wrong "the run has another tokenize
 succeeds "$tokens" --data other --tokenizer words/tokenizer.json --separator '' --out shards
 succeeds "${quick[@]}" --init words --data shards --steps 1 --out by_shards
 [[ $(losses by_shards) != "$(losses tuned | head -n 1)" ]] || wrong "a's and b's that changed places change no loss"
-succeeds "${quick[@]}" --init words --tokenizer swapped.json --data other --steps 1 --out by_copy  # the same, given twice
+# The same, given twice.
+succeeds "${quick[@]}" --init words --tokenizer swapped.json --data other --steps 1 --out by_copy
 refuses 1 '^gpt_train: --init: theirs: its tokenizer is another than that of the data; leave out --tokenizer$' \
   "${quick[@]}" --init theirs --tokenizer swapped.json --data other
 refuses 1 '^gpt_train: --init: theirs: its tokenizer is another than that of the data; make the shards with its tokenizer.json$' \
@@ -92,7 +95,8 @@ compgen -G 'runs' >/dev/null && wrong "a run that was refused has a folder"
 
 # scripts/train.sh takes the sizes from the model, and says what is wrong before it compiles.
 for from in run $model theirs parts; do
-  refuses 2 "^train.sh: --layers 6: the model of --init, $from.*, has 4; leave it out\$" "$script" --init $from --layers 6 --data other
+  refuses 2 "^train.sh: --layers 6: the model of --init, $from.*, has 4; leave it out\$" \
+    "$script" --init $from --layers 6 --data other
 done
 refuses 2 '--vocabulary 300: the model of --init, theirs, has 256; leave it out' \
   "$script" --init theirs --vocabulary 300 --data other

@@ -33,12 +33,14 @@ grep -q fox out && wrong "what was written together goes on behind a stop text: 
 mv three out
 awk '/^--- 2$/ { second = 1 } second' out | tail -n +2 | head -n 1 | cut -c 1-30 >second
 head -n 1 one | cut -c 1-30 | cmp -s - second && wrong "two samples are alike"
-printf 'the lazy' | "$sample" $model --prompt - --count 40 --temperature 0 --stop fox --stop og >out 2>err || wrong "a prompt from standard input: $(cat err)"
+printf 'the lazy' | "$sample" $model --prompt - --count 40 --temperature 0 --stop fox --stop og >out 2>err ||
+  wrong "a prompt from standard input: $(cat err)"
 grep -q '^the lazy' out || wrong "the prompt from standard input is not there: $(cat out)"
 grep -q 'fox\|og' out && wrong "what was written goes on behind a stop text: $(cat out)"
 succeeds "$sample" $model --count 20 --top-k 3 --top-p 0.8 --repetition-penalty 1.2 --speed
 has err '^1 tokens? read in .* s; 20 written in .*: [0-9.]+ tokens/s$'
-head -c 3000 text | "$sample" $model --prompt - --count 5 >out 2>err || wrong "a prompt that is longer than the context: $(cat err)"
+head -c 3000 text | "$sample" $model --prompt - --count 5 >out 2>err ||
+  wrong "a prompt that is longer than the context: $(cat err)"
 [[ $(wc -c <out) -eq 3006 ]] || wrong "5 bytes after a prompt of 3000 and a newline are $(wc -c <out)"
 status=0
 { "$sample" $model --count 1000000 2>err || echo $? >status; } | head -c 100 >out
@@ -48,7 +50,8 @@ refuses 2 '--repetition-penalty must be above 0, not 0' "$sample" $model --repet
 refuses 2 "--stop must be a text, not ''" "$sample" $model --stop ''
 refuses 2 '--samples must be a whole number from 1 .*, not 0' "$sample" $model --samples 0
 refuses 1 '--prompt -: standard input is empty' "$sample" $model --prompt -
-refuses 1 'tokenizer.json: has 700 tokens, and the vocabulary of this program.s model is 256' "$sample" $model --tokenizer "$tokenizers/tokenizer.json"
+refuses 1 'tokenizer.json: has 700 tokens, and the vocabulary of this program.s model is 256' \
+  "$sample" $model --tokenizer "$tokenizers/tokenizer.json"
 
 # ---- gpt_evaluate
 succeeds "$evaluate" $model --data text
@@ -93,7 +96,8 @@ refuses 1 'back.safetensors: is there already' "$convert" --from-huggingface exp
 refuses 2 'give one of --from-huggingface' "$convert" --out other
 refuses 2 'give one of --from-huggingface' "$convert" --from-huggingface exported --to-huggingface $model --out other
 sed -i 's/"n_head": 4/"n_head": 8/' exported/config.json
-refuses 1 "config.json: 'n_head' is 8, and this program was compiled for 4" "$convert" --from-huggingface exported --out other
+refuses 1 "config.json: 'n_head' is 8, and this program was compiled for 4" \
+  "$convert" --from-huggingface exported --out other
 refuses 1 'text: .*not a safetensors file' "$convert" --to-huggingface text --out other
 head -c 100000 $model >cut
 refuses 1 'cut: holds' "$convert" --to-huggingface cut --out other

@@ -15,7 +15,8 @@ for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done
 cp text original
 tr a-z b-za <text >other
 # A rate that does not depend on how long the run is.
-flags=(--data text --dropout 0.1 --seed 3 --schedule constant --warmup 0 --eval-every 20 --sample 0 --save-every 2 --save-retry 2)
+flags=(--data text --dropout 0.1 --seed 3 --schedule constant --warmup 0 --eval-every 20 --sample 0
+  --save-every 2 --save-retry 2)
 losses() { sed -n 's/.*"step": \([0-9]*\), "loss": \([^,]*\),.*/\1 \2/p' "$1/log.jsonl" 2>/dev/null; }
 last_step() { losses run | tail -n 1 | cut -d' ' -f1; }
 failures=0 most=0
@@ -54,10 +55,12 @@ for round in $(seq "$rounds"); do
   event=${events[(round - 1) % ${#events[@]}]} full=0 expected=0
   until_it has_taken $((at + 3)) || wrong "takes no steps before $event: $(tail -n 1 err)"
   pause 500
-  if [[ $((round % 3)) -eq 0 && $event != text && $event != folder ]] && mkdir run/checkpoint.safetensors.tmp 2>/dev/null; then
+  if [[ $((round % 3)) -eq 0 && $event != text && $event != folder ]] &&
+    mkdir run/checkpoint.safetensors.tmp 2>/dev/null; then
     full=1
     pause 400
-    if [[ $((round % 2)) -eq 0 ]]; then rmdir run/checkpoint.safetensors.tmp 2>/dev/null; fi  # in time; otherwise after the end
+    # In time; otherwise after the end.
+    if [[ $((round % 2)) -eq 0 ]]; then rmdir run/checkpoint.safetensors.tmp 2>/dev/null; fi
   fi
   case $event in
     KILL) kill -KILL "$pid" 2>/dev/null; expected=137 ;;
@@ -80,7 +83,8 @@ for round in $(seq "$rounds"); do
   rmdir run/checkpoint.safetensors.tmp 2>/dev/null
   [[ $full -eq 1 || $status =~ ^($expected)$ ]] || wrong "status $status after $event: $(tail -n 1 err)"
   if [[ $event == text ]]; then
-    [[ $(cat err) == "gpt_train: text: has changed since it was opened; it must stay as it is while it is in use" ]] || wrong "$(cat err)"
+    [[ $(cat err) == "gpt_train: text: has changed since it was opened; it must stay as it is while it is in use" ]] ||
+      wrong "$(cat err)"
     cp original text
   fi
   before=$(last_step)
@@ -107,7 +111,8 @@ taken=$(last_step)
 flags+=(--steps "$((taken + 2))" --threads 2)
 "$train" "${flags[@]}" --resume run >out 2>err || wrong "the end: $(tail -n 1 err)"
 "$train" "${flags[@]}" --out straight >out 2>err || wrong "the straight run: $(tail -n 1 err)"
-[[ $(losses straight | wc -l) -eq $((taken + 2)) ]] || wrong "the straight run logged $(losses straight | wc -l) steps, not $((taken + 2))"
+[[ $(losses straight | wc -l) -eq $((taken + 2)) ]] ||
+  wrong "the straight run logged $(losses straight | wc -l) steps, not $((taken + 2))"
 cmp <(losses run) <(losses straight) || wrong "the log is not that of the straight run"
 cmp run/model.safetensors straight/model.safetensors || wrong "the weights are not those of the straight run"
 echo "$round rounds to step $taken, $failures failures, at most $most steps lost"

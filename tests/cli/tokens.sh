@@ -56,14 +56,16 @@ make_new "$tokens" --data text --out new --tokenizer train --vocabulary 60000
 has out 'the text gave [0-9]+ tokens, not 60000'
 
 rm -rf new
-writes_nothing 2 '--separator: with --tokenizer bytes there is no such token' "$tokens" --data first second --out new --separator x
+writes_nothing 2 '--separator: with --tokenizer bytes there is no such token' \
+  "$tokens" --data first second --out new --separator x
 
 # Shards, with llm.c's header: 1024 bytes each.
 make_new "$tokens" --data text --out new --layout llm.c --shard-tokens 5000
 size new/train_000000.bin 11024
 size new/train_000001.bin 6864
 size new/val_000000.bin 2784
-[[ $(od -An -N12 -td4 new/train_000001.bin | xargs) == "20240520 1 2920" ]] || wrong "the header is $(od -An -N12 -td4 new/train_000001.bin)"
+[[ $(od -An -N12 -td4 new/train_000001.bin | xargs) == "20240520 1 2920" ]] ||
+  wrong "the header is $(od -An -N12 -td4 new/train_000001.bin)"
 
 # Bytes that are no UTF-8.
 printf 'caf\351 caf\351\n' >latin
@@ -87,18 +89,21 @@ writes_nothing 2 '--layout must be nanogpt or llm.c, not numpy' "$tokens" --data
 writes_nothing 2 '--validation must be at least 0 and below 1, not 1' "$tokens" --data text --out new --validation 1
 writes_nothing 2 '--validation must be at least 0 and below 1, not nan' "$tokens" --data text --out new --validation nan
 writes_nothing 2 'give one of them' "$tokens" --data text --out new --validation 0.1 --validation-data text
-writes_nothing 2 '--vocabulary must be a whole number from 257 to 65536, not 256' "$tokens" --data text --out new --tokenizer train --vocabulary 256
+writes_nothing 2 '--vocabulary must be a whole number from 257 to 65536, not 256' \
+  "$tokens" --data text --out new --tokenizer train --vocabulary 256
 writes_nothing 2 '--vocabulary is for --tokenizer train' "$tokens" --data text --out new --vocabulary 300
 writes_nothing 2 '--broken-utf8 must be keep or replace, not drop' "$tokens" --data text --out new --broken-utf8 drop
 writes_nothing 2 'with --tokenizer bytes, all bytes are kept' "$tokens" --data text --out new --broken-utf8 replace
 writes_nothing 2 '--shard-tokens must be a whole number from 1' "$tokens" --data text --out new --shard-tokens 0
-writes_nothing 2 "the tokenizer has no token '<pad>'" "$tokens" --data text --out new --tokenizer learned/tokenizer.json --separator '<pad>'
+writes_nothing 2 "the tokenizer has no token '<pad>'" \
+  "$tokens" --data text --out new --tokenizer learned/tokenizer.json --separator '<pad>'
 writes_nothing 2 'has only <.endoftext.>' "$tokens" --data text --out new --tokenizer train --separator '<pad>'
 writes_nothing 1 'nowhere: no such file' "$tokens" --data nowhere --out new
 writes_nothing 1 'empty: is empty' "$tokens" --data text empty --out new
 writes_nothing 1 'is a directory' "$tokens" --data . --out new
 writes_nothing 1 'nowhere.json: no such file' "$tokens" --data text --out new --tokenizer nowhere.json
-writes_nothing 1 "bad.json: is not a tokenizer.json: it has no object 'model'" "$tokens" --data text --out new --tokenizer bad.json
+writes_nothing 1 "bad.json: is not a tokenizer.json: it has no object 'model'" \
+  "$tokens" --data text --out new --tokenizer bad.json
 writes_nothing 1 'text: is not JSON' "$tokens" --data text --out new --tokenizer text
 printf x >letter
 writes_nothing 1 'too short for a share' "$tokens" --data letter --out new
@@ -106,7 +111,8 @@ writes_nothing 1 'learned: is there already; name a new folder' "$tokens" --data
 writes_nothing 1 'text: is there already' "$tokens" --data text --out text
 writes_nothing 1 'cannot be made' "$tokens" --data text --out text/new
 # A full disk, played by a limit on the size of a file: nothing is left.
-writes_nothing 1 'train.bin: cannot be written' bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - "$tokens" --data text --out new
+writes_nothing 1 'train.bin: cannot be written' \
+  bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - "$tokens" --data text --out new
 mkdir other.unfinished
 writes_nothing 1 'other.unfinished: is left from a run that was cut short' "$tokens" --data text --out other
 [[ -d other.unfinished ]] || wrong "what another run left was removed"

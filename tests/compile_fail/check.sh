@@ -4,17 +4,24 @@
 # lines, and each compiler in at most N lines where the case says `// expect-lines: N`. FAMILY is g++ or clang++.
 # PRECOMPILED is the .gch of a header beside it, or '' to do without.
 set -euo pipefail
-[[ $# -eq 6 && -f $3 ]] || { echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp.gch twin|no-twin" >&2; exit 2; }
+[[ $# -eq 6 && -f $3 ]] || {
+  echo "usage: $0 g++|clang++ COMPILER CASE.cpp @FLAGS PRECOMPILED.hpp.gch twin|no-twin" >&2
+  exit 2
+}
 family=$1 compiler=$2 case=$3 flags=$4 precompiled=$5 twin=$6
 
 arguments=("$flags" -fsyntax-only -fmessage-length=0 -fdiagnostics-color=never -w)
 if [[ -f $precompiled ]]; then
-  if [[ $family == clang++ ]]; then arguments+=(-include-pch "$precompiled"); else arguments+=(-include "${precompiled%.gch}"); fi
+  if [[ $family == clang++ ]]; then
+    arguments+=(-include-pch "$precompiled")
+  else
+    arguments+=(-include "${precompiled%.gch}")
+  fi
 fi
 
 # Lines for this compiler: `// expect: REGEX` and `// expect(FAMILY): REGEX`.
-wanted=$(
-  sed -nE -e 's|^[[:space:]]*// expect: ?(.*)$|\1|p' -e "s|^[[:space:]]*// expect\(${family//+/\\+}\): ?(.*)$|\1|p" "$case")
+wanted=$(sed -nE -e 's|^[[:space:]]*// expect: ?(.*)$|\1|p' \
+  -e "s|^[[:space:]]*// expect\(${family//+/\\+}\): ?(.*)$|\1|p" "$case")
 mapfile -t expectations <<<"$wanted"
 if [[ -z $wanted ]]; then
   echo "$case: no '// expect: REGEX' line for $family: say what the message must contain"

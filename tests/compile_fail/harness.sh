@@ -16,7 +16,8 @@ outcome() {
   local wanted=$1 description=$2 got=passes output
   shift 2
   printf '%s\n' "$@" >"$work/case.cpp"
-  output=$(bash "$here/check.sh" "$family" "$compiler" "$work/case.cpp" "@$work/flags.rsp" "" "${twin:-twin}" 2>&1) || got=fails
+  output=$(bash "$here/check.sh" "$family" "$compiler" "$work/case.cpp" "@$work/flags.rsp" "" "${twin:-twin}" 2>&1) ||
+    got=fails
   if [[ $got != "$wanted" ]]; then
     printf '%s: the case %s and should not:\n%s\n' "$description" "$got" "$output"
     failures=1
@@ -36,7 +37,8 @@ if [[ $family == g++ ]]; then
   many=('#ifdef GRADUS_FAIL' 'void g() { f<4>(), f<5>(), f<6>(), f<7>(); }' '#endif')
   outcome fails 'a message of more than 15 lines' '// expect: rows must be 3' "$mistake" "${many[@]}"
 fi
-outcome passes 'few lines where few are asked for' '// expect: rows must be 3' '// expect-lines: 15' "$mistake" "${use[@]}"
+outcome passes 'few lines where few are asked for' \
+  '// expect: rows must be 3' '// expect-lines: 15' "$mistake" "${use[@]}"
 outcome fails 'too many lines' '// expect: rows must be 3' '// expect-lines: 3' "$mistake" "${use[@]}"
 outcome passes 'an expectation for this compiler' "// expect($family): rows must be 3" "$mistake" "${use[@]}"
 outcome fails 'an expectation for another compiler only' '// expect(other): rows must be 3' "$mistake" "${use[@]}"

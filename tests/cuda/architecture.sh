@@ -4,7 +4,8 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '#include <gradus/cuda.hpp>' >"$work/old.cu"
-if "$1" -std=c++20 --expt-relaxed-constexpr -DGRADUS_WITH_CUDA=1 -I"$2" -arch=sm_75 -c "$work/old.cu" -o "$work/old.o" >"$work/out" 2>&1; then
+if "$1" -std=c++20 --expt-relaxed-constexpr -DGRADUS_WITH_CUDA=1 -I"$2" -arch=sm_75 \
+  -c "$work/old.cu" -o "$work/old.o" >"$work/out" 2>&1; then
   echo "a program for sm_75 compiles" >&2
   exit 1
 fi

@@ -33,7 +33,9 @@ region() {
     { line = $0; sub(/^ +/, "", line) }
     line == begin { if (inside) exit 2; inside = 1; indent = length($0) - length(line); found = 1; next }
     line == end { if (!inside) exit 2; inside = 0; next }
-    inside && line !~ /^\/\/ \[\/?[A-Za-z0-9_]+\]$/ { print substr($0, (substr($0, 1, indent) ~ /^ *$/ ? indent : 0) + 1) }
+    inside && line !~ /^\/\/ \[\/?[A-Za-z0-9_]+\]$/ {
+      print substr($0, (substr($0, 1, indent) ~ /^ *$/ ? indent : 0) + 1)
+    }
     END { if (!found || inside) exit 2 }' "$1"
 }
 
@@ -64,7 +66,10 @@ check_block() {
     snippet)
       blocks=$((blocks + 1))
       file=tests/docs/${source%%#*} name=${source#*#}
-      if [[ $source != *'#'* ]]; then problem "$at: 'snippet: $source' names no region; write 'snippet: FILE#NAME'"; return; fi
+      if [[ $source != *'#'* ]]; then
+        problem "$at: 'snippet: $source' names no region; write 'snippet: FILE#NAME'"
+        return
+      fi
       if [[ ! -f $file ]]; then problem "$at: there is no $file to take the snippet from"; return; fi
       if ! expected=$(region "$file" "$name"); then
         problem "$at: $file has no region '$name': it begins with '// [$name]' and ends with '// [/$name]'"
@@ -72,30 +77,38 @@ check_block() {
       fi
       body=$expected
       if [[ $fix -eq 0 && $text != "$expected" ]]; then
-        problem "$at: the block differs from region '$name' of $file (- page, + program); change the program, then run tests/docs/check_snippets.sh --fix"
+        problem "$at: the block differs from region '$name' of $file (- page, + program);" \
+          "change the program, then run tests/docs/check_snippets.sh --fix"
         printf '%s\n' "$text" >"$work/page"
-        printf '%s\n' "$expected" | diff "$work/page" - | sed -n -e 's/^< */  - &/p' -e 's/^> */  + &/p' | sed 's/^\(  [-+] \)[<>] \{0,1\}/\1/' || true
+        printf '%s\n' "$expected" | diff "$work/page" - |
+          sed -n -e 's/^< */  - &/p' -e 's/^> */  + &/p' | sed 's/^\(  [-+] \)[<>] \{0,1\}/\1/' || true
       fi ;;
     excerpt)
       blocks=$((blocks + 1))
       if [[ ! -f $source ]]; then problem "$at: there is no $source to take the excerpt from"; return; fi
-      if ! is_excerpt "$source" <<<"$text"; then problem "$at: $source has no such lines one after another; copy them again"; fi ;;
+      if ! is_excerpt "$source" <<<"$text"; then
+        problem "$at: $source has no such lines one after another; copy them again"
+      fi ;;
     message)
       blocks=$((blocks + 1))
       file=tests/compile_fail/cases/${source%% *}.cpp
       if [[ ! -f $file ]]; then problem "$at: there is no $file to expect a message of"; return; fi
       name=""
       if [[ $source == *' '* ]]; then name=${source##* }; fi
-      expected=$(sed -nE -e 's|^// expect: ?(.*)$|\1|p' ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"} "$file")
+      expected=$(sed -nE -e 's|^// expect: ?(.*)$|\1|p' \
+        ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"} "$file")
       # g++ quotes names by characters of several bytes where the locale is UTF-8, which a pattern's '.' does not match
       # in another one.
       text=${text//‘/\'} text=${text//’/\'}
       while IFS= read -r line; do
-        if ! grep -qE -e "$line" <<<"$text"; then problem "$at: the message does not contain what $file expects: $line"; fi
+        if ! grep -qE -e "$line" <<<"$text"; then
+          problem "$at: the message does not contain what $file expects: $line"
+        fi
       done <<<"$expected" ;;
     *)
       if [[ ($language == cpp || $language == c++) && ($1 == README.md || $1 == docs/*) ]]; then
-        problem "$at: a C++ block without '<!-- snippet: FILE#NAME -->' or '<!-- excerpt: PATH -->' above it: nothing keeps it true"
+        problem "$at: a C++ block without '<!-- snippet: FILE#NAME -->' or '<!-- excerpt: PATH -->' above it:" \
+          "nothing keeps it true"
       fi ;;
   esac
 }
@@ -124,7 +137,8 @@ check_page() {
       continue
     fi
     # What a formatter for C++ makes of a page: '```const cpp', '#Title', '<!--snippet: a.cpp #sum-->'.
-    if [[ $line == *'```'*[[:space:]]* || $line =~ ^[[:space:]]*#+[[:alnum:]] || $line =~ ^[[:space:]]*\<!--(snippet|excerpt|message) ]]; then
+    if [[ $line == *'```'*[[:space:]]* || $line =~ ^[[:space:]]*#+[[:alnum:]] ||
+      $line =~ ^[[:space:]]*\<!--(snippet|excerpt|message) ]]; then
       problem "$page:$number: no heading, block or tag, though it looks like one: $line"
     fi
     if [[ $line =~ $tagged ]]; then tag=${BASH_REMATCH[1]}; continue; fi

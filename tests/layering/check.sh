@@ -4,23 +4,30 @@
 #   order    a folder includes only folders below it (the table in order.txt)
 #   unused   the table permits nothing that no header uses
 #   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name
-#   only their own builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the
-#   functions that users call vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included,
-#   each by one header alone, in the
-#            folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
+#            only their own
+#   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
+#            call
+#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB and cuDNN are included, each by one header alone, in
+#            the folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ $# -eq 2 && -d $2/include/gradus ]] || { echo "usage: $0 order|unused|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2; exit 2; }
+[[ $# -eq 2 && -d $2/include/gradus ]] || {
+  echo "usage: $0 order|unused|ops|builds|vendors ROOT (ROOT/include/gradus must exist)" >&2
+  exit 2
+}
 rule=$1
 root=$2
-[[ $rule =~ ^(order|unused|ops|builds|vendors)$ ]] || { echo "$0: no rule '$rule': order, unused, ops, builds or vendors" >&2; exit 2; }
+[[ $rule =~ ^(order|unused|ops|builds|vendors)$ ]] ||
+  { echo "$0: no rule '$rule': order, unused, ops, builds or vendors" >&2; exit 2; }
 
 cd "$root"
 if [[ $rule == builds ]]; then
   # core/config.hpp says what a build is. A namespace that every build shares says so in its line.
   find include/gradus -regex 'include/gradus/\(cpu\|ops\|optim\)/.*\.hpp' -print0 | sort -z | xargs -0 -r awk '
     function complain(message) { printf "%s:%d: %s\n", FILENAME, FNR, message; bad = 1 }
-    /^namespace ([a-z:]*::)?(op|cpu_kit) \{$/ { complain("write namespace …::inline GRADUS_BUILD {, or add // shared by all builds") }
+    /^namespace ([a-z:]*::)?(op|cpu_kit) \{$/ {
+      complain("write namespace …::inline GRADUS_BUILD {, or add // shared by all builds")
+    }
     /^constexpr auto / && FILENAME ~ /\/ops\// && FILENAME !~ /\/(cuda|plan)\.hpp$/ {
       complain("a function that users call starts with GRADUS_OF_BUILD")
     }
@@ -54,6 +61,11 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     if (rest !~ /\//) return "root"
     sub(/\/.*/, "", rest); return rest
   }
+  # The backend that a header is named after, as cpu.hpp and cpu_flash.hpp are; "" for another one.
+  function backend_of(path) {
+    if (path !~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) return ""
+    sub(/(_[a-z_]+)?\.hpp$/, "", path); sub(/.*\//, "", path); return path
+  }
   BEGIN {
     while ((getline line < table) > 0) {
       if (line ~ /^[ \t]*(#|$)/) continue
@@ -61,7 +73,10 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
       count = split(substr(line, colon + 1), names, " ")
       for (i = 1; i <= count; ++i) {
         allowed[name, names[i]] = 1
-        if (rule == "order" && !(names[i] in known)) { print table ": " name " may include " names[i] ", which is not above it"; bad = 1 }
+        if (rule == "order" && !(names[i] in known)) {
+          print table ": " name " may include " names[i] ", which is not above it"
+          bad = 1
+        }
       }
       known[name] = 1
     }
@@ -81,11 +96,8 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   to != "" { used[from, to] = 1 }
   rule == "ops" && from == "ops" && to != "" {
-    backend = ""
-    if ($1 ~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) { backend = $1; sub(/(_[a-z_]+)?\.hpp$/, "", backend); sub(/.*\//, "", backend) }
-    named = ""
-    if (to ~ /^(cpu|cuda|meta)$/) named = to
-    else if ($3 ~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) { named = $3; sub(/(_[a-z_]+)?\.hpp$/, "", named); sub(/.*\//, "", named) }
+    backend = backend_of($1)
+    named = to ~ /^(cpu|cuda|meta)$/ ? to : backend_of($3)
     if (named != "" && named != backend) {
       if (backend == "") complain("the rules of an op include a backend: " $3)
       else complain("a " backend " kernel includes another backend: " $3)
@@ -100,10 +112,13 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "cuda" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
-    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^(unistd|fcntl|sched|pthread|arm_neon|cxxabi)\.h$|^sanitizer\/|intrin\.h$/) complain("no header includes the library of " $3)
+    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^sanitizer\/|intrin\.h$/ &&
+               $3 !~ /^(unistd|fcntl|sched|pthread|arm_neon|cxxabi)\.h$/)
+      complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")
-      else if ((vendor in first) && first[vendor] != $1) complain($3 ": " first[vendor] " is already the one header that includes " vendor)
+      else if ((vendor in first) && first[vendor] != $1)
+        complain($3 ": " first[vendor] " is already the one header that includes " vendor)
       first[vendor] = $1
     }
   }

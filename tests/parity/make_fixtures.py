@@ -5,15 +5,16 @@
 
 Files in the safetensors format come out, the same on every run with the same PyTorch:
 
-ops.safetensors   One case an op, in float64, as <case>.<part>. The inputs have the op's usual letters (x, a, b, w, ...), y is
-                  the output, dy the gradient that arrives at it, and d<input> what the op's gradient rule must return.
-                  A case with several outputs numbers them: y0, y1, dy0, dy1. Integer inputs and outputs are I32.
+ops.safetensors   One case an op, in float64, as <case>.<part>. Inputs have the op's usual letters (x, a, b, w, ...), y
+                  is the output, dy the gradient that arrives at it, and d<input> what the op's gradient rule must
+                  return. A case with several outputs numbers them: y0, y1, dy0, dy1. Integer inputs and outputs are
+                  I32.
 gpt.safetensors   A small GPT-2: parameters, first loss and gradients, twenty steps of AdamW.
 gpt_autocast.safetensors
                   The first loss and gradients of the same GPT-2 under torch.autocast in bfloat16 and float16.
 optimizers.safetensors
-                  Fifty steps of each optimizer on a few tensors of odd shapes, and a run of PyTorch's GradScaler. Hugging Face's
-                  transformers and bitsandbytes must be there for its Adafactor and 8-bit AdamW.
+                  Fifty steps of each optimizer on a few tensors of odd shapes, and a run of PyTorch's GradScaler.
+                  Hugging Face's transformers and bitsandbytes must be there for its Adafactor and 8-bit AdamW.
 
 What an op means exactly (constants, conventions) is in the files' own __metadata__, written from NOTES below.
 """
@@ -37,8 +38,9 @@ NOTES = {
     "abs relu clamp minimum maximum": "no input lies on a kink, no two are equal",
     "clamp": "to [-0.5, 0.75]",
     "where": "cond (I32, 0 or 1) ? a : b",
-    "sum_* mean_* max_* min_* argmax_*": "x [3,5,7]; the suffix names the axes reduced, as in sum_02; _all: every axis; "
-                                         "_keep: reduced axes stay as 1; argmax: first index of the largest, I32",
+    "sum_* mean_* max_* min_* argmax_*":
+        "x [3,5,7]; the suffix names the axes reduced, as in sum_02; _all: every axis; "
+        "_keep: reduced axes stay as 1; argmax: first index of the largest, I32",
     "var_*": "population variance: divided by the count",
     "var_unbiased_*": "divided by the count less one",
     "matmul": "a [5,7] b [7,3]; _batched [2,3,5,7] [2,3,7,4]; _tn: a^T b with a [7,5]; _nt: a b^T with b [3,7]; "
@@ -51,8 +53,8 @@ NOTES = {
     "attention": "causal; qkv [2,13,45] packed as q, k, v, each 3*5 wide, head h at columns 5h..5h+4 of each; "
                  "y [2,13,15]; scores scaled by 1/sqrt(5). attention_full: the same without the causal mask",
     "cross_entropy": "logits [4,5,17], targets I32 [4,5]; mean over targets that are not -1; y is a scalar, shape []",
-    "cross_entropy_padded": "logits [3,5,64] of which the first 61 are real: the other 3 are left out of the softmax and "
-                            "have gradient 0",
+    "cross_entropy_padded":
+        "logits [3,5,64] of which the first 61 are real: the other 3 are left out of the softmax and have gradient 0",
     "permute": "y[i,j,k] = x[k,i,j]: axes (1,2,0) of x [2,3,5] -> [3,5,2]; transpose: x [3,5] -> [5,3]",
     "slice": "x [5,7,3], second axis from 2 to 6 -> [5,4,3]",
     "concat": "a [2,3,5], b [2,4,5] along the second axis -> [2,7,5]",
@@ -89,7 +91,8 @@ class Cases:
         return torch.Generator().manual_seed(seed)
 
     def add(self, name, op, **inputs):
-        """Runs `op` on the inputs: a shape draws normal values, a callable is given the generator, a tensor is taken."""
+        """Runs `op` on the inputs: a shape draws normal values, a callable is given the generator, a tensor is
+        taken."""
         if name + ".y" in self.tensors or name + ".y0" in self.tensors:
             raise ValueError(f"two cases are named {name}")
         g = self._generator(name)
@@ -228,7 +231,8 @@ def network(c):
           tokens=torch.tensor([[1, 4, 4, 10], [0, 1, 1, 7], [10, 4, 2, 0]]), w=(11, 5))
     c.add("attention", lambda qkv: attend(qkv, 3, True), qkv=(2, 13, 45))
     c.add("attention_full", lambda qkv: attend(qkv, 3, False), qkv=(2, 13, 45))
-    c.add("cross_entropy", lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1),
+    c.add("cross_entropy",
+          lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1),
           logits=(4, 5, 17), targets=targets(17, 4, 5))
     c.add("cross_entropy_padded", lambda logits, targets: F.cross_entropy(
         logits[..., :61].flatten(0, 1), targets.flatten(), ignore_index=-1),
@@ -277,7 +281,8 @@ def gpt_loss(p, tokens, targets):
     x = p["wte.weight"][tokens] + p["wpe.weight"]
     for n in range(LAYERS):
         block = f"h.{n}."
-        x = x + linear(attend(linear(norm(x, block + "ln_1"), block + "attn.c_attn"), HEADS, True), block + "attn.c_proj")
+        attended = attend(linear(norm(x, block + "ln_1"), block + "attn.c_attn"), HEADS, True)
+        x = x + linear(attended, block + "attn.c_proj")
         hidden = F.gelu(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"), approximate="tanh")
         x = x + linear(hidden, block + "mlp.c_proj")
     logits = norm(x, "ln_f") @ p["wte.weight"].t()
@@ -359,7 +364,8 @@ def hashed(shape, round_, tensor):
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         x = ((x ^ (x >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     x ^= x >> np.uint64(16)
-    return torch.from_numpy(((x >> np.uint64(8)).astype(np.float32) * np.float32(2**-24) - np.float32(0.5)).reshape(shape))
+    values = (x >> np.uint64(8)).astype(np.float32) * np.float32(2**-24) - np.float32(0.5)
+    return torch.from_numpy(values.reshape(shape))
 
 
 def gradient(shape, step, tensor):
@@ -397,8 +403,8 @@ def lion(p, lr=1e-3, beta1=0.9, beta2=0.99, decay=0.1):
 
 
 def any_precision(p, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
-    """AdamW with moments in bfloat16 and Kahan's summation (as torchdistX has it), but that a sum is made in float and rounded once,
-    and weight decay is part of what is compensated."""
+    """AdamW with moments in bfloat16 and Kahan's summation (as torchdistX has it), but that a sum is made in float and
+    rounded once, and weight decay is part of what is compensated."""
     low, c = torch.bfloat16, {k: torch.zeros_like(v) for k, v in p.items()}
     m, s = ({k: torch.zeros_like(v) for k, v in p.items()} for _ in range(2))
 
@@ -417,8 +423,9 @@ def any_precision(p, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
 
 
 def muon(p, lr=0.02, beta=0.95, decay=0.01):
-    """Keller Jordan's Muon with the iteration in float instead of bfloat16, for hidden matrices; here weights are [in, out], so rows and
-    columns are those of the transpose. AdamW (lr 3e-4, betas .9 .95, eps 1e-10) for the vector."""
+    """Keller Jordan's Muon with the iteration in float instead of bfloat16, for hidden matrices; here weights are
+    [in, out], so rows and columns are those of the transpose. AdamW (lr 3e-4, betas .9 .95, eps 1e-10) for the
+    vector."""
     def orthogonal(g):
         x = g.T if g.shape[0] > g.shape[1] else g
         x = x / (x.norm() + 1e-7)
@@ -443,7 +450,8 @@ def muon(p, lr=0.02, beta=0.95, decay=0.01):
 
 
 def scaled_run(out):
-    """PyTorch's GradScaler around SGD: gradients overflow in chosen steps, and the scale grows after three clean ones."""
+    """PyTorch's GradScaler around SGD: gradients overflow in chosen steps, and the scale grows after three clean
+    ones."""
     v = torch.nn.Parameter(hashed((13,), 0, 1))
     optimizer = torch.optim.SGD([v], lr=0.1, momentum=0.9, foreach=False)
     scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
@@ -477,7 +485,8 @@ def optimizers():
     runs = {
         "sgd": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, foreach=False),
         "sgd_momentum": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, momentum=0.9, foreach=False),
-        "sgd_nesterov": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, momentum=0.9, nesterov=True, foreach=False),
+        "sgd_nesterov": lambda p: torch.optim.SGD(
+            by_rank(p, 0.01), lr=0.01, momentum=0.9, nesterov=True, foreach=False),
         "adamw": lambda p: torch.optim.AdamW(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False),
         "adamw_all": lambda p: torch.optim.AdamW(
             [{"params": [v for k, v in p.items() if k != "tall"], "weight_decay": 0.1},
@@ -486,7 +495,8 @@ def optimizers():
         "adafactor": lambda p: Adafactor(p.values(), lr=None),
         "adafactor_warmup": lambda p: Adafactor(p.values(), lr=None, warmup_init=True),
         "adafactor_lr": lambda p: Adafactor(by_rank(p, 0.1), lr=1e-3, scale_parameter=False, relative_step=False),
-        "adafactor_beta1": lambda p: Adafactor(p.values(), lr=1e-3, scale_parameter=False, relative_step=False, beta1=0.9),
+        "adafactor_beta1": lambda p: Adafactor(
+            p.values(), lr=1e-3, scale_parameter=False, relative_step=False, beta1=0.9),
         "adamw_8bit": lambda p: bitsandbytes.optim.AdamW8bit(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8),
         "muon": muon,
     }
@@ -513,17 +523,18 @@ def main():
     save(directory / "gpt.safetensors", gpt(), {
         **made_by, "layers": str(LAYERS), "heads": str(HEADS), "width": str(WIDTH), "context": str(CONTEXT),
         "vocabulary": str(VOCABULARY), "batch": str(BATCH), "steps": str(STEPS),
-        "optimizer": "AdamW, betas .9 .95, eps 1e-8, weight decay .1 on rank >= 2, gradients clipped to global norm 1 by "
-                     "min(1, 1/(norm+1e-6)); the weight stored once (wte) is embedding and head",
+        "optimizer": "AdamW, betas .9 .95, eps 1e-8, weight decay .1 on rank >= 2, gradients clipped to global norm 1 "
+                     "by min(1, 1/(norm+1e-6)); the weight stored once (wte) is embedding and head",
         "contents": "param.*: start; loss.f64/f32, grad.f64.*/grad.f32.*: step 0, before clipping; norm.*: global norm "
                     "before clipping; curve.*: loss of each step; lr; final.f64.*: parameters after the last step"})
     save(directory / "gpt_autocast.safetensors", gpt_autocast(), {
-        **made_by, "contents": "of the model in gpt.safetensors, parameters in float32: loss.bf16/f16, grad.bf16.*/grad.f16.*: "
-                               "step 0 under torch.autocast(\"cpu\") in that type"})
+        **made_by, "contents": "of the model in gpt.safetensors, parameters in float32: loss.bf16/f16, "
+                               "grad.bf16.*/grad.f16.*: step 0 under torch.autocast(\"cpu\") in that type"})
     save(directory / "optimizers.safetensors", optimizers(), {
         **made_by, "steps": str(OPTIMIZER_STEPS),
-        "contents": "<optimizer>.<tensor>: parameters after the last step; start and gradients are hashes, see hashed(); map.*: codes of "
-                    "8 bits; scaler.*: scale, skips and weights after each step, bad: what is put into the gradient"})
+        "contents": "<optimizer>.<tensor>: parameters after the last step; start and gradients are hashes, see "
+                    "hashed(); map.*: codes of 8 bits; scaler.*: scale, skips and weights after each step, bad: what "
+                    "is put into the gradient"})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/gpt2: a small GPT-2 of Hugging Face's transformers with random parameters, as save_pretrained stores it, and
-logits.safetensors, what it makes of random tokens. And compares a folder that gpt_convert wrote.
+"""Writes tests/data/gpt2: a small GPT-2 of Hugging Face's transformers with random parameters, as save_pretrained
+stores it, and logits.safetensors, what it makes of random tokens. And compares a folder that gpt_convert wrote.
 
     python3 tests/parity/make_gpt2_fixture.py [output directory]
     python3 tests/parity/make_gpt2_fixture.py --compare FOLDER LOGITS.safetensors
@@ -22,7 +22,8 @@ def logits_of(model, tokens):
 
 def make(folder):
     torch.manual_seed(11)
-    config = GPT2Config(n_layer=2, n_head=3, n_embd=21, n_positions=13, n_ctx=13, vocab_size=61, bos_token_id=60, eos_token_id=60)
+    config = GPT2Config(n_layer=2, n_head=3, n_embd=21, n_positions=13, n_ctx=13, vocab_size=61,
+                        bos_token_id=60, eos_token_id=60)
     model = GPT2LMHeadModel(config).eval()
     with torch.no_grad():
         for p in model.parameters():  # biases and norms, too

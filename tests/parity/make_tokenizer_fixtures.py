@@ -7,27 +7,32 @@
 Files come out, the same on every run with the same tokenizers:
 
 train.txt        Mixed text: words of many scripts, numbers, emoji, spaces of all kinds, English contractions.
-tokenizer.json   A byte-level BPE of 700 tokens that BpeTrainer learned from train.txt, with all bytes and <|endoftext|>.
-cases.json       "texts": texts as hexadecimal bytes, some of them no UTF-8, and the ids of this tokenizer for them, decoded with
-                 errors="replace"; "classes": where runs of characters of one class begin, as the pattern of
-                 ByteLevel treats them: letter, number, space, other.
+tokenizer.json   A byte-level BPE of 700 tokens that BpeTrainer learned from train.txt, with all bytes and
+                 <|endoftext|>.
+cases.json       "texts": texts as hexadecimal bytes, some of them no UTF-8, and the ids of this tokenizer for them,
+                 decoded with errors="replace"; "classes": where runs of characters of one class begin, as the pattern
+                 of ByteLevel treats them: letter, number, space, other.
 """
 import json
 import pathlib
 import random
 import sys
 
-SCRIPTS = [(0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0xDF, 0xFF), (0x3B1, 0x3C9), (0x430, 0x44F), (0x561, 0x586),
-           (0x5D0, 0x5EA), (0x627, 0x64A), (0x905, 0x939), (0x93E, 0x94D), (0xE01, 0xE2E), (0x10D0, 0x10F0), (0x3041, 0x3096),
-           (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0x1D400, 0x1D454), (0x20000, 0x20100)]
-SPACES = [" ", " ", " ", " ", " ", "  ", "\n", "\n\n", "\t", " \n", "\n ", "\r\n", "\u00a0", "\u2003", "\u3000", "   \n", "\u0085", "\u200b"]
-ODD = ["don't", "we'll", "I'M", "it's", "they're", "''s", "'", "'v", "'ve", "12", "4.5e-7", "١٢٣", "Ⅷ", "½", "x=y+1;", "//", "#!/bin/sh",
-       "<|endoftext|>", "<|endof", "a<|endoftext|><|endoftext|> b", "e\u0301", "\u0000", "\ufffd", "🇩🇪", "👩‍👩‍👧", "👍🏽"]
+SCRIPTS = [(0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0xDF, 0xFF), (0x3B1, 0x3C9), (0x430, 0x44F),
+           (0x561, 0x586), (0x5D0, 0x5EA), (0x627, 0x64A), (0x905, 0x939), (0x93E, 0x94D), (0xE01, 0xE2E),
+           (0x10D0, 0x10F0), (0x3041, 0x3096), (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0x1D400, 0x1D454),
+           (0x20000, 0x20100)]
+SPACES = [" ", " ", " ", " ", " ", "  ", "\n", "\n\n", "\t", " \n", "\n ", "\r\n", "\u00a0", "\u2003", "\u3000",
+          "   \n", "\u0085", "\u200b"]
+ODD = ["don't", "we'll", "I'M", "it's", "they're", "''s", "'", "'v", "'ve", "12", "4.5e-7", "١٢٣", "Ⅷ", "½", "x=y+1;",
+       "//", "#!/bin/sh", "<|endoftext|>", "<|endof", "a<|endoftext|><|endoftext|> b", "e\u0301", "\u0000", "\ufffd",
+       "🇩🇪", "👩‍👩‍👧", "👍🏽"]
 
 
 def mixed_text(rng, size):
     """About `size` characters."""
-    words = ["".join(chr(rng.randint(*script)) for _ in range(rng.randint(1, 9))) for script in SCRIPTS for _ in range(60)]
+    words = ["".join(chr(rng.randint(*script)) for _ in range(rng.randint(1, 9)))
+             for script in SCRIPTS for _ in range(60)]
     parts, length = [], 0
     while length < size:
         kind = rng.random()
@@ -57,7 +62,8 @@ def break_utf8(rng, text, places):
         elif kind == 1:
             data[at] = rng.randrange(256)
         else:
-            data[at:at] = rng.choice([b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"\x80"])
+            data[at:at] = rng.choice([b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82",
+                                      b"\xf0\x9f\x98", b"\x80"])
     return bytes(data)
 
 
@@ -67,8 +73,9 @@ def train(text, vocabulary):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator([text], BpeTrainer(vocab_size=vocabulary, min_frequency=2, special_tokens=["<|endoftext|>"],
-                                                     initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    trainer = BpeTrainer(vocab_size=vocabulary, min_frequency=2, special_tokens=["<|endoftext|>"],
+                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    tokenizer.train_from_iterator([text], trainer)
     return tokenizer
 
 
@@ -81,7 +88,8 @@ def character_classes():
         if 0xD800 <= point < 0xE000:
             kind = "other"  # surrogates: no characters
         else:
-            joined = [name for name, with_ in (("letter", "a"), ("number", "1"), ("other", "!")) if len(split(with_ + chr(point))) == 1]
+            joined = [name for name, with_ in (("letter", "a"), ("number", "1"), ("other", "!"))
+                      if len(split(with_ + chr(point))) == 1]
             kind = joined[0] if joined else "space"
         if not runs or runs[-1][1] != kind:
             runs.append([point, kind])
@@ -89,15 +97,18 @@ def character_classes():
 
 
 def main():
-    out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data" / "tokenizer")
+    beside = pathlib.Path(__file__).parent.parent / "data" / "tokenizer"
+    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else beside
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(12)
     text = mixed_text(rng, 12000)
     (out / "train.txt").write_bytes(text.encode())
     tokenizer = train(text, 700)
     tokenizer.save(str(out / "tokenizer.json"))
-    texts = ["", " ", "a", "<|endoftext|>", " ".join(ODD), "".join(SPACES) + "x" + "".join(SPACES), "a" * 300, "\U0010FFFF\u0000"]
-    data = [t.encode() for t in texts] + [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
+    texts = ["", " ", "a", "<|endoftext|>", " ".join(ODD), "".join(SPACES) + "x" + "".join(SPACES), "a" * 300,
+             "\U0010FFFF\u0000"]
+    data = [t.encode() for t in texts]
+    data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
     data += [rng.randbytes(60) for _ in range(10)]
     cases = [[d.hex(), tokenizer.encode(d.decode("utf8", "replace")).ids] for d in data]
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)

@@ -85,11 +85,15 @@ struct divide_into { static constexpr std::string_view name = "divide_into";
 /// The smaller; NaN in either operand gives NaN.
 struct minimum { static constexpr std::string_view name = "minimum";
   static constexpr bool selects = true;
-  template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a < b || a != a, a, b); } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    using math::select; return select(a < b || a != a, a, b);
+  } };
 /// The larger; NaN in either operand gives NaN.
 struct maximum { static constexpr std::string_view name = "maximum";
   static constexpr bool selects = true;
-  template <class T> GRADUS_HD T operator()(T a, T b) const { using math::select; return select(a > b || a != a, a, b); } };
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    using math::select; return select(a > b || a != a, a, b);
+  } };
 /// e to the power x.
 struct exp { static constexpr std::string_view name = "exp";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 10;
@@ -125,7 +129,9 @@ struct sigmoid { static constexpr std::string_view name = "sigmoid";
 struct relu { static constexpr std::string_view name = "relu";
   static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T x) const { using math::select; return select(x <= T(0), T(0), x); }
-  template <class T> GRADUS_HD T derivative_from_output(T y) const { using math::select; return select(y <= T(0), T(0), T(1)); } };
+  template <class T> GRADUS_HD T derivative_from_output(T y) const {
+    using math::select; return select(y <= T(0), T(0), T(1));
+  } };
 /// x * sigmoid(x).
 struct silu { static constexpr std::string_view name = "silu";
   static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 13;
