@@ -7,14 +7,15 @@
 #
 #   scripts/gpu-check.sh              on the machine with the GPU
 #   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may
-#   lack
-#                                     (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to .gpu-deps/
+#                                     lack (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to
+#                                     .gpu-deps/
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
 #   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a
-#   rung scripts/gpu-check.sh --trainer    instead: the trainer of scripts/train.sh, GPT-2 124M in bf16_mixed on the
-#   project's own text, eager and with
-#                                     --graph, resumed, and sampled from. GPT_SIZES="-DGPT_LAYERS=2 ..." is for another
-#                                     model, and GRADUS_CUDA_LAUNCHER a command to start it with, where there is no GPU
+#                                     rung
+#   scripts/gpu-check.sh --trainer    instead: the trainer of scripts/train.sh, GPT-2 124M in bf16_mixed on the
+#                                     project's own text, eager and with --graph, resumed, and sampled from.
+#                                     GPT_SIZES="-DGPT_LAYERS=2 ..." is for another model, and GRADUS_CUDA_LAUNCHER a
+#                                     command to start it with, where there is no GPU
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

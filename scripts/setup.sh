@@ -2,7 +2,8 @@
 # Installs what a group of scripts needs, and does nothing where it is all there.
 #
 #   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 bench format lint docs
-#   (default: build test) source scripts/setup.sh          defines gradus_setup for another script
+#                                    (default: build test)
+#   source scripts/setup.sh          defines gradus_setup for another script
 #
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or
 # with sudo. Without either, the list of packages is printed and the exit status is 1.

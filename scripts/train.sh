@@ -1,65 +1,79 @@
 #!/usr/bin/env bash
-# Trains a GPT on your text, on this machine: installs what is missing, compiles the trainer for the model's sizes, runs
-# it.
+# Trains a GPT on your text, on this machine: installs what is missing, compiles
+# the trainer for the model's sizes, runs it.
 #
 #   scripts/train.sh                                  # tiny, on a public-domain text, about 4 minutes
 #   scripts/train.sh --data book.txt --minutes 10     # your own text
 #   scripts/train.sh --model nano --steps 2000 --out runs/nano
 #
-#   --data FILE...    text files, or token shards (*.bin) or a folder of them (default: the King James Bible, from
-#   Debian's bible-kjv)
-#   --tokenizer FILE  tokenizer.json that makes tokens of the texts (default: bytes), or made the shards (default: their
-#   folder's)
-#   --validation-data FILE...  texts or shards for validation (default: val*.bin of a folder, or the last --validation
-#   SHARE, 0.1)
+#   --data FILE...    text files, or token shards (*.bin) or a folder of them
+#                     (default: the King James Bible, from Debian's bible-kjv)
+#   --tokenizer FILE  tokenizer.json that makes tokens of the texts (default:
+#                     bytes), or made the shards (default: their folder's)
+#   --validation-data FILE...
+#                     texts or shards for validation (default: val*.bin of a
+#                     folder, or the last --validation SHARE, 0.1)
 #   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
-#                     change one size of the model; --batch is sequences a step; the vocabulary is that of a
-#                     tokenizer.json, if there is one
-#   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU, which takes the CUDA toolkit (nvcc,
-# cuBLASLt); of several GPUs the first, or by number: cuda:1
-#   --precision NAME  what parameters are stored in and products computed in: fp32 (default), bf16_mixed and fp16_mixed
-#   (parameters
-#                     in fp32, products in 16 bits), bf16_gradients (gradients too), bf16_pure (parameters too) or fp64;
-#                     on a GPU also tf32 and fp8_mixed (products of linear layers in FP8)
-#   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon
-#   --schedule NAME   learning rate after the warm-up: cosine (default), constant, linear or wsd
+#                     change one size of the model; --batch is sequences a step;
+#                     the vocabulary is that of a tokenizer.json, if there is one
+#   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU,
+#                     which takes the CUDA toolkit (nvcc, cuBLASLt); of several
+#                     GPUs the first, or by number: cuda:1
+#   --precision NAME  what parameters are stored in and products computed in: fp32
+#                     (default), bf16_mixed and fp16_mixed (parameters in fp32,
+#                     products in 16 bits), bf16_gradients (gradients too),
+#                     bf16_pure (parameters too) or fp64; on a GPU also tf32 and
+#                     fp8_mixed (products of linear layers in FP8)
+#   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor,
+#                     adamw_8bit, any_precision_adamw or muon
+#   --schedule NAME   learning rate after the warm-up: cosine (default), constant,
+#                     linear or wsd
 #   --steps N         optimizer steps
-#   --batch-tokens N  tokens an update: as many batches are accumulated as come nearest; without --batch,
-#   --memory-budget decides how large a
-#                     batch is (the largest that fits with nothing computed again)
-#   --minutes M       time to train; the learning rate follows the clock (tiny: 4, if --steps is not given)
+#   --batch-tokens N  tokens an update: as many batches are accumulated as come
+#                     nearest; without --batch, --memory-budget decides how large
+#                     a batch is (the largest that fits with nothing computed
+#                     again)
+#   --minutes M       time to train; the learning rate follows the clock (tiny: 4,
+#                     if --steps is not given)
 #   --seed N          of the weights and the batches
-#   --checkpoint WHAT activations that are computed again at backward instead of kept: none (default), blocks,
-#   attention, matmul,
+#   --checkpoint WHAT activations that are computed again at backward instead of
+#                     kept: none (default), blocks, attention, matmul,
 #                     keep:OPERATION,... or drop:OPERATION,...
-#   --memory-budget S most memory, such as 600MiB; what is computed again is chosen for speed
-#   --memory-report F a picture of a step's memory, planned and measured: F.html, or F.json for Perfetto
-#   --init WHAT       start from the weights of a model, of its sizes and with its tokenizer: a model.safetensors of a
-#                     run or of gpt_convert, the folder of a run, or one of Hugging Face's GPT-2 (config.json,
-#                     model.safetensors, tokenizer.json); data, batch, steps and the rest are this run's own (--batch: 8
-#                     by default, --lr: a tenth of the optimizer's)
-#   --resume DIR      resume the run in this folder from its last checkpoint, as if it had not been interrupted, with
-#   the flags it was
+#   --memory-budget S most memory, such as 600MiB; what is computed again is
+#                     chosen for speed
+#   --memory-report F a picture of a step's memory, planned and measured: F.html,
+#                     or F.json for Perfetto
+#   --init WHAT       start from the weights of a model, of its sizes and with its
+#                     tokenizer: a model.safetensors of a run or of gpt_convert,
+#                     the folder of a run, or one of Hugging Face's GPT-2
+#                     (config.json, model.safetensors, tokenizer.json); data,
+#                     batch, steps and the rest are this run's own (--batch: 8 by
+#                     default, --lr: a tenth of the optimizer's)
+#   --resume DIR      resume the run in this folder from its last checkpoint, as
+#                     if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
-#   --config FILE     flags from a file of lines 'name = value', such as runs/mine/config, which repeats that run; flags
-#   that are given override them
-#   --profile         say at the end where the time of the steps went, by operation; also in profile.txt of the run
-#   folder
-#   --plan            say what memory the run would take (and write --memory-report), train nothing
+#   --config FILE     flags from a file of lines 'name = value', such as
+#                     runs/mine/config, which repeats that run; flags that are
+#                     given override them
+#   --profile         say at the end where the time of the steps went, by
+#                     operation; also in profile.txt of the run folder
+#   --plan            say what memory the run would take (and write
+#                     --memory-report), train nothing
 #   --help            this text
 #
-# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip, --dropout, --threads, --workers,
-# --accumulate, --order,
-# --out, --eval-every, --sample, --save-every, --keep-checkpoints, --save-retry, --no-save, --tensorboard, --anomaly,
-# --graph,
-# --tune-products.
+# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip,
+# --dropout, --threads, --workers, --accumulate, --order, --out, --eval-every,
+# --sample, --save-every, --keep-checkpoints, --save-retry, --no-save,
+# --tensorboard, --anomaly, --graph, --tune-products.
 #
-# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg, config, checkpoint.safetensors, which is
-# saved every few minutes and when the run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with N -
-# 1 before), best.safetensors, the model that did best on the validation text, and at the end model.safetensors. The
-# compiled trainer stays in build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw and -cuda if it is for
-# a GPU, with gpt_sample beside it, which writes more text.
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg,
+# config, checkpoint.safetensors, which is saved every few minutes and when the
+# run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with
+# N - 1 before), best.safetensors, the model that did best on the validation
+# text, and at the end model.safetensors. The compiled trainer stays in
+# build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw and -cuda
+# if it is for a GPU, with gpt_sample beside it, which writes more text.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"

@@ -1,9 +1,9 @@
 // A GPT's training step under schedules of checkpoint regions: what was planned, what is measured.
 //
 //   bench_memory_MODEL time [--repeat N]   steps of each row in planned memory, alternating with steps that keep
-//   everything bench_memory_MODEL peak [PART...]      a process for one row, given by its "parts", without a plan: peak
-//   bytes as asked for,
-//                                          and of the process
+//                                          everything
+//   bench_memory_MODEL peak [PART...]      a process for one row, given by its "parts", without a plan: peak bytes as
+//                                          asked for, and of the process
 // Each prints JSON, one object a line.
 
 #include <algorithm>

@@ -5,13 +5,12 @@
 #
 # Each ```cpp block follows a comment that says where its code comes from:
 #   <!-- snippet: FILE#NAME -->   it is what stands between `// [NAME]` and `// [/NAME]` in tests/docs/FILE, which is
-#   compiled and run;
-#                                 where a name has several such regions, they follow one another
+#                                 compiled and run; where a name has several such regions, they follow one another
 #   <!-- excerpt: PATH -->        it is a run of whole lines of PATH
 # and a block after this one holds whatever the case expects the compiler to say (a test of its own checks that it
 # does):
 #   <!-- message: CASE -->        tests/compile_fail/cases/CASE.cpp; or `CASE g++`, `CASE clang++` with the lines for
-#   that compiler
+#                                 that compiler
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fix=0

@@ -21,7 +21,7 @@ namespace gradus {
 /// most d deep, it is the best of
 ///   - an option of stage i, then front(d, i+1, j) with what the option keeps held;
 ///   - a region of the stages i..k-1, then front(d, k, j) with the input of k held, then front(d-1, i, k-1) for the
-///   region.
+///     region.
 class chain_planner {
  public:
   /// `depth`: how deep regions may nest; 0 allows none. `points`: longest front; longer ones are thinned, which costs a

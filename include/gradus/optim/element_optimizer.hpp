@@ -40,11 +40,10 @@ struct rule_states {
 ///
 ///   - `lr` and `weight_decay`, numbers that may be changed between steps;
 ///   - `static constexpr std::array states{"exp_avg", ...}`, the names of its states, each of one value a parameter,
-///   which start at 0;
+///     which start at 0;
 ///   - `template <class C> GRADUS_HD auto at(tensor_step s) const`, which gives the update of a tensor: an object of
-///   constants of
-///     type C (float or double) whose `operator()(V& value, V gradient, V& state...)` changes one element. On the CPU,
-///     V is a pack of elements: write constants as V(c), and choose with select() in place of `if`.
+///     constants of type C (float or double) whose `operator()(V& value, V gradient, V& state...)` changes one element.
+///     On the CPU, V is a pack of elements: write constants as V(c), and choose with select() in place of `if`.
 ///
 /// It may also have `name`, printed in memory tables; `state_type`, what states are stored in (else what parameters are
 /// computed in); `compensated = true`: where values are stored in 16 bits, what their rounding takes is kept in one
