@@ -101,14 +101,18 @@
 #else
 #define GRADUS_OPTIMISATION _debug
 #endif
-#if defined(__AVX512BF16__)
-#define GRADUS_DOT_PRODUCTS _bf16
+#if defined(__AVX512VBMI__) && defined(__AVX512BF16__)
+#define GRADUS_MORE _vbmi_bf16
+#elif defined(__AVX512VBMI__)
+#define GRADUS_MORE _vbmi
+#elif defined(__AVX512BF16__)
+#define GRADUS_MORE _bf16
 #else
-#define GRADUS_DOT_PRODUCTS
+#define GRADUS_MORE
 #endif
 #define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
 #define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
-#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_DOT_PRODUCTS, GRADUS_OPTIMISATION)
+#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MORE, GRADUS_OPTIMISATION)
 #define GRADUS_TEXT_OF_TOKENS(x)    #x
 #define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
 #define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]

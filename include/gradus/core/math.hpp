@@ -28,7 +28,8 @@ template <class T>
   requires std::is_integral_v<T>
 GRADUS_HD constexpr T wrapping_multiply(T a, T b) {
   using U = std::make_unsigned_t<T>;
-  return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  using W = std::common_type_t<U, unsigned>;  // a product of two short ones would overflow int
+  return static_cast<T>(static_cast<W>(static_cast<U>(a)) * static_cast<W>(static_cast<U>(b)));
 }
 
 namespace detail {

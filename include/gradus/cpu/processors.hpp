@@ -51,7 +51,8 @@ inline int processors_of_cgroups(const std::string& membership = "/proc/self/cgr
     const std::string line(std::string_view(text).substr(0, std::string_view(text).find('\n')));
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers = line.substr(first, second - first + 1);
+    controllers.front() = controllers.back() = ',';
     const bool version_2 = controllers == ",,";
     if (!version_2 && controllers.find(",cpu,") == std::string::npos) continue;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {

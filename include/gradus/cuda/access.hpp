@@ -6,6 +6,7 @@
 #include <span>
 
 #include "../memory/context.hpp"
+#include "device.hpp"
 #include "runs.hpp"
 
 namespace gradus {
@@ -29,6 +30,7 @@ __global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, ind
 template <>
 struct device_access<cuda> {
   static void zero(context<cuda>& ctx, void* to, std::size_t bytes) {
+    const cuda_kit::device_guard guard(ctx.stream().device());  // it may run as a kernel
     cuda_kit::check(cudaMemsetAsync(to, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
   }
   template <class T>

@@ -38,7 +38,7 @@ struct reporter_names {
   std::string title;           ///< of the curves
   std::string unit = "token";  ///< that losses are of, and that are counted
   double machine_flops = 0;    ///< FLOP/s of matrix products, to compare with; 0: not known
-  std::string loss = {};       ///< unit of losses; empty: nats a <unit>
+  std::string loss = {};       ///< unit of losses; empty: nats a `unit`
   std::string best = {};       ///< file that keeps the model of the lowest validation loss; empty: none
 };
 

@@ -20,7 +20,7 @@ case $(uname -m) in
     sets=("" "-O1" "-O3 -march=x86-64-v3" "-O2 -mavx2" "$native -fopenmp")
     # What instructions a compiler may use is in the name: each of these adds some.
     flags=("" -march=x86-64-v2 -mavx -mavx2 "-mavx2 -mf16c" "-mavx2 -mfma" "-mavx2 -mfma -mf16c" -march=x86-64-v3
-           -mavx512f -march=x86-64-v4 "-march=x86-64-v4 -mavx512bf16")
+           -mavx512f -march=x86-64-v4 "-march=x86-64-v4 -mavx512bf16" "-march=x86-64-v4 -mavx512vbmi")
     tags=$(for f in "${flags[@]}"; do read -ra words <<<"$f"; tag -O1 ${words[@]+"${words[@]}"}; done)
     if [[ $(sort -u <<<"$tags" | wc -l) -ne ${#flags[@]} ]]; then
       echo "flags with different instructions have one tag:" $tags

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -198,6 +199,10 @@ TEST_CASE("NaN comes through minimum, maximum, relu and clamp, and negative zero
   CHECK(!std::signbit(gr::abs(x)(2)));
 }
 
+static_assert(gr::math::wrapping_multiply(std::uint16_t{65535}, std::uint16_t{65535}) == 1);
+static_assert(gr::math::wrapping_multiply(std::int16_t{-32768}, std::int16_t{-1}) == -32768);
+static_assert(!std::equality_comparable<gr::tensor<float, gr::shape<3>>>);
+
 TEST_CASE("whole constants beside integers keep all their digits") {
   workplace at;
   constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
@@ -250,6 +255,7 @@ TEST_CASE("what was not selected has a gradient of 0, whatever arrives, and what
     const auto positive = gr::from_values<float, S>(ctx, {0, 1, 0, 1});
     return gr::where(positive, v, gr::zeros<float, S>(ctx));
   });
+  check_masked([](auto& ctx, auto v) { return gr::where(gr::from_values<float, S>(ctx, {0, 1, 0, 1}), v, 0.0); });
   check_masked([](auto&, auto v) { return gr::map(positive_part{}, v); });
   CHECK(gradient_at([](auto&, auto v) { return gr::sqrt(gr::abs(v * 0.0)); }, 1) == std::vector<float>(4, 0.0f));
 }
@@ -402,4 +408,7 @@ TEST_CASE("where takes a number in the place of either side, and no gradient goe
   CHECK(gr::to_host(v.gradient()) == std::vector<float>{1, 3, 1, 3, 1, 3, 1, 3});
   const auto whole = gr::where(mask, gr::arange<std::int32_t, 4>(ctx), -1);
   CHECK(gr::to_host(whole) == std::vector<std::int32_t>{0, -1, 2, -1});
+  constexpr std::int64_t large = std::numeric_limits<std::int64_t>::max();
+  const auto wide = gr::where(mask, gr::arange<std::int64_t, 4>(ctx), large);
+  CHECK(gr::to_host(wide) == std::vector<std::int64_t>{0, large, 2, large});
 }

@@ -171,9 +171,10 @@ struct where { static constexpr std::string_view name = "where";
     using math::select;
     return select(condition != T(0), a, b);
   } };
-/// `a` where the condition is not 0, a run-time constant elsewhere, or the other way round.
+/// `a` where the condition is not 0, a run-time constant elsewhere, or the other way round. N: double or std::int64_t.
+template <class N>
 struct where_or { static constexpr std::string_view name = "where";
-  double other; bool inverted;
+  N other; bool inverted; static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T condition, T a) const {
     using math::select;
     return inverted ? select(condition != T(0), T(other), a) : select(condition != T(0), a, T(other));
@@ -425,7 +426,9 @@ GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool
   static_assert(can_broadcast<shape_of<C>, shape_of<X>>, "where(condition, a, b): the shapes must broadcast together");
   static_assert(constant_fits_elements<N, value_of_t<X>>,
                 "where(condition, a, b): beside integers a number must be whole");
-  return apply(op::map<functor::where_or>{{static_cast<double>(other), inverted}}, condition, std::forward<X>(x));
+  using number = std::conditional_t<std::is_integral_v<N> && !is_floating<value_of_t<X>>, std::int64_t, double>;
+  return apply(op::map<functor::where_or<number>>{{static_cast<number>(other), inverted}}, condition,
+               std::forward<X>(x));
 }
 }  // namespace detail
 /// The same with a number in the place of a or b: `where(mask, scores, -1e9)`.
@@ -442,6 +445,9 @@ GRADUS_OF_BUILD constexpr auto where(const C& condition, A a, B&& b) {
 namespace detail {
 template <class A, class B>
 inline constexpr bool are_compared_in_map = false;
+struct not_comparable {
+  bool refused;
+};
 template <class A, class B>
 concept compared = (operand<A> && operand<B>) || (operand<A> && std::is_arithmetic_v<std::remove_cvref_t<B>>) ||
                    (std::is_arithmetic_v<std::remove_cvref_t<A>> && operand<B>);
@@ -474,15 +480,16 @@ template <class A, class B>
 GRADUS_OF_BUILD constexpr auto operator>=(A&&, B&&) {
   return detail::refuse_comparison<A, B>();
 }
+// Of a type that is no bool: std::equality_comparable is false for tensors, and asking it is no error.
 template <class A, class B>
   requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator==(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
+GRADUS_OF_BUILD constexpr detail::not_comparable operator==(A&&, B&&) {
+  return detail::not_comparable{detail::refuse_comparison<A, B>()};
 }
 template <class A, class B>
   requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator!=(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
+GRADUS_OF_BUILD constexpr detail::not_comparable operator!=(A&&, B&&) {
+  return detail::not_comparable{detail::refuse_comparison<A, B>()};
 }
 
 }  // namespace gradus
