@@ -54,8 +54,8 @@ GRADUS_IMPL std::size_t dataset::tokens() const {
 GRADUS_IMPL std::uint64_t dataset::fingerprint() const {
   std::uint64_t hash = 14695981039346656037u;
   std::vector<std::byte> buffer;
-  const auto add = [&](const token_sequence& some) {
-    for (const std::byte b : some.read(buffer).bytes()) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
   };
   constexpr std::size_t most = std::size_t{1} << 26, pieces = 1024, piece = most / pieces;  // bytes
   for (const auto* part : {&train_, &validation_})
@@ -65,7 +65,9 @@ GRADUS_IMPL std::uint64_t dataset::fingerprint() const {
       const std::size_t count = whole ? (all + piece - 1) / piece : pieces;
       for (std::size_t p = 0; p < count; ++p) {
         const std::size_t at = whole ? p * piece : (all - piece) / (pieces - 1) * p;
-        add(s.part(at / width, std::min(piece, all - at) / width));
+        const std::size_t before = at % width, bytes = std::min(piece, all - at);  // a piece may begin within a token
+        const token_sequence some = s.part(at / width, (before + bytes + width - 1) / width);
+        add(some.read(buffer).bytes().subspan(before, bytes));
       }
     }
   return hash;

@@ -9,6 +9,7 @@
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/tokenizer_json.hpp>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -193,6 +194,28 @@ TEST_CASE("the fingerprint tells data apart") {
   CHECK(of(text) == before);
   text[500] ^= 1;
   CHECK(of(text) != before);
+}
+
+// A checkpoint holds it: what it is of must stay the same bytes.
+TEST_CASE("the fingerprint of a long sequence is of 1024 pieces of its bytes, wherever tokens begin") {
+  const data_folder f;
+  constexpr std::size_t piece = 65536;
+  std::vector<std::uint16_t> tokens((std::size_t{1} << 25) + 512);
+  std::uint32_t state = 1;
+  for (auto& t : tokens) t = static_cast<std::uint16_t>((state = state * 1664525u + 1013904223u) >> 16);
+  const std::vector<std::uint16_t> judged(40, 7);
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    for (const std::byte b : bytes) hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
+  };
+  const auto bytes = std::as_bytes(std::span(tokens));
+  const std::size_t apart = (bytes.size() - piece) / 1023;
+  REQUIRE(apart % 2 == 1);
+  for (std::size_t p = 0; p < 1024; ++p) add(bytes.subspan(apart * p, piece));
+  add(std::as_bytes(std::span(judged)));
+  CHECK(
+      dataset({.data = {f.shard("a.bin", tokens)}, .validation_data = {f.shard("b.bin", judged)}}, 16).fingerprint() ==
+      hash);
 }
 
 TEST_CASE("data that cannot be used are refused in a line that names them") {
