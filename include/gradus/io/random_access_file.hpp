@@ -45,6 +45,7 @@ class random_access_file {
   };
   [[noreturn]] void fail(const std::string& what) const;
   bool open();  // false where it has to be read whole
+  void close();
 
   std::filesystem::path path_;
   [[maybe_unused]] int file_ = -1;

@@ -17,12 +17,15 @@ namespace gradus {
 
 GRADUS_IMPL random_access_file::random_access_file(std::filesystem::path path) : path_(std::move(path)) {
   if (open()) return;
+  close();
   stamp_.size = whole_.emplace(path_).size();
 }
 
-GRADUS_IMPL random_access_file::~random_access_file() {
+GRADUS_IMPL random_access_file::~random_access_file() { close(); }
+
+GRADUS_IMPL void random_access_file::close() {
 #if defined(__unix__) || defined(__APPLE__)
-  if (file_ >= 0) ::close(file_);
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
 #endif
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/random_access_file.hpp>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -74,6 +75,15 @@ TEST_CASE("a file that cannot be opened is named, and why; an empty one has no b
                        gradus::error);
   gradus::write_file_atomically(f.path / "empty", "");
   CHECK(gradus::random_access_file(f.path / "empty").size() == 0);
+}
+
+TEST_CASE("a file that is opened and cannot be read leaves nothing open") {
+  const fs::path mem = "/proc/self/mem", descriptors = "/proc/self/fd";
+  if (!fs::exists(mem) || !fs::exists(descriptors)) return;
+  const auto open = [&] { return std::distance(fs::directory_iterator(descriptors), fs::directory_iterator()); };
+  const auto before = open();
+  CHECK_THROWS_AS(gradus::random_access_file{mem}, gradus::error);
+  CHECK(open() == before);
 }
 
 #if __has_include(<sys/stat.h>)
