@@ -32,9 +32,9 @@ class late_report {
   /// Logs the step that is held, if one is and it is not logged yet. Throws where its loss is not finite.
   void record() {
     if (!held_ || recorded_) return;
-    recorded_ = true;
     step_.loss = last_ = loss_.value();
     check_finite("loss", last_, step_.step);
+    recorded_ = true;
     to_.record(step_);
   }
   /// Logs and shows it.

@@ -123,7 +123,6 @@ int train(const gpt::options& o) {
   std::function<void()> keep_folder = [] {};
   const auto prepare_checkpoint = [&]() -> std::function<void()> {
     keep_folder();
-    told.record();  // the log has every step that a checkpoint has, whatever ends the run
     at.loss_scale = t.loss_scale();
     at.clean_steps = t.clean_steps();
     return [&folder, keep = static_cast<std::size_t>(o.keep_checkpoints),
@@ -133,7 +132,12 @@ int train(const gpt::options& o) {
     };
   };
   const auto warn = [&](const std::string& text) { report.warn(text); };
-  gr::run_saver saver([&] { gpt::check_worth_saving(t.net); }, [&] { prepare_checkpoint()(); }, warn, o.save_retry);
+  const auto check = [&] {
+    told.record();  // the log has every step that a checkpoint has, whatever ends the run
+    gpt::check_worth_saving(t.net);
+  };
+  const auto write_checkpoint = [&] { prepare_checkpoint()(); };
+  gr::run_saver saver(check, write_checkpoint, warn, o.save_retry);
   saver.set_pace(o.save_seconds, o.save_steps);
   saver.write_in_background(prepare_checkpoint);
   const auto model_file = folder / "model.safetensors";
