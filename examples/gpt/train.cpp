@@ -150,11 +150,14 @@ int train(const gpt::options& o) {
     std::error_code problem;
     if (std::filesystem::exists(folder / "config", problem)) return;
     report.attempt(folder_failed, [&] {
+      const bool whole = !alone || !alone->holds(folder);  // the log alone may have made it again
       std::filesystem::create_directories(folder, problem);
-      alone.emplace(folder);
       write_settings();
-      report.warn(folder.string() + ": was removed; it is made again");
-      at.best_validation = std::numeric_limits<double>::infinity();
+      if (whole) alone.emplace(folder);
+      report.warn(whole ? folder.string() + ": was removed; it is made again"
+                        : (folder / "config").string() + ": was removed; it is written again");
+      if (!std::filesystem::exists(folder / "best.safetensors", problem))
+        at.best_validation = std::numeric_limits<double>::infinity();
       saver.hurry();
     });
   };

@@ -561,6 +561,16 @@ signals() {
   [[ $(cat err) == 'gpt_train: warning: removed: was removed; it is made again' ]] ||
     wrong "a removed folder: $(cat err)"
   # Told to end, and killed while it validates: the log has the step that was saved.
+  # Only its configuration is.
+  set -m
+  begin bare
+  rm bare/config
+  wait_for bare/config '^minutes'
+  kill -TERM "$pid"
+  ends 0 bare
+  set +m
+  [[ $(cat err) == 'gpt_train: warning: bare/config: was removed; it is written again' ]] ||
+    wrong "a removed configuration: $(cat err)"
   set -m
   begin hurried --save-every 0
   kill -TERM "$pid"

@@ -36,6 +36,9 @@ class run_lock {
   run_lock& operator=(const run_lock&) = delete;
   ~run_lock();
 
+  /// Whether `folder` is what was locked, and not another of this name, or none. True where nothing is checked.
+  bool holds(const std::filesystem::path& folder) const;
+
  private:
   [[maybe_unused]] int file_ = -1;
 };

@@ -6,6 +6,7 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -73,6 +74,17 @@ GRADUS_IMPL run_lock::run_lock([[maybe_unused]] const std::filesystem::path& fol
 GRADUS_IMPL run_lock::~run_lock() {
 #if defined(__unix__) || defined(__APPLE__)
   if (file_ >= 0) ::close(file_);
+#endif
+}
+
+GRADUS_IMPL bool run_lock::holds([[maybe_unused]] const std::filesystem::path& folder) const {
+#if defined(__unix__) || defined(__APPLE__)
+  struct stat locked {
+  }, named{};
+  if (file_ < 0 || ::fstat(file_, &locked) != 0) return true;
+  return ::stat(folder.c_str(), &named) == 0 && named.st_ino == locked.st_ino && named.st_dev == locked.st_dev;
+#else
+  return true;
 #endif
 }
 

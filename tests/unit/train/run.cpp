@@ -75,6 +75,18 @@ TEST_CASE("a run is locked while its lock lives") {
   CHECK_NOTHROW(gr::run_lock(f.path));
   const gr::run_lock none(""), another("");  // lock nothing
 }
+
+TEST_CASE("a lock knows its folder from another of the same name") {
+  const gradus_test::scratch_folder f;
+  const fs::path folder = f.path / "run";
+  fs::create_directory(folder);
+  const gr::run_lock lock(folder);
+  CHECK(lock.holds(folder));
+  fs::remove(folder);
+  CHECK_FALSE(lock.holds(folder));
+  fs::create_directory(folder);
+  CHECK_FALSE(lock.holds(folder));
+}
 #endif
 
 TEST_CASE("a saver saves at its pace, and warns once where it cannot") {
