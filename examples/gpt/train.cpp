@@ -167,6 +167,14 @@ int train(const gpt::options& o) {
     if (o.save && unsaved.empty()) unsaved = model_saver.save();
   };
 
+  const auto tell_why_it_ends = [&] {  // of what is being handled
+    try {
+      throw;
+    } catch (const std::exception& e) {
+      report.warn(std::string(e.what()) + "; the run is saved and ends");
+    } catch (...) {}
+  };
+
   // Training.
   const auto batches_a_step = static_cast<std::uint64_t>(o.accumulate);
   const auto make_batch = [&](std::uint64_t number) {
@@ -268,11 +276,15 @@ int train(const gpt::options& o) {
   } catch (const gpt::diverged&) {
     throw;  // what is there is not worth saving
   } catch (const gr::anomaly_finder::found&) { throw; } catch (...) {
-    // The text has changed, or memory is short: the model is that of the last whole step, and healthy.
-    if (!updating && at.step > first) {
-      save_at_end();
+    // The text has changed, or memory is short: the model is that of the last whole step, and healthy. Saving may take
+    // its time, and fail: why the run ends is told before, and thrown after.
+    if (o.save && !updating && at.step > first) {
+      tell_why_it_ends();
+      try {
+        save_at_end();
+      } catch (const std::exception& e) { unsaved = e.what(); }
       if (!unsaved.empty()) report.warn(unsaved);
-      else if (o.save) report.line("saved " + model_file.string() + " after step " + std::to_string(at.step));
+      else report.line("saved " + model_file.string() + " after step " + std::to_string(at.step));
     }
     throw;
   }
