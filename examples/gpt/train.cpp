@@ -297,7 +297,7 @@ int train(const gpt::options& o) {
     if (keep_best() && o.save && unsaved.empty()) unsaved = saver.save();
     now.loss = told.loss();
     now.elapsed = elapsed();
-    report.step(now);
+    if (at.step > first) report.step(now);  // the log has an earlier one, with the loss that is not known here
   }
   if (!unsaved.empty()) throw gr::error(unsaved);
   gpt::report_end(report, chosen,

@@ -78,7 +78,7 @@ GRADUS_IMPL void run_reporter::check_log() const {
 }
 
 // A step that is there twice was validated when it had been logged, or was taken again by a run that was resumed; the
-// last line counts, and the steps that were there behind the first are taken again, too.
+// last line with a loss counts, and the steps that were there behind the first are taken again, too.
 GRADUS_IMPL void run_reporter::read_log(long long steps) {
   check_log();
   if (steps == 0) return;
@@ -92,6 +92,8 @@ GRADUS_IMPL void run_reporter::read_log(long long steps) {
     if (entry.contains("step") && entry["step"].is_number_integer()) {
       const auto step = entry["step"].get<long long>();
       if (step > steps) continue;
+      if (!places.empty() && places.back().first == step && !(entry.contains("loss") && entry["loss"].is_number()))
+        continue;  // of a run that was resumed and took no step
       for (; !places.empty() && places.back().first >= step; places.pop_back()) kept.resize(places.back().second);
       places.emplace_back(step, kept.size());
       for (const auto& [name, c] : {std::pair{"loss", &train_}, std::pair{"validation", &validation_}}) {

@@ -237,6 +237,20 @@ TEST_CASE("a step that is logged and then validated is one step to a resumed run
   CHECK(log.find("\"step\": 3, \"loss\": 2,") != std::string::npos);
 }
 
+TEST_CASE("a resumed run that took no step leaves the loss of the one before in the log") {
+  const gradus_test::scratch_folder f;
+  const gr::reporter_names names{.program = "test", .title = "A run"};
+  {
+    gr::run_reporter report(f.path, names);
+    report.record({.step = 1, .loss = 2});
+    report.record({.step = 1, .loss = std::nan(""), .validation = 3});
+  }
+  { gr::run_reporter report(f.path, names, 1); }
+  const std::string log = contents(f.path / "log.jsonl");
+  CHECK(std::ranges::count(log, '\n') == 1);
+  CHECK(log.find("\"step\": 1, \"loss\": 2,") != std::string::npos);
+}
+
 TEST_CASE("a resumed run whose log cannot be written anew goes on, and drops what is too much later") {
   const gradus_test::scratch_folder f;
   const gr::reporter_names names{.program = "test", .title = "A run"};
