@@ -561,7 +561,6 @@ signals() {
   set +m
   [[ $(cat err) == 'gpt_train: warning: removed: was removed; it is made again' ]] ||
     wrong "a removed folder: $(cat err)"
-  # Told to end, and killed while it validates: the log has the step that was saved.
   # Only its configuration is.
   set -m
   begin bare
@@ -572,6 +571,7 @@ signals() {
   set +m
   [[ $(cat err) == 'gpt_train: warning: bare/config: was removed; it is written again' ]] ||
     wrong "a removed configuration: $(cat err)"
+  # Told to end, and killed while it validates: the log has the step that was saved.
   set -m
   begin hurried --save-every 0
   kill -TERM "$pid"
