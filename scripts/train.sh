@@ -124,24 +124,13 @@ check_value() {
     "at least 0 and below 1") [[ $2 =~ $number ]] && is_double "$2" 0 && is_below_1 "$2" || fine=0 ;;
     "between 0 and 1") [[ $2 =~ $number ]] && is_double "$2" 1 && is_below_1 "$2" || fine=0 ;;
     none,*)
-      [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0
-      [[ $2 != *:* || $fine -eq 0 ]] || check_operations "${2#*:}" ;;
+      [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
     *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;
     *unit*) [[ $2 =~ ^[0-9]+(\.[0-9]+)?\ *([kKMGT]?B|[KMGT]iB)$ && $2 == *[1-9]* ]] || fine=0 ;;
     *html*) [[ $2 == *.html || $2 == *.json ]] || fine=0 ;;
     *) [[ ", ${must/ or /, }, " == *", $2, "* ]] || fine=0 ;;
   esac
   [[ $fine -eq 1 ]] || fail "$1 must be $must, not $2"
-}
-# What the blocks of examples/gpt/model.hpp apply: a name that is not among these is refused before a minute of
-# compiling.
-check_operations() {
-  local applied="layer_norm linear causal_attention add gelu dropout" name names
-  IFS=, read -ra names <<<"$1"
-  for name in "${names[@]}"; do
-    [[ " $applied " == *" $name "* ]] ||
-      fail "--checkpoint: checkpoint policy: the blocks apply nothing named '$name'; they apply ${applied// /, }"
-  done
 }
 is_whole() {  # NUMBER LEAST MOST, of any length
   [[ $1 =~ ^0*([0-9]+)$ ]] || return 1
@@ -466,6 +455,23 @@ is_passed() {
 one_of() { fail "$1 and $2: give one of them${3-}"; }
 if is_passed --anomaly && [[ $device == cuda ]]; then
   fail "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu"
+# What the blocks of examples/gpt/model.hpp apply: a name that is not among these is refused.
+check_operations() {
+  local applied="layer_norm linear causal_attention add gelu" chosen="" name names i
+  for ((i = 0; i + 1 < ${#passed[@]}; i++)); do
+    case ${passed[i]} in
+      --checkpoint) chosen=${passed[i + 1]} ;;
+      --dropout) if [[ ${passed[i + 1]%%[eE]*} == *[1-9]* ]]; then applied+=" dropout"; fi ;;
+    esac
+  done
+  [[ $chosen == *:* ]] || return 0
+  IFS=, read -ra names <<<"${chosen#*:}"
+  for name in "${names[@]}"; do
+    [[ " $applied " == *" $name "* ]] ||
+      fail "--checkpoint: checkpoint policy: the blocks apply nothing named '$name'; they apply ${applied// /, }"
+  done
+}
+check_operations
 fi
 if is_passed --anomaly && is_passed --profile; then one_of --anomaly --profile; fi
 if is_passed --validation && [[ ${#judged[@]} -gt 0 ]]; then one_of --validation --validation-data; fi

@@ -131,14 +131,16 @@ END
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
     "${script%/*}/sample.sh" run_of_old
   # Operations that the blocks do not apply: in the words of the trainer, and the script knows all that they do.
-  refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
-    "$train" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
-  cp err said
-  refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
-    "$script" --data text --dropout 0.1 --checkpoint drop:linear,nosuch
   operations() { sed 's/.*they apply //' "$1" | tr -d ' ' | tr ',' '\n' | sort; }
-  [[ $(operations said) == "$(operations err)" ]] ||
-    wrong "the blocks apply $(operations said), and the script says $(operations err)"
+  for value in 0.1 0.0; do
+    refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
+      "$train" --data text --dropout $value --checkpoint drop:linear,nosuch
+    cp err said
+    refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
+      "$script" --data text --checkpoint drop:linear,nosuch --dropout $value
+    [[ $(operations said) == "$(operations err)" ]] ||
+      wrong "--dropout $value: the blocks apply $(operations said), and the script says $(operations err)"
+  done
   # A project in a folder where nothing can be made: here, a file is where build/ would be.
   mkdir -p taken/scripts
   cp "${script%/*}"/*.sh taken/scripts/
