@@ -428,8 +428,10 @@ names=(layers heads width context vocabulary batch lr sample)
 ids_of=$tokenizer
 if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
 if [[ (-z $model || -z $vocabulary) && -r $ids_of && -f $ids_of ]]; then
+  # The ids are those of the object "vocab" and each "id" of an added token; other numbers are lengths.
   largest=$(tr -d '[:space:]' <"$ids_of" |
-    grep -oE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
+    LC_ALL=C grep -aoE '"vocab":\{("([^"\]|\\.)*":[0-9]+,?)*\}|[{,]"id":[0-9]+[,}]' |
+    LC_ALL=C grep -aoE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
   if [[ -z $model && -n $largest && $largest -ge $vocabulary ]]; then
     fail "--init: $init: its vocabulary is $vocabulary, and $ids_of has $((largest + 1)) tokens"
   fi
@@ -453,8 +455,6 @@ is_passed() {
   return 1
 }
 one_of() { fail "$1 and $2: give one of them${3-}"; }
-if is_passed --anomaly && [[ $device == cuda ]]; then
-  fail "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu"
 # What the blocks of examples/gpt/model.hpp apply: a name that is not among these is refused.
 check_operations() {
   local applied="layer_norm linear causal_attention add gelu" chosen="" name names i
@@ -472,6 +472,8 @@ check_operations() {
   done
 }
 check_operations
+if is_passed --anomaly && [[ $device == cuda ]]; then
+  fail "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu"
 fi
 if is_passed --anomaly && is_passed --profile; then one_of --anomaly --profile; fi
 if is_passed --validation && [[ ${#judged[@]} -gt 0 ]]; then one_of --validation --validation-data; fi

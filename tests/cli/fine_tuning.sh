@@ -112,6 +112,9 @@ refuses 2 '--init: torch: has pytorch_model.bin and no model.safetensors, which 
 refuses 2 '--init: words: has no tokenizer.json; name one with --tokenizer' "$script" --init words --data other
 refuses 2 '--init: theirs: its vocabulary is 256, and .*tokenizer.json has 700 tokens' \
   "$script" --init theirs --tokenizer "$tokenizers/tokenizer.json" --data other
+# A length is no id.
+echo '{"truncation": {"max_length": 1024}, "model": {"vocab": {"a}\"": 254, "b": 255}}}' >lengths.json
+refuses 2 '--data: nowhere: no such file' "$script" --init theirs --tokenizer lengths.json --data nowhere
 sed 's/"gpt2"/"llama"/' theirs/config.json >llama/config.json
 cp $model llama
 refuses 2 '--init: llama/config.json: is not of a GPT-2' "$script" --init llama --data other
