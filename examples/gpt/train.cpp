@@ -192,9 +192,10 @@ int train(const gpt::options& o) {
   bool replaced = false;
   const auto validate = [&](std::size_t tokens, const std::function<bool()>& enough) {
     if (const std::string files = replaced ? "" : data.replaced_files(); !files.empty()) {
-      report.warn(files +
-                  ": another file has this name now, or none; the run goes on with what it began with, and can be "
-                  "resumed with nothing else");
+      report.warn(
+          files +
+          ": rewritten, replaced or removed since it was opened; the run goes on with what it began with, and can be "
+          "resumed with nothing else");
       replaced = true;
     }
     memory.use(gpt::evaluation_plan);

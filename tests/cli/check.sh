@@ -544,7 +544,7 @@ signals() {
   pid=$!
   wait_for renamed/log.jsonl '"step": 3'
   cp other next && mv next book
-  wait_for err 'warning: book: another file has this name now'
+  wait_for err 'warning: book: rewritten, replaced or removed since it was opened'
   kill -TERM "$pid"
   ends 0 renamed
   set +m

@@ -48,8 +48,8 @@ class dataset {
   /// bits.
   void check_tokens(std::size_t vocabulary) const;
 
-  /// The files from which tokens are still read and whose names are another file's by now, or nobody's: "a.txt, b.txt".
-  /// Reading goes on in the files that were opened.
+  /// The files whose names are another file's by now, or nobody's, and the texts in memory that were rewritten: "a.txt,
+  /// b.txt". The tokens stay those of the files that were opened.
   std::string replaced_files() const;
 
  private:
@@ -58,6 +58,15 @@ class dataset {
                    std::vector<token_sequence>& validation);
   token_sequence open_shard(const std::filesystem::path& path);
   std::vector<token_sequence> open(const std::vector<std::string>& paths);
+  struct text_state {  // of one whose tokens are in memory, when it was read
+    std::filesystem::path path;
+    std::uintmax_t size;
+    std::filesystem::file_time_type modified;
+    friend bool operator==(const text_state&, const text_state&) = default;
+  };
+  static text_state state_of(const std::filesystem::path& path);
+  static std::size_t check_texts(const std::vector<std::string>& paths);  // gives their size
+  std::unique_ptr<const random_access_file> open_text(const std::string& path);
   template <class Token>
   token_sequence encoded(const std::vector<std::string>& paths, const std::string& name);
   token_sequence joined(const std::vector<std::string>& paths, const std::string& name);
@@ -71,6 +80,7 @@ class dataset {
   std::size_t vocabulary_ = 0;
   bool bytes_ = false;
   std::vector<std::shared_ptr<const random_access_file>> files_;
+  std::vector<text_state> texts_;
   std::vector<std::shared_ptr<const void>> in_memory_;
   std::vector<token_sequence> train_, validation_;
 };

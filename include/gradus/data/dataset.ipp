@@ -4,7 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include "../io/mapped_file.hpp"
 #include "batches.hpp"
 #include "dataset.hpp"
 #include "tokenizer_json.hpp"
@@ -80,8 +79,11 @@ GRADUS_IMPL void dataset::check_tokens(std::size_t vocabulary) const {
 
 GRADUS_IMPL std::string dataset::replaced_files() const {
   std::string names;
+  const auto add = [&](const std::filesystem::path& path) { names += (names.empty() ? "" : ", ") + path.string(); };
   for (const auto& file : files_)
-    if (file->replaced()) names += (names.empty() ? "" : ", ") + file->path().string();
+    if (file->replaced()) add(file->path());
+  for (const text_state& text : texts_)
+    if (state_of(text.path) != text) add(text.path);
   return names;
 }
 
@@ -120,17 +122,47 @@ token_sequence dataset::kept(std::vector<Token> tokens, const std::string& name)
   return all;
 }
 
+GRADUS_IMPL dataset::text_state dataset::state_of(const std::filesystem::path& path) {
+  std::error_code problem;
+  text_state s{path, 0, {}};
+  if (std::filesystem::is_other(path, problem)) return s;  // a pipe is read once
+  s.size = std::filesystem::file_size(path, problem);
+  s.modified = std::filesystem::last_write_time(path, problem);
+  return s;
+}
+
+// All of them are looked at before work begins that takes its time.
+GRADUS_IMPL std::size_t dataset::check_texts(const std::vector<std::string>& paths) {
+  std::error_code problem;
+  std::size_t size = 0;
+  for (const std::string& path : paths) {
+    if (std::filesystem::is_other(path, problem)) continue;
+    const std::size_t some = random_access_file(path).size();
+    if (some == 0) throw error(path + ": is empty");
+    size += some;
+  }
+  return size;
+}
+
+GRADUS_IMPL std::unique_ptr<const random_access_file> dataset::open_text(const std::string& path) {
+  texts_.push_back(state_of(path));
+  auto file = std::make_unique<const random_access_file>(path);
+  if (file->size() == 0) throw error(path + ": is empty");
+  return file;
+}
+
 template <class Token>
 token_sequence dataset::encoded(const std::vector<std::string>& paths, const std::string& name) {
-  std::vector<mapped_file> texts;
-  for (const std::string& path : paths)
-    if (texts.emplace_back(path).size() == 0) throw error(path + ": is empty");
+  check_texts(paths);
   std::vector<Token> all;
   bpe_encoder encoder(*tokenizer_);
   const auto separator = tokenizer_->added_token_id("<|endoftext|>");
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
     if (i > 0 && separator) all.push_back(static_cast<Token>(*separator));
-    encoder.encode(texts[i].text(), [&](std::span<const std::int32_t> some) {
+    const auto file = open_text(paths[i]);
+    std::string text(file->size(), '\0');
+    file->read(0, std::as_writable_bytes(std::span(text)));
+    encoder.encode(text, [&](std::span<const std::int32_t> some) {
       for (const std::int32_t t : some) all.push_back(static_cast<Token>(t));
     });
   }
@@ -139,15 +171,10 @@ token_sequence dataset::encoded(const std::vector<std::string>& paths, const std
 
 // For one of them may be shorter than a window.
 GRADUS_IMPL token_sequence dataset::joined(const std::vector<std::string>& paths, const std::string& name) {
-  std::vector<std::unique_ptr<const random_access_file>> texts;
-  std::size_t size = 0;
-  for (const std::string& path : paths) {
-    size += texts.emplace_back(std::make_unique<const random_access_file>(path))->size() + 1;  // and a line end
-    if (texts.back()->size() == 0) throw error(path + ": is empty");
-  }
   std::vector<std::uint8_t> all;
-  all.reserve(size);
-  for (const auto& text : texts) {
+  all.reserve(check_texts(paths) + paths.size());  // and line ends
+  for (const std::string& path : paths) {
+    const auto text = open_text(path);
     if (!all.empty() && all.back() != '\n') all.push_back('\n');
     const std::size_t at = all.size();
     all.resize(at + text->size());

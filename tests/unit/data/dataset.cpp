@@ -174,6 +174,24 @@ TEST_CASE("a text whose name another file takes is read on as it was") {
   CHECK(data.replaced_files() == path);
 }
 
+TEST_CASE("a text in memory that is rewritten, replaced or removed is told of") {
+  const data_folder f;
+  const std::string a = random_text(3000), path = f.text("a", a), other = f.text("b", random_text(500));
+  const std::string json = (f.path / "tokenizer.json").string();
+  gradus::write_tokenizer_json(json, gradus::train_bpe(a, {.vocabulary = 300}));
+  for (const std::string& tokenizer : {std::string(), json}) {
+    f.text("a", a);
+    const dataset data({.data = {path, other}, .tokenizer = tokenizer}, 16);
+    const auto before = values(data.train()[0]);
+    CHECK(data.replaced_files().empty());
+    f.text("a", "rewritten");
+    CHECK(data.replaced_files() == path);
+    fs::remove(path);
+    CHECK(data.replaced_files() == path);
+    CHECK(values(data.train()[0]) == before);
+  }
+}
+
 TEST_CASE("all tokens of shards are held against a vocabulary before training begins") {
   const data_folder f;
   std::vector<std::uint16_t> tokens(600000, 7);
