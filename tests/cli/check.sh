@@ -419,12 +419,12 @@ runs() {
   succeeds "${quick[@]}" --out again --memory-report again/x.html --no-save
 
   # Memory that the library did not ask for. The sanitizers cannot live with this limit.
-  truncate -s 4G large
-  short_of_memory() { (ulimit -v 4000000; exec "$@"); }
+  truncate -s 2G large larger
+  short_of_memory() { (ulimit -v 2000000; exec "$@"); }
   grep -qE '__(asan|tsan)_init' "$train" ||
     refuses 1 'out of memory; try a smaller --batch .*--memory-budget' \
-      short_of_memory "$train" --data large --out large_run
-  rm large
+      short_of_memory "$train" --data large larger --out large_run
+  rm large larger
 
   # A run folder that is taken stays as it was.
   find first -type f -exec cksum {} + | sort >before
