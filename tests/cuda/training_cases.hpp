@@ -48,10 +48,17 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
   train(r, name, max_norm, make_optimizer, [](auto&) {});
 }
 
+/// How near values of T must come that have been rounded on the way: a neighbour here and there is another one.
+template <class T>
+constexpr double neighbours = sizeof(T) == 2 ? 2e-3 : 1e-4;
+/// As much for states of 8 bits: where v is small, a step from its neighbour differs by the learning rate and more.
+constexpr double neighbouring_codes = 2e-3;
+
 /// Steps of a vector of odd length and two matrices, stored in T, with given gradients. Steps 3 and 4 of those with a
 /// scaled loss overflow.
 template <class T, class D, class MakeOptimizer>
-void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
+void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer,
+                double tolerance = neighbours<T>) {
   struct model {
     gr::param<gr::on<D, gr::precision<T>>, 8195> w;
     gr::param<gr::on<D, gr::precision<T>>, 3, 5> m;
@@ -78,8 +85,6 @@ void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOp
     r.keep(name + ": scale", gr::to_host(scaler.value()), 1e-9);
   }
   r.keep(name + ": steps", std::vector<double>{static_cast<double>(optimizer.steps())}, 1e-9);
-  constexpr double tolerance =
-      sizeof(T) == 2 ? 2e-3 : 1e-4;  // one neighbour in bf16 instead of another, here and there
   r.keep(name + ": w", gr::to_host(net.w.value()), tolerance);
   r.keep(name + ": m", gr::to_host(net.m.value()), tolerance);
   r.keep(name + ": tall", gr::to_host(net.tall.value()), tolerance);
@@ -88,7 +93,8 @@ void step_alone(runner<D>& r, const std::string& name, bool scaled, const MakeOp
 /// Steps of a vector, which has a gradient in all of them, and of a matrix and a vector whose first one comes in step
 /// 3. Of losses that are scaled, those of steps 2 and 4 overflow.
 template <class D, class MakeOptimizer>
-void late_gradients(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer) {
+void late_gradients(runner<D>& r, const std::string& name, bool scaled, const MakeOptimizer& make_optimizer,
+                    double tolerance = neighbours<float>) {
   struct model {
     gr::param<gr::on<D>, 301> always;
     gr::param<gr::on<D>, 31, 5> matrix;
@@ -115,8 +121,8 @@ void late_gradients(runner<D>& r, const std::string& name, bool scaled, const Ma
   std::vector<double> steps;
   for (const std::size_t n : optimizer.steps_by_parameter()) steps.push_back(static_cast<double>(n));
   r.keep(name + ": steps by parameter", steps, 1e-9);
-  r.keep(name + ": matrix", gr::to_host(net.matrix.value()), 1e-4);
-  r.keep(name + ": large", gr::to_host(net.large.value()), 1e-4);
+  r.keep(name + ": matrix", gr::to_host(net.matrix.value()), tolerance);
+  r.keep(name + ": large", gr::to_host(net.large.value()), tolerance);
 }
 
 /// Moments of 8 bits beside others that are 25 million times theirs, or not finite; and some in float.
@@ -191,15 +197,16 @@ void training_cases(runner<D>& r) {
   step_alone<float>(r, "lion", false, [](auto& net) { return gr::lion{net, {.lr = 1e-3}}; });
   step_alone<float>(r, "adamw, scaled", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
   step_alone<gr::bf16>(r, "any precision", false, [](auto& net) { return gr::any_precision_adamw{net, {.lr = 1e-3}}; });
-  step_alone<float>(r, "adamw_8bit", true, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
-  step_alone<gr::bf16>(r, "adamw_8bit, bf16", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  const auto eight_bits_of = [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; };
+  step_alone<float>(r, "adamw_8bit", true, eight_bits_of, neighbouring_codes);
+  step_alone<gr::bf16>(r, "adamw_8bit, bf16", false, eight_bits_of, neighbouring_codes);
   step_alone<float>(r, "adafactor", true, [](auto& net) { return gr::adafactor{net}; });
   step_alone<gr::bf16>(r, "adafactor, bf16", false, [](auto& net) {
     return gr::adafactor{net, {.lr = 1e-2, .beta1 = 0.9}};
   });
   step_alone<float>(r, "muon", true, [](auto& net) { return gr::muon{net}; });
   late_gradients(r, "adamw, late", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2, .beta2 = 0.999}}; });
-  late_gradients(r, "adamw_8bit, late", false, [](auto& net) { return gr::adamw_8bit{net, {.lr = 1e-2}}; });
+  late_gradients(r, "adamw_8bit, late", false, eight_bits_of, neighbouring_codes);
   late_gradients(r, "adafactor, late", true, [](auto& net) { return gr::adafactor{net}; });
   eight_bits(r);
   averages<float>(r, "averages");
