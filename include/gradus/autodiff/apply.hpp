@@ -46,7 +46,7 @@ constexpr auto apply_as_is(const Op& op, Xs&&... xs) {
   using recorder = typename recorder_of<std::remove_cvref_t<Xs>...>::type;
   if constexpr (std::is_void_v<recorder>) {
     auto& ctx = checked_context_for(op, xs...);
-    return run<false, Op>(ctx, ctx.current().phase, op, std::forward<Xs>(xs)...);
+    return run_unrecorded(ctx, ctx.current().phase, op, std::forward<Xs>(xs)...);
   } else {
     return find_recorder<recorder>(xs...).record(op, std::forward<Xs>(xs)...);
   }
@@ -86,7 +86,7 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, 
   } else if constexpr (is_param<raw> && Recorded) {
     return where.record(op::cast<T>{}, std::as_const(x));
   } else if constexpr (is_param<raw>) {
-    return run<false, op::cast<T>>(where, where.current().phase, op::cast<T>{}, std::as_const(x));
+    return run_unrecorded(where, where.current().phase, op::cast<T>{}, std::as_const(x));
   } else {
     return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), others...));
   }

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <tuple>
 #include <utility>
 
 #include "../tensor/gradient_slot.hpp"
@@ -18,19 +17,16 @@ struct node {
 };
 
 /// One applied operation: what it kept, where its inputs' gradients go, and where its output's gradient accumulates.
-/// @tparam Sinks a std::tuple with a gradient_sink for each input
-template <class Op, class Output, class Saved, class Versions, class Sinks>
-struct op_node;
-template <class Op, class Output, class Saved, class... Versions, class... Inputs>
-struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_sink<Inputs>...>> : node {
+/// @tparam Inputs the tensors in which the inputs' gradients accumulate
+template <class Op, class Output, class Saved, class... Inputs>
+struct op_node : node {
   Op op;
   Saved saved;
-  [[no_unique_address]] std::tuple<Versions...> versions;
-  std::tuple<gradient_sink<Inputs>...> sinks;
+  detail::kept_version versions[sizeof...(Inputs)];
+  any_slot* sinks[sizeof...(Inputs)];
   gradient_slot<Output> slot;
 
-  constexpr op_node(const Op& o, Saved s, std::tuple<Versions...> v, std::tuple<gradient_sink<Inputs>...> to)
-      : op(o), saved(std::move(s)), versions(std::move(v)), sinks(to) {}
+  constexpr op_node(const Op& o, Saved s) : op(o), saved(std::move(s)) {}
 
   static constexpr void run(node* n) {
     auto* self = static_cast<op_node*>(n);
@@ -41,17 +37,23 @@ struct op_node<Op, Output, Saved, std::tuple<Versions...>, std::tuple<gradient_s
  private:
   template <std::size_t... I>
   constexpr void run_backward(std::index_sequence<I...>) {
-    (std::get<I>(versions).check(detail::name_of(op)), ...);
+    for (const detail::kept_version& v : versions)
+      if (v.was_changed()) detail::fail_changed_parameter(detail::name_of(op));
     auto gradient = slot.take();
     auto& ctx = gradient.owner();
-    const typename std::remove_reference_t<decltype(ctx)>::running now(
-        ctx, activity{detail::name_of(op), phase::backward, detail::backward_cost_of<Op, Inputs...>()});
-    op.backward(saved, std::move(gradient), std::get<I>(sinks)...);
+    const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward,
+                                                                 detail::backward_cost<Op, Inputs...>);
+    op.backward(saved, std::move(gradient), sink<Inputs>(I)...);
     if (ctx.observed_by() == nullptr) return;
-    const auto tell = [&](const auto& sink, std::size_t number) {  // nvcc 13 expands no pack within a lambda
-      sink.look([&](const auto& g) { detail::tell_computed(ctx, g, number); });
-    };
-    (tell(std::get<I>(sinks), I + 1), ...);
+    (tell(ctx, sink<Inputs>(I), I + 1), ...);
+  }
+  template <class X>
+  constexpr gradient_sink<X> sink(std::size_t number) const {
+    return gradient_sink<X>(static_cast<gradient_slot<X>*>(sinks[number]));
+  }
+  template <class Context, class X>
+  static constexpr void tell(const Context& ctx, const gradient_sink<X>& to, std::size_t number) {
+    if (to) detail::tell_computed(ctx, to.so_far(), number);
   }
 };
 

@@ -22,6 +22,30 @@ template <class... Ts>
 inline constexpr bool is_tuple_like<std::tuple<Ts...>> = true;
 template <class A, class B>
 inline constexpr bool is_tuple_like<std::pair<A, B>> = true;
+// What recorders look at of an operand, whatever its type.
+struct operand_facts {
+  const void* recorder = nullptr;          // of a traced value
+  const unsigned* now = nullptr;           // where its recordings are counted
+  unsigned era = 0;                        // its own
+  bool present = true;                     // false for one that holds no elements
+  bool tensor = false;                     // a constant
+  gradus::origin origin{};                 // of anything that is not traced
+  any_slot* slot = nullptr;                // where its gradient goes; null for constants
+  const std::uint64_t* version = nullptr;  // of a parameter: how often it was changed
+  unsigned maker = 0;                      // of a traced value: see there
+};
+
+[[noreturn]] inline void fail_ended_recording() {
+  throw error(
+      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
+      "this recording");
+}
+[[noreturn]] inline void fail_no_variable() {
+  throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
+}
+[[noreturn]] inline void fail_no_parameter_value() {
+  throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+}
 }  // namespace detail
 
 /// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied
@@ -52,9 +76,10 @@ class traced {
   /// The plain value for an operation that takes part in the recording.
   constexpr const Value& carried() const& { return value_; }
   constexpr Value carried() && { return std::move(value_); }
+  constexpr Value&& moved() { return std::move(value_); }
   /// Throws error when the recording is over, which may have ended with its tape.
   constexpr Recorder& recorder() const {
-    if (!is_current()) fail_ended();
+    if (!is_current()) detail::fail_ended_recording();
     return *recorder_;
   }
   /// True until the recording that this belongs to is over: the tape was cleared, is gone, or has begun another one.
@@ -62,23 +87,24 @@ class traced {
   constexpr gradient_slot<Value>* slot() const { return slot_; }
   /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
   constexpr unsigned era() const { return era_; }
+  constexpr detail::operand_facts facts() const {
+    return {.recorder = recorder_,
+            .now = now_,
+            .era = era_,
+            .present = static_cast<bool>(value_),
+            .slot = slot_,
+            .maker = maker_};
+  }
   /// Within a checkpoint region: the number, from 1, of the operation that made this value; 0 for its arguments.
   constexpr unsigned maker() const { return maker_; }
   /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no
   /// loss depends on it. Throws error for any other value, and once the tape is used again.
   constexpr const Value& gradient() const {
-    if (!is_current() || !recorder_->holds_variable(slot_, era_))
-      throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
+    if (!is_current() || !recorder_->holds_variable(slot_, era_)) detail::fail_no_variable();
     return slot_->marked();
   }
 
  private:
-  [[noreturn]] static void fail_ended() {
-    throw error(
-        "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again "
-        "in "
-        "this recording");
-  }
   // A recorder that may leave out what nobody needs wants to know who looks.
   constexpr void note_read() const {
     if constexpr (requires { recorder_->note_read(maker_, true); })
@@ -187,55 +213,50 @@ constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_tensor<raw>) return std::forward<X>(x);
   else if constexpr (is_param<raw>) {
-    if (!x.value())
-      throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+    if (!x.value()) detail::fail_no_parameter_value();
     return x.value();
   } else if constexpr (detail::is_computed_param<raw>) return (std::forward<X>(x).value);
   else return std::forward<X>(x).carried();
 }
 
-/// Where the operand's gradient goes; absent for constants.
-template <class X>
-constexpr auto sink_of(const X& x) {
-  using sink = gradient_sink<detail::gradient_tensor_of<X>>;
-  if constexpr (is_traced<X>) return sink(x.slot());
-  else if constexpr (is_param<X>) return sink(&x.slot());
-  else if constexpr (detail::is_computed_param<X>) return sink(&x.of->slot());
-  else return sink();
-}
-
 namespace detail {
 
-// Remembers a parameter's version, to tell whether it was changed. Of anything else it remembers nothing.
-struct no_version {
-  constexpr void check(std::string_view) const {}
-};
-class param_version {
- public:
-  constexpr explicit param_version(const std::uint64_t& now) : now_(&now), before_(now) {}
-  constexpr void check(std::string_view op) const {
-    if (*now_ != before_) fail(op);
-  }
-
- private:
-  [[noreturn]] static void fail(std::string_view op) {
-    throw error("backward: a parameter of " + std::string(op) +
-                " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
-  }
-  const std::uint64_t* now_;
-  std::uint64_t before_;
-};
+// What a result that nobody records is computed from, as far as this operand goes.
 template <class X>
-constexpr auto version_of(const X& x) {
-  if constexpr (is_param<X>) return param_version(x.version());
-  else if constexpr (is_computed_param<X>) return param_version(x.of->version());
-  else return no_version{};
+constexpr origin origin_of(const X& x) {
+  if constexpr (is_tensor<X>) return x.storage().origin();
+  else if constexpr (is_param<X> || is_computed_param<X>) return origin::parameter;
+  else return origin::any;
 }
 template <class X>
-constexpr std::uint64_t version_number(const X& x) {
-  if constexpr (is_param<X>) return x.version();
-  else if constexpr (is_computed_param<X>) return x.of->version();
-  else return 0;
+constexpr operand_facts facts_of(const X& x) {
+  if constexpr (is_traced<X>) return x.facts();
+  else if constexpr (is_param<X>) return {.origin = origin::parameter, .slot = &x.slot(), .version = &x.version()};
+  else if constexpr (is_computed_param<X>) return facts_of(*x.of);
+  else return {.present = static_cast<bool>(x), .tensor = true, .origin = x.storage().origin()};
+}
+
+// An operand without its recorder: what an operation is compiled for, whoever records it.
+template <class X>
+constexpr decltype(auto) stripped(X&& x) {
+  if constexpr (!is_traced<std::remove_cvref_t<X>>) return std::forward<X>(x);
+  else if constexpr (std::is_lvalue_reference_v<X>) return x.carried();
+  else return x.moved();
+}
+
+// A parameter's version when an operation kept it, to tell whether it was changed since; of anything else, nothing.
+struct kept_version {
+  const std::uint64_t* now = nullptr;
+  std::uint64_t before = 0;
+
+  constexpr kept_version() = default;
+  constexpr kept_version(const operand_facts& of, bool kept)
+      : now(kept ? of.version : nullptr), before(now == nullptr ? 0 : *now) {}
+  constexpr bool was_changed() const { return now != nullptr && *now != before; }
+};
+[[noreturn]] inline void fail_changed_parameter(std::string_view op) {
+  throw error("backward: a parameter of " + std::string(op) +
+              " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
 }
 
 }  // namespace detail

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../core/philox.hpp"
 #include "../memory/context.hpp"
@@ -21,6 +23,13 @@
 #include "saved.hpp"
 
 namespace gradus::detail {
+
+/// What an applied operation gives: its output, and where the gradient of that accumulates, if anybody wants it.
+template <class Output>
+struct recorded {
+  Output value;
+  gradient_slot<Output>* slot;
+};
 
 /// The nodes of a tape's current recording, what its random draws depend on, and the log of its checkpoint regions.
 template <class D>
@@ -87,34 +96,24 @@ class recording {
     clear();
     ++step_;
   }
-  /// Operands of `recorder`'s operations are its own, and of this recording. `call` names the operation.
-  template <class R, class... Xs>
-  constexpr void check_operands(const R& recorder, std::string_view call, const Xs&... xs) const {
-    std::size_t operand = 0;
-    (check_operand(recorder, call, ++operand, xs), ...);
+  /// Begins an operation or region of `recorder`, named `call`: its operands are `recorder`'s own, and of this
+  /// recording.
+  GRADUS_NOINLINE constexpr void begin(const void* recorder, std::string_view call,
+                                       std::span<const operand_facts> operands) {
+    begin_if_unwound();
+    check_operands(recorder, call, operands);
   }
   /// Notes the parameters among these operands of the operation or region whose node comes next.
-  template <class... Xs>
-  constexpr void note_uses(const Xs&... xs) {
-    if (observer_ != nullptr) (note_use(xs), ...);
+  GRADUS_NOINLINE constexpr void note_uses(std::span<const operand_facts> operands) {
+    if (observer_ == nullptr) return;
+    for (const operand_facts& o : operands)
+      if (o.version != nullptr) uses_.note(o.slot);
   }
-  /// Adds the node of an applied operation and gives its output to `recorder`; `maker` is its number there.
-  template <class Products, class R, class Op, class Kept, class Result>
-  constexpr auto attach(R& recorder, const Op& op, Kept kept, Result result, unsigned maker) {
-    using Output = typename forward_result<Result>::output;
-    Output& out = output_of(result);
-    if constexpr (!is_floating<typename Output::value_type>) {
-      return traced<Output, R>(std::move(out), &recorder, nullptr, era(), maker);
-    } else {
-      if (!kept.wanted()) return traced<Output, R>(std::move(out), &recorder, nullptr, era(), maker);
-      auto saved = saved_of<Op, Products>(std::move(kept.inputs), result);
-      note_all_saved(*ctx_, name_of(op), saved.inputs);
-      note_saved(*ctx_, name_of(op), saved.output, saved.statistics);
-      using Node = op_node<Op, Output, decltype(saved), decltype(kept.versions), decltype(kept.sinks)>;
-      auto* n = push<Node>(op, std::move(saved), std::move(kept.versions), kept.sinks);
-      n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
-      return traced<Output, R>(std::move(out), &recorder, &n->slot, era(), maker);
-    }
+  /// Applies an operation by `compute()`, and adds its node. The operands come without their recorders, and with the
+  /// facts that they had with them.
+  template <class Op, std::size_t N, class Compute, class... Xs>
+  constexpr auto record(const Op& op, const operand_facts (&facts)[N], const Compute& compute, const Xs&... xs) {
+    return record_numbered(std::make_index_sequence<N>{}, op, facts, compute, xs...);
   }
   /// An object of T in the arena; in a constant expression, on the heap. `destroy` ends it.
   template <class T, class... Args>
@@ -138,10 +137,7 @@ class recording {
   constexpr Node* push(Args&&... args) {
     begin_if_unwound();
     Node* n = place<Node>(std::forward<Args>(args)...);
-    n->previous = last_;
-    last_ = n;
-    ++count_;
-    if (observer_ != nullptr) uses_.added(n);
+    added(n);
     return n;
   }
 
@@ -173,7 +169,7 @@ class recording {
       }
     }
   }
-  constexpr void clear() {
+  GRADUS_NOINLINE constexpr void clear() {
     destroy_list(last_);
     destroy_list(leaves_);
     nodes_.rewind();
@@ -201,23 +197,45 @@ class recording {
   }
 
  private:
-  template <class R, class X>
-  constexpr void check_operand(const R& recorder, std::string_view call, std::size_t operand, const X& x) const {
-    if constexpr (is_traced<std::remove_cvref_t<X>>) {
-      if (&x.recorder() != &recorder)  // which throws where the recording of x is over
-        throw error("apply: the operands were recorded on two different tapes; use one tape");
-    } else {
-      const origin from = origin_of(x);
-      if (from == origin::gradient) fail_second_order(call, operand);
-      if (is_tensor<X> && from == origin::parameter) fail_unrecorded_parameter(call, operand);
+  template <std::size_t... I, class Op, class Compute, class... Xs>
+  constexpr auto record_numbered(std::index_sequence<I...>, const Op& op, const operand_facts* facts,
+                                 const Compute& compute, const Xs&... xs) {
+    // Before it runs, so that nothing that is kept is overwritten.
+    using Inputs = items<decltype(keep_if<saves_input<Op, I>>(plain(xs)))...>;
+    Inputs inputs{{keep_if<saves_input<Op, I>>(plain(xs))}...};
+    const kept_version versions[] = {{facts[I], saves_input<Op, I> || shares_elements<Op>()}...};
+    auto result = compute();
+    using Result = decltype(result);
+    using Output = typename forward_result<Result>::output;
+    using Kept = std::conditional_t<Op::saves.output, Output, not_saved>;
+    using Products = typename call_rules<Op, Xs...>::products;
+    using Saved = saved_values<Products, Inputs, Kept, typename forward_result<Result>::statistics>;
+    Output& out = output_of(result);
+    gradient_slot<Output>* slot = nullptr;
+    if constexpr (is_floating<typename Output::value_type>) {
+      if (((facts[I].slot != nullptr) || ...)) {
+        Saved saved{std::move(inputs), keep_if<Op::saves.output>(out), statistics_of(result)};
+        if (ctx_->observed_by() != nullptr) {
+          (note_saved(*ctx_, name_of(op), get<I>(saved.inputs)), ...);
+          note_saved(*ctx_, name_of(op), saved.output);
+          note_saved(*ctx_, name_of(op), saved.statistics);
+        }
+        using Node = op_node<Op, Output, Saved, gradient_tensor_of<Xs>...>;
+        auto* n = push<Node>(op, std::move(saved));
+        n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
+        ((n->versions[I] = versions[I], n->sinks[I] = facts[I].slot), ...);
+        slot = &n->slot;
+      }
     }
+    return recorded<Output>{std::move(out), slot};
+  }
+  GRADUS_NOINLINE constexpr void added(node* n) {
+    n->previous = last_;
+    last_ = n;
+    ++count_;
+    if (observer_ != nullptr) uses_.added(n);
   }
 
-  template <class X>
-  constexpr void note_use(const X& x) {
-    if constexpr (is_param<X>) uses_.note(&x.slot());
-    else if constexpr (is_computed_param<X>) uses_.note(&x.of->slot());
-  }
   static constexpr void destroy_list(node*& list) {
     while (list != nullptr) {
       node* n = list;
@@ -242,5 +260,14 @@ class recording {
   std::uint32_t ordinal_ = 0;
   bool unwound_ = false;
 };
+
+/// Runs an operation, and adds its node to the tape.
+template <class D, class Op, std::size_t N, class... Xs>
+constexpr auto record_on(recording<D>& on, const Op& op, const operand_facts (&facts)[N], Xs&&... xs) {
+  check_present(facts);
+  on.note_uses(facts);
+  return on.record(
+      op, facts, [&] { return run<true>(on.owner(), on.phase(), op, std::forward<Xs>(xs)...); }, xs...);
+}
 
 }  // namespace gradus::detail

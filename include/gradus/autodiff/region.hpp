@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -44,10 +45,24 @@ inline constexpr bool is_region<region<Outer>> = true;
 template <class Op, class... Tensors>
 inline constexpr char key_of = 0;
 
-template <class X>
-constexpr unsigned maker_of(const X& x) {
-  if constexpr (is_traced<X>) return x.maker();
-  else return 0;
+// A number that stands for what made these operands, in this order.
+constexpr std::uint64_t digest_of_makers(std::span<const operand_facts> operands) {
+  std::uint64_t digest = 0;
+  for (const operand_facts& o : operands) digest = next_digest(digest, o.maker);
+  return digest;
+}
+// The same, and for the versions of the parameters among them.
+GRADUS_NOINLINE constexpr std::uint64_t digest_of_operands(std::span<const operand_facts> operands) {
+  std::uint64_t digest = digest_of_makers(operands);
+  for (const operand_facts& o : operands) digest += o.version == nullptr ? 0 : *o.version;
+  return digest;
+}
+// Adds an operation on these operands to the region that runs forward.
+GRADUS_NOINLINE constexpr void add_operation(region_log& log, const void* key, std::uint64_t inputs, bool kept,
+                                             bool own_result, unsigned saved_inputs,
+                                             std::span<const operand_facts> operands) {
+  log.add(key, inputs, kept, own_result, saved_inputs);
+  for (const operand_facts& o : operands) log.graph.makers.push_back(o.maker);
 }
 
 }  // namespace detail
@@ -83,49 +98,24 @@ class region {
   /// Applies an operation inside the region. Called by apply().
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
-    recording_->check_operands(*this, detail::name_of(op), xs...);
-    constexpr const void* key = &detail::key_of<Op, tensor_of<Xs>...>;
-    const unsigned makers[] = {detail::maker_of(xs)...};
-    const std::uint64_t inputs = digest_of(makers) + (detail::version_number(xs) + ... + 0u);
-    if (mode_ == mode::again) return apply_again(key, inputs, op, std::forward<Xs>(xs)...);
-    recording_->note_uses(xs...);
-    using Kept = decltype(detail::run<true, Op>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
-    using Output = typename detail::forward_result<Kept>::output;
-    constexpr bool has_statistics = !std::is_same_v<Kept, Output>;
-    const phase when = recording_->phase();
-    bool keep = false;
-    if (mode_ == mode::forward) {
-      std::size_t bytes = Output::bytes;
-      if constexpr (has_statistics) bytes += detail::forward_result<Kept>::statistics::bytes;
-      keep = policy_->saves({detail::name_of(op), detail::family_of<Op>::type::name, count_,
-                             detail::forward_cost_of<Op, tensor_of<Xs>...>(), bytes});
-      recording_->regions().add(key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, makers);
-    }
-    ++count_;
-    if (keep) {
-      auto result = detail::run<true, Op>(owner(), when, op, std::forward<Xs>(xs)...);
-      Output out = detail::output_of(result);
-      detail::note_result(owner(), detail::name_of(op), result);
-      kept_.add(*recording_, key, first_ + count_ - 1, std::move(result));
-      return value(std::move(out));
-    }
-    return value(detail::run<false, Op, true>(owner(), when, op, std::forward<Xs>(xs)...));
+    const detail::operand_facts facts[] = {detail::facts_of(xs)...};
+    detail::check_operands(this, detail::name_of(op), facts);
+    return made(applied(op, facts, detail::stripped(std::forward<Xs>(xs))...));
   }
 
   /// Runs `f` on the arguments as a region of `outer`. Called by checkpoint().
   template <class F, class... Xs>
   static constexpr auto enter(Outer& outer, detail::any_policy& policy, F f, Xs&&... xs) {
     recording& on = outer.recorded();
-    on.begin_if_unwound();
-    on.check_operands(outer, "checkpoint", xs...);
+    const detail::operand_facts facts[] = {detail::facts_of(xs)...};
+    on.begin(&outer, "checkpoint", facts);
     if constexpr (detail::is_region<Outer>) {
-      const unsigned makers[] = {detail::maker_of(xs)...};
       constexpr const void* key = &detail::key_of<F, tensor_of<Xs>...>;
       if (outer.mode_ != Outer::mode::again) {
-        outer.note_region(key, makers);
+        outer.note_region(key, facts);
         return run_mute(outer, f, std::forward<Xs>(xs)...);
       }
-      outer.next_entry(key, digest_of(makers));
+      outer.next_entry(key, detail::digest_of_makers(facts));
     }
     std::tuple args{detail::keep_argument(detail::taken_operand(std::forward<Xs>(xs), xs...))...};
     const std::uint32_t draws = on.draws();
@@ -162,9 +152,40 @@ class region {
   constexpr region(recording& on, mode m, std::size_t first) : recording_(&on), mode_(m), first_(first) {}
 
   // ---- forward ------------------------------------------------------------------------------------------------------
-  template <class V>
-  constexpr auto value(V v) {
-    return traced<V, region>(std::move(v), this, nullptr, recording_->era(), static_cast<unsigned>(count_));
+  template <class Output>
+  constexpr traced<Output, region> made(detail::recorded<Output> by) {
+    return {std::move(by.value), this, by.slot, recording_->era(), static_cast<unsigned>(count_)};
+  }
+  template <class Op, std::size_t N, class... Xs>
+  constexpr auto applied(const Op& op, const detail::operand_facts (&facts)[N], Xs&&... xs) {
+    constexpr const void* key = &detail::key_of<Op, tensor_of<Xs>...>;
+    const std::uint64_t inputs = detail::digest_of_operands(facts);
+    if (mode_ == mode::again) return apply_again(key, inputs, op, facts, std::forward<Xs>(xs)...);
+    detail::check_present(facts);
+    recording_->note_uses(facts);
+    using Result = decltype(detail::run<true>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
+    using Output = typename detail::forward_result<Result>::output;
+    constexpr bool has_statistics = !std::is_same_v<Result, Output>;
+    const phase when = recording_->phase();
+    bool keep = false;
+    if (mode_ == mode::forward) {
+      std::size_t bytes = Output::bytes;
+      if constexpr (has_statistics) bytes += detail::forward_result<Result>::statistics::bytes;
+      keep = policy_->saves({detail::name_of(op), detail::family_of<Op>::type::name, count_,
+                             detail::forward_cost<Op, tensor_of<Xs>...>, bytes});
+      detail::add_operation(recording_->regions(), key, inputs, keep, Op::saves.output || has_statistics,
+                            Op::saves.inputs, facts);
+    }
+    ++count_;
+    if (!keep) return detail::recorded<Output>{detail::run<false>(owner(), when, op, std::forward<Xs>(xs)...), nullptr};
+    auto result = detail::run<true>(owner(), when, op, std::forward<Xs>(xs)...);
+    if (owner().observed_by() != nullptr) {
+      detail::note_saved(owner(), detail::name_of(op), detail::output_of(result));
+      if constexpr (has_statistics) detail::note_saved(owner(), detail::name_of(op), result.statistics);
+    }
+    Output out = detail::output_of(result);
+    kept_.add(*recording_, key, first_ + count_ - 1, std::move(result));
+    return detail::recorded<Output>{std::move(out), nullptr};
   }
   // The region has run forward: what is not needed again goes.
   constexpr void decide(detail::any_policy& policy) {
@@ -179,11 +200,10 @@ class region {
   }
   // A region inside this one, which is not running again, is one operation to it, and keeps its arguments. The policy
   // hears of it, so that its numbers are those of the log, and has no say: there is no result to keep.
-  template <std::size_t N>
-  constexpr void note_region(const void* key, const unsigned (&makers)[N]) {
+  constexpr void note_region(const void* key, std::span<const detail::operand_facts> operands) {
     if (mode_ == mode::forward) {
       policy_->saves({"checkpoint", "checkpoint", count_, {}, 0});
-      recording_->regions().add(key, digest_of(makers), false, true, ~0u, makers);
+      detail::add_operation(recording_->regions(), key, detail::digest_of_makers(operands), false, true, ~0u, operands);
     }
     ++count_;
   }
@@ -202,20 +222,27 @@ class region {
     if (e.key != key || e.inputs != inputs) detail::fail_different_region();
     return e.becomes;
   }
-  template <class Op, class... Xs>
-  constexpr auto apply_again(const void* key, std::uint64_t inputs, const Op& op, Xs&&... xs) {
+  template <class Op, std::size_t N, class... Xs>
+  constexpr auto apply_again(const void* key, std::uint64_t inputs, const Op& op,
+                             const detail::operand_facts (&facts)[N], Xs&&... xs) {
     const fate f = next_entry(key, inputs);
-    auto kept = detail::kept_inputs<Op, Xs...>(xs...);
-    using Result = decltype(detail::run<true, Op>(owner(), phase::recompute, op, std::forward<Xs>(xs)...));
-    Result result{};
-    if (f == fate::compute) result = detail::run<true, Op>(owner(), phase::recompute, op, std::forward<Xs>(xs)...);
-    if (f == fate::take) {
-      if (!kept_.next_is(key)) detail::fail_different_region();
-      result = kept_.template take<Result>();
-    }
-    using rules = detail::call_rules<Op, std::remove_cvref_t<Xs>...>;
-    return recording_->template attach<typename rules::products>(*this, op, std::move(kept), std::move(result),
-                                                                 static_cast<unsigned>(count_));
+    const auto compute = [&] { return detail::run<true>(owner(), phase::recompute, op, std::forward<Xs>(xs)...); };
+    using Result = decltype(compute());
+    return recording_->record(
+        op, facts,
+        [&] {
+          Result result{};
+          if (f == fate::compute) {
+            detail::check_present(facts);
+            result = compute();
+          }
+          if (f == fate::take) {
+            if (!kept_.next_is(key)) detail::fail_different_region();
+            result = kept_.template take<Result>();
+          }
+          return result;
+        },
+        xs...);
   }
 
   // ---- arguments and outputs ----------------------------------------------------------------------------------------

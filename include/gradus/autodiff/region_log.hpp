@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace gradus {
@@ -53,11 +52,9 @@ class region_graph {
   }
 };
 
-/// A number that stands for these makers, in this order.
-constexpr std::uint64_t digest_of(std::span<const unsigned> makers) {
-  std::uint64_t digest = 0;
-  for (const unsigned m : makers) digest = (digest + m + 1) * 0x9e3779b97f4a7c15u;
-  return digest;
+/// A number that stands for makers in their order, from that of those before `maker`.
+constexpr std::uint64_t next_digest(std::uint64_t digest, unsigned maker) {
+  return (digest + maker + 1) * 0x9e3779b97f4a7c15u;
 }
 
 /// One operation of an open region.
@@ -73,13 +70,10 @@ class region_log {
   std::vector<region_entry> entries;
   region_graph graph;
 
-  /// Adds an operation to the region that runs forward.
-  template <std::size_t N>
-  constexpr void add(const void* key, std::uint64_t inputs, bool kept, bool own_result, unsigned saved_inputs,
-                     const unsigned (&makers)[N]) {
+  /// Adds an operation to the region that runs forward; the makers of its inputs follow, in graph.makers.
+  constexpr void add(const void* key, std::uint64_t inputs, bool kept, bool own_result, unsigned saved_inputs) {
     entries.push_back({key, inputs, fate::skip});
     graph.operations.push_back({graph.makers.size(), saved_inputs, own_result, kept, false});
-    for (const unsigned m : makers) graph.makers.push_back(m);
   }
   /// Somebody looked at the value that operation `maker` (from 1) made, outside of any operation.
   constexpr void read(unsigned maker) {

@@ -32,9 +32,10 @@ constexpr auto keep_argument(X&& x) {
     return raw(std::forward<X>(x));
   }
 }
-/// Tells who watches `ctx` that a region keeps this argument.
-template <class Context, class Kept>
-constexpr void note_argument(const Context& ctx, const Kept& kept) {
+/// Tells who observes `ctx`, if anybody does, that a region keeps this argument.
+template <class D, class Kept>
+constexpr void note_argument(const context<D>& ctx, const Kept& kept) {
+  if (ctx.observed_by() == nullptr) return;
   if constexpr (requires { kept.slot; }) note_saved(ctx, "checkpoint", kept.value);
   else note_saved(ctx, "checkpoint", kept);
 }
@@ -55,8 +56,9 @@ constexpr std::tuple<gradient_slot<tensor_of<Ys>>...> slots_for(const std::tuple
 template <class... Ys>
 constexpr std::uint64_t digest_of_outputs(const std::tuple<Ys...>& outputs) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    const unsigned makers[] = {std::get<I>(outputs).maker()...};
-    return digest_of(makers);
+    std::uint64_t digest = 0;
+    ((digest = next_digest(digest, std::get<I>(outputs).maker())), ...);
+    return digest;
   }(std::index_sequence_for<Ys...>{});
 }
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
 #include "../memory/context.hpp"
 #include "call.hpp"
 #include "operand.hpp"
@@ -35,11 +37,10 @@ constexpr cost backward_cost_of() {
   else return {};
 }
 
-template <class X>
-constexpr void check_present(const X& x) {
-  if constexpr (is_traced<X>) x.carried().check_present();
-  else if constexpr (is_tensor<X>) x.check_present();
-}
+template <class Op, class... Tensors>
+inline constexpr cost forward_cost = forward_cost_of<Op, Tensors...>();
+template <class Op, class... Tensors>
+inline constexpr cost backward_cost = backward_cost_of<Op, Tensors...>();
 
 // "add: operand 2"
 inline std::string operand_text(std::string_view call, std::size_t operand) {
@@ -58,13 +59,30 @@ inline std::string operand_text(std::string_view call, std::size_t operand) {
       "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
       "gradus::detach(it)");
 }
-// What a result that nobody records is computed from, as far as this operand goes.
-template <class X>
-constexpr origin origin_of(const X& x) {
-  if constexpr (is_tensor<X>) return x.storage().origin();
-  else if constexpr (is_param<X> || is_computed_param<X>) return origin::parameter;
-  else return origin::any;
+[[noreturn]] inline void fail_two_tapes() {
+  throw error("apply: the operands were recorded on two different tapes; use one tape");
 }
+// Operands hold elements.
+constexpr void check_present(std::span<const operand_facts> operands) {
+  for (const operand_facts& o : operands)
+    if (!o.present) fail_empty_tensor();
+}
+// Operands of `recorder`'s operation `call` are its own, and of the recording under way.
+GRADUS_NOINLINE constexpr void check_operands(const void* recorder, std::string_view call,
+                                              std::span<const operand_facts> operands) {
+  std::size_t number = 0;
+  for (const operand_facts& o : operands) {
+    ++number;
+    if (o.recorder != nullptr) {
+      if (*o.now != o.era) fail_ended_recording();
+      if (o.recorder != recorder) fail_two_tapes();
+    } else {
+      if (o.origin == origin::gradient) fail_second_order(call, number);
+      if (o.tensor && o.origin == origin::parameter) fail_unrecorded_parameter(call, number);
+    }
+  }
+}
+
 // Marks a result that nobody recorded. A buffer that it shares with others, such as a parameter, stays as it is.
 template <class Result>
 constexpr void mark_origin(Result& result, origin from) {
@@ -94,79 +112,26 @@ constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
 }
 template <class X, class... Xs>
 constexpr decltype(auto) taken(X&& x, const Xs&... all) {
-  if constexpr (std::is_lvalue_reference_v<X> || sizeof...(Xs) == 1) return plain(std::forward<X>(x));
+  if constexpr (std::is_lvalue_reference_v<X>) return plain(x);
+  else if constexpr (sizeof...(Xs) == 1) return tensor_of<X>(plain(std::forward<X>(x)));
   else return tensor_of<X>(plain(taken_operand(std::forward<X>(x), all...)));
 }
 
+// The element i of an array of T.
+template <class T>
+double read_element(const void* data, std::size_t i) {
+  return static_cast<double>(static_cast<compute_type<T>>(static_cast<const T*>(data)[i]));
+}
 // Tells who observes the context of floating-point elements that the current operation computed.
+GRADUS_NOINLINE inline void tell_elements(const context<cpu>& ctx, const buffer<cpu>& elements, std::size_t n,
+                                          double (*read)(const void*, std::size_t), std::size_t operand) {
+  if (elements) ctx.observed_by()->computed(ctx.current(), {elements.data(), n, read, operand});
+}
 template <class D, class X>
-constexpr void tell_computed(context<D>& ctx, const X& x, std::size_t operand) {
+constexpr void tell_computed(const context<D>& ctx, const X& x, std::size_t operand) {
   if constexpr (std::is_same_v<D, cpu> && is_tensor<X>)
-    if constexpr (is_floating<typename X::value_type>) {
-      using T = typename X::value_type;
-      if (!x) return;
-      const auto read = [](const void* data, std::size_t i) {
-        return static_cast<double>(static_cast<compute_type<T>>(static_cast<const T*>(data)[i]));
-      };
-      ctx.observed_by()->computed(ctx.current(), {x.data(), X::shape::size, read, operand});
-    }
-}
-
-// Runs forward in `ctx`. With `Keep`, the result holds the statistics that the gradient rule wants besides. If it is
-// `Recorded`, gradients find their way through it, whatever it was computed from.
-template <bool Keep, class Op, bool Recorded = Keep, class D, class... Xs>
-constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
-  (check_present(xs), ...);
-  constexpr cost work = forward_cost_of<Op, tensor_of<Xs>...>();
-  const typename context<D>::running now(ctx, activity{name_of(op), when, work});
-  const origin from = Recorded ? origin::any : std::max({origin_of(xs)...});
-  auto result =
-      op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
-  if constexpr (is_tensor<decltype(result)>) mark_origin(result, from);
-  if (ctx.observed_by() != nullptr) {
-    if constexpr (requires { result.output; }) tell_computed(ctx, result.output, 0);
-    else tell_computed(ctx, result, 0);
-  }
-  return result;
-}
-
-// Where the inputs' gradients go, the inputs that the operation saves, and the versions of the parameters whose
-// elements somebody keeps.
-template <class Sinks, class Inputs, class Versions>
-struct kept_values {
-  Sinks sinks;
-  Inputs inputs;
-  [[no_unique_address]] Versions versions;
-  constexpr kept_values(Sinks s, Inputs i, Versions v)
-      : sinks(std::move(s)), inputs(std::move(i)), versions(std::move(v)) {}
-  constexpr bool wanted() const {
-    return [this]<std::size_t... I>(std::index_sequence<I...>) {
-      return (static_cast<bool>(std::get<I>(sinks)) || ...);
-    }(std::make_index_sequence<std::tuple_size_v<Sinks>>{});
-  }
-};
-
-template <class Op, std::size_t I>
-inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
-
-// True for an operation whose result has the elements of its operand.
-template <class Op>
-constexpr bool shares_elements() {
-  if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
-  else return false;
-}
-
-template <bool Keep, class X>
-constexpr auto version_if(const X& x) {
-  if constexpr (Keep) return version_of(x);
-  else return no_version{};
-}
-template <class Op, class... Xs>
-constexpr auto kept_inputs(const std::remove_reference_t<Xs>&... xs) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return kept_values{std::make_tuple(sink_of(xs)...), std::make_tuple(keep_if<saves_input<Op, I>>(plain(xs))...),
-                       std::make_tuple(version_if < saves_input<Op, I> || shares_elements<Op>() > (xs)...)};
-  }(std::index_sequence_for<Xs...>{});
+    if constexpr (is_floating<typename X::value_type>)
+      tell_elements(ctx, x.storage(), X::size, &read_element<typename X::value_type>, operand);
 }
 
 template <class R>
@@ -179,37 +144,49 @@ constexpr auto statistics_of(R& result) {
   if constexpr (is_tensor<R>) return not_saved{};
   else return std::move(result.statistics);
 }
-// Tells who watches the context that `by` keeps these values: tensors, or statistics with several `parts()`.
-template <class Context, class... Values>
-constexpr void note_saved(const Context& ctx, std::string_view by, const Values&... values) {
-  observer* watching = ctx.observed_by();
-  if (watching == nullptr) return;
-  const auto note = [&](const auto& v) {
-    if constexpr (is_tensor<std::remove_cvref_t<decltype(v)>>) {
-      if (v) watching->saved(by, v.storage().request());
-    } else if constexpr (requires { v.parts(); }) {
-      std::apply([&](const auto&... part) { note_saved(ctx, by, part...); }, v.parts());
-    }
-  };
-  (note(values), ...);
+
+// Runs forward in `ctx`, on operands without their recorders. With `Keep`, the result holds the statistics that the
+// gradient rule wants besides.
+template <bool Keep, class Op, class D, class... Xs>
+constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
+  const typename context<D>::running now(ctx, name_of(op), when, forward_cost<Op, tensor_of<Xs>...>);
+  auto result =
+      op.forward(call_of<D, Keep, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
+  if (ctx.observed_by() != nullptr) tell_computed(ctx, output_of(result), 0);
+  return result;
 }
-template <class Context, class... Values>
-constexpr void note_all_saved(const Context& ctx, std::string_view by, const std::tuple<Values...>& values) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    note_saved(ctx, by, std::get<I>(values)...);
-  }(std::index_sequence_for<Values...>{});
+// The same where nobody records: the result remembers what it was computed from.
+template <class Op, class D, class... Xs>
+constexpr auto run_unrecorded(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
+  const operand_facts facts[] = {facts_of(xs)...};
+  check_present(facts);
+  origin from = origin::any;
+  for (const operand_facts& f : facts) from = std::max(from, f.origin);
+  auto result = run<false>(ctx, when, op, std::forward<Xs>(xs)...);
+  mark_origin(result, from);
+  return result;
 }
-template <class Context, class R>
-constexpr void note_result(const Context& ctx, std::string_view by, const R& result) {
-  if constexpr (is_tensor<R>) note_saved(ctx, by, result);
-  else note_saved(ctx, by, result.output, result.statistics);
+
+template <class Op, std::size_t I>
+inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
+
+// True for an operation whose result has the elements of its operand.
+template <class Op>
+constexpr bool shares_elements() {
+  if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
+  else return false;
 }
-template <class Op, class Products, class Inputs, class R>
-constexpr auto saved_of(Inputs inputs, R& result) {
-  using parts = forward_result<R>;
-  using output = std::conditional_t<Op::saves.output, typename parts::output, not_saved>;
-  return saved_values<Products, Inputs, output, typename parts::statistics>{
-      std::move(inputs), keep_if<Op::saves.output>(output_of(result)), statistics_of(result)};
+
+// Tells who observes the context that `by` keeps these values: tensors, or statistics with several `parts()`.
+template <class D>
+GRADUS_NOINLINE constexpr void note_buffer(const context<D>& ctx, std::string_view by, const buffer<D>& kept) {
+  if (kept) ctx.observed_by()->saved(by, kept.request());
+}
+template <class D, class V>
+constexpr void note_saved(const context<D>& ctx, std::string_view by, const V& v) {
+  if constexpr (is_tensor<V>) note_buffer(ctx, by, v.storage());
+  else if constexpr (requires { v.parts(); })
+    std::apply([&](const auto&... part) { (note_saved(ctx, by, part), ...); }, v.parts());
 }
 
 }  // namespace gradus::detail

@@ -3,8 +3,8 @@
 // alike.
 
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 namespace gradus {
 
@@ -53,6 +53,22 @@ struct anything_saved {
 };
 inline constexpr anything_saved stand_in{};
 
+// A list of values of types that are known, by number: a tuple that compiles quickly. Written `items<A, B>{{a}, {b}}`.
+template <std::size_t I, class T>
+struct item {
+  [[no_unique_address]] T value;
+};
+template <class Numbers, class... Ts>
+struct item_list;
+template <std::size_t... I, class... Ts>
+struct item_list<std::index_sequence<I...>, Ts...> : item<I, Ts>... {};
+template <class... Ts>
+using items = item_list<std::index_sequence_for<Ts...>, Ts...>;
+template <std::size_t I, class T>
+constexpr const T& get(const item<I, T>& of) {
+  return of.value;
+}
+
 template <bool Keep, class T>
 constexpr auto keep_if(const T& value) {
   if constexpr (Keep) return value;
@@ -74,9 +90,9 @@ struct saved_values {
 /// Operand number I, counted from 0. Does not compile where the operation's `saves` does not list it.
 template <std::size_t I, class P, class Inputs, class O, class S>
 constexpr decltype(auto) input(const saved_values<P, Inputs, O, S>& s) {
-  static_assert(!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>,
-                "input<I>(saved): the operation's `saves` does not list this input");
-  if constexpr (!std::is_same_v<std::tuple_element_t<I, Inputs>, not_saved>) return (std::get<I>(s.inputs));
+  using kept = std::remove_cvref_t<decltype(detail::get<I>(s.inputs))>;
+  static_assert(!std::is_same_v<kept, not_saved>, "input<I>(saved): the operation's `saves` does not list this input");
+  if constexpr (!std::is_same_v<kept, not_saved>) return (detail::get<I>(s.inputs));
   else return detail::stand_in;
 }
 /// What forward returned. Does not compile where the operation's `saves` does not list the output.

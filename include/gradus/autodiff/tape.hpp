@@ -89,13 +89,9 @@ class tape {
   /// Applies an operation, keeps what it declares, and returns its output as a traced value. Called by apply().
   template <class Op, class... Xs>
   constexpr auto record(const Op& op, Xs&&... xs) {
-    recording_.begin_if_unwound();
-    recording_.check_operands(*this, detail::name_of(op), xs...);
-    recording_.note_uses(xs...);
-    auto kept = detail::kept_inputs<Op, Xs...>(xs...);
-    auto result = detail::run<true, Op>(owner(), recording_.phase(), op, std::forward<Xs>(xs)...);
-    using rules = detail::call_rules<Op, std::remove_cvref_t<Xs>...>;
-    return recording_.template attach<typename rules::products>(*this, op, std::move(kept), std::move(result), 0);
+    const detail::operand_facts facts[] = {detail::facts_of(xs)...};
+    recording_.begin(this, detail::name_of(op), facts);
+    return made(detail::record_on(recording_, op, facts, detail::stripped(std::forward<Xs>(xs))...));
   }
 
   /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one
@@ -114,6 +110,11 @@ class tape {
   constexpr detail::recording<D>& recorded() { return recording_; }
 
  private:
+  template <class Output>
+  constexpr traced<Output, tape> made(detail::recorded<Output> by) {
+    return {std::move(by.value), this, by.slot, recording_.era()};
+  }
+
   detail::recording<D> recording_;
 };
 

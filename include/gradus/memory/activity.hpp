@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "../core/config.hpp"
 #include "../core/cost.hpp"
 
 namespace gradus {
@@ -69,13 +70,15 @@ class activity_log {
   /// Makes `what` the current activity while it lives. What the observer throws leaves the log as it was.
   class running {
    public:
-    constexpr running(activity_log& log, const activity& what) : log_(&log), before_(log.current_) {
+    GRADUS_NOINLINE constexpr running(activity_log& log, std::string_view name, gradus::phase phase, const cost& work)
+        : log_(&log), before_(log.current_) {
+      const activity what{name, phase, work};
       if (log.observer_ != nullptr) log.observer_->begin(what);
       log.current_ = what;
     }
     running(const running&) = delete;
     running& operator=(const running&) = delete;
-    constexpr ~running() {
+    GRADUS_NOINLINE constexpr ~running() {
       if (log_->observer_ != nullptr) log_->observer_->end(log_->current_);
       log_->current_ = before_;
     }

@@ -26,7 +26,7 @@ class buffer {
     return *this;
   }
   constexpr ~buffer() {
-    if (block_ != nullptr && detail::drop_use(block_->uses)) block_->owner->release(block_);
+    if (block_ != nullptr) drop(block_);
   }
 
   constexpr explicit operator bool() const { return block_ != nullptr; }
@@ -65,6 +65,9 @@ class buffer {
  private:
   constexpr explicit buffer(memory_block<D>* block) : block_(block) {}
 
+  GRADUS_NOINLINE static constexpr void drop(memory_block<D>* block) noexcept {
+    if (detail::drop_use(block->uses)) block->owner->release(block);
+  }
   [[noreturn]] void fail_outside(std::size_t offset, std::size_t bytes) const {
     throw error("buffer.part(offset, bytes): " + std::to_string(bytes) + " bytes from " + std::to_string(offset) +
                 " on are not inside of a buffer of " + std::to_string(block_ == nullptr ? 0 : this->bytes()) +

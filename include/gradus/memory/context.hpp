@@ -2,8 +2,10 @@
 #include <pthread.h>
 
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "activity.hpp"
 #include "era_counter.hpp"
@@ -123,7 +125,9 @@ class context {
   /// Makes an activity the current one while it lives.
   class running : public activity_log::running {
    public:
-    constexpr running(context& ctx, const activity& what) : activity_log::running(ctx.activities_, what) {}
+    constexpr running(context& ctx, const activity& what) : running(ctx, what.name, what.phase, what.work) {}
+    constexpr running(context& ctx, std::string_view name, gradus::phase phase, const cost& work)
+        : activity_log::running(ctx.activities_, name, phase, work) {}
   };
 
  private:

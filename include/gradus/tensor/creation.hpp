@@ -34,18 +34,24 @@ constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, catego
   return t;
 }
 
+namespace detail {
+template <class T, class D>
+GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void fill(context<D>& ctx, T* to, T value, index_t n) {
+  if constexpr (D::host_addressable) {
+    device_access<D>::for_ranges(ctx, n, index_t{1} << 15, [to, value](index_t first, index_t last) {
+      for (index_t i = first; i < last; ++i) to[i] = value;
+    });
+  } else if constexpr (D::computes) {
+    device_access<D>::fill(ctx, to, value, n);
+  }
+}
+}  // namespace detail
+
 /// All elements `value`.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
-  if constexpr (D::host_addressable) {
-    device_access<D>::for_ranges(ctx, Shape::size, index_t{1} << 15,
-                                 [to = t.data(), value](index_t first, index_t last) {
-                                   for (index_t i = first; i < last; ++i) to[i] = value;
-                                 });
-  } else if constexpr (D::computes) {
-    device_access<D>::fill(ctx, t.data(), value, Shape::size);
-  }
+  detail::fill(ctx, t.data(), value, Shape::size);
   return t;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -8,16 +9,60 @@
 namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
-/// `to += from`, the one kernel that gradients themselves need.
-struct accumulate {};
-/// The kernel behind every change of element type: forward(ctx, to, from, accumulate) rounds each element of `from`
-/// once and writes it to `to`, or adds it.
+/// The kernel behind every change of element type, and behind every sum of gradients: forward(ctx, to, from, n,
+/// accumulate) rounds each of the n elements of `from` once and writes it to `to`, or adds it.
 struct convert {};
 }  // namespace op::inline GRADUS_BUILD
 
+/// The slot of a value of any type.
+class any_slot {};
+
+namespace detail {
+// What slots do, whatever the shape: `value` is the gradient so far, and `storage`, if it is there, where it
+// accumulates.
+template <class D>
+GRADUS_NOINLINE constexpr void make_gradient_unique(buffer<D>& value, const buffer<D>& storage) {
+  if (storage || value.unique()) return;
+  buffer<D> copy(value.owner(), value.bytes(), category::gradient);
+  device_access<D>::copy(copy.owner(), copy.data(), std::as_const(value).data(), value.bytes());
+  value = std::move(copy);
+}
+// Makes `value` ready to be written; true if it is to be added to.
+template <class D>
+GRADUS_NOINLINE constexpr bool open_gradient(context<D>& ctx, std::size_t bytes, buffer<D>& value,
+                                             const buffer<D>& storage) {
+  if (value) {
+    make_gradient_unique(value, storage);
+    return true;
+  }
+  if (storage) value = storage;
+  else value = buffer<D>(ctx, bytes, category::gradient);
+  return false;
+}
+template <class T, class D>
+GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient, buffer<D>& value,
+                                                             const buffer<D>& storage) {
+  if (!value) {
+    if (storage) device_access<D>::copy(storage.owner(), storage.data(), gradient.data(), storage.bytes());
+    // No conditional expression: g++ 12 ends its temporaries twice in a constant expression.
+    if (storage) value = storage;
+    else value = std::move(gradient);
+    return;
+  }
+  if (!storage && !value.unique() && gradient.unique()) std::swap(value, gradient);
+  make_gradient_unique(value, storage);
+  if constexpr (D::computes)
+    kernel<op::convert, D>::forward(value.owner(), static_cast<T*>(value.data()),
+                                    static_cast<const T*>(gradient.data()), value.bytes() / sizeof(T), true);
+}
+[[noreturn]] inline void fail_placed_gradient() {
+  throw error("slot.place(storage): there is a gradient already; clear it first");
+}
+}  // namespace detail
+
 /// Where the gradient of one value accumulates: the first contribution is assigned, later ones are added.
 template <class Tensor>
-class gradient_slot {
+class gradient_slot : public any_slot {
  public:
   using tensor_type = Tensor;
   using device = typename Tensor::device;
@@ -39,7 +84,7 @@ class gradient_slot {
   /// contribution is written there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else
   /// holds these bytes sees each change. Throws error while there is a gradient.
   constexpr void place(Tensor storage) {
-    if (value_) fail_placed();
+    if (value_) detail::fail_placed_gradient();
     storage_ = std::move(storage);
   }
   /// True when the gradient accumulates in storage from place().
@@ -47,17 +92,8 @@ class gradient_slot {
 
   /// Adds a gradient that already exists as a tensor; the first one is kept without a copy.
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) {
-    if (!value_) {
-      if (storage_)
-        device_access<device>::copy(storage_.owner(), storage_.data(), std::as_const(gradient).data(), Tensor::bytes);
-      // No conditional expression: g++ 12 ends its temporaries twice in a constant expression.
-      if (storage_) value_ = storage_;
-      else value_ = std::move(gradient);
-      return;
-    }
-    if (!storage_ && !value_.unique() && gradient.unique()) std::swap(value_, gradient);
-    make_unique();
-    kernel<op::accumulate, device>::forward(value_.owner(), value_.view(), std::as_const(gradient).view());
+    detail::give_gradient<typename Tensor::value_type>(std::move(gradient.storage_), value_.storage_,
+                                                       storage_.storage_);
   }
 
   /// Where a kernel writes its contribution: it must assign when `accumulate` is false and add when it is true.
@@ -67,27 +103,11 @@ class gradient_slot {
     constexpr auto view() const { return tensor.view(); }
   };
   constexpr target open(context<device>& ctx) {
-    if (!value_) {
-      if (storage_) value_ = storage_;
-      else value_ = Tensor(ctx, category::gradient);
-      return {value_, false};
-    }
-    make_unique();
-    return {value_, true};
+    const bool accumulate = detail::open_gradient(ctx, Tensor::bytes, value_.storage_, storage_.storage_);
+    return {value_, accumulate};
   }
 
  private:
-  constexpr void make_unique() {
-    if (storage_ || value_.unique()) return;
-    Tensor copy(value_.owner(), category::gradient);
-    device_access<device>::copy(copy.owner(), copy.data(), std::as_const(value_).data(), Tensor::bytes);
-    value_ = std::move(copy);
-  }
-
-  [[noreturn]] static void fail_placed() {
-    throw error("slot.place(storage): there is a gradient already; clear it first");
-  }
-
   Tensor value_;
   Tensor storage_;  // where it accumulates; empty: wherever the first contribution lies
 };
@@ -102,11 +122,8 @@ class gradient_sink {
   constexpr explicit operator bool() const { return slot_ != nullptr; }
   /// True when nothing has been contributed yet.
   constexpr bool is_empty() const { return !slot_->value(); }
-  /// f(gradient) of what has accumulated so far, if anything has.
-  template <class F>
-  constexpr void look(const F& f) const {
-    if (slot_ != nullptr && slot_->value()) f(slot_->value());
-  }
+  /// What has accumulated so far; empty where nothing has.
+  constexpr const Tensor& so_far() const { return slot_->value(); }
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
   /// A gradient of another element type is converted.
   template <class T>
@@ -114,8 +131,9 @@ class gradient_sink {
   GRADUS_OF_BUILD constexpr void give(
       const tensor<T, typename Tensor::shape, typename Tensor::device>& gradient) const {
     auto& ctx = gradient.owner();
-    auto to = open(ctx);
-    kernel<op::convert, typename Tensor::device>::forward(ctx, to.view(), gradient.view(), to.accumulate);
+    const auto to = open(ctx);
+    kernel<op::convert, typename Tensor::device>::forward(ctx, to.tensor.data(), gradient.data(), Tensor::size,
+                                                          to.accumulate);
   }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
   /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another

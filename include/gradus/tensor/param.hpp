@@ -121,7 +121,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
         if (!copy.value.unique()) copy.value = compute_tensor(ctx, category::parameter);
         const typename context<device>::running now(
             ctx, activity{"cast", ctx.current().phase, {0, tensor_type::bytes, compute_tensor::bytes}});
-        kernel<op::convert, device>::forward(ctx, copy.value.view(), value_.view(), false);
+        kernel<op::convert, device>::forward(ctx, copy.value.data(), value_.data(), shape::size, false);
         copy.version = known().version;
       }
       return copy.value;

@@ -13,6 +13,19 @@
 
 namespace gradus {
 
+namespace detail {
+[[noreturn]] inline void fail_empty_tensor() {
+  throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
+}
+[[noreturn]] inline void fail_storage_size(std::size_t has, std::size_t takes) {
+  throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
+              std::to_string(takes));
+}
+}  // namespace detail
+
+template <class Tensor>
+class gradient_slot;
+
 /// A dense row-major array of T with its shape and device in the type. A tensor is a handle: copies share the elements,
 /// and the last copy returns the memory. A default-constructed or moved-from tensor is empty (`operator bool` is
 /// false).
@@ -37,7 +50,7 @@ class tensor {
   /// Elements in `storage`, which is shared: another tensor's (reshape does so) or a part of a larger buffer. Throws
   /// error when it is of another number of bytes.
   constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {
-    if (storage_ && storage_.bytes() != bytes) fail_size(storage_.bytes());
+    if (storage_ && storage_.bytes() != bytes) detail::fail_storage_size(storage_.bytes(), bytes);
   }
 
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
@@ -48,7 +61,7 @@ class tensor {
   }
   /// Throws error when the tensor is empty.
   constexpr void check_present() const {
-    if (!storage_) fail_empty();
+    if (!storage_) detail::fail_empty_tensor();
   }
   constexpr const gradus::buffer<D>& storage() const& { return storage_; }
   constexpr gradus::buffer<D> storage() && { return std::move(storage_); }
@@ -117,13 +130,9 @@ class tensor {
   }
 
  private:
-  [[noreturn]] static void fail_empty() {
-    throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
-  }
-  [[noreturn]] static void fail_size(std::size_t has) {
-    throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
-                std::to_string(bytes));
-  }
+  template <class>
+  friend class gradient_slot;
+
   gradus::buffer<D> storage_;
 };
 

@@ -29,18 +29,10 @@ void add_run(context<cpu>& ctx, To* to, const From* from, index_t n, bool accumu
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
 template <>
-struct kernel<op::accumulate, cpu> {
-  template <class T, class S>
-  static void forward(context<cpu>& ctx, view<T, S> to, view<const T, S> from) {
-    cpu_kit::add_run(ctx, to.data(), from.data(), S::size, true);
-  }
-};
-
-template <>
 struct kernel<op::convert, cpu> {
-  template <class To, class S, class From>
-  static void forward(context<cpu>& ctx, view<To, S> to, view<const From, S> from, bool accumulate) {
-    cpu_kit::add_run(ctx, to.data(), from.data(), S::size, accumulate);
+  template <class To, class From>
+  static void forward(context<cpu>& ctx, To* to, const From* from, index_t n, bool accumulate) {
+    cpu_kit::add_run(ctx, to, from, n, accumulate);
   }
 };
 

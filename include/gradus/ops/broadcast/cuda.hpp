@@ -57,19 +57,11 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
 
 template <>
 struct kernel<op::convert, cuda> {
-  template <class To, class S, class From>
-  static void forward(context<cuda>& ctx, view<To, S, cuda> to, view<const From, S, cuda> from, bool accumulate) {
-    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>,
-                     cuda_kit::flat_runs<S::size, cuda_kit::vector_width<To, From>>::blocks, cuda_kit::block_threads,
-                     to.data(), from.data(), S::size, accumulate);
-  }
-};
-
-template <>
-struct kernel<op::accumulate, cuda> {
-  template <class T, class S>
-  static void forward(context<cuda>& ctx, view<T, S, cuda> to, view<const T, S, cuda> from) {
-    kernel<op::convert, cuda>::forward(ctx, to, from, true);
+  template <class To, class From>
+  static void forward(context<cuda>& ctx, To* to, const From* from, index_t n, bool accumulate) {
+    constexpr index_t width = cuda_kit::vector_width<To, From>;
+    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>, cuda_kit::blocks_for((n + width - 1) / width),
+                     cuda_kit::block_threads, to, from, n, accumulate);
   }
 };
 

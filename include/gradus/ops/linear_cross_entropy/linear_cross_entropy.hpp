@@ -105,7 +105,7 @@ struct linear_cross_entropy {
         // The table's gradient has a contribution from each chunk: it is summed in float, and rounded once.
         tensor<compute_type<typename DTable::value_type>, typename Table::shape, D> sum(ctx, category::temporary);
         run(kept.dx.view(), sum.view());
-        kernel<convert, D>::forward(ctx, kept.dtable.view(), std::as_const(sum).view(), false);
+        kernel<convert, D>::forward(ctx, kept.dtable.data(), std::as_const(sum).data(), Table::size, false);
       } else {
         run(kept.dx.view(), kept.dtable.view());
       }

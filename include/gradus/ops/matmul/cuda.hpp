@@ -118,9 +118,9 @@ struct kernel<op::linear, cuda> {
       bias = b.data();
     } else {  // the library takes a bias of the result's type
       auto& room = ctx.get<cuda_kit::operand_workspace>();
-      const view<Out, B, cuda> rounded(static_cast<Out*>(room.reserve(ctx, B::size * sizeof(Out))));
-      kernel<op::convert, cuda>::forward(ctx, rounded, b, false);
-      bias = rounded.data();
+      auto* const rounded = static_cast<Out*>(room.reserve(ctx, B::size * sizeof(Out)));
+      kernel<op::convert, cuda>::forward(ctx, rounded, b.data(), B::size, false);
+      bias = rounded;
     }
     if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), bias)) return;
     kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y,

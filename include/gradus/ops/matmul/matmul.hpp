@@ -98,7 +98,8 @@ struct matrix_product {
         tensor<compute_type<typename B::value_type>, typename B::shape, typename B::device> sum(ctx,
                                                                                                 category::temporary);
         write(sum.view(), false);
-        kernel<convert, typename B::device>::forward(ctx, to.view(), std::as_const(sum).view(), to.accumulate);
+        kernel<convert, typename B::device>::forward(ctx, to.tensor.data(), std::as_const(sum).data(), B::size,
+                                                     to.accumulate);
       } else {
         write(to.view(), to.accumulate);
       }

@@ -64,7 +64,7 @@ GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X
   else {
     using tensor_type = tensor_of<param<Policy, Extents...>>;
     auto& ctx = plain(x).owner();
-    if (&ctx == &p.value().owner()) return tensor_type(detail::run<false>(ctx, ctx.current().phase, same, p));
+    if (&ctx == &p.value().owner()) return tensor_type(detail::run_unrecorded(ctx, ctx.current().phase, same, p));
     tensor_type copy(ctx);
     device_access<typename tensor_type::device>::copy(ctx, copy.data(), p.value().data(), copy.bytes);
     copy.storage().mark(origin::parameter);
