@@ -5,6 +5,8 @@
 #define GRADUS_COMPILED 1
 #endif
 
+#include "cpu/processors.ipp"
+#include "cpu/workers.ipp"
 #include "data/batches.ipp"
 #include "data/bpe.ipp"
 #include "data/bpe_tables.ipp"
@@ -18,6 +20,7 @@
 #include "io/config_file.ipp"
 #include "io/mapped_file.ipp"
 #include "io/random_access_file.ipp"
+#include "memory/diagnostics.ipp"
 #include "train/anomaly.ipp"
 #include "train/curve_svg.ipp"
 #include "train/memory_report.ipp"

@@ -128,14 +128,15 @@ constexpr auto first_traced(const X& x, const Xs&... rest) {
 }
 
 // A parameter without a value is named by its shape, and by where it is used.
-[[noreturn]] inline void fail_uninitialised(std::string_view op, std::size_t operand, const std::string& shape) {
-  throw error(std::string(op) + ": operand " + std::to_string(operand) + ", a parameter of " + shape +
+[[noreturn]] inline void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
+                                            index_t rank) {
+  throw error(operand_text(op, operand) + ", a parameter of " + text_of_extents(extents, rank) +
               ", has no value yet; call gradus::init(model, context, rule) first");
 }
 template <class X>
 constexpr void check_initialised(std::string_view op, std::size_t operand, const X& x) {
   if constexpr (is_param<X>)
-    if (!x.value()) fail_uninitialised(op, operand, shape_text<typename X::shape>());
+    if (!x.value()) fail_uninitialised(op, operand, X::shape::extents.data(), X::shape::rank);
 }
 
 }  // namespace detail

@@ -8,25 +8,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
-#include "processors.hpp"
 
 namespace gradus::cpu_kit {  // shared by all builds
 
 /// OMP_NUM_THREADS where it is set, or else the processors that the process may use.
-inline int default_thread_count() {
-  if (const char* set = std::getenv("OMP_NUM_THREADS"))  // NOLINT(concurrency-mt-unsafe): nothing here changes it
-    if (const long n = std::strtol(set, nullptr, 10); n > 0) return static_cast<int>(std::min(n, 1024L));
-  return usable_processors();
-}
+int default_thread_count();
 
 /// A piece of a loop: runs task number `task`.
 class task_runner {
@@ -62,11 +57,7 @@ class workers {
   explicit workers(const stream&) : wanted_(default_thread_count()) {}
   workers(const workers&) = delete;
   workers& operator=(const workers&) = delete;
-  ~workers() {
-    stopping_.store(true, std::memory_order_relaxed);
-    announce();
-    for (const pthread_t t : threads_) pthread_join(t, nullptr);
-  }
+  ~workers();
 
   /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, that no other
   /// running task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a
@@ -115,75 +106,13 @@ class workers {
   // of a step, and too short to matter to whoever else wants the processor.
   static constexpr int patience = 1500;
 
-  void run(const work& w, index_t tasks, std::size_t bytes) {
-    if (busy_.exchange(true, std::memory_order_acquire)) {  // within a task
-      block own;
-      own.hold(bytes);
-      for (index_t t = 0; t < tasks; ++t) w.call(w.f, t, own.data.get());
-      return;
-    }
-    struct busy {
-      std::atomic<bool>* flag;
-      ~busy() { flag->store(false, std::memory_order_release); }
-    } until_the_end{&busy_};
-    index_t count = observer_ != nullptr ? 1 : std::min(tasks, static_cast<index_t>(wanted_));
-    count = prepare(std::max<index_t>(1, count), bytes);
-    if (observer_ != nullptr)
-      return observer_->loop(tasks, task_runner([&](index_t t) { w.call(w.f, t, memory_[0].data.get()); }));
-    if (count == 1) {
-      for (index_t t = 0; t < tasks; ++t) w.call(w.f, t, memory_[0].data.get());
-      return;
-    }
-    for (index_t i = 0; i < count; ++i) {
-      shares_[i].next.store(tasks * i / count, std::memory_order_relaxed);
-      shares_[i].end = tasks * (i + 1) / count;
-    }
-    work_ = w;
-    sharing_ = count;
-    gate_.fetch_or(open, std::memory_order_release);
-    announce();
-    take_part(0);
-    wait_for_those_inside();
-    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
-  }
+  void run(const work& w, index_t tasks, std::size_t bytes);
 
   // Threads, shares and memory for `count`; or for fewer, if the system gives no more threads.
-  index_t prepare(index_t count, std::size_t bytes) {
-    if (memory_.size() < count) {
-      threads_.reserve(count);
-      shares_ = std::make_unique<share[]>(count);
-      memory_.resize(count);
-    }
-    while (threads_.size() + 1 < count) {
-      auto begin = std::make_unique<first_words>(first_words{this, threads_.size() + 1, news_.load()});
-      pthread_t made;
-      if (pthread_create(&made, nullptr, &start, begin.get()) != 0) {
-        count = threads_.size() + 1;
-        break;
-      }
-      static_cast<void>(begin.release());
-      threads_.push_back(made);
-    }
-    for (index_t i = 0; i < count; ++i) memory_[i].hold(bytes);
-    return count;
-  }
+  index_t prepare(index_t count, std::size_t bytes);
 
   // Runs tasks until none is left to begin.
-  void take_part(index_t self) {
-    void* const memory = memory_[self].data.get();
-    for (index_t k = 0; k < sharing_; ++k) {
-      share& s = shares_[(self + k) % sharing_];
-      while (s.next.load(std::memory_order_relaxed) < s.end) {
-        const index_t task = s.next.fetch_add(1, std::memory_order_relaxed);
-        if (task >= s.end) break;
-        try {
-          work_.call(work_.f, task, memory);
-        } catch (...) {
-          if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
-        }
-      }
-    }
-  }
+  void take_part(index_t self);
 
   // What a thread is told when it starts.
   struct first_words {
@@ -191,43 +120,14 @@ class workers {
     index_t self;
     std::uint32_t seen;
   };
-  static void* start(void* words) {
-    const std::unique_ptr<first_words> told(static_cast<first_words*>(words));
-    told->of->serve(told->self, told->seen);
-    return nullptr;
-  }
+  static void* start(void* words);
   // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty
   // whenever that changes.
-  void serve(index_t self, std::uint32_t seen) {
-    for (;;) {
-      wait_while(news_, seen);
-      seen = news_.load(std::memory_order_acquire);
-      if (stopping_.load(std::memory_order_relaxed)) return;
-      if ((gate_.fetch_add(1, std::memory_order_acquire) & open) != 0 && self < sharing_) take_part(self);
-      if (gate_.fetch_sub(1, std::memory_order_release) == 1) gate_.notify_one();
-    }
-  }
-  void announce() {
-    news_.fetch_add(1, std::memory_order_release);
-    news_.notify_all();
-  }
-  void wait_for_those_inside() {
-    std::uint32_t inside = gate_.fetch_and(~open, std::memory_order_acq_rel) & ~open;
-    while (inside != 0) {
-      wait_while(gate_, inside);
-      inside = gate_.load(std::memory_order_acquire);
-    }
-    failed_.store(false, std::memory_order_relaxed);
-  }
+  void serve(index_t self, std::uint32_t seen);
+  void announce();
+  void wait_for_those_inside();
   // Looks for a while, then sleeps.
-  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
-    for (int looks = 0; value.load(std::memory_order_acquire) == old; ++looks) {
-      if (looks >= patience) return value.wait(old, std::memory_order_acquire);
-#if defined(__x86_64__) || defined(__i386__)
-      __builtin_ia32_pause();
-#endif
-    }
-  }
+  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old);
 
   int wanted_;
   loop_observer* observer_ = nullptr;
@@ -254,3 +154,7 @@ inline int thread_count(stream& on) { return on.get<cpu_kit::workers>().count();
 inline void set_thread_count(stream& on, int threads) { on.get<cpu_kit::workers>().set_count(threads); }
 
 }  // namespace gradus
+
+#ifndef GRADUS_COMPILED
+#include "workers.ipp"
+#endif
