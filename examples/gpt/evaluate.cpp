@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <gradus/cpu/processors.hpp>
+
 #include "evaluate.hpp"
 #include "flags.hpp"
 #include "model_file.hpp"

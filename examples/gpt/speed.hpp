@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #endif
 
+#include <gradus/cpu/processors.hpp>
 #include <gradus/train/stopwatch.hpp>
 
 #include "config.hpp"

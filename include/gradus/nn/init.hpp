@@ -55,6 +55,17 @@ GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, doub
   return values;
 }
 
+// Memory with what `n` elements of a parameter start with.
+template <class T, class D>
+GRADUS_OF_BUILD GRADUS_NOINLINE buffer<D> starting_values(context<D>& ctx, index_t n, start from, random_key key,
+                                                          double deviation) {
+  buffer<D> made(ctx, n * sizeof(T), category::parameter);
+  if (from == start::drawn)
+    device_access<D>::upload(ctx, made.data(), normal_values<T>(n, key, deviation).data(), made.bytes());
+  else fill(ctx, static_cast<T*>(made.data()), T(from == start::ones ? 1.0f : 0.0f), n);
+  return made;
+}
+
 // Parameter number `ordinal` of a model.
 template <class P, class D, class Rule>
 GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
@@ -62,12 +73,10 @@ GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rul
   using S = typename P::shape;
   if constexpr (!D::computes) {
     p.set(empty<T, S>(ctx, category::parameter));
-  } else if (p.starts() == start::drawn) {
+  } else {
     const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
     const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
-    p.set(from_host<T, S>(ctx, normal_values<T>(S::size, key, deviation).data(), category::parameter));
-  } else {
-    p.set(full<T, S>(ctx, T(p.starts() == start::ones ? 1.0f : 0.0f), category::parameter));
+    p.set(typename P::tensor_type(starting_values<T>(ctx, S::size, p.starts(), key, deviation)));
   }
 }
 }  // namespace detail
