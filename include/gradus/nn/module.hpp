@@ -214,20 +214,17 @@ GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::si
   return name_of_part(name, std::string_view(std::to_string(position)));
 }
 
-template <class M, class F>
-GRADUS_NOINLINE void visit_named(const std::string& name, M& m, const F& f) {
-  using raw = std::remove_const_t<M>;
-  if constexpr (is_param<raw>) {
-    f(std::string_view(name), m);
+// Adds the names of the parameters in m, which is called `name`. Of no visitor: it is compiled once for a model.
+template <class M>
+GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::string& name, const M& m) {
+  if constexpr (is_param<M>) {
+    names.push_back(name);
   } else {
-    visit_parts(m, [&](auto position, auto& inner) {
-      if constexpr (std::is_same_v<decltype(position), only_one>) {
-        visit_named(name, inner, f);
-      } else {
-        if constexpr (names_members<raw>)
-          visit_named(name_of_part(name, member_name(raw::gradus_member_names(), position)), inner, f);
-        else visit_named(name_of_part(name, position), inner, f);
-      }
+    visit_parts(m, [&](auto position, const auto& inner) {
+      if constexpr (std::is_same_v<decltype(position), only_one>) add_names(names, name, inner);
+      else if constexpr (names_members<M>)
+        add_names(names, name_of_part(name, member_name(M::gradus_member_names(), position)), inner);
+      else add_names(names, name_of_part(name, position), inner);
     });
   }
 }
@@ -245,7 +242,12 @@ constexpr void visit_params(Model& model, const F& f) {
 /// line in their struct, and by position (`0`, `1`, …) where there is none.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
-  if constexpr (detail::check_members<Model>()) detail::visit_named(std::string(), model, f);
+  if constexpr (detail::check_members<Model>()) {
+    std::vector<std::string> names;
+    detail::add_names(names, {}, std::as_const(model));
+    std::size_t number = 0;
+    detail::visit(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
+  }
 }
 
 /// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.
