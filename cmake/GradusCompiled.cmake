@@ -1,10 +1,12 @@
-# gradus::compiled: gradus::gradus, with its functions that are neither templates nor kernels (files, data, reports,
-# tokenizers) compiled once, into a static library, instead of in every source that uses them. It is built when a
-# program links it. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that
+# gradus::compiled: gradus::gradus, with its functions that are no templates (threads, files, data, reports, tokenizers)
+# and its kernels for the usual element types compiled once, into a static library, instead of in every source that uses
+# them. It is built when a program links it. A source whose flags are for another processor than the library's compiles
+# its kernels itself. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that
 # compiled.cpp is in.
 
 if(NOT TARGET gradus_compiled)
-  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/compiled.cpp")
+  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL
+    "${gradus_SOURCES}/compiled.cpp" "${gradus_SOURCES}/compiled_kernels.cpp")
   add_library(gradus::compiled ALIAS gradus_compiled)
   target_compile_definitions(gradus_compiled PUBLIC GRADUS_COMPILED=1)
   target_link_libraries(gradus_compiled PUBLIC gradus::gradus)
@@ -15,3 +17,17 @@ if(NOT TARGET gradus_compiled)
   endif()
   set_target_properties(gradus_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
+
+# gradus_name_compiled_kernels(<options>...): tells users of gradus::compiled which flags its kernels are compiled with,
+# those of the project and these options, by the name that GRADUS_BUILD in core/config.hpp gives them.
+function(gradus_name_compiled_kernels)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  set(question "${CMAKE_CURRENT_BINARY_DIR}/gradus_build_name.cpp")
+  file(WRITE "${question}" "#include \"${gradus_SOURCES}/core/config.hpp\"\nGRADUS_TEXT(GRADUS_BUILD)\n")
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 ${flags} ${ARGN} -E -P "${question}"
+                  OUTPUT_VARIABLE answer ERROR_QUIET)
+  if(answer MATCHES "\"([A-Za-z0-9_]+)\"")  # otherwise sources compile kernels themselves
+    target_compile_definitions(gradus_compiled PUBLIC "GRADUS_KERNELS_OF_${CMAKE_MATCH_1}=1")
+  endif()
+endfunction()

@@ -16,6 +16,7 @@ if(GRADUS_NATIVE)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-march=native GRADUS_KNOWS_MARCH_NATIVE)
   if(GRADUS_KNOWS_MARCH_NATIVE)
+    set(gradus_native_options -march=native)
     # The host half of a .cu must agree with the .cpp files on the width of a SIMD packet.
     target_compile_options(gradus_dev INTERFACE
       "$<$<COMPILE_LANGUAGE:CXX>:-march=native>"
@@ -29,6 +30,7 @@ target_compile_options(gradus_dev INTERFACE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${gradus_processor}>>:-march=${gradus_processor}>")
 
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
+gradus_name_compiled_kernels(${gradus_native_options})
 
 # gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.
 find_package(Eigen3 3.3 QUIET NO_MODULE)

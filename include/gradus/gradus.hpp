@@ -66,6 +66,8 @@
 #include "tensor/staging_buffer.hpp"
 #include "tensor/tensor.hpp"
 #include "testing/gradcheck.hpp"
+//
+#include "compiled_kernels.hpp"
 
 /// Tensors whose shape, element type and device are part of their type; gradients by a tape; models, optimizers,
 /// training runs.

@@ -26,7 +26,7 @@ namespace gradus::detail {
 
 /// What an applied operation gives: its output, and where the gradient of that accumulates, if anybody wants it.
 template <class Output>
-struct recorded {
+struct recorded_value {
   Output value;
   gradient_slot<Output>* slot;
 };
@@ -227,7 +227,7 @@ class recording {
         slot = &n->slot;
       }
     }
-    return recorded<Output>{std::move(out), slot};
+    return recorded_value<Output>{std::move(out), slot};
   }
   GRADUS_NOINLINE constexpr void added(node* n) {
     n->previous = last_;

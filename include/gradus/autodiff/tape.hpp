@@ -111,7 +111,7 @@ class tape {
 
  private:
   template <class Output>
-  constexpr traced<Output, tape> made(detail::recorded<Output> by) {
+  constexpr traced<Output, tape> made(detail::recorded_value<Output> by) {
     return {std::move(by.value), this, by.slot, recording_.era()};
   }
 

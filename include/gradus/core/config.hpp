@@ -69,6 +69,8 @@
 // carry its name as a tag. So the tag names each instruction set that the headers ask for or that compilers use
 // unasked: by a level of the x86-64 ABI where the flags have one, otherwise by the widest registers and what goes with
 // them.
+//
+// GRADUS_KERNELS_COMPILED: whether a library has the kernels of this build, and says so by GRADUS_KERNELS_OF_<name>=1.
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__FMA__) && defined(__F16C__) && defined(__BMI2__)
 #define GRADUS_INSTRUCTIONS x86v4
@@ -115,6 +117,7 @@
 #define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MORE, GRADUS_OPTIMISATION)
 #define GRADUS_TEXT_OF_TOKENS(x)    #x
 #define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
+#define GRADUS_KERNELS_COMPILED     GRADUS_JOIN(GRADUS_KERNELS_OF_, GRADUS_BUILD, )
 #define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 #if defined(__NVCC__)
 #pragma nv_diag_suppress 2648  // of a tagged member template nvcc 13 says that its tag is superseded: by the same one
