@@ -10,7 +10,7 @@
 #include "../../core/error.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd_math.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "cross_entropy.hpp"
 
 namespace gradus {

@@ -6,7 +6,7 @@
 #include "../../cpu/convert.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/philox_lanes.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "dropout.hpp"
 
 namespace gradus {

@@ -7,7 +7,7 @@
 
 #include "../../core/error.hpp"
 #include "../../cpu/parallel.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "../../precision/promotion.hpp"
 #include "embedding.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "layer_norm.hpp"
 
 namespace gradus {

@@ -5,7 +5,7 @@
 
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/transpose.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "permute.hpp"
 
 namespace gradus {
