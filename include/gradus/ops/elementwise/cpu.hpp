@@ -73,7 +73,7 @@ struct broadcast_axes {
 
 /// The axes of Out, to which operands of shapes Ins broadcast.
 template <class Out, class... Ins>
-constexpr auto axes_of() {
+consteval auto axes_of() {
   constexpr index_t operands = sizeof...(Ins);
   broadcast_axes<operands, std::max<index_t>(8, Out::rank)> axes;  // one type for all ranks of up to 8
   std::array<index_t, operands> next;
