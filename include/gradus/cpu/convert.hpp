@@ -129,6 +129,89 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
   }
 }
 
+namespace detail {
+
+// Whether an instruction reads and writes the first few of N elements of T, and touches no memory behind them.
+#if defined(__AVX512VL__) && defined(__AVX512BW__) && !GRADUS_ADDRESS_SANITIZER
+template <class T, index_t N>
+inline constexpr bool has_masks = sizeof(T) >= 2 && sizeof(T) * N >= 16;
+#elif defined(__AVX2__) && !GRADUS_ADDRESS_SANITIZER
+template <class T, index_t N>
+inline constexpr bool has_masks = sizeof(T) >= 4 && sizeof(T) * N == 32;
+#else
+template <class, index_t>
+inline constexpr bool has_masks = false;
+#endif
+
+// Fewer than 2 K elements, without a loop.
+template <index_t K, class T>
+GRADUS_INLINE void copy_few(T* to, const T* from, index_t n) {
+  if ((n & K) != 0) {
+    std::memcpy(static_cast<void*>(to), from, K * sizeof(T));
+    to += K;
+    from += K;
+  }
+  if constexpr (K > 1) copy_few<K / 2>(to, from, n);
+}
+
+template <class T>
+using word_of =
+    std::conditional_t<sizeof(T) == 8, std::int64_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>>;
+
+// Lanes below n, as the instructions want them.
+template <class Words>
+GRADUS_INLINE Words lanes_below(index_t n) {
+  Words at{};
+  for (index_t i = 0; i < sizeof(Words) / sizeof(at[0]); ++i)
+    at[i] = static_cast<std::remove_cvref_t<decltype(at[0])>>(i);
+  return at < static_cast<std::remove_cvref_t<decltype(at[0])>>(n);
+}
+
+}  // namespace detail
+
+/// Reads n elements, fewer than N; the rest of `to` is 0.
+template <index_t N, class T>
+GRADUS_INLINE void read_first(const T* from, index_t n, T (&to)[N]) {
+  if constexpr (detail::has_masks<T, N>) {
+    typename vector_of<detail::word_of<T>, N>::type x;
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+    const auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1);
+    if constexpr (sizeof(T) == 2) __asm__("vmovdqu16 (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
+    else if constexpr (sizeof(T) == 4)
+      __asm__("vmovups (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
+    else __asm__("vmovupd (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
+#elif defined(__AVX2__)
+    const auto mask = detail::lanes_below<decltype(x)>(n);
+    if constexpr (sizeof(T) == 4) __asm__("vmaskmovps (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
+    else __asm__("vmaskmovpd (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
+#endif
+    std::memcpy(static_cast<void*>(to), &x, sizeof x);
+  } else {
+    std::memset(static_cast<void*>(to), 0, sizeof to);
+    detail::copy_few<N / 2>(to, from, n);
+  }
+}
+/// Writes the first n of N elements.
+template <index_t N, class T>
+GRADUS_INLINE void write_first(const T (&from)[N], T* to, index_t n) {
+  if constexpr (detail::has_masks<T, N>) {
+    typename vector_of<detail::word_of<T>, N>::type x;
+    std::memcpy(&x, static_cast<const void*>(from), sizeof x);
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+    const auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1);
+    if constexpr (sizeof(T) == 2) __asm__("vmovdqu16 %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(mask) : "memory");
+    else if constexpr (sizeof(T) == 4) __asm__("vmovups %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(mask) : "memory");
+    else __asm__("vmovupd %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(mask) : "memory");
+#elif defined(__AVX2__)
+    const auto mask = detail::lanes_below<decltype(x)>(n);
+    if constexpr (sizeof(T) == 4) __asm__("vmaskmovps %0, %2, (%1)" : : "x"(x), "r"(to), "x"(mask) : "memory");
+    else __asm__("vmaskmovpd %0, %2, (%1)" : : "x"(x), "r"(to), "x"(mask) : "memory");
+#endif
+  } else {
+    detail::copy_few<N / 2>(to, from, n);
+  }
+}
+
 /// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
 template <class Floats>
 GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_unused]] Floats x) {

@@ -52,19 +52,14 @@ struct pack : functor_number {
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
   }
-  // The bound by `size` is for compilers that would otherwise warn of what cannot happen.
-  /// Loads the first `count` lanes; the rest are zero, or `rest`.
+  /// Loads the first `count` lanes, of `size` at most; the rest are 0.
   template <class S>
   static GRADUS_INLINE pack load(const S* from, std::size_t count) {
-    using stored = std::conditional_t<is_vectorised<S>, S, T>;
-    stored lanes_in[size] = {};
-    for (std::size_t i = 0; i < std::min(count, size); ++i) lanes_in[i] = static_cast<stored>(from[i]);
-    return load(lanes_in);
-  }
-  template <class S>
-  static GRADUS_INLINE pack load(const S* from, std::size_t count, T rest) {
-    T lanes_in[size];
-    for (std::size_t i = 0; i < size; ++i) lanes_in[i] = i < count ? static_cast<T>(from[i]) : rest;
+    if (count >= size) return load(from);
+    std::conditional_t<is_vectorised<S>, S, T> lanes_in[size];
+    if constexpr (is_vectorised<S>) cpu_kit::read_first(from, count, lanes_in);
+    else
+      for (std::size_t i = 0; i < size; ++i) lanes_in[i] = i < count ? static_cast<T>(from[i]) : T(0);
     return load(lanes_in);
   }
   template <class S>
@@ -75,10 +70,12 @@ struct pack : functor_number {
   }
   template <class S>
   GRADUS_INLINE void store(S* to, std::size_t count) const {
-    using stored = std::conditional_t<is_vectorised<S>, S, T>;
-    stored lanes_out[size];
+    if (count >= size) return store(to);
+    std::conditional_t<is_vectorised<S>, S, T> lanes_out[size];
     store(lanes_out);
-    for (std::size_t i = 0; i < std::min(count, size); ++i) to[i] = convert_element<S>(lanes_out[i]);
+    if constexpr (is_vectorised<S>) cpu_kit::write_first(lanes_out, to, count);
+    else
+      for (std::size_t i = 0; i < count; ++i) to[i] = convert_element<S>(lanes_out[i]);
   }
 
  private:

@@ -11,7 +11,7 @@
 #include "../../cpu/pairs.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd_math.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "attention.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {

@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <type_traits>
 
 #include "../../cpu/gemm.hpp"
 #include "../cross_entropy/cpu.hpp"
@@ -8,10 +7,32 @@
 
 namespace gradus {
 
+namespace cpu_kit::inline GRADUS_BUILD {
+
+/// `logits` [chunk_rows, columns] take the logits of some rows at a time, then their gradient.
+template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
+void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
+                                 double* row_losses, const TX* x, const TTable* table, const I* targets, index_t rows,
+                                 index_t width, index_t chunk_rows, index_t columns, index_t vocabulary) {
+  const index_t count = counted_targets("linear_cross_entropy(x, table, targets)", ignore, vocabulary, targets, rows);
+  for (index_t first = 0; first < rows; first += chunk_rows) {
+    const index_t n = std::min(chunk_rows, rows - first);
+    const TX* const from = x + first * width;
+    gemm<Acc>(ctx, false, true, n, columns, width, from, width, table, width, false, logits, columns);
+    C* const dlogits = dx == nullptr ? nullptr : logits;
+    cross_entropy_rows(ctx, ignore, 1, count, dlogits, row_losses + first, logits, targets + first, n, columns,
+                       vocabulary);
+    if (dlogits == nullptr) continue;
+    gemm<Acc>(ctx, false, false, n, width, columns, dlogits, columns, table, width, false, dx + first * width, width);
+    gemm<Acc>(ctx, true, false, columns, width, n, dlogits, columns, from, width, first != 0, dtable, width);
+  }
+  *loss = mean_loss<Loss>(row_losses, rows, count);
+}
+
+}  // namespace cpu_kit::inline GRADUS_BUILD
+
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
-  using row_kernel = kernel<op::cross_entropy<Vocabulary>, cpu>;
-
   /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class TX, class TTable, class I, class Targets>
@@ -19,31 +40,15 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
                       view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits,
                       view<double, Rows> row_losses, view<const TX, X> x, view<const TTable, Table> table,
                       view<const I, Targets> targets) {
-    constexpr index_t width = columns_of<X>;
-    constexpr index_t columns = columns_of<Chunk>;
-    const bool recorded = dx.data() != nullptr;
-    const index_t count = row_kernel::counted("linear_cross_entropy(x, table, targets)", ignore, targets);
-    for (index_t first = 0; first < rows_of<X>; first += rows_of<Chunk>) {
-      const index_t n = std::min(rows_of<Chunk>, rows_of<X> - first);
-      const TX* const from = x.data() + first * width;
-      C* const chunk = logits.data();
-      cpu_kit::gemm<Acc>(ctx, false, true, n, columns, width, from, width, table.data(), width, false, chunk, columns);
-      C* const dchunk = recorded ? chunk : nullptr;  // the gradient of the logits takes their place
-      row_kernel::template rows<columns>(ctx, ignore, count, n, dchunk, row_losses.data() + first, chunk,
-                                         targets.data() + first);
-      if (!recorded) continue;
-      cpu_kit::gemm<Acc>(ctx, false, false, n, width, columns, dchunk, columns, table.data(), width, false,
-                         dx.data() + first * width, width);
-      cpu_kit::gemm<Acc>(ctx, true, false, columns, width, n, dchunk, columns, from, width, first != 0, dtable.data(),
-                         width);
-    }
-    *loss.data() = row_kernel::template mean<Loss>(row_losses, count);
+    cpu_kit::linear_cross_entropy_chunks<Acc>(ctx, ignore, loss.data(), dx.data(), dtable.data(), logits.data(),
+                                              row_losses.data(), x.data(), table.data(), targets.data(), rows_of<X>,
+                                              columns_of<X>, rows_of<Chunk>, columns_of<Chunk>, Vocabulary);
   }
 
   /// gradient *= dloss; no pass at all when that is 1.
   template <class T, class S, class C>
   static void backward(context<cpu>& ctx, view<T, S> gradient, view<const C, shape<>> dloss) {
-    row_kernel::backward(ctx, gradient, dloss);
+    cpu_kit::scale_gradient(ctx, gradient.data(), S::size, *dloss.data(), 1);
   }
 };
 

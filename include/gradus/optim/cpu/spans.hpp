@@ -12,7 +12,7 @@
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/philox_lanes.hpp"
 #include "../../cpu/simd.hpp"
-#include "../../cpu/vector_loop.hpp"
+#include "../../cpu/rows.hpp"
 #include "../param_list.hpp"
 #include "../step_inputs.hpp"
 

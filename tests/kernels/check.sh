@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Compiles operations at one batch size and at three, and compares the kernels in the two object files.
+#
+#   check.sh COMPILER INCLUDE
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Functions of cpu_kit, none of them inlined. Sums, and full() and its like, are of a shape.
+kernels() {
+  "$1" -std=c++20 -O0 "${@:3}" -I"$2" -c "$here/ops.cpp" -o "$work/ops.o"
+  nm -C "$work/ops.o" | grep -i ' [tw] .*gradus::cpu_kit::' | sed 's/^[0-9a-f ]*[tTwW] //' |
+    grep -v 'gradus::full\|reduction_plan\|reduction_grid' | sort -u
+}
+kernels "$1" "$2" > "$work/one"
+kernels "$1" "$2" -DBATCHES > "$work/three"
+if ! grep -q softmax_rows "$work/one"; then
+  echo "no kernels found: has softmax_rows another name?"
+  exit 1
+fi
+if ! diff "$work/one" "$work/three" > "$work/diff"; then
+  echo "kernels that only a program of several batch sizes has (>):"
+  cut -c1-300 "$work/diff"
+  exit 1
+fi
+echo "$(wc -l < "$work/one") kernels, whatever the batch size"

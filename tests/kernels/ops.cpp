@@ -1,0 +1,33 @@
+// Operations at one batch size, or at three (-DBATCHES): the kernels must be the same ones.
+#include <gradus/gradus.hpp>
+
+namespace gr = gradus;
+
+namespace {
+
+template <gr::index_t Batch>
+void step(gr::context<gr::cpu>& ctx) {
+  gr::tape<gr::cpu> tape(ctx);
+  const auto x = tape.variable(gr::ones<float, gr::shape<Batch, 24>>(ctx));
+  const auto row = tape.variable(gr::ones<float, gr::shape<24>>(ctx));
+  const auto table = tape.variable(gr::ones<float, gr::shape<10, 24>>(ctx));
+  const auto targets = gr::zeros<std::int32_t, gr::shape<Batch>>(ctx);
+  const auto a = gr::layer_norm(gr::softmax(x), row, row);
+  const auto b = gr::dropout(gr::rms_norm(gr::gelu(a + row), row) * a, 0.5);
+  const auto c = gr::permute<1, 0>(gr::permute<1, 0>(b));
+  const auto d = gr::concat<1>(gr::slice<1, 4, 8>(c), gr::slice<1, 0, 16>(c));
+  gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets));
+}
+
+}  // namespace
+
+int main() {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  step<32>(ctx);
+#if defined(BATCHES)
+  step<48>(ctx);
+  step<80>(ctx);
+#endif
+}
