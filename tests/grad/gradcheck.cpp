@@ -78,6 +78,23 @@ TEST_CASE("gradcheck names the input and the element whose gradient is wrong") {
   CHECK(wrong.message.find("input 1, element 11") != std::string::npos);
 }
 
+TEST_CASE("gradcheck finds a gradient that takes the place of the one that is there already") {
+  workplace at;
+  const auto a = between<gr::shape<3>>(at.ctx, 1, 2);
+  const auto replaced = gr::gradcheck(
+      [](auto u) {
+        return gr::custom_op([](const auto& x) { return x * 2.0; },
+                             [slot = u.slot()](const auto& grad, const auto&, const auto&) {
+                               if (slot != nullptr) slot->clear();
+                               return grad * 2.0;
+                             },
+                             u);
+      },
+      a);
+  CHECK(!replaced.ok);
+  CHECK(replaced.message.find("is not added to the one that is there already") != std::string::npos);
+}
+
 TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero") {
   workplace at;
   const auto a = between<gr::shape<3>>(at.ctx, 1, 2);

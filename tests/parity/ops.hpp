@@ -23,9 +23,9 @@ inline const fixture& recorded_ops() {
 /// A recorded array as a tensor of T.
 template <class T, class Shape>
 gradus::tensor<T, Shape> recorded(gradus::context<gradus::cpu>& ctx, const std::string& name) {
-  const auto values = recorded_ops().values_as<T>(name);
-  REQUIRE(values.size() == Shape::size);
-  return gradus::from_host<T, Shape>(ctx, values.data());
+  const auto elements = recorded_ops().values_as<T>(name);
+  REQUIRE(elements.size() == Shape::size);
+  return gradus::from_host<T, Shape>(ctx, elements.data());
 }
 
 template <class X>

@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <span>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
+#include "reference.hpp"
 #include "seed.hpp"
 
 namespace gradus_test {
@@ -38,57 +41,91 @@ struct workplace {
   gradus::context<gradus::cpu> ctx{stream, stats};
 };
 
+/// Elements of a tensor or a vector, as doubles. Templates on shapes end here: what draws and compares is compiled once.
+template <class Elements>
+values numbers(const Elements& from) {
+  if constexpr (requires { from.values(); }) {
+    return numbers(std::span(from.values()));
+  } else {
+    values to(from.size());
+    std::transform(from.begin(), from.end(), to.begin(), [](const auto& v) {
+      return static_cast<double>(static_cast<gradus::compute_type<std::remove_cvref_t<decltype(v)>>>(v));
+    });
+    return to;
+  }
+}
+/// Puts numbers into a tensor's elements, rounded once.
+template <class T>
+void put(const values& from, std::span<T> to) {
+  std::transform(from.begin(), from.end(), to.begin(),
+                 [](double v) { return static_cast<T>(static_cast<gradus::compute_type<T>>(v)); });
+}
+
+inline values draw_normal(std::size_t count, double scale, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> draw(0.0, scale);
+  values x(count);
+  for (double& v : x) v = draw(engine);
+  return x;
+}
+inline values draw_integers(std::size_t count, int low, int high, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::uniform_int_distribution<int> draw(low, high);
+  values x(count);
+  for (double& v : x) v = draw(engine);
+  return x;
+}
+
 /// Normal values, different in every run of the tests unless a seed is given; see fresh_seed().
 template <class T, class Shape>
 gradus::tensor<T, Shape> normal(gradus::context<gradus::cpu>& ctx, double scale = 1, unsigned seed = fresh_seed()) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<double> draw(0.0, scale);
   gradus::tensor<T, Shape> x(ctx);
-  for (T& v : x.values()) v = static_cast<T>(static_cast<gradus::compute_type<T>>(draw(engine)));
+  put(draw_normal(Shape::size, scale, seed), std::span<T>(x.values()));
   return x;
 }
 
 /// Integers in low .. high.
 template <class T, class Shape>
 gradus::tensor<T, Shape> integers(gradus::context<gradus::cpu>& ctx, int low, int high, unsigned seed = fresh_seed()) {
-  std::mt19937 engine(seed);
-  std::uniform_int_distribution<int> draw(low, high);
   gradus::tensor<T, Shape> x(ctx);
-  for (T& v : x.values()) v = static_cast<T>(draw(engine));
+  put(draw_integers(Shape::size, low, high, seed), std::span<T>(x.values()));
   return x;
 }
 
-/// Largest error of `found`, each relative to the wanted element plus the mean magnitude of all; infinite when one is
-/// NaN.
-template <class A, class B>
-double worst_error(const A& found, const B& wanted) {
+inline double worst_error_of(const values& found, const values& wanted) {
   if (found.size() != wanted.size()) return INFINITY;
   double mean = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    mean += std::abs(static_cast<double>(wanted[i])) / static_cast<double>(wanted.size());
+  for (const double w : wanted) mean += std::abs(w) / static_cast<double>(wanted.size());
   double worst = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const double w = static_cast<double>(wanted[i]);
-    const double difference = std::abs(static_cast<double>(found[i]) - w);
+    const double difference = std::abs(found[i] - wanted[i]);
     if (difference == 0) continue;
-    const double e = difference / (std::abs(w) + mean);
+    const double e = difference / (std::abs(wanted[i]) + mean);
     worst = std::isnan(e) ? INFINITY : std::max(worst, e);
   }
   return worst;
 }
-
-/// Length of the error of `found` relative to that of `wanted`; infinite when an element is NaN.
+/// Largest error of `found`, each relative to the wanted element plus the mean magnitude of all; infinite when one is
+/// NaN.
 template <class A, class B>
-double error_in_norm(const A& found, const B& wanted) {
+double worst_error(const A& found, const B& wanted) {
+  return worst_error_of(numbers(found), numbers(wanted));
+}
+
+inline double error_in_norm_of(const values& found, const values& wanted) {
   if (found.size() != wanted.size()) return INFINITY;
   double error = 0, length = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const double w = static_cast<double>(wanted[i]);
-    error += std::pow(static_cast<double>(found[i]) - w, 2);
-    length += w * w;
+    error += std::pow(found[i] - wanted[i], 2);
+    length += wanted[i] * wanted[i];
   }
   if (error == 0) return 0;
   return std::isnan(error) ? INFINITY : std::sqrt(error / length);
+}
+/// Length of the error of `found` relative to that of `wanted`; infinite when an element is NaN.
+template <class A, class B>
+double error_in_norm(const A& found, const B& wanted) {
+  return error_in_norm_of(numbers(found), numbers(wanted));
 }
 
 template <class X>
@@ -131,6 +168,11 @@ auto evaluate(gradus::context<gradus::cpu>& ctx, const F& f, const G& dy, const 
     return tape.variable(X(x));
   };
   return run(watched(xs)...);
+}
+template <class Y, class... Xs>
+outcome numbers(const evaluation<Y, Xs...>& of) {
+  return {numbers(of.y),
+          std::apply([](const auto&... gs) { return std::vector<values>{numbers(gs)...}; }, of.gradients)};
 }
 
 }  // namespace gradus_test

@@ -52,9 +52,20 @@ std::vector<double> gradcheck_value(tape<cpu>& t, const F& f, const Xs&... xs) {
   return out;
 }
 
+// Weights for the elements of a tensor.
+template <class X>
+X gradcheck_weights(context<cpu>& ctx) {
+  X weights(ctx, category::gradient);
+  for (std::size_t i = 0; i < X::size; ++i)
+    weights.data()[i] = static_cast<typename X::value_type>(gradcheck_weight(i));
+  return weights;
+}
+
 // Gradients of the weighted sum of f's output; an operand that is not wanted, or is of integers, has an empty vector.
+// If `add`, each operand's gradient holds gradcheck_weights before backward.
 template <class F, class... Xs, std::size_t... I>
-auto gradcheck_gradients(tape<cpu>& t, const F& f, std::size_t only, std::index_sequence<I...>, const Xs&... xs) {
+auto gradcheck_gradients(tape<cpu>& t, const F& f, std::size_t only, bool add, std::index_sequence<I...>,
+                         const Xs&... xs) {
   std::array<std::vector<double>, sizeof...(Xs)> found;
   {
     const auto begin = [&](const auto& x, std::size_t i) {
@@ -65,12 +76,11 @@ auto gradcheck_gradients(tape<cpu>& t, const F& f, std::size_t only, std::index_
     };
     const auto inputs = std::make_tuple(begin(xs, I)...);
     const auto y = std::apply(f, inputs);
-    if (y.slot() != nullptr) {
-      auto weights = std::remove_cvref_t<decltype(y.value())>(t.owner(), category::gradient);
-      using W = typename std::remove_cvref_t<decltype(weights)>::value_type;
-      for (std::size_t i = 0; i < weights.size; ++i) weights.data()[i] = static_cast<W>(gradcheck_weight(i));
-      y.slot()->give(std::move(weights));
-    }
+    const auto fill = [&](const auto& v) {
+      if (v.slot() != nullptr) v.slot()->give(gradcheck_weights<std::remove_cvref_t<decltype(v.value())>>(t.owner()));
+    };
+    if (add) (fill(std::get<I>(inputs)), ...);
+    fill(y);
     y.recorder().unwind();
     const auto read = [](const auto& x, std::vector<double>& to) {
       if (x.slot() == nullptr) return;
@@ -132,7 +142,7 @@ void gradcheck_input(gradcheck_result& result, tape<cpu>& t, const testing::tole
 
 /// Compares the tape's gradients of sum(weights * f(x...)), with fixed random weights, to central differences in
 /// float64, for every element of every floating-point operand; and checks that an operand's gradient is the same, bit
-/// for bit, when no other operand's is wanted.
+/// for bit, when no other operand's is wanted, and is added to a gradient that is there already.
 ///
 /// `f` takes traced values and returns one: `gradcheck([](auto x) { return gr::tanh(x); }, x)`. The operands are double
 /// tensors on the CPU (integer ones are constants). `f` is run twice an element, so keep the operands small; it must be
@@ -145,7 +155,7 @@ gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const 
   gradcheck_result result;
   tape<cpu> t(std::get<0>(std::tie(xs...)).owner());
   constexpr auto all = std::index_sequence_for<Xs...>{};
-  const auto gradients = detail::gradcheck_gradients(t, f, sizeof...(Xs), all, xs...);
+  const auto gradients = detail::gradcheck_gradients(t, f, sizeof...(Xs), false, all, xs...);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (detail::gradcheck_input<I>(result, t, within, f, gradients[I], xs...), ...);
   }(all);
@@ -158,8 +168,21 @@ gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const 
                      ", allowed " + std::to_string(within.gradient) + ")";
     return result;
   }
+  const auto added = detail::gradcheck_gradients(t, f, sizeof...(Xs), true, all, xs...);
+  for (std::size_t i = 0; i < sizeof...(Xs); ++i)
+    for (std::size_t e = 0; e < added[i].size(); ++e) {
+      const double wanted = gradients[i][e] + detail::gradcheck_weight(e);
+      if (within.error(added[i][e], wanted) <= within.gradient) continue;
+      result.ok = false;
+      result.input = i;
+      result.element = e;
+      result.message = "gradcheck: input " + std::to_string(i) + ", element " + std::to_string(e) +
+                       ": its gradient is not added to the one that is there already (" + std::to_string(added[i][e]) +
+                       " instead of " + std::to_string(wanted) + ")";
+      return result;
+    }
   for (std::size_t i = 0; sizeof...(Xs) > 1 && i < sizeof...(Xs); ++i) {
-    const auto alone = detail::gradcheck_gradients(t, f, i, all, xs...);
+    const auto alone = detail::gradcheck_gradients(t, f, i, false, all, xs...);
     if (alone[i] == gradients[i]) continue;
     result.ok = false;
     result.input = i;

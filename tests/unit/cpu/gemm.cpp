@@ -352,14 +352,20 @@ double worst_error(const problem& p) {
     else return exact(x);
   };
   const double sum_step = std::is_same_v<Acc, float> ? 0x1p-24 : 0x1p-53;
+  std::vector<double> rows, columns;  // of a and of b, as doubles, one after the other
+  for (std::size_t i = 0; i < p.m; ++i)
+    for (std::size_t q = 0; q < p.k; ++q)
+      rows.push_back(exact(p.transpose_a ? a[q * p.lda() + i] : a[i * p.lda() + q]));
+  for (std::size_t j = 0; j < p.n; ++j)
+    for (std::size_t q = 0; q < p.k; ++q)
+      columns.push_back(factor(p.transpose_b ? b[j * p.ldb() + q] : b[q * p.ldb() + j]));
   double worst = 0;
   for (std::size_t i = 0; i < p.m; ++i)
     for (std::size_t j = 0; j < p.n; ++j) {
       double sum = p.with_bias ? exact(bias[j]) : p.add ? exact(before[i * p.ldc() + j]) : 0;
       double size = std::abs(sum);
       for (std::size_t q = 0; q < p.k; ++q) {
-        const double term = exact(p.transpose_a ? a[q * p.lda() + i] : a[i * p.lda() + q]) *
-                            factor(p.transpose_b ? b[j * p.ldb() + q] : b[q * p.ldb() + j]);
+        const double term = rows[i * p.k + q] * columns[j * p.k + q];
         sum += term;
         size += std::abs(term);
       }

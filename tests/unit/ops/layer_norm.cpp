@@ -11,43 +11,15 @@ using namespace gradus_test;
 
 namespace {
 
-// The definition, in double, with its gradients; `centred` false is rms_norm.
-struct reference {
-  std::vector<double> y, dx, dw, db;
-};
-template <class X, class W>
-reference normalise(bool centred, const X& x, const W& w, const W& b, const X& dy, double eps) {
-  const std::size_t columns = w.size;
-  reference r{std::vector<double>(x.size), std::vector<double>(x.size), std::vector<double>(columns),
-              std::vector<double>(columns)};
-  for (std::size_t row = 0; row < x.size; row += columns) {
-    double mean = 0;
-    double var = 0;
-    for (std::size_t c = 0; centred && c < columns; ++c) mean += x.data()[row + c] / static_cast<double>(columns);
-    for (std::size_t c = 0; c < columns; ++c)
-      var += std::pow(x.data()[row + c] - mean, 2) / static_cast<double>(columns);
-    const double rstd = 1 / std::sqrt(var + eps);
-    double mean_g = 0;
-    double mean_gx = 0;
-    for (std::size_t c = 0; c < columns; ++c) {
-      const double normal = (x.data()[row + c] - mean) * rstd;
-      const double d = dy.data()[row + c];
-      r.y[row + c] = normal * w.data()[c] + (centred ? b.data()[c] : 0);
-      r.dw[c] += d * normal;
-      r.db[c] += d;
-      mean_g += centred ? d * w.data()[c] / static_cast<double>(columns) : 0;
-      mean_gx += d * w.data()[c] * normal / static_cast<double>(columns);
-    }
-    for (std::size_t c = 0; c < columns; ++c) {
-      const double normal = (x.data()[row + c] - mean) * rstd;
-      r.dx[row + c] = rstd * (dy.data()[row + c] * w.data()[c] - mean_g - normal * mean_gx);
-    }
-  }
-  return r;
-}
-
 const auto layer = [](auto x, auto w, auto b) { return gr::layer_norm(x, w, b); };
 const auto rms = [](auto x, auto w) { return gr::rms_norm(x, w); };
+
+void compare(const outcome& found, const outcome& wanted, double within) {
+  CHECK(worst_error(found.y, wanted.y) < within);
+  CHECK(worst_error(found.gradients[0], wanted.gradients[0]) < within * 4);
+  for (std::size_t i = 1; i < found.gradients.size(); ++i)
+    CHECK(worst_error(found.gradients[i], wanted.gradients[i]) < within);
+}
 
 template <class Shape>
 void check(double within) {
@@ -64,19 +36,14 @@ void check(double within) {
   const auto w = normal<float, gr::shape<columns>>(at.ctx);
   const auto b = normal<float, gr::shape<columns>>(at.ctx);
   const auto dy = normal<float, Shape>(at.ctx);
+  const auto wanted = [&](bool centred) {
+    return reference::norm(centred, columns, numbers(x), numbers(w), numbers(b), numbers(dy));
+  };
   const auto l = evaluate(at.ctx, layer, dy, x, w, b);
-  const auto wanted = normalise(true, x, w, b, dy, 1e-5);
-  CHECK(worst_error(l.y.values(), wanted.y) < within);
-  CHECK(worst_error(std::get<0>(l.gradients).values(), wanted.dx) < within * 4);
-  CHECK(worst_error(std::get<1>(l.gradients).values(), wanted.dw) < within);
-  CHECK(worst_error(std::get<2>(l.gradients).values(), wanted.db) < within);
+  compare(numbers(l), wanted(true), within);
   CHECK(same_bits(gr::layer_norm(x, w, b), l.y));  // without a tape
-
   const auto r = evaluate(at.ctx, rms, dy, x, w);
-  const auto wanted_rms = normalise(false, x, w, b, dy, 1e-5);
-  CHECK(worst_error(r.y.values(), wanted_rms.y) < within);
-  CHECK(worst_error(std::get<0>(r.gradients).values(), wanted_rms.dx) < within * 4);
-  CHECK(worst_error(std::get<1>(r.gradients).values(), wanted_rms.dw) < within);
+  compare(numbers(r), wanted(false), within);
   CHECK(same_bits(gr::rms_norm(x, w), r.y));
 }
 

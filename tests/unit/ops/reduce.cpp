@@ -14,47 +14,44 @@ using namespace gradus_test;
 
 namespace {
 
-// Elements of x that become each output, in row-major order of the reduced axes.
+using index_list = std::vector<std::size_t>;
+
+// Elements of x that become each output.
 template <class S, class Axes>
-std::vector<std::vector<std::size_t>> groups() {
-  std::vector<std::vector<std::size_t>> all(gr::reduced_shape<S, Axes>::size);
-  for (std::size_t i = 0; i < S::size; ++i) {
-    std::size_t out = 0;
-    for (std::size_t a = 0; a < S::rank; ++a) {
-      if (Axes::contains(a, S::rank)) continue;
-      out = out * S::extents[a] + i / S::stride(static_cast<std::ptrdiff_t>(a)) % S::extents[a];
-    }
-    all[out].push_back(i);
+std::vector<index_list> groups() {
+  index_list axes;
+  for (std::size_t a = 0; a < S::rank; ++a)
+    if (Axes::contains(a, S::rank)) axes.push_back(a);
+  return reference::groups({S::extents.begin(), S::extents.end()}, axes);
+}
+
+struct reductions {
+  values sum, variance, max, min, argmax;
+};
+void compare(const reductions& found, const values& x, const std::vector<index_list>& groups, double near) {
+  reductions wanted;
+  for (const auto& g : groups) {
+    wanted.sum.push_back(reference::sum_of(x, g));
+    wanted.variance.push_back(reference::variance_of(x, g));
+    const std::size_t place = reference::largest_of(x, g);
+    wanted.max.push_back(x[g[place]]);
+    wanted.min.push_back(x[g[reference::smallest_of(x, g)]]);
+    wanted.argmax.push_back(static_cast<double>(place));
   }
-  return all;
+  CHECK(worst_error(found.sum, wanted.sum) < near);
+  CHECK(worst_error(found.variance, wanted.variance) < 10 * near);
+  CHECK(found.max == wanted.max);
+  CHECK(found.min == wanted.min);
+  CHECK(found.argmax == wanted.argmax);
 }
 
 template <class T, class S, class Axes>
 void check() {
   workplace at;
   const auto x = normal<T, S>(at.ctx) + 3.0;
-  const auto wanted = groups<S, Axes>();
-  std::vector<double> sums, variances, largest, smallest;
-  std::vector<std::int32_t> places;
-  for (const auto& g : wanted) {
-    double s = 0, v = 0, hi = -INFINITY, lo = INFINITY;
-    std::int32_t place = 0;
-    for (std::size_t k = 0; k < g.size(); ++k) {
-      const double e = static_cast<double>(x.values()[g[k]]);
-      s += e;
-      if (e > hi) hi = e, place = static_cast<std::int32_t>(k);
-      lo = std::min(lo, e);
-    }
-    const double n = static_cast<double>(g.size());
-    for (const std::size_t i : g) v += std::pow(static_cast<double>(x.values()[i]) - s / n, 2) / n;
-    sums.push_back(s), variances.push_back(v), largest.push_back(hi), smallest.push_back(lo), places.push_back(place);
-  }
-  const double near = std::is_same_v<T, double> ? 1e-13 : 1e-6;
-  CHECK(worst_error(gr::to_host(gr::sum<Axes>(x)), sums) < near);
-  CHECK(worst_error(gr::to_host(gr::variance<Axes>(x)), variances) < 10 * near);
-  CHECK(worst_error(gr::to_host(gr::max<Axes>(x)), largest) == 0);
-  CHECK(worst_error(gr::to_host(gr::min<Axes>(x)), smallest) == 0);
-  CHECK(worst_error(gr::to_host(gr::argmax<Axes>(x)), places) == 0);
+  const reductions found{numbers(gr::sum<Axes>(x)), numbers(gr::variance<Axes>(x)), numbers(gr::max<Axes>(x)),
+                         numbers(gr::min<Axes>(x)), numbers(gr::argmax<Axes>(x))};
+  compare(found, numbers(x), groups<S, Axes>(), std::is_same_v<T, double> ? 1e-13 : 1e-6);
 }
 
 template <class S, class Axes>
@@ -72,10 +69,17 @@ void check_threads() {
   CHECK(same_bits(std::get<3>(one), std::get<3>(two)));
 }
 
-template <class T>
-bool same_number(T found, double wanted) {
-  const double v = static_cast<double>(static_cast<float>(found));
-  return v == wanted || (std::isnan(v) && std::isnan(wanted));
+// Bit for bit, and NaN where NaN is wanted.
+void compare_extremes(const values& largest, const values& smallest, const values& places, const values& x,
+                      const std::vector<index_list>& groups) {
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    CAPTURE(i);
+    const std::size_t place = reference::largest_of(x, groups[i]);
+    CHECK(places[i] == static_cast<double>(place));
+    CHECK(same(largest[i], x[groups[i][place]]));
+    CHECK(same(smallest[i], x[groups[i][reference::smallest_of(x, groups[i])]]));
+  }
 }
 
 }  // namespace
@@ -133,22 +137,9 @@ TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any len
     if constexpr (gr::is_floating<T>)  // a row with several NaN, and one with one in its last place
       for (const gr::index_t i : {N + N / 2, N + N / 3, N + N / 2 + N / 5, 2 * N + N - 1})
         x.values()[i] = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
-    const auto largest = gr::max<gr::axes<1>>(x), smallest = gr::min<gr::axes<1>>(x);
-    const auto at_largest = gr::argmax<gr::axes<1>>(x);
-    for (gr::index_t r = 0; r < 4; ++r) {
-      CAPTURE(N);
-      CAPTURE(r);
-      double most = static_cast<double>(static_cast<float>(x(r, 0))), least = most;
-      std::int32_t place = 0;
-      for (gr::index_t i = 1; i < N; ++i) {
-        const double v = static_cast<double>(static_cast<float>(x(r, i)));
-        if (v > most || (std::isnan(v) && !std::isnan(most))) most = v, place = static_cast<std::int32_t>(i);
-        if (v < least || std::isnan(v)) least = v;
-      }
-      CHECK(at_largest(r) == place);
-      CHECK(same_number(largest(r), most));
-      CHECK(same_number(smallest(r), least));
-    }
+    CAPTURE(N);
+    compare_extremes(numbers(gr::max<gr::axes<1>>(x)), numbers(gr::min<gr::axes<1>>(x)),
+                     numbers(gr::argmax<gr::axes<1>>(x)), numbers(x), reference::groups({4, N}, {1}));
   };
   check(std::integral_constant<gr::index_t, 1>{});
   check(std::integral_constant<gr::index_t, 15>{});
