@@ -209,20 +209,19 @@ TEST_CASE("products in FP8 of what is tiny are finite, and of what is not finite
 }
 
 TEST_CASE("operands of more rows than a grid has blocks along its second dimension are rounded, too") {
-  using tall = gr::cuda_kit::fp8_tiles<(gr::index_t{1} << 22) + 16, 16>;
-  static_assert(tall::across == 1 && tall::count == 65537);
-  static_assert(gr::cuda_kit::fp8_tiles<100, 130>::count == 2 * 3);
+  constexpr gr::index_t rows = (gr::index_t{1} << 22) + 16;
+  constexpr gr::index_t tiles = gr::cuda_kit::fp8_tiles(rows);
+  static_assert(tiles == 65537 && gr::cuda_kit::fp8_tiles(100) == 2 && gr::cuda_kit::fp8_tiles(130) == 3);
   if (no_gpu()) return;
   gpu g;
-  constexpr gr::index_t rows = (gr::index_t{1} << 22) + 16;
   using E = gr::cuda_kit::e4m3;
   const auto x = gr::full<gr::bf16, gr::shape<rows, 16>>(g.ctx, gr::bf16(1.0f));
   const auto most = gr::full<float, gr::shape<1>>(g.ctx, 1.0f);
   auto codes = gr::empty<std::uint8_t, gr::shape<rows, 16>>(g.ctx, gr::category::temporary);
   auto unscale = gr::empty<float, gr::shape<1>>(g.ctx, gr::category::temporary);
-  gr::cuda_kit::launch(g.ctx, &gr::cuda_kit::round_to_fp8_kernel<E, false, gr::bf16, rows, 16>,
-                       static_cast<unsigned>(tall::count), gr::cuda_kit::block_threads, x.data(),
-                       reinterpret_cast<const unsigned*>(most.data()), codes.data(), unscale.data());
+  gr::cuda_kit::launch(g.ctx, &gr::cuda_kit::round_to_fp8_kernel<E, false, gr::bf16>, static_cast<unsigned>(tiles),
+                       gr::cuda_kit::block_threads, x.data(), reinterpret_cast<const unsigned*>(most.data()),
+                       codes.data(), unscale.data(), rows, gr::index_t{16}, gr::cuda_kit::divisor<unsigned>(1));
   CHECK(gr::to_host(unscale)[0] == 1.0f / 448);
   CHECK(gr::to_host(codes).back() == 0x7E);  // 448
 }

@@ -15,12 +15,10 @@ namespace cuda_kit {
 template <class T>
 __global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, index_t size) {
   constexpr int width = vector_width<T>;
-  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
   vector_of<T, width> v;
 #pragma unroll
   for (int i = 0; i < width; ++i) v.at[i] = value;
-  if (at + width <= size) store<width, true>(to + at, v, width);
-  else if (at < size) store<width, false>(to + at, v, static_cast<int>(size - at));
+  flat_run<width>(size, [&](auto whole, index_t at, int n) { store<width, whole.value>(to + at, v, n); });
 }
 }  // namespace cuda_kit
 
@@ -35,8 +33,7 @@ struct device_access<cuda> {
   }
   template <class T>
   static void fill(context<cuda>& ctx, T* to, T value, index_t size) {
-    constexpr index_t width = cuda_kit::vector_width<T>;
-    cuda_kit::launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::blocks_for((size + width - 1) / width),
+    cuda_kit::launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::flat_blocks(size, cuda_kit::vector_width<T>),
                      cuda_kit::block_threads, to, value, size);
   }
   static void copy(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {

@@ -46,12 +46,12 @@ __device__ inline float fp8_scale(float largest) {
 
 /// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the
 /// magnitudes.
-template <class T, index_t Size>
-__global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const T* x, unsigned* most) {
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    largest_magnitude_kernel(const T* x, unsigned* most, index_t size) {  // of whole runs
   constexpr int width = vector_width<T>;
-  static_assert(Size % width == 0);
   float found = 0;
-  for (index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width; at < Size;
+  for (index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width; at < size;
        at += static_cast<index_t>(gridDim.x) * block_threads * width) {
     const auto v = load<width, true>(x + at, width);
 #pragma unroll
@@ -61,35 +61,32 @@ __global__ void __launch_bounds__(block_threads) largest_magnitude_kernel(const 
   if (threadIdx.x == 0) atomicMax(most, __float_as_uint(found));
 }
 
-/// Tiles of 64 x 64 that cover a Rows x Columns matrix, row by row: the blocks of a grid of one dimension, for the
-/// others end at 65535.
-template <index_t Rows, index_t Columns>
-struct fp8_tiles {
-  static constexpr index_t side = 64, across = (Columns + side - 1) / side, count = across * ((Rows + side - 1) / side);
-  static_assert(count < (index_t{1} << 31), "fp8: a matrix of at most 2^31 tiles of 64 x 64");
-};
+/// Tiles that cover an extent. The blocks of a matrix are a grid of one dimension, for the others end at 65535.
+inline constexpr int fp8_tile = 64;
+constexpr index_t fp8_tiles(index_t extent) { return (extent + fp8_tile - 1) / fp8_tile; }
 
-/// Rounds a Rows x Columns matrix, each block a tile of fp8_tiles; `to` has it transposed if asked. Leaves in `unscale`
-/// what takes the scale back.
-template <class Format, bool Transpose, class T, index_t Rows, index_t Columns>
+/// Rounds a rows x columns matrix of whole runs of 16, each block a tile, row by row `across` of them; `to` has it
+/// transposed if asked. Leaves in `unscale` what takes the scale back.
+template <class Format, bool Transpose, class T>
 __global__ void __launch_bounds__(block_threads)
-    round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale) {
-  constexpr int side = 64, width = 16;
-  static_assert(Rows % width == 0 && Columns % width == 0 && block_threads == side * side / width);
+    round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale, index_t rows,
+                        index_t columns, divisor<unsigned> across) {
+  constexpr int side = fp8_tile, width = 16;
+  static_assert(block_threads == side * side / width);
   const float largest = __uint_as_float(*most), scale = fp8_scale<Format>(largest);
-  using tiles = fp8_tiles<Rows, Columns>;
-  const index_t first_row = blockIdx.x / tiles::across * side, first_column = blockIdx.x % tiles::across * side;
+  unsigned tile_row = blockIdx.x;
+  const index_t first_column = index_t{across.divide(tile_row)} * side, first_row = index_t{tile_row} * side;
   if (blockIdx.x == 0 && threadIdx.x == 0)
     *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity is not to become 448 unseen
   const index_t row = first_row + threadIdx.x / (side / width);
   const index_t column = first_column + threadIdx.x % (side / width) * width;
-  const bool here = row < Rows && column < Columns;
+  const bool here = row < rows && column < columns;
   alignas(16) std::uint8_t codes[width] = {};
   if (here) {
     constexpr int part = vector_width<T>;
 #pragma unroll
     for (int i = 0; i < width; i += part) {
-      const auto v = load<part, true>(x + row * Columns + column + i, part);
+      const auto v = load<part, true>(x + row * columns + column + i, part);
 #pragma unroll
       for (int j = 0; j < part; j += 2) {
         const float2 pair = {static_cast<float>(v.at[j]) * scale, static_cast<float>(v.at[j + 1]) * scale};
@@ -100,21 +97,21 @@ __global__ void __launch_bounds__(block_threads)
     }
   }
   if constexpr (!Transpose) {
-    if (here) *reinterpret_cast<uint4*>(to + row * Columns + column) = *reinterpret_cast<const uint4*>(codes);
+    if (here) *reinterpret_cast<uint4*>(to + row * columns + column) = *reinterpret_cast<const uint4*>(codes);
   } else {
     __shared__ std::uint8_t tile[side][side + 4];  // by column
 #pragma unroll
     for (int i = 0; i < width; ++i)
       tile[threadIdx.x % (side / width) * width + i][threadIdx.x / (side / width)] = codes[i];
     __syncthreads();
-    const index_t across = first_column + threadIdx.x / (side / width);
+    const index_t column_of_x = first_column + threadIdx.x / (side / width);
     const index_t along = first_row + threadIdx.x % (side / width) * width;
-    if (across >= Columns || along >= Rows) return;
+    if (column_of_x >= columns || along >= rows) return;
     alignas(16) std::uint8_t run[width];
 #pragma unroll
     for (int i = 0; i < width; ++i)
       run[i] = tile[threadIdx.x / (side / width)][threadIdx.x % (side / width) * width + i];
-    *reinterpret_cast<uint4*>(to + across * Rows + along) = *reinterpret_cast<const uint4*>(run);
+    *reinterpret_cast<uint4*>(to + column_of_x * rows + along) = *reinterpret_cast<const uint4*>(run);
   }
 }
 
@@ -175,12 +172,12 @@ class fp8_plan {
  private:
   template <class Format, bool Transpose, index_t Rows, index_t Columns>
   static void round(context<cuda>& ctx, const T* x, unsigned* most, std::uint8_t* to, float* unscale) {
-    constexpr index_t size = Rows * Columns;
-    const auto all = blocks_for((size + vector_width<T> - 1) / vector_width<T>);
-    launch(ctx, &largest_magnitude_kernel<T, size>, all < 1024 ? all : 1024u, block_threads, x, most);
-    constexpr auto tiles = static_cast<unsigned>(fp8_tiles<Rows, Columns>::count);
-    launch(ctx, &round_to_fp8_kernel<Format, Transpose, T, Rows, Columns>, tiles, block_threads, x,
-           static_cast<const unsigned*>(most), to, unscale);
+    const auto all = flat_blocks(Rows * Columns, vector_width<T>);
+    launch(ctx, &largest_magnitude_kernel<T>, all < 1024 ? all : 1024u, block_threads, x, most, Rows * Columns);
+    constexpr index_t across = fp8_tiles(Columns), tiles = across * fp8_tiles(Rows);
+    static_assert(tiles < (index_t{1} << 31), "fp8: a matrix of at most 2^31 tiles of 64 x 64");
+    launch(ctx, &round_to_fp8_kernel<Format, Transpose, T>, static_cast<unsigned>(tiles), block_threads, x,
+           static_cast<const unsigned*>(most), to, unscale, Rows, Columns, divisor<unsigned>(across));
   }
   static std::string name() {
     std::ostringstream text;

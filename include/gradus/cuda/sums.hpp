@@ -4,27 +4,24 @@
 // walks memory, as reduction_plan of ops/reduce does.
 
 #include <algorithm>
-#include <bit>
+#include <type_traits>
 
 #include "rows.hpp"
 #include "workspace.hpp"
 
 namespace gradus::cuda_kit {
 
-/// Threads by columns and rows: a block of 256 takes `lanes` runs of Width columns side by side, and `row_lanes` rows
+/// Threads by columns and rows: a block of 256 takes `Lanes` runs of Width columns side by side, and `row_lanes` rows
 /// at a time.
-template <index_t Columns, int Widest>
+template <int Width, int Lanes>
 struct column_plan {
-  static constexpr int width = Columns % Widest == 0 ? Widest : 1;
-  static constexpr index_t runs = Columns / width;
-  static constexpr int lanes = static_cast<int>(std::min<index_t>(32, std::bit_ceil(runs)));
+  static constexpr int width = Width, lanes = Lanes;
   static constexpr int row_lanes = static_cast<int>(block_threads) / lanes;
-  static constexpr index_t strips = (runs + lanes - 1) / lanes;
-  /// Parts in which `terms` rows are summed, so that there are some hundred blocks for `outer` such sums.
-  static constexpr index_t chunks(index_t terms, index_t outer) {
+  static constexpr index_t strips(index_t columns) { return (columns / width + lanes - 1) / lanes; }
+  /// Parts in which `terms` rows are summed, so that there are some hundred blocks for `strips` such sums.
+  static constexpr index_t chunks(index_t terms, index_t strips) {
     const index_t most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
-    const index_t wanted = (512 + strips * outer - 1) / (strips * outer);
-    return std::max<index_t>(1, std::min(most, wanted));
+    return std::max<index_t>(1, std::min<index_t>(most, (512 + strips - 1) / strips));
   }
 };
 
@@ -64,76 +61,99 @@ struct squared_distances {
   }
 };
 
-/// Of the sums that go column by column: block (strip, chunk, output row).
-template <class Reduction, index_t Chunks, class C, class T, class U, class Terms>
-__global__ void __launch_bounds__(block_threads)
-    sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of) {
-  constexpr index_t columns = Reduction::inner, terms = Reduction::steps;
-  using plan = column_plan<columns, vector_width<U>>;
-  constexpr index_t each = (terms + Chunks - 1) / Chunks;
-  const index_t strip = blockIdx.x % plan::strips;
-  const index_t chunk = blockIdx.x / plan::strips % Chunks;
-  const index_t out_row = blockIdx.x / plan::strips / Chunks;
-  const index_t run = strip * plan::lanes + threadIdx.x % plan::lanes;
-  const bool here = run < plan::runs;
-  const index_t end = (chunk + 1) * each < terms ? (chunk + 1) * each : terms;
-  vector_of<C, plan::width> sum{};
-  if (here)
-#pragma unroll 4
-    for (index_t k = chunk * each + threadIdx.x / plan::lanes; k < end; k += plan::row_lanes) {
-      const auto v = load<plan::width, true>(from + Reduction::row(out_row, k) + run * plan::width, plan::width);
-#pragma unroll
-      for (int i = 0; i < plan::width; ++i)
-        sum.at[i] += terms_of(static_cast<C>(v.at[i]), out_row * columns + run * plan::width + i);
-    }
-  sum_over_row_lanes<plan>(sum);
-  if (!here || threadIdx.x >= static_cast<unsigned>(plan::lanes)) return;
-  if constexpr (Chunks == 1)
-    put<plan::width, true>(to + out_row * columns + run * plan::width, accumulate, plan::width,
-                           [&](int i) { return factor * sum.at[i]; });
-  else store<plan::width, true>(partial + (out_row * Chunks + chunk) * columns + run * plan::width, sum, plan::width);
+/// Where the rows of a reduction start, whose axes outside of a row are one that is reduced and one that is kept, or
+/// fewer.
+template <class Count>
+struct plain_rows {
+  Count out_stride, step_stride;
+  __device__ Count row(Count out_row, Count step) const { return out_row * out_stride + step * step_stride; }
+};
+/// Of one with more of them.
+template <class Reduction>
+struct nested_rows {
+  __device__ index_t row(index_t out_row, index_t step) const { return Reduction::row(out_row, step); }
+};
+template <class Reduction, class Count>
+constexpr auto reduced_rows() {
+  constexpr index_t last_row = Reduction::out_rows - 1, last_step = Reduction::steps - 1;
+  constexpr index_t out = last_row > 0 ? Reduction::row(1, 0) : 0, step = last_step > 0 ? Reduction::row(0, 1) : 0;
+  if constexpr (Reduction::row(last_row, last_step) == last_row * out + last_step * step)
+    return plain_rows<Count>{static_cast<Count>(out), static_cast<Count>(step)};
+  else return nested_rows<Reduction>{};
 }
 
-/// Of the sums of whole rows: a warp or a block for each part of a sum.
-template <class Reduction>
-struct whole_rows {
-  static constexpr index_t count = Reduction::count;
-  static constexpr int group = count <= 4096 ? 32 : static_cast<int>(block_threads);
-  static constexpr index_t chunks = count <= 4096 ? 1 : std::min<index_t>(1024, (count + 16383) / 16384);
-  static constexpr index_t groups = Reduction::outputs * chunks;
-  static constexpr unsigned blocks = blocks_for(groups * group);
+/// Sums that go column by column: `terms` rows of `columns` for each row of outputs, `each` of them for one of its
+/// chunks. A block has (strip, chunk, output row).
+template <class Count>
+struct column_shares {
+  Count columns, terms, each;
+  divisor<Count> strips, chunks;
 };
-template <class Reduction, class C, class T, class U, class Terms>
+/// `partial` is null where there is one chunk.
+template <class Plan, class Rows, class Count, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
-    sum_whole_rows_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of) {
-  using parts = whole_rows<Reduction>;
-  constexpr bool flat =
-      Reduction::outputs == 1 && Reduction::steps == 1;  // of one array: its end may be a part of a run
-  constexpr int width = flat || Reduction::inner % vector_width<U> == 0 ? vector_width<U> : 1;
-  constexpr index_t runs_in_row = (Reduction::inner + width - 1) / width;
-  constexpr index_t runs = runs_in_row * Reduction::steps;
-  constexpr index_t each = (runs + parts::chunks - 1) / parts::chunks;
-  const index_t group = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) / parts::group;
-  if (group >= parts::groups) return;  // a whole warp, or nobody
-  const index_t output = group / parts::chunks, chunk = group % parts::chunks;
-  const index_t end = (chunk + 1) * each < runs ? (chunk + 1) * each : runs;
-  C mine = 0;
-  for (index_t r = chunk * each + threadIdx.x % parts::group; r < end; r += parts::group) {
-    const index_t at = r % runs_in_row * width;
-    const U* const row = from + Reduction::row(output, r / runs_in_row);
-    const auto add = [&](auto whole, int n) {
-      const auto v = load<width, whole.value>(row + at, n);
+    sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of, Rows rows,
+                       column_shares<Count> shares) {
+  Count out_row = blockIdx.x;
+  const Count at = (shares.strips.divide(out_row) * Plan::lanes + threadIdx.x % Plan::lanes) * Plan::width;
+  const Count chunk = shares.chunks.divide(out_row);
+  const bool here = at < shares.columns;
+  const Count last = (chunk + 1) * shares.each, end = last < shares.terms ? last : shares.terms;
+  vector_of<C, Plan::width> sum{};
+  if (here)
+#pragma unroll 4
+    for (Count k = chunk * shares.each + threadIdx.x / Plan::lanes; k < end; k += Plan::row_lanes) {
+      const auto v = load<Plan::width, true>(from + rows.row(out_row, k) + at, Plan::width);
 #pragma unroll
-      for (int i = 0; i < width; ++i)
+      for (int i = 0; i < Plan::width; ++i)
+        sum.at[i] += terms_of(static_cast<C>(v.at[i]), out_row * shares.columns + at + i);
+    }
+  sum_over_row_lanes<Plan>(sum);
+  if (!here || threadIdx.x >= static_cast<unsigned>(Plan::lanes)) return;
+  if (partial == nullptr)
+    put<Plan::width, true>(to + out_row * shares.columns + at, accumulate, Plan::width,
+                           [&](int i) { return factor * sum.at[i]; });
+  else
+    store<Plan::width, true>(partial + (out_row * shares.chunks.value + chunk) * shares.columns + at, sum, Plan::width);
+}
+
+/// Sums of whole rows: of `terms` runs for each output, `each` of them for one of its chunks. A warp has a chunk, or a
+/// block.
+template <class Count>
+struct row_shares {
+  Count columns, terms, each, groups;
+  divisor<Count> runs_in_row, chunks;
+  bool warps;
+};
+template <int Width, class Rows, class Count, class C, class T, class U, class Terms>
+__global__ void __launch_bounds__(block_threads)
+    sum_whole_rows_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of, Rows rows,
+                          row_shares<Count> shares) {
+  const unsigned threads = shares.warps ? 32 : block_threads, thread = threadIdx.x % threads;
+  const Count group = shares.warps ? static_cast<Count>(blockIdx.x) * (block_threads / 32) + threadIdx.x / 32
+                                   : static_cast<Count>(blockIdx.x);
+  if (group >= shares.groups) return;  // a whole warp, or nobody
+  Count output = group;
+  const Count chunk = shares.chunks.divide(output);
+  const Count last = (chunk + 1) * shares.each, end = last < shares.terms ? last : shares.terms;
+  C mine = 0;
+  for (Count r = chunk * shares.each + thread; r < end; r += threads) {
+    Count step = r;
+    const Count at = shares.runs_in_row.divide(step) * Width;
+    const U* const run = from + rows.row(output, step) + at;
+    const auto add = [&](auto whole, int n) {
+      const auto v = load<Width, whole.value>(run, n);
+#pragma unroll
+      for (int i = 0; i < Width; ++i)
         if (whole.value || i < n) mine += terms_of(static_cast<C>(v.at[i]), output);
     };
-    if (Reduction::inner % width == 0 || at + width <= Reduction::inner) add(std::true_type{}, width);
-    else add(std::false_type{}, static_cast<int>(Reduction::inner - at));
+    if (Width == 1 || at + Width <= shares.columns) add(std::true_type{}, Width);
+    else add(std::false_type{}, static_cast<int>(shares.columns - at));
   }
-  const C sum = row_sum<parts::group>(mine);
-  if (threadIdx.x % parts::group != 0) return;
-  if constexpr (parts::chunks == 1) put<1, true>(to + output, accumulate, 1, [&](int) { return factor * sum; });
-  else partial[output * parts::chunks + chunk] = sum;
+  const C sum = shares.warps ? row_sum<32>(mine) : row_sum<static_cast<int>(block_threads)>(mine);
+  if (thread != 0) return;
+  if (partial == nullptr) put<1, true>(to + output, accumulate, 1, [&](int) { return factor * sum; });
+  else partial[group] = sum;
 }
 
 /// The second stage: to[o] (+)= factor * the sum of `chunks` parts, which lie [outputs / columns, chunks, apart,
@@ -142,7 +162,7 @@ template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,
                      bool accumulate, C factor) {
-  using plan = column_plan<32, 1>;
+  using plan = column_plan<1, 32>;
   const index_t o = static_cast<index_t>(blockIdx.x) * 32 + threadIdx.x % 32;
   const index_t stride = apart * columns;
   vector_of<C, 1> sum{};

@@ -16,37 +16,38 @@ namespace gradus {
 
 namespace cuda_kit {
 
-template <class C, class T, index_t Depth, index_t Queries, index_t Keys, bool Causal>
+template <class C, class T, index_t Depth, bool Causal>
 struct attention_launches {
   static constexpr bool on_tensor_cores = sizeof(T) == 2 && std::is_same_v<C, float> && Depth % 8 == 0 && Depth <= 128;
   using flash = std::conditional_t<on_tensor_cores, tensor_attention<T, on_tensor_cores ? Depth : 16, Causal>,
-                                   flash_attention<C, T, Depth, Queries, Keys, Causal>>;
+                                   flash_attention<C, T, Depth, Causal>>;
 
-  static void forward(context<cuda>& ctx, index_t batch, index_t heads, attention_operand<T> out, C* lse,
-                      attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v) {
+  index_t batch, heads, queries, keys;
+
+  void forward(context<cuda>& ctx, attention_operand<T> out, C* lse, attention_operand<const T> q,
+               attention_operand<const T> k, attention_operand<const T> v) const {
     const index_t pairs = batch * heads;
     const auto run = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(Queries)), flash::threads,
-                         flash::forward_bytes, pairs, heads, out, lse, q, k, v, Queries, Keys);
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(queries)), flash::threads,
+                         flash::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys);
     };
     if constexpr (on_tensor_cores) run(&tensor_attention_kernel<flash, T>);
     else run(&attention_forward_kernel<flash, C, T>);
   }
-  static void backward(context<cuda>& ctx, index_t batch, index_t heads, attention_operand<T> dq,
-                       attention_operand<T> dk, attention_operand<T> dv, attention_operand<const T> dy,
-                       attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                       attention_operand<const T> y, const C* lse) {
+  void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
+                attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
+                attention_operand<const T> v, attention_operand<const T> y, const C* lse) const {
     const index_t pairs = batch * heads;
-    C* const delta = scratch<C>(ctx, pairs * Queries);
-    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(pairs * Queries * delta_rows<C, T, Depth>::lanes),
-           block_threads, delta, pairs, heads, Queries, dy, y);
+    C* const delta = scratch<C>(ctx, pairs * queries);
+    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(pairs * queries * delta_rows<C, T, Depth>::lanes),
+           block_threads, delta, pairs, heads, queries, dy, y);
     const auto run_dq = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(Queries)), flash::threads,
-                         flash::dq_bytes, pairs, heads, dq, dy, q, k, v, lse, delta, Queries, Keys);
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(queries)), flash::threads,
+                         flash::dq_bytes, pairs, heads, dq, dy, q, k, v, lse, delta, queries, keys);
     };
     const auto run_dkv = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(Keys)), flash::threads,
-                         flash::dkv_bytes, pairs, heads, dk, dv, dy, q, k, v, lse, delta, Queries, Keys);
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(keys)), flash::threads,
+                         flash::dkv_bytes, pairs, heads, dk, dv, dy, q, k, v, lse, delta, queries, keys);
     };
     if constexpr (on_tensor_cores) {
       if (dq.data != nullptr) run_dq(&tensor_attention_dq_kernel<flash, T>);
@@ -65,24 +66,25 @@ struct kernel<op::causal_attention<Heads>, cuda> {
   template <class T, class Y, class C, class S, class X>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<C, S, cuda> lse, view<const T, X, cuda> qkv) {
     using d = dims<X>;
-    d::template launches<C, T>::forward(ctx, d::batch, Heads, d::output(y.data()), lse.data(), d::part(qkv.data(), 0),
-                                        d::part(qkv.data(), 1), d::part(qkv.data(), 2));
+    d::template launches<C, T>.forward(ctx, d::output(y.data()), lse.data(), d::part(qkv.data(), 0),
+                                       d::part(qkv.data(), 1), d::part(qkv.data(), 2));
   }
   template <class T, class X, class Y, class C, class S>
   static void backward(context<cuda>& ctx, view<T, X, cuda> dqkv, bool accumulate, view<const T, Y, cuda> dy,
                        view<const T, X, cuda> qkv, view<const T, Y, cuda> y, view<const C, S, cuda> lse) {
     using d = dims<X>;
-    d::template launches<C, T>::backward(ctx, d::batch, Heads, d::part(dqkv.data(), 0, accumulate),
-                                         d::part(dqkv.data(), 1, accumulate), d::part(dqkv.data(), 2, accumulate),
-                                         d::output(dy.data()), d::part(qkv.data(), 0), d::part(qkv.data(), 1),
-                                         d::part(qkv.data(), 2), d::output(y.data()), lse.data());
+    d::template launches<C, T>.backward(ctx, d::part(dqkv.data(), 0, accumulate), d::part(dqkv.data(), 1, accumulate),
+                                        d::part(dqkv.data(), 2, accumulate), d::output(dy.data()),
+                                        d::part(qkv.data(), 0), d::part(qkv.data(), 1), d::part(qkv.data(), 2),
+                                        d::output(y.data()), lse.data());
   }
 
  private:
   template <class X>
   struct dims : detail::packed_attention<Heads, X> {
     template <class C, class T>
-    using launches = cuda_kit::attention_launches<C, T, dims::depth, dims::time, dims::time, true>;
+    static constexpr cuda_kit::attention_launches<C, T, dims::depth, true> launches = {dims::batch, Heads, dims::time,
+                                                                                       dims::time};
   };
 };
 
@@ -91,19 +93,19 @@ struct kernel<op::scaled_attention<Causal>, cuda> {
   template <class T, class Q, class C, class S, class K>
   static void forward(context<cuda>& ctx, view<T, Q, cuda> y, view<C, S, cuda> lse, view<const T, Q, cuda> q,
                       view<const T, K, cuda> k, view<const T, K, cuda> v) {
-    launches<C, T, Q, K>::forward(ctx, Q::extent(0), Q::extent(1), at(y), lse.data(), at(q), at(k), at(v));
+    launches<C, T, Q, K>.forward(ctx, at(y), lse.data(), at(q), at(k), at(v));
   }
   template <class T, class Q, class K, class C, class S>
   static void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                        view<const T, Q, cuda> dy, view<const T, Q, cuda> q, view<const T, K, cuda> k,
                        view<const T, K, cuda> v, view<const T, Q, cuda> y, view<const C, S, cuda> lse) {
-    launches<C, T, Q, K>::backward(ctx, Q::extent(0), Q::extent(1), dq, dk, dv, at(dy), at(q), at(k), at(v), at(y),
-                                   lse.data());
+    launches<C, T, Q, K>.backward(ctx, dq, dk, dv, at(dy), at(q), at(k), at(v), at(y), lse.data());
   }
 
  private:
   template <class C, class T, class Q, class K>
-  using launches = cuda_kit::attention_launches<C, T, Q::extent(3), Q::extent(2), K::extent(2), Causal>;
+  static constexpr cuda_kit::attention_launches<C, T, Q::extent(3), Causal> launches = {Q::extent(0), Q::extent(1),
+                                                                                        Q::extent(2), K::extent(2)};
   template <class T, class S>
   static attention_operand<T> at(view<T, S, cuda> x) {
     return {x.data(), S::stride(0), S::stride(1), S::stride(2), false};

@@ -13,42 +13,52 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// Copies the keys and values of the first `count` times of qkv [B, Time, 3*H*D] to the times from `position` on of the
-/// caches [B, H, Context, D]. An element a thread.
-template <class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
+/// What kernels of attention with a past are told: the extents of qkv [B, time, 3*H*D] and of the caches [B, H, context,
+/// D], and that `count` of the times go to those from `position` on.
+struct cached_extents {
+  divisor<unsigned> heads, time;
+  index_t context, position, count;
+};
+
+/// Copies the keys and values of the first `count` times. An element a thread.
+template <class T, index_t Depth>
 __global__ void __launch_bounds__(block_threads)
-    keep_keys_kernel(T* keys, T* values, const T* qkv, index_t batch, index_t position, index_t count) {
+    keep_keys_kernel(T* keys, T* values, const T* qkv, cached_extents of, divisor<unsigned> kept, index_t size) {
   const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (i >= batch * count * Heads * Depth) return;
-  const index_t d = i % Depth, h = i / Depth % Heads, t = i / (Depth * Heads) % count, b = i / (Depth * Heads * count);
-  const T* const from = qkv + ((b * Time + t) * 3 * Heads + h) * Depth + d;
-  const index_t to = ((b * Heads + h) * Context + position + t) * Depth + d;
-  keys[to] = from[Heads * Depth];
-  values[to] = from[2 * Heads * Depth];
+  if (i >= size) return;
+  const index_t d = i % Depth;
+  unsigned b = static_cast<unsigned>(i / Depth);
+  const unsigned h = of.heads.divide(b), t = kept.divide(b);
+  const index_t heads = of.heads.value;
+  const T* const from = qkv + ((static_cast<index_t>(b) * of.time.value + t) * 3 * heads + h) * Depth + d;
+  const index_t to = ((b * heads + h) * of.context + of.position + t) * Depth + d;
+  keys[to] = from[heads * Depth];
+  values[to] = from[2 * heads * Depth];
 }
 
 inline constexpr int cached_attention_warps = 8;
 
-/// A block a query: time t of head h of sequence b, with block index (b * Time + t) * Heads + h. Each warp goes through
+/// A block a query: time t of head h of sequence b, with block index (b * time + t) * heads + h. Each warp goes through
 /// every eighth key, its lanes share the numbers of a head; the warps' sums are put together in order. Rows from
 /// `count` on become zero.
-template <class C, class T, index_t Heads, index_t Time, index_t Context, index_t Depth>
+template <class C, class T, index_t Depth>
 __global__ void __launch_bounds__(32 * cached_attention_warps)
-    cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, index_t position, index_t count,
-                            C scale) {
+    cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, cached_extents of, C scale) {
   constexpr int warps = cached_attention_warps, each = static_cast<int>((Depth + 31) / 32);
   static_assert(warps * (2 + Depth) * sizeof(C) <= (std::size_t{48} << 10),
                 "cached_attention: a head this wide does not fit into shared memory");
   __shared__ C best_of[warps], sum_of[warps], row_of[warps][Depth];
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const index_t h = blockIdx.x % Heads, t = blockIdx.x / Heads % Time, b = blockIdx.x / (Heads * Time);
-  T* const to = y + ((b * Time + t) * Heads + h) * Depth;
-  if (t >= count) {
+  unsigned sequence = blockIdx.x;
+  const index_t h = of.heads.divide(sequence), t = of.time.divide(sequence);
+  T* const to = y + static_cast<index_t>(blockIdx.x) * Depth;
+  if (t >= of.count) {
     for (index_t d = threadIdx.x; d < Depth; d += 32 * warps) to[d] = convert_element<T>(0.0f);
     return;
   }
-  const T* const query = qkv + ((b * Time + t) * 3 * Heads + h) * Depth;
-  const index_t head = (b * Heads + h) * Context * Depth, seen = position + t + 1;
+  const index_t heads = of.heads.value;
+  const T* const query = qkv + (blockIdx.x * index_t{3} - 2 * h) * Depth;  // rows of 3 times the heads
+  const index_t head = (sequence * heads + h) * of.context * Depth, seen = of.position + t + 1;
   C q[each], row[each];
 #pragma unroll
   for (int e = 0; e < each; ++e) {
@@ -107,13 +117,17 @@ struct kernel<op::cached_attention<Heads>, cuda> {
     using namespace cuda_kit;
     using C = compute_type<T>;
     constexpr index_t batch = X::extent(0), time = X::extent(1);
-    if (past.count > 0)
-      launch(ctx, &keep_keys_kernel<T, Heads, time, Context, Depth>, blocks_for(batch * past.count * Heads * Depth),
-             block_threads, past.keys.data(), past.values.data(), qkv.data(), batch, past.position, past.count);
-    launch(ctx, &cached_attention_kernel<C, T, Heads, time, Context, Depth>,
-           static_cast<unsigned>(batch * time * Heads), 32 * cached_attention_warps, y.data(), qkv.data(),
-           static_cast<const T*>(past.keys.data()), static_cast<const T*>(past.values.data()), past.position,
-           past.count, static_cast<C>(gradus::detail::inverse_square_root(Depth)));
+    static_assert(batch * time * Heads < (index_t{1} << 31), "cached_attention: the GPU takes fewer than 2^31 queries");
+    const auto by = [](index_t n) { return divisor<unsigned>(static_cast<unsigned>(n)); };
+    const cached_extents extents = {by(Heads), by(time), Context, past.position, past.count};
+    const index_t kept = batch * past.count * Heads * Depth;
+    if (kept > 0)
+      launch(ctx, &keep_keys_kernel<T, Depth>, blocks_for(kept), block_threads, past.keys.data(), past.values.data(),
+             qkv.data(), extents, by(past.count), kept);
+    launch(ctx, &cached_attention_kernel<C, T, Depth>, static_cast<unsigned>(batch * time * Heads),
+           32 * cached_attention_warps, y.data(), qkv.data(), static_cast<const T*>(past.keys.data()),
+           static_cast<const T*>(past.values.data()), extents,
+           static_cast<C>(gradus::detail::inverse_square_root(Depth)));
   }
 };
 

@@ -17,7 +17,7 @@ namespace gradus::cuda_kit {
 /// twice, once for dq and once for dk and dv: each result is summed by one block, in one order.
 /// @tparam C what scores and sums are computed in
 /// @tparam T what operands and results are stored in
-template <class C, class T, index_t Depth, index_t Queries, index_t Keys, bool Causal>
+template <class C, class T, index_t Depth, bool Causal>
 struct flash_attention {
   static constexpr int threads = 128;
   static constexpr int rows = 64, others = 32;  ///< of the block's own tile, and of the tiles that it goes through
@@ -139,8 +139,10 @@ struct flash_attention {
       }
     }
   }
-  static __device__ bool sees(index_t query, index_t key) { return key < Keys && (!Causal || key <= query); }
-  static __device__ index_t keys_end(index_t q0) { return Causal && q0 + rows < Keys ? q0 + rows : Keys; }
+  static __device__ bool sees(index_t query, index_t key, index_t keys) {
+    return key < keys && (!Causal || key <= query);
+  }
+  static __device__ index_t keys_end(index_t q0, index_t keys) { return Causal && q0 + rows < keys ? q0 + rows : keys; }
   template <class F>
   static __device__ C over_row(C x, const F& f) {
 #pragma unroll
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(F::threads)
   C largest[F::each], total[F::each];
 #pragma unroll
   for (int r = 0; r < F::each; ++r) largest[r] = -INFINITY, total[r] = 0;
-  const index_t end = F::keys_end(q0);
+  const index_t end = F::keys_end(q0, keys);
   for (index_t j0 = 0; j0 < end; j0 += F::others) {
     F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s;
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(F::threads)
       C best = largest[r];
 #pragma unroll
       for (int j = 0; j < F::each; ++j) {
-        if (!F::sees(q0 + F::ty() * F::each + r, j0 + F::tx() + 8 * j)) s[r][j] = -INFINITY;
+        if (!F::sees(q0 + F::ty() * F::each + r, j0 + F::tx() + 8 * j, keys)) s[r][j] = -INFINITY;
         if (s[r][j] > best) best = s[r][j];
       }
       best = F::over_row(best, [](C a, C b) { return b > a ? b : a; });
@@ -259,7 +261,7 @@ __global__ void __launch_bounds__(F::threads)
     mean[r] = row < queries ? delta[pair * queries + row] : C(0);
   }
   typename F::sums sum{};
-  const index_t end = F::keys_end(q0);
+  const index_t end = F::keys_end(q0, keys);
   for (index_t j0 = 0; j0 < end; j0 += F::others) {
     F::take_keys(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s, d;
@@ -269,7 +271,7 @@ __global__ void __launch_bounds__(F::threads)
     for (int r = 0; r < F::each; ++r)
 #pragma unroll
       for (int j = 0; j < F::each; ++j) {
-        const bool seen = F::sees(q0 + F::ty() * F::each + r, j0 + F::tx() + 8 * j);
+        const bool seen = F::sees(q0 + F::ty() * F::each + r, j0 + F::tx() + 8 * j, keys);
         s[r][j] = seen ? math::exp(s[r][j] - norm[r]) * (d[r][j] - mean[r]) : C(0);
       }
     F::keep_scores(dscores, s);
@@ -316,7 +318,7 @@ __global__ void __launch_bounds__(F::threads)
       const C shift = norm[at], middle = mean[at];
 #pragma unroll
       for (int r = 0; r < F::each; ++r) {
-        const bool seen = query < queries && F::sees(query, k0 + F::ty() * F::each + r);
+        const bool seen = query < queries && F::sees(query, k0 + F::ty() * F::each + r, keys);
         s[r][j] = seen ? math::exp(s[r][j] - shift) : C(0);
         d[r][j] = s[r][j] * (d[r][j] - middle);
       }

@@ -1,4 +1,7 @@
 #pragma once
+#include <algorithm>
+#include <bit>
+
 #include "../../core/dtype.hpp"
 #include "../../cuda/sums.hpp"
 #include "../../precision/promotion.hpp"
@@ -17,14 +20,10 @@ __global__ void __launch_bounds__(block_threads)
     convert_kernel(To* to, const From* from, index_t size, bool accumulate) {
   using C = compute_type<promote<To, From>>;
   constexpr int width = vector_width<To, From>;
-  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
-  if (at >= size) return;
-  const auto run = [&](auto whole, int n) {
+  flat_run<width>(size, [&](auto whole, index_t at, int n) {
     const auto v = load<width, whole.value>(from + at, n);
     put<width, whole.value>(to + at, accumulate, n, [&](int i) { return convert_element<C>(v.at[i]); });
-  };
-  if (at + width <= size) run(std::true_type{}, width);
-  else run(std::false_type{}, static_cast<int>(size - at));
+  });
 }
 
 /// to (+)= factor * the sums of `terms_of` the elements of `from`, over the axes that Small has not, or has as 1.
@@ -33,23 +32,36 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
               double factor, Terms terms_of = {}) {
   using C = compute_type<promote<T, U>>;
   using reduction = reduction_plan<Big, Small>;
+  using counter = count_for<Big::size>;
+  constexpr index_t inner = reduction::inner, outputs = reduction::outputs, steps = reduction::steps;
+  constexpr auto rows = reduced_rows<reduction, counter>();
+  using rows_type = std::remove_const_t<decltype(rows)>;
   const C by = static_cast<C>(factor);
+  const auto divide_by = [](index_t n) { return divisor<counter>(static_cast<counter>(n)); };
   if constexpr (reduction::inner_reduced) {
-    using parts = whole_rows<reduction>;
-    C* const partial = parts::chunks == 1 ? nullptr : scratch<C>(ctx, parts::groups);
-    launch(ctx, &sum_whole_rows_kernel<reduction, C, T, U, Terms>, parts::blocks, block_threads, to.data(), partial,
-           from.data(), accumulate, by, terms_of);
-    if constexpr (parts::chunks > 1)
-      add_parts(ctx, to.data(), partial, reduction::outputs, 1, parts::chunks, 1, accumulate, by);
+    constexpr bool flat = outputs == 1 && steps == 1;  // of one array: its end may be a part of a run
+    constexpr int width = flat || inner % vector_width<U> == 0 ? vector_width<U> : 1;
+    constexpr index_t runs = (inner + width - 1) / width, terms = runs * steps;
+    constexpr bool warps = reduction::count <= 4096;
+    constexpr index_t chunks = warps ? 1 : std::min<index_t>(1024, (reduction::count + 16383) / 16384);
+    constexpr index_t groups = outputs * chunks;
+    C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, groups);
+    launch(ctx, &sum_whole_rows_kernel<width, rows_type, counter, C, T, U, Terms>,
+           blocks_for(groups * (warps ? 32 : block_threads)), block_threads, to.data(), partial, from.data(),
+           accumulate, by, terms_of, rows,
+           {inner, terms, (terms + chunks - 1) / chunks, groups, divide_by(runs), divide_by(chunks), warps});
+    if (chunks > 1) add_parts(ctx, to.data(), partial, outputs, 1, chunks, 1, accumulate, by);
   } else {
-    using plan = column_plan<reduction::inner, vector_width<U>>;
-    constexpr index_t chunks = plan::chunks(reduction::steps, reduction::out_rows);
-    C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, Small::size * chunks);
-    launch(ctx, &sum_columns_kernel<reduction, chunks, C, T, U, Terms>,
-           static_cast<unsigned>(plan::strips * chunks * reduction::out_rows), block_threads, to.data(), partial,
-           from.data(), accumulate, by, terms_of);
-    if constexpr (chunks > 1)
-      add_parts(ctx, to.data(), partial, Small::size, reduction::inner, chunks, 1, accumulate, by);
+    constexpr int width = inner % vector_width<U> == 0 ? vector_width<U> : 1;
+    using plan = column_plan<width, static_cast<int>(std::min<index_t>(32, std::bit_ceil(inner / width)))>;
+    constexpr index_t out_rows = outputs / inner, strips = plan::strips(inner);
+    constexpr index_t chunks = plan::chunks(steps, strips * out_rows);
+    C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, outputs * chunks);
+    launch(ctx, &sum_columns_kernel<plan, rows_type, counter, C, T, U, Terms>,
+           static_cast<unsigned>(strips * chunks * out_rows), block_threads, to.data(), partial, from.data(),
+           accumulate, by, terms_of, rows,
+           {inner, steps, (steps + chunks - 1) / chunks, divide_by(strips), divide_by(chunks)});
+    if (chunks > 1) add_parts(ctx, to.data(), partial, outputs, inner, chunks, 1, accumulate, by);
   }
 }
 
@@ -59,9 +71,9 @@ template <>
 struct kernel<op::convert, cuda> {
   template <class To, class From>
   static void forward(context<cuda>& ctx, To* to, const From* from, index_t n, bool accumulate) {
-    constexpr index_t width = cuda_kit::vector_width<To, From>;
-    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>, cuda_kit::blocks_for((n + width - 1) / width),
-                     cuda_kit::block_threads, to, from, n, accumulate);
+    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>,
+                     cuda_kit::flat_blocks(n, cuda_kit::vector_width<To, From>), cuda_kit::block_threads, to, from, n,
+                     accumulate);
   }
 };
 

@@ -136,19 +136,15 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* fac
   using C = compute_type<T>;
   constexpr int width = vector_width<T>;
   const C f = convert_element<C>(*factor) / C(Kept);
-  const index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width;
-  if (f == C(1) || at >= size) return;
-  const auto scale = [&](auto whole, int n) {
+  if (f == C(1)) return;
+  flat_run<width>(size, [&](auto whole, index_t at, int n) {
     const auto v = load<width, whole.value>(x + at, n);
     put<width, whole.value>(x + at, false, n, [&](int i) { return static_cast<C>(v.at[i]) * f; });
-  };
-  if (at + width <= size) scale(std::true_type{}, width);
-  else scale(std::false_type{}, static_cast<int>(size - at));
+  });
 }
 template <int Kept = 1, class T, class F>
 void scale(context<cuda>& ctx, T* x, const F* factor, index_t size) {
-  launch(ctx, &scale_kernel<Kept, T, F>, blocks_for((size + vector_width<T> - 1) / vector_width<T>), block_threads, x,
-         factor, size);
+  launch(ctx, &scale_kernel<Kept, T, F>, flat_blocks(size, vector_width<T>), block_threads, x, factor, size);
 }
 
 }  // namespace cuda_kit

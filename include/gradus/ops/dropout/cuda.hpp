@@ -9,12 +9,12 @@ namespace gradus {
 
 namespace cuda_kit {
 /// A thread takes the eight elements that one draw serves. `y` may be `x`.
-template <class T, index_t Size>
+template <class T, class Count>
 __global__ void __launch_bounds__(block_threads)
-    dropout_kernel(followed_key known, std::uint32_t threshold, compute_type<T> scale, T* y, const T* x) {
+    dropout_kernel(followed_key known, std::uint32_t threshold, compute_type<T> scale, T* y, const T* x, Count size) {
   using C = compute_type<T>;
   const random_key key = known.now();
-  flat_runs<Size, 8>::run([&](auto whole, auto at, int n) {
+  flat_run<8>(size, [&](auto whole, auto at, int n) {
     const auto words = key.words(at / 8);
     const auto v = load<8, whole.value>(x + at, n);
     put<8, whole.value>(y + at, false, n, [&](int i) {
@@ -31,9 +31,9 @@ struct kernel<op::dropout, cuda> {
   template <class T, class S>
   static void forward(context<cuda>& ctx, const random_key& key, std::uint32_t threshold, double scale,
                       view<T, S, cuda> y, view<const T, S, cuda> x) {
-    cuda_kit::launch(ctx, &cuda_kit::dropout_kernel<T, S::size>, cuda_kit::flat_runs<S::size, 8>::blocks,
+    cuda_kit::launch(ctx, &cuda_kit::dropout_kernel<T, cuda_kit::count_for<S::size>>, cuda_kit::flat_blocks(S::size, 8),
                      cuda_kit::block_threads, cuda_kit::follow(ctx, key), threshold,
-                     static_cast<compute_type<T>>(scale), y.data(), x.data());
+                     static_cast<compute_type<T>>(scale), y.data(), x.data(), S::size);
   }
 };
 

@@ -15,16 +15,18 @@ namespace gradus {
 namespace cuda_kit {
 
 /// A token that is outside the table gives NaN: the GPU cannot throw.
-template <class T, class I, index_t Tokens, index_t Rows, index_t Columns>
-__global__ void __launch_bounds__(block_threads) embedding_kernel(T* y, const I* tokens, const T* table) {
-  constexpr int width = Columns % vector_width<T> == 0 ? vector_width<T> : 1;
-  flat_runs<Tokens * Columns, width>::run([&](auto, index_t at, int) {
-    const auto token = static_cast<long long>(tokens[at / Columns]);
-    if (token >= 0 && token < static_cast<long long>(Rows)) {
-      store<width, true>(y + at, load<width, true>(table + static_cast<index_t>(token) * Columns + at % Columns, width),
-                         width);
+template <class T, class I, class Walk>
+__global__ void __launch_bounds__(block_threads)
+    embedding_kernel(T* y, const I* tokens, const T* table, Walk walk, long long rows) {
+  walk_run(walk, [&](auto n, auto at) {
+    auto position = at;
+    const auto column = walk.extent[0].divide(position);
+    const auto token = static_cast<long long>(tokens[position]);
+    if (token >= 0 && token < rows) {
+      const T* const row = table + static_cast<index_t>(token) * walk.extent[0].value;
+      store<n, true>(y + at, load<n, true>(row + column, n), n);
     } else {
-      put<width, true>(y + at, false, width, [](int) { return compute_type<T>(NAN); });
+      put<n, true>(y + at, false, n, [](int) { return compute_type<T>(NAN); });
     }
   });
 }
@@ -49,20 +51,20 @@ struct segment_sums {
   static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
 };
 
-template <class C, class T, class TY, index_t Columns>
+template <int Width, class C, class T, class TY>
 __global__ void __launch_bounds__(block_threads)
     sum_segments_kernel(T* table, C* partial, const TY* dy, const std::uint32_t* keys, const std::uint32_t* positions,
-                        std::uint32_t count, std::uint32_t rows) {
-  constexpr int width = Columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
+                        std::uint32_t count, std::uint32_t rows, index_t columns) {
+  constexpr int width = Width;
   const index_t column = (static_cast<index_t>(blockIdx.y) * block_threads + threadIdx.x) * width;
-  if (column >= Columns) return;
+  if (column >= columns) return;
   const std::uint32_t first = blockIdx.x * segment_sums::piece;
   const std::uint32_t last = first + segment_sums::piece < count ? first + segment_sums::piece : count;
   vector_of<C, width> sum{};
   std::uint32_t begin = first;  // of the segment within this piece
   for (std::uint32_t i = first; i < last; ++i) {
     const std::uint32_t key = keys[i];
-    const auto v = load<width, true>(dy + static_cast<index_t>(positions[i]) * Columns + column, width);
+    const auto v = load<width, true>(dy + static_cast<index_t>(positions[i]) * columns + column, width);
 #pragma unroll
     for (int j = 0; j < width; ++j) sum.at[j] += static_cast<C>(v.at[j]);
     const bool goes_on = i + 1 < count && keys[i + 1] == key;
@@ -70,10 +72,10 @@ __global__ void __launch_bounds__(block_threads)
     if (key < rows) {
       const bool came_in = begin == first && first > 0 && keys[first - 1] == key;
       if (came_in || goes_on)
-        store<width, true>(partial + (static_cast<index_t>(blockIdx.x) * 2 + (came_in ? 0 : 1)) * Columns + column, sum,
+        store<width, true>(partial + (static_cast<index_t>(blockIdx.x) * 2 + (came_in ? 0 : 1)) * columns + column, sum,
                            width);
       else
-        put<width, true>(table + static_cast<index_t>(key) * Columns + column, true, width,
+        put<width, true>(table + static_cast<index_t>(key) * columns + column, true, width,
                          [&](int j) { return sum.at[j]; });
     }
     sum = {};
@@ -82,10 +84,10 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// The segments that cross pieces: the block of the piece where one begins adds up what is left of it.
-template <class C, class T, index_t Columns>
+template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
-    join_segments_kernel(T* table, const C* partial, const std::uint32_t* keys, std::uint32_t count,
-                         std::uint32_t rows) {
+    join_segments_kernel(T* table, const C* partial, const std::uint32_t* keys, std::uint32_t count, std::uint32_t rows,
+                         index_t columns) {
   const std::uint32_t first = blockIdx.x * segment_sums::piece;
   const std::uint32_t next = first + segment_sums::piece;
   if (next >= count) return;
@@ -93,11 +95,11 @@ __global__ void __launch_bounds__(block_threads)
   if (key >= rows || keys[next] != key) return;                           // nothing goes on
   if (first > 0 && keys[first] == key && keys[first - 1] == key) return;  // it began before
   const index_t column = static_cast<index_t>(blockIdx.y) * block_threads + threadIdx.x;
-  if (column >= Columns) return;
-  C sum = partial[(static_cast<index_t>(blockIdx.x) * 2 + 1) * Columns + column];
+  if (column >= columns) return;
+  C sum = partial[(static_cast<index_t>(blockIdx.x) * 2 + 1) * columns + column];
   for (std::uint32_t at = next; at < count && keys[at] == key; at += segment_sums::piece)
-    sum += partial[static_cast<index_t>(at / segment_sums::piece) * 2 * Columns + column];
-  put<1, true>(table + static_cast<index_t>(key) * Columns + column, true, 1, [&](int) { return sum; });
+    sum += partial[static_cast<index_t>(at / segment_sums::piece) * 2 * columns + column];
+  put<1, true>(table + static_cast<index_t>(key) * columns + column, true, 1, [&](int) { return sum; });
 }
 
 template <index_t Rows>
@@ -114,9 +116,11 @@ struct kernel<op::embedding, cuda> {
                       view<const T, Table, cuda> table) {
     constexpr index_t columns = columns_of<Table>;
     constexpr int width = columns % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
-    cuda_kit::launch(ctx, &cuda_kit::embedding_kernel<T, I, S::size, rows_of<Table>, columns>,
-                     cuda_kit::flat_runs<S::size * columns, width>::blocks, cuda_kit::block_threads, y.data(),
-                     tokens.data(), table.data());
+    using count = cuda_kit::count_for<Y::size>;
+    using walk = cuda_kit::walk<count, width, 1>;
+    cuda_kit::launch(ctx, &cuda_kit::embedding_kernel<T, I, walk>, cuda_kit::flat_blocks(Y::size, width),
+                     cuda_kit::block_threads, y.data(), tokens.data(), table.data(),
+                     walk{Y::size, {cuda_kit::divisor<count>(columns)}}, rows_of<Table>);
   }
 
   template <class T, class Table, class TY, class Y, class I, class S>
@@ -148,11 +152,11 @@ struct kernel<op::embedding, cuda> {
       return static_cast<unsigned>(std::min<index_t>(block_threads, (work + 31) / 32 * 32));
     };
     constexpr index_t runs = columns / width;
-    launch(ctx, &sum_segments_kernel<C, T, TY, columns>, dim3(pieces, blocks_for(runs)), threads(runs), dtable.data(),
-           partial, dy.data(), part(2), part(3), count, rows);
-    if constexpr (pieces > 1)
-      launch(ctx, &join_segments_kernel<C, T, columns>, dim3(pieces, blocks_for(columns)), threads(columns),
-             dtable.data(), partial, part(2), count, rows);
+    launch(ctx, &sum_segments_kernel<width, C, T, TY>, dim3(pieces, blocks_for(runs)), threads(runs), dtable.data(),
+           partial, dy.data(), part(2), part(3), count, rows, columns);
+    if (pieces > 1)
+      launch(ctx, &join_segments_kernel<C, T>, dim3(pieces, blocks_for(columns)), threads(columns), dtable.data(),
+             partial, part(2), count, rows, columns);
   }
 };
 

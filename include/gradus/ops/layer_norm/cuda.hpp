@@ -13,12 +13,12 @@ template <index_t Columns>
 inline constexpr bool row_fits_in_registers = Columns <= 32768;
 
 /// Rows of layer_norm (Centred: the mean is taken off) and rms_norm. `means`, `rstds` and `b` may be null.
-template <bool Centred, index_t Rows, index_t Columns, class C, class TY, class T, class TW, class TB>
+template <bool Centred, index_t Columns, class C, class TY, class T, class TW, class TB>
 __global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
-    norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+    norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b, index_t rows) {
   using plan = row_plan<Columns, T, TY, TW>;
   const index_t row = plan::first_row();
-  if (row >= Rows) return;  // a whole warp, or nobody
+  if (row >= rows) return;  // a whole warp, or nobody
   const held_row<plan, T> values(x + row * Columns);
   C mean = 0;
   if constexpr (Centred) {
@@ -54,25 +54,23 @@ __global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
   if (rstds != nullptr) rstds[row] = rstd;
 }
 
-/// How the rows of a norm's gradient are shared out: each block takes rows in turn and keeps its own sums for the
+/// Blocks that share out the rows of a norm's gradient: each takes rows in turn and keeps its own sums for the
 /// parameters.
-template <index_t Rows, index_t Columns, class... Ts>
-struct norm_gradient_plan : row_plan<Columns, Ts...> {
-  using rows_of_plan = row_plan<Columns, Ts...>;
-  static constexpr index_t most_blocks = 264;  // two for each multiprocessor of the largest GPUs
-  static constexpr index_t blocks =
-      std::min<index_t>(most_blocks, (Rows + rows_of_plan::rows_at_once - 1) / rows_of_plan::rows_at_once);
-};
+template <class Plan>
+constexpr unsigned norm_gradient_blocks(index_t rows) {
+  constexpr unsigned most = 264;  // two for each multiprocessor of the largest GPUs
+  return std::min(most, Plan::blocks(rows));
+}
 
 /// dx, and the block's part of dw and db in partial [blocks, 2, Columns], where that is not null.
-template <bool Centred, index_t Rows, index_t Columns, class C, class TDX, class TY, class T, class TW>
+template <bool Centred, index_t Columns, class C, class TDX, class TY, class T, class TW>
 __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
     norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
-                         const C* rstds) {
-  using plan = norm_gradient_plan<Rows, Columns, TDX, TY, T, TW>;
+                         const C* rstds, index_t rows) {
+  using plan = row_plan<Columns, TDX, TY, T, TW>;
   constexpr int width = plan::width;
   vector_of<C, width> sums_w[plan::slots]{}, sums_b[plan::slots]{};
-  for (index_t row = plan::first_row(); row < Rows; row += plan::blocks * plan::rows_at_once) {
+  for (index_t row = plan::first_row(); row < rows; row += gridDim.x * plan::rows_at_once) {
     const held_row<plan, T> values(x + row * Columns);
     const held_row<plan, TY> gradients(dy + row * Columns);
     const C mean = Centred ? means[row] : C(0), rstd = rstds[row];
@@ -141,21 +139,22 @@ struct row_norm {
   template <class C, class TY, class T, class TW, class TB>
   static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
     using plan = row_plan<columns, T, TY, TW>;
-    launch(ctx, &norm_kernel<Centred, rows, columns, C, TY, T, TW, TB>, plan::blocks(rows), plan::block,
-           static_cast<C>(eps), y, means, rstds, x, w, b);
+    launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, plan::blocks(rows), plan::block, static_cast<C>(eps),
+           y, means, rstds, x, w, b, rows);
   }
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, const TY* dy, const T* x, const TW* w, const C* means,
                        const C* rstds) {
-    using plan = norm_gradient_plan<rows, columns, TDX, TY, T, TW>;
+    using plan = row_plan<columns, TDX, TY, T, TW>;
+    constexpr unsigned blocks = norm_gradient_blocks<plan>(rows);
     const bool parameters = dw.data != nullptr || db.data != nullptr;
-    C* const partial = parameters ? scratch<C>(ctx, plan::blocks * 2 * columns) : nullptr;
-    launch(ctx, &norm_gradient_kernel<Centred, rows, columns, C, TDX, TY, T, TW>, static_cast<unsigned>(plan::blocks),
-           plan::block, dx.data, dx.accumulate, partial, dy, x, w, means, rstds);
-    if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, plan::blocks, 2, dw.accumulate, C(1));
+    C* const partial = parameters ? scratch<C>(ctx, blocks * 2 * columns) : nullptr;
+    launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, plan::block, dx.data, dx.accumulate,
+           partial, dy, x, w, means, rstds, rows);
+    if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, blocks, 2, dw.accumulate, C(1));
     if (db.data != nullptr)
-      add_parts(ctx, db.data, partial + columns, columns, columns, plan::blocks, 2, db.accumulate, C(1));
+      add_parts(ctx, db.data, partial + columns, columns, columns, blocks, 2, db.accumulate, C(1));
   }
 };
 

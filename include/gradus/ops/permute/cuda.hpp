@@ -6,60 +6,71 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// Where the element of `To` at `offset` lies in `From`, whose axes in the order Order are those of To.
-template <class To, class From, index_t Axis, index_t... Order>
-__device__ inline index_t permuted_offset(index_t offset) {
-  if constexpr (Axis == 0) {
-    return 0;
-  } else {
-    constexpr index_t last = Axis - 1;
-    constexpr index_t order[] = {Order...};
-    constexpr index_t extent = To::extents[last];
-    constexpr index_t stride = From::stride(static_cast<std::ptrdiff_t>(order[last]));
-    return offset % extent * stride + permuted_offset<To, From, last, Order...>(offset / extent);
+/// How an output of shape To finds its elements in an operand of shape From, whose axes in the order Order are its own.
+template <class To, class From, int Width, index_t... Order>
+struct permuted_walk {
+  static constexpr int axes = sizeof...(Order) == 0 ? 0 : static_cast<int>(sizeof...(Order)) - 1;
+  using count = count_for<To::size>;
+  using type = walk<count, Width, axes>;
+  static constexpr type all() {
+    type w{To::size, {}};
+    for (index_t a = 0; a != sizeof...(Order); ++a)
+      w.extent[a] = divisor<count>(static_cast<count>(gradus::detail::padded_extent<To>(a)));
+    return w;
   }
-}
+  template <bool Moves, class T>
+  static constexpr auto operand(const T* data) {
+    walked_operand<T, type, Moves> of{data, {}};
+    index_t axis = sizeof...(Order);
+    ((of.stride[--axis] = From::stride(static_cast<std::ptrdiff_t>(Order))), ...);
+    return of;
+  }
+};
 
 /// The last axis stays where it is: runs of it.
-template <class T, class To, class From, index_t... Order>
-__global__ void __launch_bounds__(block_threads) permute_rows_kernel(T* to, const T* from, bool accumulate) {
+template <class T, class Walk>
+__global__ void __launch_bounds__(block_threads)
+    permute_rows_kernel(Walk walk, T* to, walked_operand<T, Walk, true> from, bool accumulate) {
   using C = compute_type<T>;
-  constexpr index_t columns = columns_of<To>;
-  constexpr int width = columns % vector_width<T> == 0 ? vector_width<T> : 1;
-  flat_runs<To::size, width>::run([&](auto, index_t at, int) {
-    const auto v = load<width, true>(from + permuted_offset<To, From, To::rank, Order...>(at), width);
-    if (accumulate) put<width, true>(to + at, true, width, [&](int i) { return static_cast<C>(v.at[i]); });
-    else store<width, true>(to + at, v, width);
+  walk_run(walk, [&](auto n, auto at) {
+    const auto v = from.template run<n>(walk, at);
+    if (accumulate) put<n, true>(to + at, true, n, [&](int i) { return static_cast<C>(v.at[i]); });
+    else store<n, true>(to + at, v, n);
   });
 }
 
 inline constexpr int permute_tile = 32;
 
+/// The matrices of a permutation that moves the last axis: their columns are the output's last axis, their rows the
+/// input's. The axes of the output between the two have `between` positions.
+template <class Count>
+struct permuted_matrices {
+  Count columns, rows, row_stride, column_stride;
+  divisor<Count> across, down, between;  ///< tiles, tiles, positions
+};
+
 /// Rows of the output that are neighbours in the input go through a tile of shared memory with their columns, so that
-/// both sides are gone along. `Moved` is the output's axis that is the last one in the input.
-template <class T, class To, class From, index_t Moved, index_t... Order>
-__global__ void __launch_bounds__(block_threads) permute_tiles_kernel(T* to, const T* from, bool accumulate) {
+/// both sides are gone along.
+template <class T, class Walk>
+__global__ void __launch_bounds__(block_threads)
+    permute_tiles_kernel(Walk walk, T* to, walked_operand<T, Walk, false> from, bool accumulate,
+                         permuted_matrices<typename Walk::count> of) {
   using C = compute_type<T>;
-  constexpr index_t order[] = {Order...};
-  constexpr index_t columns = columns_of<To>, rows = To::extents[Moved];
-  constexpr index_t row_stride = To::stride(static_cast<std::ptrdiff_t>(Moved));
-  constexpr index_t column_stride = From::stride(static_cast<std::ptrdiff_t>(order[To::rank - 1]));
-  constexpr index_t between = row_stride / columns;  // positions of the axes between the two
-  constexpr index_t across = (columns + permute_tile - 1) / permute_tile,
-                    down = (rows + permute_tile - 1) / permute_tile;
+  using count = typename Walk::count;
   __shared__ T tile[permute_tile][permute_tile + 1];
-  const index_t matrix = blockIdx.x / (across * down);
-  const index_t c0 = blockIdx.x % across * permute_tile, r0 = blockIdx.x / across % down * permute_tile;
-  const index_t target = matrix / between * rows * row_stride + matrix % between * columns;
-  const T* const in = from + permuted_offset<To, From, To::rank, Order...>(target);
-  const int lane = static_cast<int>(threadIdx.x) % permute_tile, line = static_cast<int>(threadIdx.x) / permute_tile;
-  constexpr int lines = static_cast<int>(block_threads) / permute_tile;
-  for (int c = line; c < permute_tile; c += lines)
-    if (c0 + c < columns && r0 + lane < rows) tile[c][lane] = in[(c0 + c) * column_stride + r0 + lane];
+  count matrix = blockIdx.x;
+  const count c0 = of.across.divide(matrix) * permute_tile, r0 = of.down.divide(matrix) * permute_tile;
+  const count inside = of.between.divide(matrix) * of.columns;
+  const count target = matrix * of.rows * of.row_stride + inside;
+  const T* const in = from.data + from.position(walk, target);
+  const unsigned lane = threadIdx.x % permute_tile, line = threadIdx.x / permute_tile;
+  constexpr unsigned lines = block_threads / permute_tile;
+  for (unsigned c = line; c < permute_tile; c += lines)
+    if (c0 + c < of.columns && r0 + lane < of.rows) tile[c][lane] = in[(c0 + c) * of.column_stride + r0 + lane];
   __syncthreads();
-  for (int r = line; r < permute_tile; r += lines)
-    if (c0 + lane < columns && r0 + r < rows)
-      put<1, true>(to + target + (r0 + r) * row_stride + c0 + lane, accumulate, 1,
+  for (unsigned r = line; r < permute_tile; r += lines)
+    if (c0 + lane < of.columns && r0 + r < of.rows)
+      put<1, true>(to + target + (r0 + r) * of.row_stride + c0 + lane, accumulate, 1,
                    [&](int) { return static_cast<C>(tile[lane][r]); });
 }
 
@@ -69,20 +80,26 @@ template <index_t... Order>
 struct kernel<op::permute<Order...>, cuda> {
   template <class T, class To, class From>
   static void forward(context<cuda>& ctx, view<T, To, cuda> to, view<const T, From, cuda> from, bool accumulate) {
+    using namespace cuda_kit;
     constexpr index_t rank = To::rank;
-    if constexpr (keeps_last<rank>()) {
-      constexpr int width = columns_of<To> % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
-      cuda_kit::launch(ctx, &cuda_kit::permute_rows_kernel<T, To, From, Order...>,
-                       cuda_kit::flat_runs<To::size, width>::blocks, cuda_kit::block_threads, to.data(), from.data(),
-                       accumulate);
+    constexpr bool rows = keeps_last<rank>();
+    using walk = permuted_walk<To, From, rows && columns_of<To> % vector_width<T> == 0 ? vector_width<T> : 1, Order...>;
+    const auto in = walk::template operand<rows>(from.data());
+    if constexpr (rows) {
+      launch(ctx, &permute_rows_kernel<T, typename walk::type>, flat_blocks(To::size, walk::type::width), block_threads,
+             walk::all(), to.data(), in, accumulate);
     } else {
-      constexpr index_t moved = place_of(rank - 1);
-      constexpr index_t tile = cuda_kit::permute_tile;
-      constexpr index_t across = (columns_of<To> + tile - 1) / tile, down = (To::extents[moved] + tile - 1) / tile;
-      constexpr index_t matrices = To::size / (columns_of<To> * To::extents[moved]);
-      cuda_kit::launch(ctx, &cuda_kit::permute_tiles_kernel<T, To, From, moved, Order...>,
-                       static_cast<unsigned>(matrices * across * down), cuda_kit::block_threads, to.data(), from.data(),
-                       accumulate);
+      using count = typename walk::count;
+      constexpr index_t order[] = {Order...}, moved = place_of(rank - 1);
+      constexpr index_t columns = columns_of<To>, extent = To::extents[moved], apart = To::stride(moved);
+      constexpr index_t across = (columns + permute_tile - 1) / permute_tile;
+      constexpr index_t down = (extent + permute_tile - 1) / permute_tile;
+      const auto by = [](index_t n) { return divisor<count>(static_cast<count>(n)); };
+      launch(ctx, &permute_tiles_kernel<T, typename walk::type>,
+             static_cast<unsigned>(To::size / (columns * extent) * across * down), block_threads, walk::all(),
+             to.data(), in, accumulate,
+             {columns, extent, apart, From::stride(static_cast<std::ptrdiff_t>(order[rank - 1])), by(across), by(down),
+              by(apart / columns)});
     }
   }
 

@@ -10,26 +10,16 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// to (+)= value(at, o), where element `at` belongs to the result `o`; see reduction_plan.
-template <class Big, class Small, class T, class F>
-__device__ inline void spread_run(T* to, bool accumulate, const F& value) {
-  constexpr int width = vector_width<T>;
-  using count = count_for<Big::size + width * block_threads>;
-  flat_runs<Big::size, width>::run([&](auto whole, auto at, int n) {
-    put<width, whole.value>(to + at, accumulate, n, [&](int i) {
-      const count e = at + static_cast<count>(i < n ? i : 0);
-      const count row = e / static_cast<count>(columns_of<Big>), column = e % static_cast<count>(columns_of<Big>);
-      const count moved = columns_of<Small> == 1 ? 0 : column;
-      return value(e, operand_row_offset<Small, Big>(row) + moved);
-    });
-  });
-}
-
-template <class Big, class Small, class T, class U>
+/// to (+)= factor * from, which is broadcast.
+template <class T, class U, class Walk, bool Moves>
 __global__ void __launch_bounds__(block_threads)
-    spread_kernel(T* to, const U* from, bool accumulate, compute_type<promote<T, U>> factor) {
+    spread_kernel(T* to, bool accumulate, Walk walk, walked_operand<U, Walk, Moves> from,
+                  compute_type<promote<T, U>> factor) {
   using C = compute_type<promote<T, U>>;
-  spread_run<Big, Small>(to, accumulate, [&](auto, auto o) { return factor * static_cast<C>(from[o]); });
+  walk_run(walk, [&](auto n, auto at) {
+    const auto v = from.template run<n>(walk, at);
+    put<n, true>(to + at, accumulate, n, [&](int i) { return factor * static_cast<C>(v.at[i]); });
+  });
 }
 
 /// A candidate for the largest or smallest element: NaN beats everything, and of equals the first counts.
@@ -48,18 +38,26 @@ struct candidate {
   }
 };
 
-/// How the elements that each result is chosen from are shared out: a thread takes a part of them where results lie
+/// How the elements that each result is chosen from are shared out: a thread takes `each` of them where results lie
 /// side by side in memory, else a warp. There are as many parts as make some thousand warps.
-template <class Reduction>
-struct extremum_parts {
-  static constexpr index_t group = Reduction::inner_reduced ? 32 : 1;  // threads of a part
-  static constexpr index_t terms = Reduction::inner_reduced ? Reduction::count : Reduction::steps;
+template <class Count>
+struct extremum_shares {
+  Count terms, each, threads;
+  divisor<Count> inner, outputs;
+};
+
+template <class Plan, class Big>
+struct extremum_plan {
+  static constexpr index_t group = Plan::inner_reduced ? 32 : 1;  // threads of a part
+  static constexpr index_t terms = Plan::inner_reduced ? Plan::count : Plan::steps;
   static constexpr index_t most = (terms + 32 * group - 1) / (32 * group);
-  static constexpr index_t wanted =
-      ((index_t{1} << 17) + Reduction::outputs * group - 1) / (Reduction::outputs * group);
+  static constexpr index_t wanted = ((index_t{1} << 17) + Plan::outputs * group - 1) / (Plan::outputs * group);
   static constexpr index_t parts = std::max<index_t>(1, std::min<index_t>({most, wanted, 1024}));
-  static constexpr index_t each = (terms + parts - 1) / parts;
-  static constexpr index_t threads = Reduction::outputs * parts * group;
+  static constexpr index_t threads = Plan::outputs * parts * group;
+  using count = count_for<std::max(Big::size, threads)>;
+  static constexpr auto all() { return reduced_rows<Plan, count>(); }
+  using rows = decltype(all());
+  static constexpr auto by(index_t n) { return divisor<count>(static_cast<count>(n)); }
 };
 
 /// The best of a warp's candidates, in each of its threads.
@@ -76,28 +74,34 @@ __device__ inline void put_extremum(T* y, std::int32_t* at, index_t output, cons
   if (at != nullptr) at[output] = best.at;
 }
 
+/// Where the element that is number `place` among those of result `o` lies.
+template <bool InnerReduced, class Rows, class Count>
+__device__ inline auto place_in_reduction(const Rows& rows, const divisor<Count>& inner, Count o, Count place) {
+  const auto along = inner.divide(InnerReduced ? place : o);
+  return rows.row(o, place) + along;
+}
 /// Leaves the results, or, where there are several parts, the best of each in partial [parts, outputs].
-template <class Reduction, class Candidate, class T>
+template <bool InnerReduced, class Rows, class Count, class Candidate, class T>
 __global__ void __launch_bounds__(block_threads)
-    extremum_kernel(T* y, std::int32_t* at, Candidate* partial, const T* x) {
-  using shares = extremum_parts<Reduction>;
+    extremum_kernel(T* y, std::int32_t* at, Candidate* partial, const T* x, Rows rows, extremum_shares<Count> shares) {
   using C = compute_type<T>;
-  const index_t thread = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (thread >= shares::threads) return;  // a whole warp where warps work together
-  const index_t o = thread / shares::group % Reduction::outputs, part = thread / shares::group / Reduction::outputs;
-  const index_t end = (part + 1) * shares::each < shares::terms ? (part + 1) * shares::each : shares::terms;
+  constexpr Count group = InnerReduced ? 32 : 1;  // threads of a part
+  const Count thread = static_cast<Count>(blockIdx.x) * block_threads + threadIdx.x;
+  if (thread >= shares.threads) return;  // a whole warp where warps work together
+  Count part = thread / group;
+  const Count o = shares.outputs.divide(part), last = (part + 1) * shares.each;
+  const Count end = last < shares.terms ? last : shares.terms;
   Candidate best{C(0), -1};
-  for (index_t k = part * shares::each + thread % shares::group; k < end; k += shares::group) {
-    const T v = Reduction::inner_reduced ? x[Reduction::row(o, k / Reduction::inner) + k % Reduction::inner]
-                                         : x[Reduction::row(o / Reduction::inner, k) + o % Reduction::inner];
+  for (Count k = part * shares.each + thread % group; k < end; k += group) {
+    const T v = x[place_in_reduction<InnerReduced>(rows, shares.inner, o, k)];
     best = Candidate::better(best, {static_cast<C>(v), static_cast<std::int32_t>(k)});
   }
-  if constexpr (Reduction::inner_reduced) {
+  if constexpr (InnerReduced) {
     best = best_of_warp(best);
     if (thread % 32 != 0) return;
   }
-  if constexpr (shares::parts == 1) put_extremum(y, at, o, best);
-  else partial[part * Reduction::outputs + o] = best;
+  if (partial == nullptr) put_extremum(y, at, o, best);
+  else partial[thread / group] = best;
 }
 /// The second stage: a warp for each result.
 template <class Candidate, class T>
@@ -113,23 +117,27 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// Each place belongs to one result: nothing is written twice.
-template <class Reduction, class T, class U>
-__global__ void __launch_bounds__(block_threads) extremum_gradient_kernel(T* dx, const U* dy, const std::int32_t* at) {
+template <bool InnerReduced, class Rows, class Count, class T, class U>
+__global__ void __launch_bounds__(block_threads)
+    extremum_gradient_kernel(T* dx, const U* dy, const std::int32_t* at, Rows rows, divisor<Count> inner,
+                             Count outputs) {
   using C = compute_type<promote<T, U>>;
-  const index_t o = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (o >= Reduction::outputs) return;
-  const auto place = static_cast<index_t>(at[o]);
-  const index_t where = Reduction::inner_reduced
-                            ? Reduction::row(o, place / Reduction::inner) + place % Reduction::inner
-                            : Reduction::row(o / Reduction::inner, place) + o % Reduction::inner;
+  const Count o = static_cast<Count>(blockIdx.x) * block_threads + threadIdx.x;
+  if (o >= outputs) return;
+  const auto where = place_in_reduction<InnerReduced>(rows, inner, o, static_cast<Count>(at[o]));
   put<1, true>(dx + where, true, 1, [&](int) { return static_cast<C>(dy[o]); });
 }
 
-template <class Big, class Small, class TDX, class TY, class T, class C>
+template <class TDX, class TY, class T, class C, class Walk, bool Moves>
 __global__ void __launch_bounds__(block_threads)
-    variance_gradient_kernel(TDX* dx, bool accumulate, const TY* dy, const T* x, const C* mean, C factor) {
-  spread_run<Big, Small>(dx, accumulate, [&](auto at, auto o) {
-    return factor * static_cast<C>(dy[o]) * (static_cast<C>(x[at]) - mean[o]);
+    variance_gradient_kernel(TDX* dx, bool accumulate, Walk walk, walked_operand<TY, Walk, Moves> dy, const T* x,
+                             walked_operand<C, Walk, Moves> mean, C factor) {
+  walk_run(walk, [&](auto n, auto at) {
+    const auto g = dy.template run<n>(walk, at);
+    const auto v = load<n, true>(x + at, n);
+    const auto m = mean.template run<n>(walk, at);
+    put<n, true>(dx + at, accumulate, n,
+                 [&](int i) { return factor * static_cast<C>(g.at[i]) * (static_cast<C>(v.at[i]) - m.at[i]); });
   });
 }
 
@@ -143,9 +151,11 @@ struct kernel<op::sum<Axes, Keep, Mean>, cuda> {
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy) {
-    cuda_kit::launch(ctx, &cuda_kit::spread_kernel<Big, Small, T, TY>,
-                     cuda_kit::flat_runs<Big::size, cuda_kit::vector_width<T>>::blocks, cuda_kit::block_threads,
-                     dx.data(), dy.data(), accumulate, static_cast<compute_type<promote<T, TY>>>(factor<Big, Small>));
+    using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<T, TY>, Small>;
+    const auto from = walk::template operand<0>(dy.data());
+    cuda_kit::launch(ctx, &cuda_kit::spread_kernel<T, TY, typename walk::type, from.moves>, walk::blocks,
+                     cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from,
+                     static_cast<compute_type<promote<T, TY>>>(factor<Big, Small>));
   }
 
  private:
@@ -161,22 +171,28 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
     using plan = reduction_plan<Big, Small>;
     static_assert(plan::count < (index_t{1} << 31),
                   "max, min, argmax: more elements to choose from than an i32 can number");
-    using shares = cuda_kit::extremum_parts<plan>;
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
+    using how = cuda_kit::extremum_plan<plan, Big>;
     candidate* const partial =
-        shares::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, plan::outputs * shares::parts);
-    cuda_kit::launch(ctx, &cuda_kit::extremum_kernel<plan, candidate, T>, cuda_kit::blocks_for(shares::threads),
-                     cuda_kit::block_threads, y.data(), at.data(), partial, x.data());
-    if constexpr (shares::parts > 1)
+        how::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, plan::outputs * how::parts);
+    cuda_kit::launch(
+        ctx, &cuda_kit::extremum_kernel<plan::inner_reduced, typename how::rows, typename how::count, candidate, T>,
+        cuda_kit::blocks_for(how::threads), cuda_kit::block_threads, y.data(), at.data(), partial, x.data(), how::all(),
+        {how::terms, (how::terms + how::parts - 1) / how::parts, how::threads, how::by(plan::inner),
+         how::by(plan::outputs)});
+    if (how::parts > 1)
       cuda_kit::launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(plan::outputs * 32),
-                       cuda_kit::block_threads, y.data(), at.data(), partial, plan::outputs, shares::parts);
+                       cuda_kit::block_threads, y.data(), at.data(), partial, plan::outputs, how::parts);
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, view<const TY, Small, cuda> dy,
                        view<const std::int32_t, Small, cuda> at) {
     using plan = reduction_plan<Big, Small>;
-    cuda_kit::launch(ctx, &cuda_kit::extremum_gradient_kernel<plan, T, TY>, cuda_kit::blocks_for(plan::outputs),
-                     cuda_kit::block_threads, dx.data(), dy.data(), at.data());
+    using how = cuda_kit::extremum_plan<plan, Big>;
+    cuda_kit::launch(
+        ctx, &cuda_kit::extremum_gradient_kernel<plan::inner_reduced, typename how::rows, typename how::count, T, TY>,
+        cuda_kit::blocks_for(plan::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
+        how::by(plan::inner), plan::outputs);
   }
 };
 
@@ -194,10 +210,11 @@ struct kernel<op::variance<Axes, Keep>, cuda> {
   static void backward(context<cuda>& ctx, view<TDX, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy,
                        view<const T, Big, cuda> x, view<const C, Small, cuda> mean) {
     using plan = reduction_plan<Big, Small>;
-    cuda_kit::launch(ctx, &cuda_kit::variance_gradient_kernel<Big, Small, TDX, TY, T, C>,
-                     cuda_kit::flat_runs<Big::size, cuda_kit::vector_width<TDX>>::blocks, cuda_kit::block_threads,
-                     dx.data(), accumulate, dy.data(), x.data(), mean.data(),
-                     static_cast<C>(2.0 / static_cast<double>(plan::count)));
+    using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<TDX, TY, T, C>, Small>;
+    const auto from = walk::template operand<0>(dy.data());
+    cuda_kit::launch(ctx, &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, typename walk::type, from.moves>,
+                     walk::blocks, cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from, x.data(),
+                     walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(plan::count)));
   }
 };
 

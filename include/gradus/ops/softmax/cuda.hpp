@@ -10,12 +10,12 @@ namespace cuda_kit {
 
 /// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what
 /// it alone writes.
-template <bool Log, index_t Rows, index_t Columns, class TY, class T>
-__global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x) {
+template <bool Log, index_t Columns, class TY, class T>
+__global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x, index_t rows) {
   using C = compute_type<promote<TY, T>>;
   using plan = row_plan<Columns, TY, T>;
   const index_t row = plan::first_row();
-  if (row >= Rows) return;  // a whole warp, or nobody
+  if (row >= rows) return;  // a whole warp, or nobody
   const held_row<plan, T> values(x + row * Columns);
   TY* const to = y + row * Columns;
   C most = -INFINITY;
@@ -44,13 +44,13 @@ __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kerne
   });
 }
 
-template <bool Log, index_t Rows, index_t Columns, class T, class TY>
+template <bool Log, index_t Columns, class T, class TY>
 __global__ void __launch_bounds__(row_plan<Columns, T, TY>::block)
-    softmax_gradient_kernel(T* dx, bool accumulate, const TY* dy, const TY* y) {
+    softmax_gradient_kernel(T* dx, bool accumulate, const TY* dy, const TY* y, index_t rows) {
   using C = compute_type<promote<TY, T>>;
   using plan = row_plan<Columns, T, TY>;
   const index_t row = plan::first_row();
-  if (row >= Rows) return;
+  if (row >= rows) return;
   const held_row<plan, TY> gradients(dy + row * Columns), values(y + row * Columns);
   C total = 0;
   plan::each([&](int slot, int at) {
@@ -80,15 +80,15 @@ struct kernel<op::softmax<Log>, cuda> {
   template <class TY, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, S, cuda> y, view<const T, S, cuda> x) {
     using plan = cuda_kit::row_plan<columns_of<S>, TY, T>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_kernel<Log, rows_of<S>, columns_of<S>, TY, T>, plan::blocks(rows_of<S>),
-                     plan::block, y.data(), x.data());
+    cuda_kit::launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, plan::blocks(rows_of<S>), plan::block,
+                     y.data(), x.data(), rows_of<S>);
   }
   template <class T, class TY, class S>
   static void backward(context<cuda>& ctx, view<T, S, cuda> dx, bool accumulate, view<const TY, S, cuda> dy,
                        view<const TY, S, cuda> y) {
     using plan = cuda_kit::row_plan<columns_of<S>, T, TY>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, rows_of<S>, columns_of<S>, T, TY>,
-                     plan::blocks(rows_of<S>), plan::block, dx.data(), accumulate, dy.data(), y.data());
+    cuda_kit::launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, plan::blocks(rows_of<S>),
+                     plan::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
   }
 };
 
