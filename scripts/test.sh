@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs every test; the last line is `N passed, N failed, N skipped`.
 #
-#   scripts/test.sh [--preset NAME] [--only REGEX] [--jobs N]
+#   scripts/test.sh [--preset NAME] [--only REGEX | --quick] [--jobs N]
 #
 #   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage
 #   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
+#   --quick         build and run only what finds most mistakes in an operation or below it: unit tests from core to
+#                   ops, gradients, messages about shapes, and layers
 #   --jobs N        programs to compile or run at a time (default: one a core, and no more than memory allows)
 #
 # With GRADUS_CUDA_LAUNCHER in the environment, CUDA programs are built as PTX and started by that command: an emulator,
@@ -18,6 +20,10 @@ preset=release only="" jobs=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    --quick)
+      only='^(unit_(core|memory|tensor|ops)|grad|layering/.*|docs/lists_functions'
+      only+='|compile_fail/[^/]*_(shapes?|rows|columns|axis)/g\+\+)$'
+      shift ;;
     --preset | --only | --jobs)
       [[ $# -ge 2 ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
