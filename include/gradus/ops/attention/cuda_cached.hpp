@@ -13,8 +13,8 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// What kernels of attention with a past are told: the extents of qkv [B, time, 3*H*D] and of the caches [B, H, context,
-/// D], and that `count` of the times go to those from `position` on.
+/// What kernels of attention with a past are told: the extents of qkv [B, time, 3*H*D] and of the caches [B, H,
+/// context, D], and that `count` of the times go to those from `position` on.
 struct cached_extents {
   divisor<unsigned> heads, time;
   index_t context, position, count;
