@@ -1,6 +1,6 @@
 #pragma once
-// The kernels that gradus::compiled holds. Where it was compiled with the flags of a source, the source only calls them;
-// elsewhere it compiles those that it uses.
+// The kernels that gradus::compiled holds. Where it was compiled with the flags of a source, the source only calls
+// them; elsewhere it compiles those that it uses.
 
 #include "core/config.hpp"
 #include "cpu/gemm.hpp"

@@ -41,7 +41,8 @@ struct workplace {
   gradus::context<gradus::cpu> ctx{stream, stats};
 };
 
-/// Elements of a tensor or a vector, as doubles. Templates on shapes end here: what draws and compares is compiled once.
+/// Elements of a tensor or a vector, as doubles. Templates on shapes end here: what draws and compares is compiled
+/// once.
 template <class Elements>
 values numbers(const Elements& from) {
   if constexpr (requires { from.values(); }) {

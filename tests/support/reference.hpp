@@ -42,7 +42,7 @@ inline std::size_t element_at(const extents& place, const extents& shape) {
   return i;
 }
 
-// ---- one element from one element each -------------------------------------------------------------------------------
+// ---- one element from one element each ------------------------------------------------------------------------------
 
 /// y = f(x), where derivative(x) is dy/dx.
 inline outcome unary(const values& x, const values& dy, double (*f)(double), double (*derivative)(double)) {
@@ -86,7 +86,7 @@ inline outcome binary(const extents& shape_a, const extents& shape_b, const valu
   return r;
 }
 
-// ---- elements that move ----------------------------------------------------------------------------------------------
+// ---- elements that move ---------------------------------------------------------------------------------------------
 
 /// y[i] = x[from[i]].
 inline outcome moved(const std::vector<std::size_t>& from, const values& x, const values& dy) {

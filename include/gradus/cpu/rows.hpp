@@ -70,8 +70,8 @@ GRADUS_INLINE void for_packs(index_t n, const F& f) {
   if (i < n) f(i, first_lanes{n - i});
 }
 
-/// The packs f(i, which lanes) over 0 .. n-1, joined by join(a, b) from `start` on, in `Chains` that do not wait for each
-/// other.
+/// The packs f(i, which lanes) over 0 .. n-1, joined by join(a, b) from `start` on, in `Chains` that do not wait for
+/// each other.
 template <class C, index_t Chains, class Join, class F>
 GRADUS_INLINE pack<C> fold_packs(index_t n, pack<C> start, const Join& join, const F& f) {
   static_assert(Chains == 1 || Chains == 2 || Chains == 4);
