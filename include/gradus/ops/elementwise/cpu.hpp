@@ -45,31 +45,90 @@ struct broadcast_axes {
       for (index_t k = 0; k < Operands; ++k) begin[k] += row % extent[a] * stride[k][a];
     return begin;
   }
-
-  /// Runs f(first element of the output, elements, where operands begin) over pieces of rows of the innermost axis.
-  template <class F>
-  void for_runs(context<cpu>& ctx, const F& f) const {
-    constexpr index_t piece = 1024;
-    const index_t columns = extent[0], pieces = (columns + piece - 1) / piece;
-    index_t rows = 1;
-    for (index_t a = 1; a < count; ++a) rows *= extent[a];
-    parallel_elements(ctx, rows * pieces, (1 << 14) / std::min(columns, piece), [&](index_t first, index_t last) {
-      index_t row = first / pieces, at = first % pieces;
-      auto begin = begin_of(row);
-      index_t after = count < 2 ? 1 : extent[1] - row % extent[1];  // rows until an outer axis goes on
-      for (index_t units; first < last; first += units, at = 0) {
-        units = std::min(last - first, pieces - at);
-        auto from = begin;
-        for (index_t k = 0; k < Operands; ++k) from[k] += at * piece * stride[k][0];
-        f(row * columns + at * piece, std::min(columns, (at + units) * piece) - at * piece, from);
-        ++row;
-        if (--after == 0) begin = begin_of(row), after = extent[1];
-        else
-          for (index_t k = 0; k < Operands; ++k) begin[k] += stride[k][1];
-      }
-    });
-  }
 };
+
+/// Copies of an operand's elements, where it does not go along with the output: laid out for a run of rows, or for a
+/// part of one.
+template <class S>
+class run_operand {
+ public:
+  static constexpr index_t most = 1024;  ///< elements of a run
+
+  // NOLINTNEXTLINE(modernize-use-equals-default): that would write zeros first
+  run_operand() {}
+
+  /// The operand as it goes along `rows` rows of `columns` elements, from `begin` on.
+  GRADUS_INLINE const S* lay_out(const S* begin, index_t rows, index_t columns, index_t along_row,
+                                 index_t to_next_row) {
+    if (along_row == 1 && (rows == 1 || to_next_row == columns)) return begin;
+    if (begin != of_ || rows * columns > laid_out_) fill(begin, rows, columns, along_row, to_next_row);
+    return element_;
+  }
+
+ private:
+  GRADUS_NOINLINE void fill(const S* begin, index_t rows, index_t columns, index_t along_row, index_t to_next_row) {
+    for (index_t r = 0; r < rows; ++r) {
+      const S* const from = begin + r * to_next_row;
+      S* const to = element_ + r * columns;
+      if (along_row == 1) {
+        std::copy_n(from, columns, to);
+      } else {  // whole blocks: what is too much, the next row overwrites
+        S copies[block];
+        std::fill_n(copies, block, *from);
+        for (index_t i = 0; i < columns; i += block) std::copy_n(copies, block, to + i);
+      }
+    }
+    of_ = begin;
+    laid_out_ = rows * columns;
+  }
+
+  static constexpr index_t block = 32 / sizeof(S);
+  alignas(64) S element_[most + block];
+  const S* of_ = nullptr;
+  index_t laid_out_ = 0;
+};
+
+/// Runs f(first element of the output, elements, operands...) over runs of the output, in which every operand goes along
+/// from its first element on.
+template <index_t Most, class... Ts, std::size_t... K, class F>
+void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes, std::index_sequence<K...>, const F& f,
+              const Ts*... in) {
+  constexpr index_t piece = 1024;
+  const index_t columns = axes.extent[0], pieces = (columns + piece - 1) / piece;
+  index_t rows = 1;
+  for (index_t a = 1; a < axes.count; ++a) rows *= axes.extent[a];
+  const bool all_go_along = ((axes.stride[K][0] == 1) && ...);
+  parallel_elements(ctx, rows * pieces, (1 << 14) / std::min(columns, piece), [&](index_t first, index_t last) {
+    std::tuple<run_operand<Ts>...> operands;
+    index_t row = first / pieces, at = first % pieces * piece;  // in the row
+    const index_t last_row = last / pieces, last_at = std::min(columns, last % pieces * piece);
+    while (row < last_row || at < last_at) {
+      auto begin = axes.begin_of(row);
+      index_t left = std::min(axes.count < 2 ? 1 : axes.extent[1] - row % axes.extent[1],
+                              last_row + (last_at > 0 ? 1 : 0) - row);  // rows until an outer axis goes on
+      while (left > 0) {
+        index_t together = 1, n = (row < last_row ? columns : last_at) - at;
+        if (at == 0 && row < last_row && 2 * columns <= run_operand<char>::most) {
+          together = std::min({left, last_row - row, run_operand<char>::most / columns});
+          n = together * columns;
+        } else if (!all_go_along) {
+          n = std::min(n, run_operand<char>::most);
+        }
+        f(row * columns + at, n,
+          std::get<K>(operands).lay_out(in + begin[K] + at * axes.stride[K][0], together, n / together,
+                                        axes.stride[K][0], axes.stride[K][1])...);
+        if (at += n; together > 1 || at == columns) {
+          at = 0;
+          row += together;
+          left -= together;
+          for (index_t k = 0; k < sizeof...(Ts); ++k) begin[k] += together * axes.stride[k][1];
+        } else if (row == last_row && at == last_at) {
+          return;
+        }
+      }
+    }
+  });
+}
 
 /// The axes of Out, to which operands of shapes Ins broadcast.
 template <class Out, class... Ins>
@@ -95,45 +154,25 @@ consteval auto axes_of() {
 template <class F, class T>
 using map_number = std::conditional_t<sizeof(T) == 2 && has_coarse_form<F>, coarse_pack, pack<compute_type<T>>>;
 
-/// A pack of copies of an operand's one element, to be read as if the operand went along.
-template <class S, index_t N>
-GRADUS_INLINE const S* along(const S* from, index_t stride, S (&copies)[N]) {
-  if (stride != 0) return from;
-  for (auto& c : copies) c = *from;
-  return copies;
-}
-
-/// Runs f(strides along the innermost axis...): as constants where each is 1, which is mostly so.
-template <index_t Operands, index_t Most, std::size_t... K, class F>
-GRADUS_INLINE void with_strides(const broadcast_axes<Operands, Most>& axes, std::index_sequence<K...>, const F& f) {
-  if (((axes.stride[K][0] == 1) && ...)) f(std::integral_constant<index_t, (static_cast<void>(K), 1)>{}...);
-  else if constexpr (Operands > 1) f(axes.stride[K][0]...);
-}
-
-template <class F, class T, index_t Most, class... Ts, std::size_t... K>
-void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof...(Ts), Most>& axes,
-              std::index_sequence<K...> numbers, T* out, const Ts*... in) {
-  axes.for_runs(ctx, [&](index_t first, index_t n, const std::array<index_t, sizeof...(Ts)>& at) {
-    with_strides(axes, numbers, [&](auto... stride) {
-      const F f = functor;
-      T* const to = out + first;
-      if constexpr (is_floating<T>) {
-        using C = compute_type<T>;
-        std::tuple<Ts[lanes<C>]...> copies;
-        const std::tuple<const Ts*...> from{along(in + at[K], stride, std::get<K>(copies))...};
-        for_packs<C>(n, [&](index_t i, auto which) {
-          const map_number<F, T> y(f(map_number<F, T>(load<C>(std::get<K>(from) + i * stride, which))...));
-          store(pack<C>(y), to + i, which);
-        });
-      } else if constexpr (gradus::detail::functor_takes<F, T>) {
-        // Integers are computed in the wider of i32 and what they are stored in.
-        using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
-        const std::tuple<const Ts*...> from{in + at[K]...};
-        for (index_t i = 0, size = n; i < size; ++i)
-          to[i] = static_cast<T>(f(static_cast<I>(std::get<K>(from)[i * stride])...));
-      }
-    });
-  });
+template <class F, class T, index_t Most, class... Ts>
+void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof...(Ts), Most>& axes, T* out,
+              const Ts*... in) {
+  const auto run = [&](index_t first, index_t n, const Ts*... from) {
+    const F f = functor;
+    T* const to = out + first;
+    if constexpr (is_floating<T>) {
+      using C = compute_type<T>;
+      for_packs<C>(n, [&](index_t i, auto which) {
+        const map_number<F, T> y(f(map_number<F, T>(load<C>(from + i, which))...));
+        store(pack<C>(y), to + i, which);
+      });
+    } else if constexpr (gradus::detail::functor_takes<F, T>) {
+      // Integers are computed in the wider of i32 and what they are stored in.
+      using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
+      for (index_t i = 0; i < n; ++i) to[i] = static_cast<T>(f(static_cast<I>(from[i])...));
+    }
+  };
+  for_runs(ctx, axes, std::index_sequence_for<Ts...>{}, run, in...);
 }
 
 /// Gradients of operands, each to a place of the output's size. What operands are is not read where F is linear.
@@ -143,13 +182,17 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
                        elementwise_target<Gs>... to) {
   using C = compute_type<T>;
   using D = dual<map_number<F, T>, static_cast<int>(sizeof...(Ts))>;
-  const auto run = [&](index_t first, index_t n, auto... operand) {
+  const auto run = [&](index_t first, index_t n, [[maybe_unused]] const auto*... from) {
     const F f = functor;
     const T* const dy = grad + first;
     const std::tuple<elementwise_target<Gs>...> targets{
         {to.data == nullptr ? nullptr : to.data + first, to.accumulate}...};
+    const auto operand = [](const auto* x, index_t i, auto which) {
+      if constexpr (is_linear_functor<F>) return pack<C>(1);  // the derivatives do not depend on it
+      else return load<C>(x + i, which);
+    };
     for_packs<C>(n, [&](index_t i, auto which) {
-      const D value(f(D(map_number<F, T>(operand(i, which)), static_cast<int>(K))...));
+      const D value(f(D(map_number<F, T>(operand(from, i, which)), static_cast<int>(K))...));
       const pack<C> g = load<C>(dy + i, which);
       const auto give = [&]<class G>(const elementwise_target<G>& target, const auto& partial) {
         if constexpr (is_floating<G>)
@@ -159,20 +202,18 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
       (give(std::get<K>(targets), value.partial[K]), ...);
     });
   };
-  axes.for_runs(ctx, [&](index_t first, index_t n, const std::array<index_t, sizeof...(Ts)>& at) {
-    if constexpr (is_linear_functor<F>) {
-      const auto any = [](index_t, auto) { return pack<C>(1); };  // the derivatives do not depend on it
-      run(first, n, (static_cast<void>(K), any)...);
-    } else {
-      with_strides(axes, numbers, [&](auto... stride) {
-        std::tuple<Ts[lanes<C>]...> copies;
-        const auto operand = [](const auto* from, auto step) {
-          return [=](index_t i, auto which) { return load<C>(from + i * step, which); };
-        };
-        run(first, n, operand(along(std::get<K>(in) + at[K], stride, std::get<K>(copies)), stride)...);
-      });
-    }
-  });
+  // Of a linear function only the gradient is read, as the one operand, which goes along.
+  if constexpr (is_linear_functor<F>) {
+    index_t size = 1;
+    for (index_t a = 0; a < axes.count; ++a) size *= axes.extent[a];
+    broadcast_axes<1, 2> flat;
+    flat.surround(size, {1});
+    for_runs(
+        ctx, flat, std::index_sequence<0>{},
+        [&](index_t first, index_t n, const T* from) { run(first, n, (static_cast<void>(K), from)...); }, grad);
+  } else {
+    for_runs(ctx, axes, numbers, run, std::get<K>(in)...);
+  }
 }
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
@@ -184,8 +225,7 @@ struct kernel<op::map<F>, cpu> {
   static void forward([[maybe_unused]] context<cpu>& ctx, [[maybe_unused]] const F& f, view<T, Out> out,
                       view<const Ts, Ins>... in) {
     if constexpr (!GRADUS_GPU_PASS)
-      cpu_kit::map_runs(ctx, f, cpu_kit::axes_of<Out, Ins...>(), std::index_sequence_for<Ts...>{}, out.data(),
-                        in.data()...);
+      cpu_kit::map_runs(ctx, f, cpu_kit::axes_of<Out, Ins...>(), out.data(), in.data()...);
   }
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
   static void backward([[maybe_unused]] context<cpu>& ctx, [[maybe_unused]] const F& f, view<const T, Out> grad,
