@@ -110,10 +110,38 @@ class recording {
       if (o.version != nullptr) uses_.note(o.slot);
   }
   /// Applies an operation by `compute()`, and adds its node. The operands come without their recorders, and with the
-  /// facts that they had with them.
-  template <class Op, std::size_t N, class Compute, class... Xs>
-  constexpr auto record(const Op& op, const operand_facts (&facts)[N], const Compute& compute, const Xs&... xs) {
-    return record_numbered(std::make_index_sequence<N>{}, op, facts, compute, xs...);
+  /// facts that they had with them. (Called directly by recorders: messages about an operation's gradient are short.)
+  template <std::size_t... I, class Op, class Compute, class... Xs>
+  constexpr auto record(std::index_sequence<I...>, const Op& op, const operand_facts* facts, const Compute& compute,
+                        const Xs&... xs) {
+    // Before it runs, so that nothing that is kept is overwritten.
+    using Inputs = items<decltype(keep_if<saves_input<Op, I>>(plain(xs)))...>;
+    Inputs inputs{{keep_if<saves_input<Op, I>>(plain(xs))}...};
+    const kept_version versions[] = {{facts[I], saves_input<Op, I> || shares_elements<Op>()}...};
+    auto result = compute();
+    using Result = decltype(result);
+    using Output = typename forward_result<Result>::output;
+    using Kept = std::conditional_t<Op::saves.output, Output, not_saved>;
+    using Products = typename call_rules<Op, Xs...>::products;
+    using Saved = saved_values<Products, Inputs, Kept, typename forward_result<Result>::statistics>;
+    Output& out = output_of(result);
+    gradient_slot<Output>* slot = nullptr;
+    if constexpr (is_floating<typename Output::value_type>) {
+      if (((facts[I].slot != nullptr) || ...)) {
+        Saved saved{std::move(inputs), keep_if<Op::saves.output>(out), statistics_of(result)};
+        if (ctx_->observed_by() != nullptr) {
+          (note_saved(*ctx_, name_of(op), get<I>(saved.inputs)), ...);
+          note_saved(*ctx_, name_of(op), saved.output);
+          note_saved(*ctx_, name_of(op), saved.statistics);
+        }
+        using Node = op_node<Op, Output, Saved, gradient_tensor_of<Xs>...>;
+        auto* n = push<Node>(op, std::move(saved));
+        n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
+        ((n->versions[I] = versions[I], n->sinks[I] = facts[I].slot), ...);
+        slot = &n->slot;
+      }
+    }
+    return recorded_value<Output>{std::move(out), slot};
   }
   /// An object of T in the arena; in a constant expression, on the heap. `destroy` ends it.
   template <class T, class... Args>
@@ -197,38 +225,6 @@ class recording {
   }
 
  private:
-  template <std::size_t... I, class Op, class Compute, class... Xs>
-  constexpr auto record_numbered(std::index_sequence<I...>, const Op& op, const operand_facts* facts,
-                                 const Compute& compute, const Xs&... xs) {
-    // Before it runs, so that nothing that is kept is overwritten.
-    using Inputs = items<decltype(keep_if<saves_input<Op, I>>(plain(xs)))...>;
-    Inputs inputs{{keep_if<saves_input<Op, I>>(plain(xs))}...};
-    const kept_version versions[] = {{facts[I], saves_input<Op, I> || shares_elements<Op>()}...};
-    auto result = compute();
-    using Result = decltype(result);
-    using Output = typename forward_result<Result>::output;
-    using Kept = std::conditional_t<Op::saves.output, Output, not_saved>;
-    using Products = typename call_rules<Op, Xs...>::products;
-    using Saved = saved_values<Products, Inputs, Kept, typename forward_result<Result>::statistics>;
-    Output& out = output_of(result);
-    gradient_slot<Output>* slot = nullptr;
-    if constexpr (is_floating<typename Output::value_type>) {
-      if (((facts[I].slot != nullptr) || ...)) {
-        Saved saved{std::move(inputs), keep_if<Op::saves.output>(out), statistics_of(result)};
-        if (ctx_->observed_by() != nullptr) {
-          (note_saved(*ctx_, name_of(op), get<I>(saved.inputs)), ...);
-          note_saved(*ctx_, name_of(op), saved.output);
-          note_saved(*ctx_, name_of(op), saved.statistics);
-        }
-        using Node = op_node<Op, Output, Saved, gradient_tensor_of<Xs>...>;
-        auto* n = push<Node>(op, std::move(saved));
-        n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
-        ((n->versions[I] = versions[I], n->sinks[I] = facts[I].slot), ...);
-        slot = &n->slot;
-      }
-    }
-    return recorded_value<Output>{std::move(out), slot};
-  }
   GRADUS_NOINLINE constexpr void added(node* n) {
     n->previous = last_;
     last_ = n;
@@ -260,14 +256,5 @@ class recording {
   std::uint32_t ordinal_ = 0;
   bool unwound_ = false;
 };
-
-/// Runs an operation, and adds its node to the tape.
-template <class D, class Op, std::size_t N, class... Xs>
-constexpr auto record_on(recording<D>& on, const Op& op, const operand_facts (&facts)[N], Xs&&... xs) {
-  check_present(facts);
-  on.note_uses(facts);
-  return on.record(
-      op, facts, [&] { return run<true>(on.owner(), on.phase(), op, std::forward<Xs>(xs)...); }, xs...);
-}
 
 }  // namespace gradus::detail

@@ -135,7 +135,7 @@ class region_core {
     const auto compute = [&] { return run<true>(owner(), phase::recompute, op, std::forward<Xs>(xs)...); };
     using Result = decltype(compute());
     return recording_->record(
-        op, facts,
+        std::make_index_sequence<N>{}, op, facts,
         [&] {
           Result result{};
           if (f == fate::compute) {

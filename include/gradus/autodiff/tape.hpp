@@ -91,7 +91,12 @@ class tape {
   constexpr auto record(const Op& op, Xs&&... xs) {
     const detail::operand_facts facts[] = {detail::facts_of(xs)...};
     recording_.begin(this, detail::name_of(op), facts);
-    return made(detail::record_on(recording_, op, facts, detail::stripped(std::forward<Xs>(xs))...));
+    detail::check_present(facts);
+    recording_.note_uses(facts);
+    const auto compute = [&] {
+      return detail::run<true>(owner(), recording_.phase(), op, detail::stripped(std::forward<Xs>(xs))...);
+    };
+    return made(recording_.record(std::index_sequence_for<Xs...>{}, op, facts, compute, detail::stripped(xs)...));
   }
 
   /// Runs all recorded operations backwards, each releasing what it kept as it goes. Called by backward(). Should one

@@ -15,7 +15,7 @@
 namespace gradus::cpu_kit {  // shared by all builds
 
 // The first line of the file `name` in `folder`, without its end; empty where there is none.
-GRADUS_IMPL GRADUS_NOINLINE std::string first_line_of(const std::string& folder, const char* name) {
+GRADUS_IMPL GRADUS_NOINLINE std::string first_line_for_processors(const std::string& folder, const char* name) {
   std::FILE* const file = std::fopen((folder + name).c_str(), "r");
   if (file == nullptr) return {};
   char line[64] = "";
@@ -26,8 +26,9 @@ GRADUS_IMPL GRADUS_NOINLINE std::string first_line_of(const std::string& folder,
 // The limit of the control group in `folder`, of version 2 or 1; 0: none.
 GRADUS_IMPL int processors_of_group(const std::string& folder, bool version_2) {
   if (!version_2)
-    return processors_of_quota(first_line_of(folder, "/cpu.cfs_quota_us"), first_line_of(folder, "/cpu.cfs_period_us"));
-  const std::string both = first_line_of(folder, "/cpu.max");
+    return processors_of_quota(first_line_for_processors(folder, "/cpu.cfs_quota_us"),
+                               first_line_for_processors(folder, "/cpu.cfs_period_us"));
+  const std::string both = first_line_for_processors(folder, "/cpu.max");
   const std::size_t blank = both.find(' ');
   return blank == std::string::npos ? 0 : processors_of_quota(both.substr(0, blank), both.substr(blank + 1));
 }
