@@ -134,7 +134,7 @@ namespace detail {
 // Whether an instruction reads and writes the first few of N elements of T, and touches no memory behind them.
 #if defined(__AVX512VL__) && defined(__AVX512BW__) && !GRADUS_ADDRESS_SANITIZER
 template <class T, index_t N>
-inline constexpr bool has_masks = sizeof(T) >= 2 && sizeof(T) * N >= 16;
+inline constexpr bool has_masks = sizeof(T) >= 2 && sizeof(T) * N >= 16 && sizeof(T) * N <= 64;
 #elif defined(__AVX2__) && !GRADUS_ADDRESS_SANITIZER
 template <class T, index_t N>
 inline constexpr bool has_masks = sizeof(T) >= 4 && sizeof(T) * N == 32;
