@@ -88,8 +88,8 @@ class run_operand {
   index_t laid_out_ = 0;
 };
 
-/// Runs f(first element of the output, elements, operands...) over runs of the output, in which every operand goes along
-/// from its first element on.
+/// Runs f(first element of the output, elements, operands...) over runs of the output, in which every operand goes
+/// along from its first element on.
 template <index_t Most, class... Ts, std::size_t... K, class F>
 void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes, std::index_sequence<K...>, const F& f,
               const Ts*... in) {
