@@ -1,7 +1,7 @@
 #pragma once
 #include "../../cpu/parallel.hpp"
-#include "../../cpu/simd.hpp"
 #include "../../cpu/rows.hpp"
+#include "../../cpu/simd.hpp"
 #include "../../precision/promotion.hpp"
 #include "../../tensor/gradient_slot.hpp"
 #include "../reduce/cpu.hpp"

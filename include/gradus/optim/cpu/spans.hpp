@@ -11,8 +11,8 @@
 #include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/philox_lanes.hpp"
-#include "../../cpu/simd.hpp"
 #include "../../cpu/rows.hpp"
+#include "../../cpu/simd.hpp"
 #include "../param_list.hpp"
 #include "../step_inputs.hpp"
 
