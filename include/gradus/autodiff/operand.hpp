@@ -236,7 +236,7 @@ constexpr operand_facts facts_of(const X& x) {
   else return {.present = static_cast<bool>(x), .tensor = true, .origin = x.storage().origin()};
 }
 
-// An operand without its recorder: what an operation is compiled for, whoever records it.
+// An operand without its recorder. Operations are compiled for these, so that all recorders share them.
 template <class X>
 constexpr decltype(auto) stripped(X&& x) {
   if constexpr (!is_traced<std::remove_cvref_t<X>>) return std::forward<X>(x);

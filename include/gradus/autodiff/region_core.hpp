@@ -1,5 +1,5 @@
 #pragma once
-// What a checkpoint region does with its operations, whoever it is a part of.
+// What a checkpoint region does with its operations, within a tape or within another region.
 
 #include <cstddef>
 #include <cstdint>
