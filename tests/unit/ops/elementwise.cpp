@@ -404,3 +404,21 @@ TEST_CASE("where takes a number in the place of either side, and no gradient goe
   const auto wide = gr::where(mask, gr::arange<std::int64_t, 4>(ctx), large);
   CHECK(gr::to_host(wide) == std::vector<std::int64_t>{0, large, 2, large});
 }
+
+TEST_CASE("operands that stand still are laid out anew where a run of rows is longer than those before") {
+  workplace at;
+  gr::set_thread_count(at.ctx.stream(), 2);  // the second begins within an outer axis, near its end
+  constexpr gr::index_t outer = 59, rows = 67, columns = 16;
+  const auto a = normal<float, gr::shape<outer, rows, columns>>(at.ctx);
+  const auto b = normal<float, gr::shape<outer, 1, columns>>(at.ctx);
+  const auto of_a = gr::to_host(a), of_b = gr::to_host(b);
+  for (int round = 0; round < 20; ++round) {
+    const auto c = normal<float, gr::shape<columns>>(at.ctx);  // what an earlier round laid out is wrong
+    const auto y = gr::to_host(gr::map([](auto u, auto v, auto w) { return u + v - w; }, a, b, c));
+    const auto of_c = gr::to_host(c);
+    bool equal = true;
+    for (gr::index_t i = 0; i < y.size(); ++i)
+      equal = equal && y[i] == of_a[i] + of_b[i / (rows * columns) * columns + i % columns] - of_c[i % columns];
+    CHECK(equal);
+  }
+}
