@@ -1,4 +1,4 @@
-// The two-layer MLP trainer whose compile time bench/compile measures.
+// The two-layer MLP trainer whose compile time bench/compile measures; with SECOND_BATCH_SIZE, it trains at two sizes.
 #include <cstdint>
 #include <cstdio>
 
@@ -17,7 +17,8 @@ struct mlp {
   constexpr auto operator()(auto x) const { return gr::linear(gr::gelu(gr::linear(x, w1, b1)), w2, b2); }
 };
 
-int main() {
+template <gr::index_t batch>
+void train() {
   gr::stream stream;
   gr::host_resource heap;
   gr::context ctx{stream, heap};
@@ -25,12 +26,19 @@ int main() {
   gr::init(net, ctx, gr::he_normal{.seed = 7});
   gr::adamw optimizer{net, {.lr = 1e-3}};
   gr::tape tape{ctx};
-  const auto images = gr::ones<float, gr::shape<64, 784>>(ctx);
-  const auto labels = gr::zeros<std::int32_t, gr::shape<64>>(ctx);
+  const auto images = gr::ones<float, gr::shape<batch, 784>>(ctx);
+  const auto labels = gr::zeros<std::int32_t, gr::shape<batch>>(ctx);
   for (int step = 0; step < 10; ++step) {
     const auto loss = gr::cross_entropy(net(tape.watch(images)), labels);
     gr::backward(loss);
     optimizer.step(ctx);
     std::printf("%g\n", static_cast<double>(gr::item(loss.value())));
   }
+}
+
+int main() {
+  train<64>();
+#if defined(SECOND_BATCH_SIZE)
+  train<48>();
+#endif
 }
