@@ -2,7 +2,6 @@
 // Is a gradient right? The tape against central differences, for any function of tensors.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -40,102 +39,199 @@ inline double gradcheck_weight(std::uint64_t i) {
   return 0.5 + static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-// The output of f on constants, as doubles. Everything recorded is forgotten, so that random draws repeat.
-template <class F, class... Xs>
-std::vector<double> gradcheck_value(tape<cpu>& t, const F& f, const Xs&... xs) {
-  std::vector<double> out;
-  {
-    const auto y = f(t.watch(xs)...);
-    for (const auto v : y.value().values()) out.push_back(static_cast<double>(v));
+template <class T>
+void gradcheck_fill(T* weights, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) weights[i] = static_cast<T>(gradcheck_weight(i));
+}
+template <class T>
+std::vector<double> gradcheck_numbers(const T* from, std::size_t n) {
+  std::vector<double> to(n);
+  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<double>(from[i]);
+  return to;
+}
+
+// A function and copies of its operands, of no types: what compares is compiled once for all functions.
+class gradcheck_problem {
+ public:
+  struct elements {
+    double* data;  // null for integers
+    std::size_t size;
+  };
+  static constexpr std::size_t all = static_cast<std::size_t>(-1);  // operands
+
+  gradcheck_problem() = default;
+  gradcheck_problem(const gradcheck_problem&) = delete;
+  gradcheck_problem& operator=(const gradcheck_problem&) = delete;
+  virtual ~gradcheck_problem() = default;
+
+  virtual const std::vector<elements>& operands() const = 0;
+  // The function's output. With `gradients`, those of its weighted sum as well: an operand that is not wanted, or is of
+  // integers, has an empty one. If `add`, each gradient holds gradcheck_weight()s before backward.
+  virtual std::vector<double> run(std::size_t wanted, bool add, std::vector<std::vector<double>>* gradients) = 0;
+
+  std::vector<double> value() { return run(all, false, nullptr); }
+  std::vector<std::vector<double>> gradients(std::size_t wanted, bool add) {
+    std::vector<std::vector<double>> found(operands().size());
+    run(wanted, add, &found);
+    return found;
   }
-  t.clear();
-  return out;
-}
+};
 
-// Weights for the elements of a tensor.
-template <class X>
-X gradcheck_weights(context<cpu>& ctx) {
-  X weights(ctx, category::gradient);
-  for (std::size_t i = 0; i < X::size; ++i)
-    weights.data()[i] = static_cast<typename X::value_type>(gradcheck_weight(i));
-  return weights;
-}
-
-// Gradients of the weighted sum of f's output; an operand that is not wanted, or is of integers, has an empty vector.
-// If `add`, each operand's gradient holds gradcheck_weights before backward.
-template <class F, class... Xs, std::size_t... I>
-auto gradcheck_gradients(tape<cpu>& t, const F& f, std::size_t only, bool add, std::index_sequence<I...>,
-                         const Xs&... xs) {
-  std::array<std::vector<double>, sizeof...(Xs)> found;
-  {
-    const auto begin = [&](const auto& x, std::size_t i) {
-      using X = std::remove_cvref_t<decltype(x)>;
-      if constexpr (is_floating<typename X::value_type>)
-        if (only == sizeof...(Xs) || only == i) return t.variable(x);
-      return t.watch(x);
-    };
-    const auto inputs = std::make_tuple(begin(xs, I)...);
-    const auto y = std::apply(f, inputs);
-    const auto fill = [&](const auto& v) {
-      if (v.slot() != nullptr) v.slot()->give(gradcheck_weights<std::remove_cvref_t<decltype(v.value())>>(t.owner()));
-    };
-    if (add) (fill(std::get<I>(inputs)), ...);
-    fill(y);
-    y.recorder().unwind();
-    const auto read = [](const auto& x, std::vector<double>& to) {
-      if (x.slot() == nullptr) return;
-      to.assign(x.value().size, 0.0);
-      if (!x.gradient()) return;  // nothing depends on it
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(x.gradient().data()[i]);
-    };
-    (read(std::get<I>(inputs), found[I]), ...);
+// What of it depends on the types of the operands alone.
+template <class... Xs>
+class gradcheck_operands : public gradcheck_problem {
+ public:
+  explicit gradcheck_operands(const Xs&... xs)
+      : tape_(std::get<0>(std::tie(xs...)).owner()), xs_(clone(xs)...), operands_{elements{nullptr, Xs::size}...} {
+    set_data(numbers);
   }
-  t.clear();
-  t.set_random(0, 0);
-  return found;
-}
+  const std::vector<elements>& operands() const final { return operands_; }
 
-template <std::size_t I, class F, class... Xs>
-void gradcheck_input(gradcheck_result& result, tape<cpu>& t, const testing::tolerances& within, const F& f,
-                     const std::vector<double>& gradient, const Xs&... xs) {
-  using X = std::tuple_element_t<I, std::tuple<Xs...>>;
-  if constexpr (std::is_same_v<typename X::value_type, double>) {
-    const auto evaluate = [&](std::size_t element, double value) {
-      const auto moved = [&](const auto& x, auto number) {
-        if constexpr (decltype(number)::value == I) {
-          auto copy = clone(x);
-          copy.data()[element] = value;
-          return copy;
-        } else {
-          return x;
-        }
-      };
-      return [&]<std::size_t... K>(std::index_sequence<K...>) {
-        return gradcheck_value(t, f, moved(xs, std::integral_constant<std::size_t, K>{})...);
-      }(std::index_sequence_for<Xs...>{});
+ protected:
+  static constexpr std::index_sequence_for<Xs...> numbers{};
+
+  // The operands as f takes them: those whose gradients are wanted are variables.
+  auto inputs(std::size_t wanted, bool with_gradients) { return inputs(numbers, wanted, with_gradients); }
+  // What run() gives for f's output, y; everything recorded is forgotten, so that random draws repeat.
+  template <class V, class Y>
+  std::vector<double> finish(V& in, Y& y, bool add, std::vector<std::vector<double>>* gradients) {
+    return finish(numbers, in, y, add, gradients);
+  }
+  void forget(bool gradients) {
+    tape_.clear();
+    if (gradients) tape_.set_random(0, 0);
+  }
+
+ private:
+  template <std::size_t... I>
+  void set_data(std::index_sequence<I...>) {
+    const auto set = []<class X>(X& x, elements& of) {
+      if constexpr (is_floating<typename X::value_type>) of.data = x.data();
     };
-    const X& x = std::get<I>(std::tie(xs...));
-    for (std::size_t e = 0; e < X::size; ++e) {
-      const double at = x.data()[e];
-      const double h = within.step * std::max(1.0, std::abs(at));
-      const double above = at + h;
-      const double below = at - h;
-      const auto high = evaluate(e, above);
-      const auto low = evaluate(e, below);
-      double slope = 0;  // differences first, then the sum: less is lost to cancellation
-      for (std::size_t i = 0; i < high.size(); ++i) slope += gradcheck_weight(i) * (high[i] - low[i]);
-      slope /= above - below;
-      const double error = within.error(gradient[e], slope);
-      if (std::isnan(error) || error > result.worst) {
-        result.worst = error;
-        result.input = I;
-        result.element = e;
-        result.from_tape = gradient[e];
-        result.from_differences = slope;
-        if (std::isnan(error)) return;
-      }
+    (set(std::get<I>(xs_), operands_[I]), ...);
+  }
+  template <class X>
+  auto begin(const X& x, bool wanted) {
+    if constexpr (is_floating<typename X::value_type>)
+      if (wanted) return tape_.variable(x);
+    return tape_.watch(x);
+  }
+  template <std::size_t... I>
+  auto inputs(std::index_sequence<I...>, std::size_t wanted, bool with_gradients) {
+    return std::tuple{begin(std::get<I>(xs_), with_gradients && (wanted == all || wanted == I))...};
+  }
+  template <class V>
+  void give_weights(const V& v) {
+    using X = std::remove_cvref_t<decltype(v.value())>;
+    if (v.slot() == nullptr) return;
+    X weights(tape_.owner(), category::gradient);
+    gradcheck_fill(weights.data(), X::size);
+    v.slot()->give(std::move(weights));
+  }
+  template <class V>
+  static std::vector<double> gradient_of_input(const V& v) {
+    using X = std::remove_cvref_t<decltype(v.value())>;
+    if (v.slot() == nullptr) return {};
+    const auto& gradient = v.gradient();
+    if (!gradient) return std::vector<double>(X::size);  // nothing depends on it
+    return gradcheck_numbers(gradient.data(), X::size);
+  }
+  template <std::size_t... I, class V, class Y>
+  std::vector<double> finish(std::index_sequence<I...>, V& in, Y& y, bool add,
+                             std::vector<std::vector<double>>* gradients) {
+    if (gradients != nullptr) {
+      if (add) (give_weights(std::get<I>(in)), ...);
+      give_weights(y);
+      y.recorder().unwind();
+      (((*gradients)[I] = gradient_of_input(std::get<I>(in))), ...);
     }
+    return gradcheck_numbers(y.value().data(), y.value().size);
   }
+
+  tape<cpu> tape_;
+  std::tuple<Xs...> xs_;
+  std::vector<elements> operands_;
+};
+
+template <class F, class... Xs>
+class gradcheck_of final : public gradcheck_operands<Xs...> {
+ public:
+  explicit gradcheck_of(const F& f, const Xs&... xs) : gradcheck_operands<Xs...>(xs...), f_(f) {}
+
+  std::vector<double> run(std::size_t wanted, bool add, std::vector<std::vector<double>>* gradients) override {
+    std::vector<double> y = record(wanted, add, gradients);
+    this->forget(gradients != nullptr);
+    return y;
+  }
+
+ private:
+  std::vector<double> record(std::size_t wanted, bool add, std::vector<std::vector<double>>* gradients) {
+    auto in = this->inputs(wanted, gradients != nullptr);
+    auto y = std::apply(f_, in);
+    return this->finish(in, y, add, gradients);
+  }
+
+  const F& f_;
+};
+
+// Compares the gradient of the input i with differences, and notes the largest error.
+inline void gradcheck_input(gradcheck_result& result, const testing::tolerances& within, gradcheck_problem& problem,
+                            std::size_t i, const std::vector<double>& gradient) {
+  const auto [data, size] = problem.operands()[i];
+  for (std::size_t e = 0; data != nullptr && e < size; ++e) {
+    const double at = data[e];
+    const double h = within.step * std::max(1.0, std::abs(at));
+    const double above = at + h;
+    const double below = at - h;
+    data[e] = above;
+    const auto high = problem.value();
+    data[e] = below;
+    const auto low = problem.value();
+    data[e] = at;
+    double slope = 0;  // differences first, then the sum: less is lost to cancellation
+    for (std::size_t k = 0; k < high.size(); ++k) slope += gradcheck_weight(k) * (high[k] - low[k]);
+    slope /= above - below;
+    const double error = within.error(gradient[e], slope);
+    if (!std::isnan(error) && error <= result.worst) continue;
+    result.worst = error;
+    result.input = i;
+    result.element = e;
+    result.from_tape = gradient[e];
+    result.from_differences = slope;
+    if (std::isnan(error)) return;
+  }
+}
+
+inline gradcheck_result gradcheck_problem_of(const testing::tolerances& within, gradcheck_problem& problem) {
+  gradcheck_result result;
+  const std::size_t inputs = problem.operands().size();
+  const auto gradients = problem.gradients(gradcheck_problem::all, false);
+  for (std::size_t i = 0; i < inputs; ++i) gradcheck_input(result, within, problem, i, gradients[i]);
+  const auto fail = [&](std::size_t input, const std::string& what) {
+    result.ok = false;
+    result.input = input;
+    result.message = "gradcheck: input " + std::to_string(input) + what;
+    return result;
+  };
+  if (!(result.worst <= within.gradient))
+    return fail(result.input, ", element " + std::to_string(result.element) + ": the tape says " +
+                                  std::to_string(result.from_tape) + ", central differences say " +
+                                  std::to_string(result.from_differences) + " (relative error " +
+                                  std::to_string(result.worst) + ", allowed " + std::to_string(within.gradient) + ")");
+  const auto added = problem.gradients(gradcheck_problem::all, true);
+  for (std::size_t i = 0; i < inputs; ++i)
+    for (std::size_t e = 0; e < added[i].size(); ++e) {
+      const double wanted = gradients[i][e] + gradcheck_weight(e);
+      if (within.error(added[i][e], wanted) <= within.gradient) continue;
+      result.element = e;
+      return fail(i, ", element " + std::to_string(e) +
+                         ": its gradient is not added to the one that is there already (" +
+                         std::to_string(added[i][e]) + " instead of " + std::to_string(wanted) + ")");
+    }
+  for (std::size_t i = 0; inputs > 1 && i < inputs; ++i)
+    if (problem.gradients(i, false)[i] != gradients[i])
+      return fail(i, ": its gradient differs when no other input's is wanted");
+  return result;
 }
 
 }  // namespace detail
@@ -152,44 +248,8 @@ gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const 
   static_assert(sizeof...(Xs) >= 1 && (is_tensor<Xs> && ...), "gradcheck(f, x...): the operands must be tensors");
   static_assert(((std::is_same_v<typename Xs::value_type, double> || !is_floating<typename Xs::value_type>)&&...),
                 "gradcheck(f, x...): floating-point operands must be of double");
-  gradcheck_result result;
-  tape<cpu> t(std::get<0>(std::tie(xs...)).owner());
-  constexpr auto all = std::index_sequence_for<Xs...>{};
-  const auto gradients = detail::gradcheck_gradients(t, f, sizeof...(Xs), false, all, xs...);
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (detail::gradcheck_input<I>(result, t, within, f, gradients[I], xs...), ...);
-  }(all);
-  const std::string where =
-      "gradcheck: input " + std::to_string(result.input) + ", element " + std::to_string(result.element);
-  if (!(result.worst <= within.gradient)) {
-    result.ok = false;
-    result.message = where + ": the tape says " + std::to_string(result.from_tape) + ", central differences say " +
-                     std::to_string(result.from_differences) + " (relative error " + std::to_string(result.worst) +
-                     ", allowed " + std::to_string(within.gradient) + ")";
-    return result;
-  }
-  const auto added = detail::gradcheck_gradients(t, f, sizeof...(Xs), true, all, xs...);
-  for (std::size_t i = 0; i < sizeof...(Xs); ++i)
-    for (std::size_t e = 0; e < added[i].size(); ++e) {
-      const double wanted = gradients[i][e] + detail::gradcheck_weight(e);
-      if (within.error(added[i][e], wanted) <= within.gradient) continue;
-      result.ok = false;
-      result.input = i;
-      result.element = e;
-      result.message = "gradcheck: input " + std::to_string(i) + ", element " + std::to_string(e) +
-                       ": its gradient is not added to the one that is there already (" + std::to_string(added[i][e]) +
-                       " instead of " + std::to_string(wanted) + ")";
-      return result;
-    }
-  for (std::size_t i = 0; sizeof...(Xs) > 1 && i < sizeof...(Xs); ++i) {
-    const auto alone = detail::gradcheck_gradients(t, f, i, false, all, xs...);
-    if (alone[i] == gradients[i]) continue;
-    result.ok = false;
-    result.input = i;
-    result.message = "gradcheck: input " + std::to_string(i) + ": its gradient differs when no other input's is wanted";
-    return result;
-  }
-  return result;
+  detail::gradcheck_of<F, Xs...> problem(f, xs...);
+  return detail::gradcheck_problem_of(within, problem);
 }
 
 /// The same with the library's usual tolerances.
