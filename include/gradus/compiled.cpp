@@ -5,6 +5,8 @@
 #define GRADUS_COMPILED 1
 #endif
 
+#include "autodiff/failures.ipp"
+#include "core/shape_text.ipp"
 #include "cpu/processors.ipp"
 #include "cpu/workers.ipp"
 #include "data/batches.ipp"
@@ -21,6 +23,7 @@
 #include "io/mapped_file.ipp"
 #include "io/random_access_file.ipp"
 #include "memory/diagnostics.ipp"
+#include "tensor/failures.ipp"
 #include "train/anomaly.ipp"
 #include "train/curve_svg.ipp"
 #include "train/memory_report.ipp"

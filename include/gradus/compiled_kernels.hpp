@@ -2,13 +2,22 @@
 // The kernels that gradus::compiled holds. Where it was compiled with the flags of a source, the source only calls
 // them; elsewhere it compiles those that it uses.
 
+#include <cstdint>
+#include <tuple>
+
 #include "core/config.hpp"
 #include "cpu/gemm.hpp"
+#include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
+#include "ops/dropout/cpu.hpp"
 #include "ops/elementwise/cpu.hpp"
+#include "ops/embedding/cpu.hpp"
 #include "ops/layer_norm/cpu.hpp"
-#include "ops/reduce/cpu.hpp"
+#include "ops/linear_cross_entropy/cpu.hpp"
+#include "ops/permute/cpu.hpp"
 #include "ops/softmax/cpu.hpp"
+#include "optim/adamw.hpp"
+#include "optim/cpu.hpp"
 
 #if defined(GRADUS_COMPILED) && GRADUS_KERNELS_COMPILED && !defined(__CUDACC__)
 
@@ -17,7 +26,8 @@
 #define GRADUS_KERNELS_ARE_DECLARED
 #endif
 
-namespace gradus::cpu_kit::inline GRADUS_BUILD {
+namespace gradus {
+namespace cpu_kit::inline GRADUS_BUILD {
 
 // Products, by what they are summed in, and the types of both operands, the result and the bias.
 GRADUS_KERNEL(gemm<float, void, float, float, float, float>)
@@ -34,7 +44,72 @@ GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
 
-}  // namespace gradus::cpu_kit::inline GRADUS_BUILD
+// What is stored as T, and computed in C.
+#define GRADUS_KERNELS_OF_TYPE(T, C)                                                                                 \
+  GRADUS_KERNEL(add_run<T, T>)                                                                                       \
+  GRADUS_KERNEL(dropout_run<T>)                                                                                      \
+  GRADUS_KERNEL(permute_axes<T, 8>)                                                                                  \
+  GRADUS_KERNEL(softmax_rows<false, C, T>)                                                                           \
+  GRADUS_KERNEL(softmax_rows_backward<false, T, C>)                                                                  \
+  GRADUS_KERNEL(norm_rows<true, C, T, T, T, T>)                                                                      \
+  GRADUS_KERNEL(norm_rows_backward<true, C, T, T, T, T, T, T>)                                                       \
+  GRADUS_KERNEL(norm_rows<false, C, T, T, T, T>)                                                                     \
+  GRADUS_KERNEL(norm_rows_backward<false, C, T, T, T, T, T, T>)                                                      \
+  GRADUS_KERNEL(scale_gradient<T, C>)                                                                                \
+  GRADUS_KERNEL(cross_entropy_rows<T, std::uint8_t>)                                                                 \
+  GRADUS_KERNEL(cross_entropy_rows<T, std::int32_t>)                                                                 \
+  GRADUS_KERNEL(embedding_rows<T, std::uint8_t>)                                                                     \
+  GRADUS_KERNEL(embedding_rows<T, std::int32_t>)                                                                     \
+  GRADUS_KERNEL(embedding_rows_backward<T, C, std::uint8_t>)                                                         \
+  GRADUS_KERNEL(embedding_rows_backward<T, C, std::int32_t>)                                                         \
+  GRADUS_KERNEL(attention_forward<32, C, T>)                                                                         \
+  GRADUS_KERNEL(attention_backward<32, C, T>)                                                                        \
+  GRADUS_KERNEL(attention_cached<32, C, T>)                                                                          \
+  GRADUS_KERNEL(attention_forward<64, C, T>)                                                                         \
+  GRADUS_KERNEL(attention_backward<64, C, T>)                                                                        \
+  GRADUS_KERNEL(attention_cached<64, C, T>)                                                                          \
+  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                                                                  \
+  GRADUS_KERNEL(map_runs<functor::multiply, T, 8, T, T>)                                                             \
+  GRADUS_KERNEL(map_runs<functor::affine, T, 8, T>)                                                                  \
+  GRADUS_KERNEL(map_runs<functor::gelu, T, 8, T>)                                                                    \
+  GRADUS_KERNEL(map_runs<functor::relu, T, 8, T>)                                                                    \
+  GRADUS_KERNEL(map_runs<functor::tanh, T, 8, T>)                                                                    \
+  GRADUS_KERNEL(map_runs_backward<functor::multiply, T, 8, std::tuple<const T*, const T*>,                           \
+                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)                         \
+  GRADUS_KERNEL(map_runs_backward<functor::affine, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)   \
+  GRADUS_KERNEL(map_runs_backward<functor::gelu, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)     \
+  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::tanh>, T, 8, std::tuple<const T*>,            \
+                                  std::tuple<elementwise_target<T>>>)                                                \
+  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::relu>, T, 8, std::tuple<const T*>,            \
+                                  std::tuple<elementwise_target<T>>>)
+GRADUS_KERNELS_OF_TYPE(float, float)
+GRADUS_KERNELS_OF_TYPE(double, double)
+GRADUS_KERNELS_OF_TYPE(bf16, float)
+GRADUS_KERNELS_OF_TYPE(f16, float)
+#undef GRADUS_KERNELS_OF_TYPE
+
+// Where parameters and sums are float, and values are T.
+#define GRADUS_KERNELS_OF_MIXED(T)                                             \
+  GRADUS_KERNEL(add_run<T, float>)                                             \
+  GRADUS_KERNEL(add_run<float, T>)                                             \
+  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>)                    \
+  GRADUS_KERNEL(norm_rows<true, float, T, float, float, float>)                \
+  GRADUS_KERNEL(norm_rows_backward<true, float, float, float, float, T, float, float>)
+GRADUS_KERNELS_OF_MIXED(bf16)
+GRADUS_KERNELS_OF_MIXED(f16)
+#undef GRADUS_KERNELS_OF_MIXED
+
+GRADUS_KERNEL(counted_targets<std::uint8_t>)
+GRADUS_KERNEL(counted_targets<std::int32_t>)
+GRADUS_KERNEL(mean_loss<float>)
+GRADUS_KERNEL(mean_loss<double>)
+
+}  // namespace cpu_kit::inline GRADUS_BUILD
+
+GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<float>)
+GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<adamw_options, float, float, float, 2>)
+
+}  // namespace gradus
 
 #if defined(GRADUS_KERNELS_ARE_DECLARED)
 #undef GRADUS_KERNEL

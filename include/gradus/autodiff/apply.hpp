@@ -11,6 +11,7 @@
 #include "../core/shape_text.hpp"
 #include "call.hpp"
 #include "cast.hpp"
+#include "failures.hpp"
 #include "operand.hpp"
 #include "run.hpp"
 
@@ -24,12 +25,6 @@ template <class X, class... Rest>
 constexpr auto& context_for(const X& x, const Rest&... rest) {
   if constexpr (sizeof...(Rest) > 0 && (is_param<X> || is_computed_param<X>)) return context_for(rest...);
   else return plain(x).owner();
-}
-[[noreturn]] inline void fail_other_thread(std::string_view op) {
-  throw error(
-      std::string(op) +
-      ": all operands are parameters, so this would run in their context, which another thread uses; begin with "
-      "gradus::watch(parameter, x), x being of a context of this thread");
 }
 // The same, where a model that several threads use could make them share the context of its parameters: that is
 // refused.
@@ -127,12 +122,6 @@ constexpr auto first_traced(const X& x, const Xs&... rest) {
   else return first_traced(rest...);
 }
 
-// A parameter without a value is named by its shape, and by where it is used.
-[[noreturn]] inline void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
-                                            index_t rank) {
-  throw error(operand_text(op, operand) + ", a parameter of " + text_of_extents(extents, rank) +
-              ", has no value yet; call gradus::init(model, context, rule) first");
-}
 template <class X>
 constexpr void check_initialised(std::string_view op, std::size_t operand, const X& x) {
   if constexpr (is_param<X>)

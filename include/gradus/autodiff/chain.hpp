@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint.hpp"
+#include "failures.hpp"
 
 namespace gradus {
 
@@ -64,13 +65,6 @@ struct survey_policy {
   constexpr void inspect(const region_graph& graph) const { facts->graph = graph; }
 };
 
-[[noreturn]] inline void fail_chain_depth() {
-  throw error("chain(blocks, x, schedule, f): the schedule nests regions deeper than region_schedule::max_depth");
-}
-[[noreturn]] inline void fail_chain_cover(std::size_t blocks) {
-  throw error("chain(blocks, x, schedule, f): the schedule's parts do not cover the chain's " + std::to_string(blocks) +
-              " blocks in order; it was made for another model");
-}
 
 template <int Depth, class Block, class X, class F>
 constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,

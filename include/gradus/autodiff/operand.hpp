@@ -12,6 +12,7 @@
 #include "../tensor/gradient_slot.hpp"
 #include "../tensor/param.hpp"
 #include "../tensor/tensor.hpp"
+#include "failures.hpp"
 
 namespace gradus {
 
@@ -35,17 +36,6 @@ struct operand_facts {
   unsigned maker = 0;                      // of a traced value: see there
 };
 
-[[noreturn]] inline void fail_ended_recording() {
-  throw error(
-      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
-      "this recording");
-}
-[[noreturn]] inline void fail_no_variable() {
-  throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
-}
-[[noreturn]] inline void fail_no_parameter_value() {
-  throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
-}
 }  // namespace detail
 
 /// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied
@@ -254,10 +244,6 @@ struct kept_version {
       : now(kept ? of.version : nullptr), before(now == nullptr ? 0 : *now) {}
   constexpr bool was_changed() const { return now != nullptr && *now != before; }
 };
-[[noreturn]] inline void fail_changed_parameter(std::string_view op) {
-  throw error("backward: a parameter of " + std::string(op) +
-              " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
-}
 
 }  // namespace detail
 

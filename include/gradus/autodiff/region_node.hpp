@@ -4,17 +4,13 @@
 #include <tuple>
 #include <utility>
 
+#include "failures.hpp"
 #include "kept_results.hpp"
 #include "node.hpp"
 #include "recording.hpp"
 
 namespace gradus::detail {
 
-[[noreturn]] inline void fail_different_region() {
-  throw error(
-      "checkpoint: at backward the region applied other operations, or had other parameters, than before; it must "
-      "depend on its arguments alone, and parameters change after backward()");
-}
 
 /// A checkpoint region on the tape: its function, its arguments, and what of its results was kept.
 /// @tparam Region what runs the function again

@@ -14,6 +14,7 @@
 #include "../core/config.hpp"
 #include "../memory/context.hpp"
 #include "call.hpp"
+#include "failures.hpp"
 #include "operand.hpp"
 #include "saved.hpp"
 
@@ -42,26 +43,6 @@ inline constexpr cost forward_cost = forward_cost_of<Op, Tensors...>();
 template <class Op, class... Tensors>
 inline constexpr cost backward_cost = backward_cost_of<Op, Tensors...>();
 
-// "add: operand 2"
-inline std::string operand_text(std::string_view call, std::size_t operand) {
-  return std::string(call) + ": operand " + std::to_string(operand);
-}
-[[noreturn]] inline void fail_second_order(std::string_view call, std::size_t operand) {
-  throw error(operand_text(call, operand) +
-              " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a "
-              "constant, pass gradus::detach(x)");
-}
-[[noreturn]] inline void fail_unrecorded_parameter(std::string_view call, std::size_t operand) {
-  throw error(
-      operand_text(call, operand) +
-      " was computed from parameters outside the recording, so they would get no gradient through it; record the "
-      "input that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, "
-      "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
-      "gradus::detach(it)");
-}
-[[noreturn]] inline void fail_two_tapes() {
-  throw error("apply: the operands were recorded on two different tapes; use one tape");
-}
 // Operands hold elements.
 constexpr void check_present(std::span<const operand_facts> operands) {
   for (const operand_facts& o : operands)

@@ -1,18 +1,12 @@
 #pragma once
 #include <string>
 
+#include "config.hpp"
 #include "shape.hpp"
 
 namespace gradus::detail {
 
-inline std::string text_of_extents(const index_t* extents, index_t rank) {
-  std::string text = "shape<";
-  for (index_t i = 0; i < rank; ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(extents[i]);
-  }
-  return text += '>';
-}
+std::string text_of_extents(const index_t* extents, index_t rank);
 
 /// A shape as it is written: `shape<2, 3>`.
 template <class Shape>
@@ -21,3 +15,7 @@ std::string shape_text() {
 }
 
 }  // namespace gradus::detail
+
+#ifndef GRADUS_COMPILED
+#include "shape_text.ipp"
+#endif

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "failures.hpp"
 #include "tensor.hpp"
 
 namespace gradus {
@@ -77,10 +78,6 @@ tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category 
 namespace detail {
 template <class T, class Values>
 inline constexpr bool values_are = std::is_same_v<std::remove_cvref_t<decltype(*std::declval<Values>().data())>, T>;
-[[noreturn]] inline void fail_number_of_values(std::size_t values, std::size_t elements) {
-  throw error("from_values<T, Shape>(ctx, values): " + std::to_string(values) + " values for a shape of " +
-              std::to_string(elements) + " elements; their numbers must be equal");
-}
 }  // namespace detail
 
 /// The same from a std::vector, std::array or std::span of T. Throws error unless it has Shape::size values.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../core/config.hpp"
+#include "failures.hpp"
 #include "tensor.hpp"
 
 namespace gradus {
@@ -54,9 +55,6 @@ GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient,
   if constexpr (D::computes)
     kernel<op::convert, D>::forward(value.owner(), static_cast<T*>(value.data()),
                                     static_cast<const T*>(gradient.data()), value.bytes() / sizeof(T), true);
-}
-[[noreturn]] inline void fail_placed_gradient() {
-  throw error("slot.place(storage): there is a gradient already; clear it first");
 }
 }  // namespace detail
 

@@ -9,19 +9,10 @@
 #include "../core/error.hpp"
 #include "../core/shape.hpp"
 #include "../memory/buffer.hpp"
+#include "failures.hpp"
 #include "view.hpp"
 
 namespace gradus {
-
-namespace detail {
-[[noreturn]] inline void fail_empty_tensor() {
-  throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
-}
-[[noreturn]] inline void fail_storage_size(std::size_t has, std::size_t takes) {
-  throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
-              std::to_string(takes));
-}
-}  // namespace detail
 
 template <class Tensor>
 class gradient_slot;

@@ -176,44 +176,47 @@ void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof..
 }
 
 /// Gradients of operands, each to a place of the output's size. What operands are is not read where F is linear.
-template <class F, class T, index_t Most, class... Ts, class... Gs, std::size_t... K>
-void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof...(Ts), Most>& axes,
-                       std::index_sequence<K...> numbers, const T* grad, std::tuple<const Ts*...> in,
-                       elementwise_target<Gs>... to) {
+/// @tparam In a std::tuple of pointers to the operands
+/// @tparam To a std::tuple of elementwise_targets
+template <class F, class T, index_t Most, class In, class To>
+void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes<std::tuple_size_v<In>, Most>& axes,
+                       const T* grad, In in, To to) {
   using C = compute_type<T>;
-  using D = dual<map_number<F, T>, static_cast<int>(sizeof...(Ts))>;
-  const auto run = [&](index_t first, index_t n, [[maybe_unused]] const auto*... from) {
-    const F f = functor;
-    const T* const dy = grad + first;
-    const std::tuple<elementwise_target<Gs>...> targets{
-        {to.data == nullptr ? nullptr : to.data + first, to.accumulate}...};
-    const auto operand = [](const auto* x, index_t i, auto which) {
-      if constexpr (is_linear_functor<F>) return pack<C>(1);  // the derivatives do not depend on it
-      else return load<C>(x + i, which);
-    };
-    for_packs<C>(n, [&](index_t i, auto which) {
-      const D value(f(D(map_number<F, T>(operand(from, i, which)), static_cast<int>(K))...));
-      const pack<C> g = load<C>(dy + i, which);
-      const auto give = [&]<class G>(const elementwise_target<G>& target, const auto& partial) {
-        if constexpr (is_floating<G>)
-          if (target.data != nullptr)
-            put(gradus::detail::gradient_through<F>(g, pack<C>(partial)), target.data + i, target.accumulate, which);
-      };
-      (give(std::get<K>(targets), value.partial[K]), ...);
-    });
+  using D = dual<map_number<F, T>, static_cast<int>(std::tuple_size_v<In>)>;
+  const auto operand = [](const auto* x, index_t i, auto which) {
+    if constexpr (is_linear_functor<F>) return pack<C>(1);  // the derivatives do not depend on it
+    else return load<C>(x + i, which);
   };
-  // Of a linear function only the gradient is read, as the one operand, which goes along.
-  if constexpr (is_linear_functor<F>) {
-    index_t size = 1;
-    for (index_t a = 0; a < axes.count; ++a) size *= axes.extent[a];
-    broadcast_axes<1, 2> flat;
-    flat.surround(size, {1});
-    for_runs(
-        ctx, flat, std::index_sequence<0>{},
-        [&](index_t first, index_t n, const T* from) { run(first, n, (static_cast<void>(K), from)...); }, grad);
-  } else {
-    for_runs(ctx, axes, numbers, run, std::get<K>(in)...);
-  }
+  [&]<std::size_t... K>(std::index_sequence<K...> numbers) {
+    const auto run = [&](index_t first, index_t n, [[maybe_unused]] const auto*... from) {
+      const F f = functor;
+      const T* const dy = grad + first;
+      const To targets{{std::get<K>(to).data == nullptr ? nullptr : std::get<K>(to).data + first,
+                        std::get<K>(to).accumulate}...};
+      for_packs<C>(n, [&](index_t i, auto which) {
+        const D value(f(D(map_number<F, T>(operand(from, i, which)), static_cast<int>(K))...));
+        const pack<C> g = load<C>(dy + i, which);
+        const auto give = [&]<class G>(const elementwise_target<G>& target, const auto& partial) {
+          if constexpr (is_floating<G>)
+            if (target.data != nullptr)
+              put(gradus::detail::gradient_through<F>(g, pack<C>(partial)), target.data + i, target.accumulate, which);
+        };
+        (give(std::get<K>(targets), value.partial[K]), ...);
+      });
+    };
+    // Of a linear function only the gradient is read, as the one operand, which goes along.
+    if constexpr (is_linear_functor<F>) {
+      index_t size = 1;
+      for (index_t a = 0; a < axes.count; ++a) size *= axes.extent[a];
+      broadcast_axes<1, 2> flat;
+      flat.surround(size, {1});
+      for_runs(
+          ctx, flat, std::index_sequence<0>{},
+          [&](index_t first, index_t n, const T* from) { run(first, n, (static_cast<void>(K), from)...); }, grad);
+    } else {
+      for_runs(ctx, axes, numbers, run, std::get<K>(in)...);
+    }
+  }(std::make_index_sequence<std::tuple_size_v<In>>{});
 }
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
@@ -231,8 +234,9 @@ struct kernel<op::map<F>, cpu> {
   static void backward([[maybe_unused]] context<cpu>& ctx, [[maybe_unused]] const F& f, view<const T, Out> grad,
                        std::tuple<view<const Ts, Ins>...> in, elementwise_target<Gs>... to) {
     if constexpr (!GRADUS_GPU_PASS)
-      cpu_kit::map_runs_backward(ctx, f, cpu_kit::axes_of<Out, Ins...>(), std::index_sequence_for<Ts...>{}, grad.data(),
-                                 std::apply([](const auto&... x) { return std::make_tuple(x.data()...); }, in), to...);
+      cpu_kit::map_runs_backward(ctx, f, cpu_kit::axes_of<Out, Ins...>(), grad.data(),
+                                 std::apply([](const auto&... x) { return std::tuple(x.data()...); }, in),
+                                 std::tuple(to...));
   }
 };
 

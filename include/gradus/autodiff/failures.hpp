@@ -1,0 +1,33 @@
+#pragma once
+// What a recording says when it is used wrongly.
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "../core/config.hpp"
+#include "../core/extent.hpp"
+
+namespace gradus::detail {
+
+// "add: operand 2"
+std::string operand_text(std::string_view call, std::size_t operand);
+[[noreturn]] void fail_second_order(std::string_view call, std::size_t operand);
+[[noreturn]] void fail_unrecorded_parameter(std::string_view call, std::size_t operand);
+[[noreturn]] void fail_two_tapes();
+[[noreturn]] void fail_ended_recording();
+[[noreturn]] void fail_no_variable();
+[[noreturn]] void fail_no_parameter_value();
+[[noreturn]] void fail_changed_parameter(std::string_view op);
+[[noreturn]] void fail_other_thread(std::string_view op);
+// A parameter without a value is named by its shape, and by where it is used.
+[[noreturn]] void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
+                                     index_t rank);
+[[noreturn]] void fail_different_region();
+[[noreturn]] void fail_chain_depth();
+[[noreturn]] void fail_chain_cover(std::size_t blocks);
+
+}  // namespace gradus::detail
+
+#ifndef GRADUS_COMPILED
+#include "failures.ipp"
+#endif

@@ -1,0 +1,78 @@
+#pragma once
+#include "../core/error.hpp"
+#include "../core/shape_text.hpp"
+#include "failures.hpp"
+
+namespace gradus::detail {
+
+GRADUS_IMPL std::string operand_text(std::string_view call, std::size_t operand) {
+  return std::string(call) + ": operand " + std::to_string(operand);
+}
+
+GRADUS_IMPL void fail_second_order(std::string_view call, std::size_t operand) {
+  throw error(operand_text(call, operand) +
+              " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a "
+              "constant, pass gradus::detach(x)");
+}
+
+GRADUS_IMPL void fail_unrecorded_parameter(std::string_view call, std::size_t operand) {
+  throw error(
+      operand_text(call, operand) +
+      " was computed from parameters outside the recording, so they would get no gradient through it; record the "
+      "input that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, "
+      "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
+      "gradus::detach(it)");
+}
+
+GRADUS_IMPL void fail_two_tapes() {
+  throw error("apply: the operands were recorded on two different tapes; use one tape");
+}
+
+GRADUS_IMPL void fail_ended_recording() {
+  throw error(
+      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
+      "this recording");
+}
+
+GRADUS_IMPL void fail_no_variable() {
+  throw error("x.gradient(): x must come from tape.variable() in the tape's current recording");
+}
+
+GRADUS_IMPL void fail_no_parameter_value() {
+  throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+}
+
+GRADUS_IMPL void fail_changed_parameter(std::string_view op) {
+  throw error("backward: a parameter of " + std::string(op) +
+              " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
+}
+
+GRADUS_IMPL void fail_other_thread(std::string_view op) {
+  throw error(
+      std::string(op) +
+      ": all operands are parameters, so this would run in their context, which another thread uses; begin with "
+      "gradus::watch(parameter, x), x being of a context of this thread");
+}
+
+GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
+                                    index_t rank) {
+  throw error(operand_text(op, operand) + ", a parameter of " + text_of_extents(extents, rank) +
+              ", has no value yet; call gradus::init(model, context, rule) first");
+}
+
+GRADUS_IMPL void fail_different_region() {
+  throw error(
+      "checkpoint: at backward the region applied other operations, or had other parameters, than before; it must "
+      "depend on its arguments alone, and parameters change after backward()");
+}
+
+GRADUS_IMPL void fail_chain_depth() {
+  throw error("chain(blocks, x, schedule, f): the schedule nests regions deeper than region_schedule::max_depth");
+}
+
+GRADUS_IMPL void fail_chain_cover(std::size_t blocks) {
+  throw error("chain(blocks, x, schedule, f): the schedule's parts do not cover the chain's " + std::to_string(blocks) +
+              " blocks in order; it was made for another model");
+}
+
+}  // namespace gradus::detail

@@ -1,0 +1,18 @@
+#pragma once
+// What tensors and slots say when they are used wrongly.
+#include <cstddef>
+
+#include "../core/config.hpp"
+
+namespace gradus::detail {
+
+[[noreturn]] void fail_empty_tensor();
+[[noreturn]] void fail_storage_size(std::size_t has, std::size_t takes);
+[[noreturn]] void fail_number_of_values(std::size_t values, std::size_t elements);
+[[noreturn]] void fail_placed_gradient();
+
+}  // namespace gradus::detail
+
+#ifndef GRADUS_COMPILED
+#include "failures.ipp"
+#endif

@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+
+#include "../core/error.hpp"
+#include "failures.hpp"
+
+namespace gradus::detail {
+
+GRADUS_IMPL void fail_empty_tensor() {
+  throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
+}
+
+GRADUS_IMPL void fail_storage_size(std::size_t has, std::size_t takes) {
+  throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
+              std::to_string(takes));
+}
+
+GRADUS_IMPL void fail_number_of_values(std::size_t values, std::size_t elements) {
+  throw error("from_values<T, Shape>(ctx, values): " + std::to_string(values) + " values for a shape of " +
+              std::to_string(elements) + " elements; their numbers must be equal");
+}
+
+GRADUS_IMPL void fail_placed_gradient() {
+  throw error("slot.place(storage): there is a gradient already; clear it first");
+}
+
+}  // namespace gradus::detail
