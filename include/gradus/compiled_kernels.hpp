@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/config.hpp"
+#include "cpu/access.hpp"
 #include "cpu/gemm.hpp"
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
@@ -18,11 +19,17 @@
 #include "ops/softmax/cpu.hpp"
 #include "optim/adamw.hpp"
 #include "optim/cpu.hpp"
+#include "memory/pool_resource.hpp"
+#include "memory/planned_resource.hpp"
+#include "meta/measured_trace.hpp"
+#include "autodiff/tape.hpp"
+#include "autodiff/region.hpp"
 
 #if defined(GRADUS_COMPILED) && GRADUS_KERNELS_COMPILED && !defined(__CUDACC__)
 
 #if !defined(GRADUS_KERNEL)  // compiled_kernels.cpp defines it
 #define GRADUS_KERNEL(...) extern template decltype(__VA_ARGS__) __VA_ARGS__;
+#define GRADUS_CLASS(...)  extern template class __VA_ARGS__;
 #define GRADUS_KERNELS_ARE_DECLARED
 #endif
 
@@ -109,10 +116,21 @@ GRADUS_KERNEL(mean_loss<double>)
 GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<float>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<adamw_options, float, float, float, 2>)
 
+GRADUS_CLASS(context<cpu>)
+GRADUS_CLASS(detail::recording<cpu>)
+GRADUS_CLASS(detail::region_core<cpu>)
+GRADUS_CLASS(basic_planned_resource<stream>)
+GRADUS_CLASS(basic_trace_resource<stream>)
+GRADUS_CLASS(basic_pool_resource<stream>)
+GRADUS_CLASS(param_list<float, cpu, float>)
+GRADUS_CLASS(optimizer<float, cpu, float>)
+GRADUS_CLASS(element_optimizer<adamw_options, float, cpu, float>)
+
 }  // namespace gradus
 
 #if defined(GRADUS_KERNELS_ARE_DECLARED)
 #undef GRADUS_KERNEL
+#undef GRADUS_CLASS
 #endif
 
 #endif

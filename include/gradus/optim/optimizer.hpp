@@ -140,8 +140,9 @@ class optimizer {
 
   /// Rounds values to nearest (the default), or stochastically, which keeps updates that are below half of the last
   /// place of bf16 in the mean. A draw depends on the seed, the step and the element alone.
+  template <class Stored = T>
   constexpr void set_rounding(rounding how, std::uint64_t seed = 0) {
-    static_assert(std::is_same_v<T, bf16>, "optimizer.set_rounding(how): the parameters must be stored in bf16");
+    static_assert(std::is_same_v<Stored, bf16>, "optimizer.set_rounding(how): the parameters must be stored in bf16");
     rounding_ = how;
     rounding_seed_ = seed;
   }
