@@ -238,16 +238,21 @@ constexpr void visit_params(Model& model, const F& f) {
   if constexpr (detail::check_members<Model>()) detail::visit(model, f);
 }
 
-/// Calls f(name, param) for every parameter: `blocks.3.attention.qkv.weight`. Members are named by a GRADUS_MEMBERS
-/// line in their struct, and by position (`0`, `1`, …) where there is none.
+/// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. Members are named by a
+/// GRADUS_MEMBERS line in their struct, and by position (`0`, `1`, …) where there is none.
+template <class Model>
+std::vector<std::string> param_names(const Model& model) {
+  std::vector<std::string> names;
+  if constexpr (detail::check_members<const Model>()) detail::add_names(names, {}, model);
+  return names;
+}
+
+/// Calls f(name, param) for every parameter, named as param_names() does.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
-  if constexpr (detail::check_members<Model>()) {
-    std::vector<std::string> names;
-    detail::add_names(names, {}, std::as_const(model));
-    std::size_t number = 0;
-    detail::visit(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
-  }
+  const std::vector<std::string> names = param_names(model);
+  std::size_t number = 0;
+  visit_params(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
 }
 
 /// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.

@@ -103,7 +103,7 @@ class adafactor : public optimizer<T, D, G> {
     std::vector<factored_span<T, G>> all;
     for_spans([&](const auto&, const factored_span<T, G>& s) { all.push_back(s); });
     std::size_t next = 0;
-    for_each_param(model, [&](std::string_view name, const auto&) {
+    for (const std::string& name : param_names(model)) {
       const factored_span<T, G>& s = all[next++];
       if (s.rows == 0) {
         f(named_state<D>{name, "exp_avg_sq", "f32", s.size, s.row_means});
@@ -112,7 +112,7 @@ class adafactor : public optimizer<T, D, G> {
         f(named_state<D>{name, "exp_avg_sq_col", "f32", s.matrices * s.columns, s.column_means});
       }
       if (s.update != nullptr) f(named_state<D>{name, "exp_avg", "f32", s.size, s.update});
-    });
+    }
   }
 
  private:

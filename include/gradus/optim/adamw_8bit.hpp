@@ -166,7 +166,7 @@ class adamw_8bit : public optimizer<T, D, G> {
     std::size_t next = 0;
     std::vector<std::pair<index_t, place>> places;
     for_places([&](const auto& e, const place& at) { places.emplace_back(e.param->size(), at); });
-    for_each_param(model, [&](std::string_view parameter, const auto&) {
+    for (const std::string& parameter : param_names(model)) {
       const auto& [size, at] = places[next++];
       constexpr std::string_view moments[] = {"exp_avg", "exp_avg_sq"},
                                  scales[] = {"exp_avg_absmax", "exp_avg_sq_absmax"};
@@ -178,7 +178,7 @@ class adamw_8bit : public optimizer<T, D, G> {
           f(named_state<D>{parameter, scales[k], "f32", blocks_of(size), at.states[k]});
         }
       }
-    });
+    }
   }
 
  private:

@@ -95,13 +95,14 @@ class element_optimizer : public optimizer<T, D, G> {
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto states = make_states(ctx);
     std::size_t at = 0;
-    for_each_param(model, [&](std::string_view parameter, const auto& p) {
+    std::size_t next = 0;
+    for (const std::string& parameter : param_names(model)) {
+      const index_t size = this->params_.all()[next++].param->size();
       for (std::size_t k = 0; k < states_in_use(); ++k)
-        f(named_state<D>{parameter, Rule::states[k], dtype_name<stored_state>(), p.size(), states.at[k] + at});
-      if constexpr (compensated)
-        f(named_state<D>{parameter, "compensation", dtype_name<T>(), p.size(), states.rest + at});
-      at += p.size();
-    });
+        f(named_state<D>{parameter, Rule::states[k], dtype_name<stored_state>(), size, states.at[k] + at});
+      if constexpr (compensated) f(named_state<D>{parameter, "compensation", dtype_name<T>(), size, states.rest + at});
+      at += size;
+    }
   }
 
  private:

@@ -101,9 +101,8 @@ template <class Model, class Optimizer>
 checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
   checkpointed_steps steps{optimizer.steps(), {}};
   const std::vector<std::size_t> own = optimizer.steps_by_parameter();
-  for_each_param(model, [&](std::string_view name, const auto&) {
-    steps.parameters.emplace_back(name, own[steps.parameters.size()]);
-  });
+  for (std::string& name : param_names(model))
+    steps.parameters.emplace_back(std::move(name), own[steps.parameters.size()]);
   return steps;
 }
 
@@ -174,9 +173,7 @@ template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
   run_metadata metadata(file.metadata());
-  std::vector<std::string> names;
-  for_each_param(model, [&](std::string_view name, const auto&) { names.emplace_back(name); });
-  const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, std::move(names), path);
+  const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, param_names(model), path);
   const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   detail::check_checkpoint(file, tensors, path);
   std::vector<std::byte> staged;  // on its way to another device
