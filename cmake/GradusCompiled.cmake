@@ -18,9 +18,10 @@ if(NOT TARGET gradus_compiled)
   set_target_properties(gradus_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# gradus_name_compiled_kernels(<options>...): tells users of gradus::compiled which flags its kernels are compiled with,
-# those of the project and these options, by the name that GRADUS_BUILD in core/config.hpp gives them.
-function(gradus_name_compiled_kernels)
+# gradus_name_compiled_kernels(<target> <options>...): tells users of the target, which has compiled_kernels.cpp, which
+# flags that is compiled with, those of the project and these options, by the name that GRADUS_BUILD in core/config.hpp
+# gives them.
+function(gradus_name_compiled_kernels target)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
   set(question "${CMAKE_CURRENT_BINARY_DIR}/gradus_build_name.cpp")
@@ -28,6 +29,6 @@ function(gradus_name_compiled_kernels)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 ${flags} ${ARGN} -E -P "${question}"
                   OUTPUT_VARIABLE answer ERROR_QUIET)
   if(answer MATCHES "\"([A-Za-z0-9_]+)\"")  # otherwise sources compile kernels themselves
-    target_compile_definitions(gradus_compiled PUBLIC "GRADUS_KERNELS_OF_${CMAKE_MATCH_1}=1")
+    target_compile_definitions(${target} PUBLIC "GRADUS_KERNELS_OF_${CMAKE_MATCH_1}=1")
   endif()
 endfunction()

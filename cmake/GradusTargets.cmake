@@ -30,7 +30,7 @@ target_compile_options(gradus_dev INTERFACE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${gradus_processor}>>:-march=${gradus_processor}>")
 
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
-gradus_name_compiled_kernels(${gradus_native_options})
+gradus_name_compiled_kernels(gradus_compiled ${gradus_native_options})
 
 # gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.
 find_package(Eigen3 3.3 QUIET NO_MODULE)
