@@ -22,6 +22,8 @@ constexpr save_rule save_inputs(I... operand) {
 }
 /// Keeps the output.
 constexpr save_rule save_output() { return {0, true}; }
+/// Keeps what either keeps: `save_inputs(0) | save_output()`.
+constexpr save_rule operator|(save_rule a, save_rule b) { return {a.inputs | b.inputs, a.output || b.output}; }
 
 /// What forward returns when it has statistics to keep besides its output (a mean, a log-sum-exp).
 template <class Output, class Statistics>
