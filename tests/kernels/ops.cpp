@@ -19,6 +19,24 @@ void step(gr::context<gr::cpu>& ctx) {
   gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets));
 }
 
+// Over the innermost axis, the outermost, one between, two, and all.
+template <gr::index_t Batch>
+void reductions(gr::context<gr::cpu>& ctx) {
+  gr::tape<gr::cpu> tape(ctx);
+  const auto x = tape.variable(gr::ones<float, gr::shape<Batch, 6, 4>>(ctx));
+  const auto over = [&]<class Axes>(Axes) {
+    gr::backward(
+        gr::sum(gr::sum<Axes>(x) + gr::mean<Axes>(x) + gr::variance<Axes>(x) + gr::max<Axes>(x) + gr::min<Axes>(x)));
+    static_cast<void>(gr::argmax<Axes>(x));
+  };
+  over(gr::axes<2>{});
+  over(gr::axes<0>{});
+  over(gr::axes<1>{});
+  over(gr::axes<0, 2>{});
+  over(gr::axes<>{});
+  static_cast<void>(gr::sum<gr::axes<0>>(gr::ones<std::int32_t, gr::shape<Batch, 6>>(ctx)));
+}
+
 }  // namespace
 
 int main() {
@@ -26,8 +44,11 @@ int main() {
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};
   step<32>(ctx);
+  reductions<32>(ctx);
 #if defined(BATCHES)
   step<48>(ctx);
   step<80>(ctx);
+  reductions<48>(ctx);
+  reductions<80>(ctx);
 #endif
 }

@@ -122,6 +122,11 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
       x = detail::vector_bits<floats>(bits);
     }
     to = __builtin_convertvector(x, typename vector_of<T, N>::type);
+  } else if constexpr (sizeof(S) == 1 && std::is_integral_v<S>) {  // compilers do one widening well, and two badly
+    using shorts = typename vector_of<std::conditional_t<std::is_signed_v<S>, std::int16_t, std::uint16_t>, N>::type;
+    typename vector_of<std::conditional_t<std::is_signed_v<S>, std::int8_t, std::uint8_t>, N>::type x;
+    std::memcpy(&x, from, sizeof x);
+    to = __builtin_convertvector(__builtin_convertvector(x, shorts), typename vector_of<T, N>::type);
   } else {
     typename vector_of<S, N>::type x;
     std::memcpy(&x, from, sizeof x);
@@ -158,12 +163,18 @@ template <class T>
 using word_of =
     std::conditional_t<sizeof(T) == 8, std::int64_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>>;
 
-// Lanes below n, as the instructions want them.
+// 0, 1, 2 ...
 template <class Words>
-GRADUS_INLINE Words lanes_below(index_t n) {
+GRADUS_INLINE Words lane_numbers() {
   Words at{};
   for (index_t i = 0; i < sizeof(Words) / sizeof(at[0]); ++i)
     at[i] = static_cast<std::remove_cvref_t<decltype(at[0])>>(i);
+  return at;
+}
+// Lanes below n, as the instructions want them.
+template <class Words>
+GRADUS_INLINE Words lanes_below(index_t n) {
+  const Words at = lane_numbers<Words>();
   return at < static_cast<std::remove_cvref_t<decltype(at[0])>>(n);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
@@ -47,7 +48,8 @@ struct pack : functor_number {
   template <class S>
   static GRADUS_INLINE pack load(const S* from) {
     pack r;
-    if constexpr (is_vectorised<S>) cpu_kit::load_as<T, size>(from, r.v);
+    if constexpr (is_vectorised<S> || (std::is_integral_v<S> && std::is_integral_v<T>))
+      cpu_kit::load_as<T, size>(from, r.v);
     else
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
@@ -172,14 +174,21 @@ GRADUS_INLINE bool all(pack_mask<T> m) {
   return joint == ~std::uint64_t{0};
 }
 
+/// The lanes of x from number By on, and those before it.
+template <std::size_t By, class T>
+GRADUS_INLINE pack<T> lanes_from(pack<T> x) {
+  return [x]<std::size_t... K>(std::index_sequence<K...>) __attribute__((always_inline)) {
+    using P = pack<T>;
+    return lanes_at(x, typename P::mask_native{static_cast<typename P::integer>((K + By) % P::size)...});
+  }
+  (std::make_index_sequence<pack<T>::size>());
+}
+
 /// Sum and largest of the lanes, in a fixed order.
-template <class T>
+template <class T, std::size_t Width = pack<T>::size / 2>
 GRADUS_INLINE T sum_lanes(pack<T> x) {
-  T part[pack<T>::size];
-  x.store(part);
-  for (std::size_t width = pack<T>::size / 2; width > 0; width /= 2)
-    for (std::size_t i = 0; i < width; ++i) part[i] += part[i + width];
-  return part[0];
+  if constexpr (Width == 0) return x.v[0];
+  else return sum_lanes<T, Width / 2>(x + lanes_from<Width>(x));
 }
 template <class T>
 GRADUS_INLINE T max_lanes(pack<T> x) {

@@ -9,6 +9,34 @@
 
 namespace gradus {
 
+/// A reduction at run time; see reduction_plan, which makes one.
+struct reduction_walk {
+  const index_t* extent;  ///< of the merged axes, from the back
+  index_t axes;
+  bool inner_reduced;
+  index_t inner, outputs, count, out_rows, steps;
+  index_t out_stride, step_stride;  ///< from row to row of the same step, or of the same output row,
+  index_t out_line, step_line;      ///< for so many of them: for all, if no axis further out is like theirs
+
+  /// Where the row number `step` of output row `out_row` starts.
+  constexpr index_t row(index_t out_row, index_t step) const {
+    return (out_line == out_rows ? out_row * out_stride : nested(inner_reduced ? 1 : 2, out_row)) +
+           (step_line == steps ? step * step_stride : nested(inner_reduced ? 2 : 1, step));
+  }
+
+ private:
+  // `i` counts along every second axis from `axis` on.
+  GRADUS_NOINLINE constexpr index_t nested(index_t axis, index_t i) const {
+    index_t offset = 0, stride = 1;
+    for (index_t a = 0; a < axes; stride *= extent[a++])
+      if (a >= axis && (a - axis) % 2 == 0) {
+        offset += i % extent[a] * stride;
+        i /= extent[a];
+      }
+    return offset;
+  }
+};
+
 /// A reduction from shape Big to Small, whose reduced axes have extent 1 (or are missing in front).
 ///
 /// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps`
@@ -61,6 +89,23 @@ struct reduction_plan {
       stride *= e;
     }
     return offset;
+  }
+
+  /// The same for kernels that serve all shapes.
+  static constexpr reduction_walk walk() {
+    constexpr index_t kept = inner_reduced ? 1 : 2, reduced = inner_reduced ? 2 : 1;  // the first axes around a row
+    return {merged.extent.data(),
+            merged.count,
+            inner_reduced,
+            inner,
+            outputs,
+            count,
+            out_rows,
+            steps,
+            out_rows > 1 ? row(1, 0) : 0,
+            steps > 1 ? row(0, 1) : inner,
+            merged.count > kept + 2 ? merged.extent[kept] : out_rows,
+            merged.count > reduced + 2 ? merged.extent[reduced] : steps};
   }
 };
 
