@@ -1,13 +1,19 @@
 #pragma once
-// The kernels that gradus::compiled holds. Where it was compiled with the flags of a source, the source only calls
-// them; elsewhere it compiles those that it uses.
+// The templates that gradus::compiled holds: kernels for the usual element types, and the classes that every program
+// has of the CPU. Where it was compiled with the flags of a source, the source only calls them; elsewhere the source
+// compiles those that it uses.
 
 #include <cstdint>
 #include <tuple>
 
+#include "autodiff/region.hpp"
+#include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cpu/access.hpp"
 #include "cpu/gemm.hpp"
+#include "memory/planned_resource.hpp"
+#include "memory/pool_resource.hpp"
+#include "meta/measured_trace.hpp"
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
 #include "ops/dropout/cpu.hpp"
@@ -16,14 +22,16 @@
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
 #include "ops/permute/cpu.hpp"
+#include "ops/reduce/cpu.hpp"
+#include "ops/slice/cpu.hpp"
 #include "ops/softmax/cpu.hpp"
+#include "optim/adafactor.hpp"
 #include "optim/adamw.hpp"
+#include "optim/adamw_8bit.hpp"
 #include "optim/cpu.hpp"
-#include "memory/pool_resource.hpp"
-#include "memory/planned_resource.hpp"
-#include "meta/measured_trace.hpp"
-#include "autodiff/tape.hpp"
-#include "autodiff/region.hpp"
+#include "optim/lion.hpp"
+#include "optim/muon.hpp"
+#include "optim/sgd.hpp"
 
 #if defined(GRADUS_COMPILED) && GRADUS_KERNELS_COMPILED && !defined(__CUDACC__)
 
@@ -52,42 +60,45 @@ GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
 
 // What is stored as T, and computed in C.
-#define GRADUS_KERNELS_OF_TYPE(T, C)                                                                                 \
-  GRADUS_KERNEL(add_run<T, T>)                                                                                       \
-  GRADUS_KERNEL(dropout_run<T>)                                                                                      \
-  GRADUS_KERNEL(permute_axes<T, 8>)                                                                                  \
-  GRADUS_KERNEL(softmax_rows<false, C, T>)                                                                           \
-  GRADUS_KERNEL(softmax_rows_backward<false, T, C>)                                                                  \
-  GRADUS_KERNEL(norm_rows<true, C, T, T, T, T>)                                                                      \
-  GRADUS_KERNEL(norm_rows_backward<true, C, T, T, T, T, T, T>)                                                       \
-  GRADUS_KERNEL(norm_rows<false, C, T, T, T, T>)                                                                     \
-  GRADUS_KERNEL(norm_rows_backward<false, C, T, T, T, T, T, T>)                                                      \
-  GRADUS_KERNEL(scale_gradient<T, C>)                                                                                \
-  GRADUS_KERNEL(cross_entropy_rows<T, std::uint8_t>)                                                                 \
-  GRADUS_KERNEL(cross_entropy_rows<T, std::int32_t>)                                                                 \
-  GRADUS_KERNEL(embedding_rows<T, std::uint8_t>)                                                                     \
-  GRADUS_KERNEL(embedding_rows<T, std::int32_t>)                                                                     \
-  GRADUS_KERNEL(embedding_rows_backward<T, C, std::uint8_t>)                                                         \
-  GRADUS_KERNEL(embedding_rows_backward<T, C, std::int32_t>)                                                         \
-  GRADUS_KERNEL(attention_forward<32, C, T>)                                                                         \
-  GRADUS_KERNEL(attention_backward<32, C, T>)                                                                        \
-  GRADUS_KERNEL(attention_cached<32, C, T>)                                                                          \
-  GRADUS_KERNEL(attention_forward<64, C, T>)                                                                         \
-  GRADUS_KERNEL(attention_backward<64, C, T>)                                                                        \
-  GRADUS_KERNEL(attention_cached<64, C, T>)                                                                          \
-  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                                                                  \
-  GRADUS_KERNEL(map_runs<functor::multiply, T, 8, T, T>)                                                             \
-  GRADUS_KERNEL(map_runs<functor::affine, T, 8, T>)                                                                  \
-  GRADUS_KERNEL(map_runs<functor::gelu, T, 8, T>)                                                                    \
-  GRADUS_KERNEL(map_runs<functor::relu, T, 8, T>)                                                                    \
-  GRADUS_KERNEL(map_runs<functor::tanh, T, 8, T>)                                                                    \
-  GRADUS_KERNEL(map_runs_backward<functor::multiply, T, 8, std::tuple<const T*, const T*>,                           \
-                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)                         \
-  GRADUS_KERNEL(map_runs_backward<functor::affine, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)   \
-  GRADUS_KERNEL(map_runs_backward<functor::gelu, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)     \
-  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::tanh>, T, 8, std::tuple<const T*>,            \
-                                  std::tuple<elementwise_target<T>>>)                                                \
-  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::relu>, T, 8, std::tuple<const T*>,            \
+#define GRADUS_KERNELS_OF_TYPE(T, C)                                                                               \
+  GRADUS_KERNEL(add_run<T, T>)                                                                                     \
+  GRADUS_KERNEL(dropout_run<T>)                                                                                    \
+  GRADUS_KERNEL(permute_axes<T, 8>)                                                                                \
+  GRADUS_KERNEL(sum_into<T, T>)                                                                                    \
+  GRADUS_KERNEL(variance_into<T, C, T>)                                                                            \
+  GRADUS_KERNEL(find_extremes<true, T>)                                                                            \
+  GRADUS_KERNEL(softmax_rows<false, C, T>)                                                                         \
+  GRADUS_KERNEL(softmax_rows_backward<false, T, C>)                                                                \
+  GRADUS_KERNEL(norm_rows<true, C, T, T, T, T>)                                                                    \
+  GRADUS_KERNEL(norm_rows_backward<true, C, T, T, T, T, T, T>)                                                     \
+  GRADUS_KERNEL(norm_rows<false, C, T, T, T, T>)                                                                   \
+  GRADUS_KERNEL(norm_rows_backward<false, C, T, T, T, T, T, T>)                                                    \
+  GRADUS_KERNEL(scale_gradient<T, C>)                                                                              \
+  GRADUS_KERNEL(cross_entropy_rows<T, std::uint8_t>)                                                               \
+  GRADUS_KERNEL(cross_entropy_rows<T, std::int32_t>)                                                               \
+  GRADUS_KERNEL(embedding_rows<T, std::uint8_t>)                                                                   \
+  GRADUS_KERNEL(embedding_rows<T, std::int32_t>)                                                                   \
+  GRADUS_KERNEL(embedding_rows_backward<T, C, std::uint8_t>)                                                       \
+  GRADUS_KERNEL(embedding_rows_backward<T, C, std::int32_t>)                                                       \
+  GRADUS_KERNEL(attention_forward<32, C, T>)                                                                       \
+  GRADUS_KERNEL(attention_backward<32, C, T>)                                                                      \
+  GRADUS_KERNEL(attention_cached<32, C, T>)                                                                        \
+  GRADUS_KERNEL(attention_forward<64, C, T>)                                                                       \
+  GRADUS_KERNEL(attention_backward<64, C, T>)                                                                      \
+  GRADUS_KERNEL(attention_cached<64, C, T>)                                                                        \
+  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                                                                \
+  GRADUS_KERNEL(map_runs<functor::multiply, T, 8, T, T>)                                                           \
+  GRADUS_KERNEL(map_runs<functor::affine, T, 8, T>)                                                                \
+  GRADUS_KERNEL(map_runs<functor::gelu, T, 8, T>)                                                                  \
+  GRADUS_KERNEL(map_runs<functor::relu, T, 8, T>)                                                                  \
+  GRADUS_KERNEL(map_runs<functor::tanh, T, 8, T>)                                                                  \
+  GRADUS_KERNEL(map_runs_backward<functor::multiply, T, 8, std::tuple<const T*, const T*>,                         \
+                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)                       \
+  GRADUS_KERNEL(map_runs_backward<functor::affine, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>) \
+  GRADUS_KERNEL(map_runs_backward<functor::gelu, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)   \
+  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::tanh>, T, 8, std::tuple<const T*>,          \
+                                  std::tuple<elementwise_target<T>>>)                                              \
+  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::relu>, T, 8, std::tuple<const T*>,          \
                                   std::tuple<elementwise_target<T>>>)
 GRADUS_KERNELS_OF_TYPE(float, float)
 GRADUS_KERNELS_OF_TYPE(double, double)
@@ -96,11 +107,12 @@ GRADUS_KERNELS_OF_TYPE(f16, float)
 #undef GRADUS_KERNELS_OF_TYPE
 
 // Where parameters and sums are float, and values are T.
-#define GRADUS_KERNELS_OF_MIXED(T)                                             \
-  GRADUS_KERNEL(add_run<T, float>)                                             \
-  GRADUS_KERNEL(add_run<float, T>)                                             \
-  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>)                    \
-  GRADUS_KERNEL(norm_rows<true, float, T, float, float, float>)                \
+#define GRADUS_KERNELS_OF_MIXED(T)                              \
+  GRADUS_KERNEL(sum_into<float, T>)                             \
+  GRADUS_KERNEL(add_run<T, float>)                              \
+  GRADUS_KERNEL(add_run<float, T>)                              \
+  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>)     \
+  GRADUS_KERNEL(norm_rows<true, float, T, float, float, float>) \
   GRADUS_KERNEL(norm_rows_backward<true, float, float, float, float, T, float, float>)
 GRADUS_KERNELS_OF_MIXED(bf16)
 GRADUS_KERNELS_OF_MIXED(f16)
@@ -113,8 +125,14 @@ GRADUS_KERNEL(mean_loss<double>)
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
+GRADUS_KERNEL(kernel<op::move_block, cpu>::forward<float>)
 GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<float>)
+GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<sgd_options, float, float, float, 1>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<adamw_options, float, float, float, 2>)
+GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<lion_options, float, float, float, 1>)
+GRADUS_KERNEL(kernel<op::adamw_8bit_step, cpu>::forward<float, float>)
+GRADUS_KERNEL(kernel<op::adafactor_step, cpu>::forward<float, float>)
+GRADUS_KERNEL(kernel<op::muon_step, cpu>::forward<float, float>)
 
 GRADUS_CLASS(context<cpu>)
 GRADUS_CLASS(detail::recording<cpu>)

@@ -65,7 +65,6 @@ struct survey_policy {
   constexpr void inspect(const region_graph& graph) const { facts->graph = graph; }
 };
 
-
 template <int Depth, class Block, class X, class F>
 constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,
                       std::size_t end, const F& f) {

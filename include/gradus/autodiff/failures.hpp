@@ -20,8 +20,7 @@ std::string operand_text(std::string_view call, std::size_t operand);
 [[noreturn]] void fail_changed_parameter(std::string_view op);
 [[noreturn]] void fail_other_thread(std::string_view op);
 // A parameter without a value is named by its shape, and by where it is used.
-[[noreturn]] void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
-                                     index_t rank);
+[[noreturn]] void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank);
 [[noreturn]] void fail_different_region();
 [[noreturn]] void fail_chain_depth();
 [[noreturn]] void fail_chain_cover(std::size_t blocks);

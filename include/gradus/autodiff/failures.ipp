@@ -54,8 +54,7 @@ GRADUS_IMPL void fail_other_thread(std::string_view op) {
       "gradus::watch(parameter, x), x being of a context of this thread");
 }
 
-GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents,
-                                    index_t rank) {
+GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank) {
   throw error(operand_text(op, operand) + ", a parameter of " + text_of_extents(extents, rank) +
               ", has no value yet; call gradus::init(model, context, rule) first");
 }

@@ -11,7 +11,6 @@
 
 namespace gradus::detail {
 
-
 /// A checkpoint region on the tape: its function, its arguments, and what of its results was kept.
 /// @tparam Region what runs the function again
 /// @tparam Slots  a std::tuple with a gradient_slot for each output

@@ -57,8 +57,8 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
     const auto run = [&](index_t first, index_t n, [[maybe_unused]] const auto*... from) {
       const F f = functor;
       const T* const dy = grad + first;
-      const To targets{{std::get<K>(to).data == nullptr ? nullptr : std::get<K>(to).data + first,
-                        std::get<K>(to).accumulate}...};
+      const To targets{
+          {std::get<K>(to).data == nullptr ? nullptr : std::get<K>(to).data + first, std::get<K>(to).accumulate}...};
       for_packs<C>(n, [&](index_t i, auto which) {
         const D value(f(D(map_number<F, T>(operand(from, i, which)), static_cast<int>(K))...));
         const pack<C> g = load<C>(dy + i, which);

@@ -52,8 +52,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
   static void backward(context<cpu>& ctx, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
     using C = compute_type<T>;
     const auto value = [by = pack<C>(factor<Big, Small>)](index_t, auto, pack<C> g) { return g * by; };
-    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small>(), dx.data(), accumulate, value,
-                    dy.data());
+    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small>(), dx.data(), accumulate,
+                    value, dy.data());
   }
 
  private:
@@ -89,8 +89,8 @@ struct kernel<op::variance<Axes, Keep>, cpu> {
                            index_t i, auto which, pack<C> g, pack<C> middle) {
       return by * g * (cpu_kit::load<C>(from + i, which) - middle);
     };
-    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small, Small>(), dx.data(), accumulate,
-                    value, dy.data(), mean.data());
+    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small, Small>(), dx.data(),
+                    accumulate, value, dy.data(), mean.data());
   }
 };
 

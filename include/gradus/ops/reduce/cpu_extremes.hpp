@@ -100,8 +100,7 @@ GRADUS_INLINE row_extreme<C, Largest> best_of_run(const T* from, index_t n) {
     for (index_t l = 0; l < lanes<C>; ++l) {
       const C v = a.value.v[l];
       const auto at = static_cast<std::int32_t>(static_cast<index_t>(a.at[l]) * lanes<C> + l);
-      const bool take =
-          better<Largest>(v, best.value) || (!better<Largest>(best.value, v) && at < best.at);
+      const bool take = better<Largest>(v, best.value) || (!better<Largest>(best.value, v) && at < best.at);
       best.value = take ? v : best.value;
       best.at = take ? at : best.at;
     }
@@ -129,23 +128,29 @@ void find_extremes(context<cpu>& ctx, const reduction_grid& grid, T* y, std::int
     using state = column_extremes<C, Largest>;
     using so_far = lane_extremes<C, Largest>;
     using numbers = pack<typename state::place>;
-    const auto take = [](state& s, const reduced_rows<T>& first, index_t count, index_t column, index_t width, index_t) {
-      for_strips<C>(width, [&]<index_t P>(std::integral_constant<index_t, P>, index_t c, auto which) __attribute__((always_inline)) {
-        so_far best[P];
-        unrolled<P>([&](index_t p) __attribute__((always_inline)) {
-          const index_t i = c + p * lanes<C>;
-          best[p] = {load<C>(s.value + i, which), load<typename state::place>(s.at + i, which).v};
-        });
-        first.for_next(count, [&](const T* row, index_t number) __attribute__((always_inline)) {
-          const auto where = typename so_far::places{} + static_cast<typename state::place>(number);
-          unrolled<P>([&](index_t p) __attribute__((always_inline)) { best[p].offer(load<C>(row + column + c + p * lanes<C>, which), where); });
-        });
-        unrolled<P>([&](index_t p) __attribute__((always_inline)) {
-          const index_t i = c + p * lanes<C>;
-          store(best[p].value, s.value + i, which);
-          store(numbers(best[p].at), s.at + i, which);
-        });
-      });
+    const auto take = [](state& s, const reduced_rows<T>& first, index_t count, index_t column, index_t width,
+                         index_t) {
+      for_strips<C>(
+          width, [&]<index_t P>(std::integral_constant<index_t, P>, index_t c, auto which)
+                     __attribute__((always_inline)) {
+                       so_far best[P];
+                       unrolled<P>([&](index_t p) __attribute__((always_inline)) {
+                         const index_t i = c + p * lanes<C>;
+                         best[p] = {load<C>(s.value + i, which), load<typename state::place>(s.at + i, which).v};
+                       });
+                       first.for_next(
+                           count, [&](const T* row, index_t number) __attribute__((always_inline)) {
+                             const auto where = typename so_far::places{} + static_cast<typename state::place>(number);
+                             unrolled<P>([&](index_t p) __attribute__((always_inline)) {
+                               best[p].offer(load<C>(row + column + c + p * lanes<C>, which), where);
+                             });
+                           });
+                       unrolled<P>([&](index_t p) __attribute__((always_inline)) {
+                         const index_t i = c + p * lanes<C>;
+                         store(best[p].value, s.value + i, which);
+                         store(numbers(best[p].at), s.at + i, which);
+                       });
+                     });
     };
     reduce_columns<state>(ctx, grid, x, take, [&](index_t o, const state& s, index_t width) {
       for (index_t i = 0; i < width; ++i) finish(o + i, s.value[i], s.at[i]);

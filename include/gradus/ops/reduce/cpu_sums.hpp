@@ -102,21 +102,25 @@ void sum_terms(context<cpu>& ctx, const reduction_grid& grid, const T* x, const 
   } else {
     const auto take = [=](column_sums<W>& sums, const reduced_rows<T>& first, index_t count, index_t column,
                           index_t width, index_t output) {
-      for_strips<C>(width, [&]<index_t P>(std::integral_constant<index_t, P>, index_t c, auto which) __attribute__((always_inline)) {
-        const index_t ahead = 16 * first.walk.step_stride;
-        pack<C> part[P];
-        unrolled<P>([&](index_t p) __attribute__((always_inline)) { part[p] = pack<C>(0); });
-        first.for_next(count, [&](const T* row, index_t) __attribute__((always_inline)) {
-          unrolled<P>([&](index_t p) __attribute__((always_inline)) {
-            const T* const from = row + column + c + p * lanes<C>;
-            if constexpr (P > 1) __builtin_prefetch(from + ahead);  // no hardware foresees runs so short
-            part[p] = part[p] + terms.of_columns(load<C>(from, which), output + c + p * lanes<C>, which);
+      for_strips<C>(
+          width, [&]<index_t P>(std::integral_constant<index_t, P>, index_t c,
+                                auto which) __attribute__((always_inline)) {
+            const index_t ahead = 16 * first.walk.step_stride;
+            pack<C> part[P];
+            unrolled<P>([&](index_t p) __attribute__((always_inline)) { part[p] = pack<C>(0); });
+            first.for_next(
+                count, [&](const T* row, index_t) __attribute__((always_inline)) {
+                  unrolled<P>([&](index_t p) __attribute__((always_inline)) {
+                    const T* const from = row + column + c + p * lanes<C>;
+                    if constexpr (P > 1) __builtin_prefetch(from + ahead);  // no hardware foresees runs so short
+                    part[p] = part[p] + terms.of_columns(load<C>(from, which), output + c + p * lanes<C>, which);
+                  });
+                });
+            C flat[P * lanes<C>];
+            unrolled<P>([&](index_t p) __attribute__((always_inline)) { part[p].store(flat + p * lanes<C>); });
+            for (index_t i = 0; i < std::min(P * lanes<C>, width - c); ++i)
+              sums.value[c + i] += static_cast<W>(flat[i]);
           });
-        });
-        C flat[P * lanes<C>];
-        unrolled<P>([&](index_t p) __attribute__((always_inline)) { part[p].store(flat + p * lanes<C>); });
-        for (index_t i = 0; i < std::min(P * lanes<C>, width - c); ++i) sums.value[c + i] += static_cast<W>(flat[i]);
-      });
     };
     reduce_columns<column_sums<W>>(ctx, grid, x, take, [&](index_t o, const column_sums<W>& sums, index_t width) {
       for (index_t i = 0; i < width; ++i) finish(o + i, sums.value[i]);
