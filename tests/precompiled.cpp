@@ -1,0 +1,1 @@
+// The source whose precompiled headers all test programs use. It has nothing else.
