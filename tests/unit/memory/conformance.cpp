@@ -52,7 +52,7 @@ struct tracked : on_cpu {
 struct synchronized : on_cpu {
   synchronized_resource resource{limit};
 };
-struct traced : on_cpu {
+struct timed : on_cpu {
   trace_resource resource{limit};
 };
 struct being_traced : on_cpu {
@@ -103,7 +103,7 @@ struct simulated_stack {
 };
 
 #define WITH_A_LIMIT                                                                                        \
-  limited, counted, failing, tracked, synchronized, traced, being_traced, pooled, pooled_in_small_segments, \
+  limited, counted, failing, tracked, synchronized, timed, being_traced, pooled, pooled_in_small_segments, \
       pool_of_pools, arena_of_chunks, arena_in_a_span, stacked, simulated_pool
 #define EVERY_RESOURCE plain_host, WITH_A_LIMIT, simulated_stack
 

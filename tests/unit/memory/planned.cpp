@@ -24,9 +24,9 @@ struct ask {
   category what;
   std::string_view source;
 };
-const ask linear{8192, category::activation, "linear"};
-const ask gelu{4096, category::activation, "gelu"};
-const ask sum{100, category::temporary, "sum"};
+const ask large{8192, category::activation, "linear"};
+const ask medium{4096, category::activation, "gelu"};
+const ask small{100, category::temporary, "sum"};
 
 memory_request request(const ask& a) {
   memory_request r;
@@ -39,9 +39,9 @@ memory_request request(const ask& a) {
 /// linear begins, gelu begins, gelu ends, sum begins, linear ends, sum ends.
 memory_plan small_plan() {
   memory_plan plan;
-  plan.allocations = {{linear.bytes, linear.what, linear.source, 0},
-                      {gelu.bytes, gelu.what, gelu.source, 8192},
-                      {sum.bytes, sum.what, sum.source, 8192}};
+  plan.allocations = {{large.bytes, large.what, large.source, 0},
+                      {medium.bytes, medium.what, medium.source, 8192},
+                      {small.bytes, small.what, small.source, 8192}};
   plan.events = {{0, true}, {1, true}, {1, false}, {2, true}, {0, false}, {2, false}};
   plan.bytes = 8192 + 4096;
   return plan;
@@ -58,12 +58,12 @@ struct bench {
   void* begin(const ask& a) { return planned.allocate(request(a), s); }
   void end(void* memory, const ask& a) { planned.deallocate(memory, request(a), s); }
   void whole_step() {
-    void* a = begin(linear);
-    void* b = begin(gelu);
-    end(b, gelu);
-    void* c = begin(sum);
-    end(a, linear);
-    end(c, sum);
+    void* a = begin(large);
+    void* b = begin(medium);
+    end(b, medium);
+    void* c = begin(small);
+    end(a, large);
+    end(c, small);
   }
   /// What a request is refused with; empty if it is served.
   std::string refusal(const ask& a) {
@@ -89,13 +89,13 @@ TEST_CASE("planned memory gives the n-th request of every step the same address,
   CHECK(b.below.all().live == 12288);
   std::vector<void*> first;
   for (int step = 0; step < 5; ++step) {
-    void* one = b.begin(linear);
-    void* two = b.begin(gelu);
+    void* one = b.begin(large);
+    void* two = b.begin(medium);
     CHECK(b.planned.live_blocks() == 2);
-    b.end(two, gelu);
-    void* three = b.begin(sum);
-    b.end(one, linear);
-    b.end(three, sum);
+    b.end(two, medium);
+    void* three = b.begin(small);
+    b.end(one, large);
+    b.end(three, small);
     CHECK(b.planned.live_blocks() == 0);
     const std::vector<void*> addresses{one, two, three};
     if (step == 0) first = addresses;
@@ -112,7 +112,7 @@ TEST_CASE("planned memory returns its region, also in the middle of a step") {
   stats_resource below(heap);
   {
     planned_resource planned(small_plan(), below, s);
-    planned.deallocate(planned.allocate(request(linear), s), request(linear), s);
+    planned.deallocate(planned.allocate(request(large), s), request(large), s);
   }
   CHECK(below.all().live == 0);
 }
@@ -168,9 +168,9 @@ TEST_CASE("random steps replay with blocks that keep their contents while they l
 TEST_CASE("a request of other bytes, category or source is refused, and the message has both") {
   const auto second = [](const ask& a) {
     bench b;
-    void* one = b.begin(linear);
+    void* one = b.begin(large);
     const std::string message = b.refusal(a);
-    b.end(one, linear);
+    b.end(one, large);
     return message;
   };
   const std::string planned = "; the plan has 4096 bytes (activation of gelu) there: make the plan again for this step";
@@ -186,36 +186,36 @@ TEST_CASE("a request of other bytes, category or source is refused, and the mess
 
 TEST_CASE("a request where the plan has an end is refused") {
   bench b;
-  void* one = b.begin(linear);
-  void* two = b.begin(gelu);
-  CHECK(b.refusal(sum) ==
+  void* one = b.begin(large);
+  void* two = b.begin(medium);
+  CHECK(b.refusal(small) ==
         "planned memory: request 3 of the step asks 100 bytes (temporary of sum); the plan has the end of request 2, "
         "4096 "
         "bytes (activation of gelu), there: make the plan again for this step");
-  b.end(two, gelu);
-  b.end(one, linear);
+  b.end(two, medium);
+  b.end(one, large);
 }
 
 TEST_CASE("an end that is not the planned one is thrown by check and by the next request") {
   bench b;
-  void* one = b.begin(linear);
-  void* two = b.begin(gelu);
+  void* one = b.begin(large);
+  void* two = b.begin(medium);
   CHECK(b.checked() == "");
-  b.end(one, linear);
+  b.end(one, large);
   const std::string message =
       "planned memory: after request 2 of the step ends request 1, 8192 bytes (activation of linear); the plan has "
       "the end "
       "of request 2, 4096 bytes (activation of gelu), there: make the plan again for this step";
   CHECK(b.checked() == message);
-  CHECK(b.refusal(sum) == message);
-  CHECK(b.refusal(linear) == message);
-  b.end(two, gelu);
+  CHECK(b.refusal(small) == message);
+  CHECK(b.refusal(large) == message);
+  b.end(two, medium);
 }
 
 TEST_CASE("an end where the plan has a request is a departure") {
   bench b;
-  void* one = b.begin(linear);
-  b.end(one, linear);
+  void* one = b.begin(large);
+  b.end(one, large);
   CHECK(b.checked() ==
         "planned memory: after request 1 of the step ends request 1, 8192 bytes (activation of linear); the plan has a "
         "request for 4096 bytes (activation of gelu) there: make the plan again for this step");
@@ -223,14 +223,14 @@ TEST_CASE("an end where the plan has a request is a departure") {
 
 TEST_CASE("after a departure requests are refused until all is given back, and then a new step begins") {
   bench b;
-  void* one = b.begin(linear);
-  void* two = b.begin(gelu);
-  const std::string message = b.refusal(linear);
+  void* one = b.begin(large);
+  void* two = b.begin(medium);
+  const std::string message = b.refusal(large);
   CHECK(message != "");
-  b.end(one, linear);
-  CHECK(b.refusal(linear) == message);  // gelu is still out
-  CHECK(b.refusal(gelu) == message);
-  b.end(two, gelu);
+  b.end(one, large);
+  CHECK(b.refusal(large) == message);  // gelu is still out
+  CHECK(b.refusal(medium) == message);
+  b.end(two, medium);
   CHECK(b.checked() == message);
   b.whole_step();
   CHECK(b.checked() == "");
@@ -241,14 +241,14 @@ TEST_CASE("after a departure requests are refused until all is given back, and t
 TEST_CASE("a step that an exception unwound is followed by a whole one, wherever it stopped") {
   for (int stop = 1; stop <= 3; ++stop) {
     bench b;
-    void* one = b.begin(linear);
-    void* two = stop > 1 ? b.begin(gelu) : nullptr;
+    void* one = b.begin(large);
+    void* two = stop > 1 ? b.begin(medium) : nullptr;
     if (stop > 2) {
-      b.end(two, gelu);
-      two = b.begin(sum);
+      b.end(two, medium);
+      two = b.begin(small);
     }
-    if (two != nullptr) b.end(two, stop > 2 ? sum : gelu);
-    b.end(one, linear);
+    if (two != nullptr) b.end(two, stop > 2 ? small : medium);
+    b.end(one, large);
     b.whole_step();
     CHECK(b.checked() == "");
   }
@@ -295,7 +295,7 @@ TEST_CASE("restart begins a new step, and refuses while something is handed out"
 TEST_CASE("a plan without requests refuses every request") {
   bench b{memory_plan{}};
   CHECK(b.below.all().allocations == 0);
-  CHECK(b.refusal(sum) ==
+  CHECK(b.refusal(small) ==
         "planned memory: request 1 of the step asks 100 bytes (temporary of sum); the plan has no request there: make "
         "the "
         "plan again for this step");
@@ -321,13 +321,13 @@ TEST_CASE("a region that cannot be had is out of memory, with its size") {
 TEST_CASE("planned memory serves the stream it was made with and no other") {
   bench b;
   stream other;
-  CHECK_THROWS_WITH_AS(static_cast<void>(b.planned.allocate(request(linear), other)),
+  CHECK_THROWS_WITH_AS(static_cast<void>(b.planned.allocate(request(large), other)),
                        "planned memory: used on a stream other than that of the plan", error);
-  void* const p = b.planned.allocate(request(linear), b.s);
-  CHECK_THROWS_WITH_AS(b.planned.used_on(p, request(linear), other),
+  void* const p = b.planned.allocate(request(large), b.s);
+  CHECK_THROWS_WITH_AS(b.planned.used_on(p, request(large), other),
                        "planned memory: used on a stream other than that of the plan", error);
-  b.planned.used_on(p, request(linear), b.s);
-  b.planned.deallocate(p, request(linear), b.s);
+  b.planned.used_on(p, request(large), b.s);
+  b.planned.deallocate(p, request(large), b.s);
   b.planned.restart();
   b.whole_step();
 }
@@ -336,12 +336,12 @@ TEST_CASE(
     "planned memory that gets back what it did not hand out, or on another stream, ends the program with one line") {
   bench b;
   stream other;
-  void* const p = b.begin(linear);
-  std::string said = last_words([&] { b.planned.deallocate(p, request(linear), other); });
+  void* const p = b.begin(large);
+  std::string said = last_words([&] { b.planned.deallocate(p, request(large), other); });
   CHECK(said.find("is given back on another stream") != std::string::npos);
   CHECK(said.find('\n') == said.size() - 1);
-  b.end(p, linear);
-  said = last_words([&] { b.end(p, linear); });
+  b.end(p, large);
+  said = last_words([&] { b.end(p, large); });
   CHECK(said.find("is given back, and nothing is handed out") != std::string::npos);
   CHECK(said.find('\n') == said.size() - 1);
 }
