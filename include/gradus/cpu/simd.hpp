@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
@@ -174,21 +173,14 @@ GRADUS_INLINE bool all(pack_mask<T> m) {
   return joint == ~std::uint64_t{0};
 }
 
-/// The lanes of x from number By on, and those before it.
-template <std::size_t By, class T>
-GRADUS_INLINE pack<T> lanes_from(pack<T> x) {
-  return [x]<std::size_t... K>(std::index_sequence<K...>) __attribute__((always_inline)) {
-    using P = pack<T>;
-    return lanes_at(x, typename P::mask_native{static_cast<typename P::integer>((K + By) % P::size)...});
-  }
-  (std::make_index_sequence<pack<T>::size>());
-}
-
 /// Sum and largest of the lanes, in a fixed order.
-template <class T, std::size_t Width = pack<T>::size / 2>
+template <class T>
 GRADUS_INLINE T sum_lanes(pack<T> x) {
-  if constexpr (Width == 0) return x.v[0];
-  else return sum_lanes<T, Width / 2>(x + lanes_from<Width>(x));
+  T part[pack<T>::size];
+  x.store(part);
+  for (std::size_t width = pack<T>::size / 2; width > 0; width /= 2)
+    for (std::size_t i = 0; i < width; ++i) part[i] += part[i + width];
+  return part[0];
 }
 template <class T>
 GRADUS_INLINE T max_lanes(pack<T> x) {
