@@ -135,6 +135,8 @@ TEST_CASE("a cache takes no more than it was made for, and says so") {
   CHECK(w.next_is_right<7>(past, 6));
   const auto qkv = gradus_test::normal<float, gr::shape<1, 2, 3 * 39>>(w.place.ctx);
   past.rewind(3);
+  const auto one = gr::causal_attention<3>(qkv, past.layer(0, 1));  // the first of the two
+  for (gr::index_t i = 0; i < 39; ++i) CHECK(one(0, 1, i) == 0);
   CHECK(message_of([&] { (void)gr::causal_attention<3>(qkv, past.layer(0, 4)); }) ==
         "causal_attention(qkv, past): 4 new times behind 3 that are kept; there can be 13 in all, and up to 2 at once");
   gr::nn::key_value_cache<gr::on<gr::cpu>, 2, 1, 3, 13, 13> two(w.place.ctx);

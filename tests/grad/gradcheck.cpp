@@ -95,6 +95,39 @@ TEST_CASE("gradcheck finds a gradient that takes the place of the one that is th
   CHECK(replaced.message.find("is not added to the one that is there already") != std::string::npos);
 }
 
+TEST_CASE("gradcheck finds gradients that are right in sum alone, each at the place of another") {
+  workplace at;
+  const auto a = between<gr::shape<3>>(at.ctx, 1, 2);
+  const auto turned = gr::gradcheck(
+      [](auto u) {
+        return gr::custom_op([](const auto& x) { return x * 2.0; },
+                             [](const auto& grad, const auto&, const auto&) {
+                               return gr::concat<0>(gr::slice<0, 1, 2>(grad), gr::slice<0, 0, 1>(grad)) * 2.0;
+                             },
+                             u);
+      },
+      a);
+  CHECK(!turned.ok);
+}
+
+TEST_CASE("gradcheck finds a gradient that is another one when no other input's is wanted") {
+  workplace at;
+  const auto a = between<gr::shape<3>>(at.ctx, 1, 2);
+  const auto alone = gr::gradcheck(
+      [](auto u, auto v) {
+        return gr::custom_op(
+            product,
+            [factor = u.slot() == nullptr ? 2.0 : 1.0](const auto& grad, const auto&, const auto& x, const auto& y) {
+              return std::make_tuple(grad * y, grad * x * factor);
+            },
+            u, v);
+      },
+      a, a);
+  CHECK(!alone.ok);
+  CHECK(alone.input == 1);
+  CHECK(alone.message.find("differs when no other input's is wanted") != std::string::npos);
+}
+
 TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero") {
   workplace at;
   const auto a = between<gr::shape<3>>(at.ctx, 1, 2);
@@ -105,6 +138,7 @@ TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero"
       },
       a);
   CHECK(!nan.ok);
+  CHECK(nan.message.find("central differences say") != std::string::npos);
   CHECK(gr::gradcheck([](auto u, auto v) { return u + gr::sum(v) * 0.0; }, a, a).ok);
   CHECK(gr::gradcheck([](auto u, auto) { return u * 2.0; }, a, a).ok);
 }

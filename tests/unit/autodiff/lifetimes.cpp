@@ -148,6 +148,11 @@ TEST_CASE("a gradient accumulates in the storage that its slot was given, from s
     CHECK(gr::to_host(b.in_flat) == vec{6, 0, 10, -4});
   }
   CHECK(b.w.slot().is_placed());
+  b.w.clear_gradient();
+  const auto rows = b.tape.watch(gr::ones<float, gr::shape<2, 4>>(b.ctx));
+  gr::backward(gr::sum(rows * b.w));  // written by a kernel, with nothing there yet
+  CHECK(gr::to_host(b.in_flat) == vec{2, 2, 2, 2});
+  b.w.clear_gradient();
   b.w.slot().place({});
   step();
   CHECK(b.w.gradient().data() != at);
@@ -246,6 +251,8 @@ TEST_CASE("backward says of each parameter when its gradient is complete, the on
     w.a.clear_gradient();
     w.b.clear_gradient();
   }
+  gr::backward(gr::sum(gr::layer_norm(w.tape.watch(w.make()), w.b, w.c)));  // two of one operation
+  w.check({2, 1});
   w.tape.observe(nullptr);
   gr::backward(gr::sum(w.tape.watch(w.make()) * w.a));
   CHECK(w.log.order.empty());

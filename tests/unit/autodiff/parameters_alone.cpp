@@ -45,6 +45,10 @@ TEST_CASE("a recorded operation refuses what was computed from parameters alone,
   const auto later = gr::clone(gr::exp(b.p) + b.x);
   CHECK(message_of([&] { auto y = x + later; }) == refused("add: operand 2"));
   CHECK(message_of([&] { gr::checkpoint([&](auto u) { return u * later; }, x); }) == refused("multiply: operand 2"));
+  const auto held = gr::exp(b.p);
+  const auto sum = held + b.x, turned = b.x + held;
+  CHECK(message_of([&] { auto y = x + sum; }) == refused("add: operand 2"));
+  CHECK(message_of([&] { auto y = x + turned; }) == refused("add: operand 2"));
   const auto flat = gr::reshape<1, 2>(b.p);
   CHECK(message_of([&] { auto y = gr::reshape<1, 2>(x) * flat; }) == refused("multiply: operand 2"));
   // The parameter's own value is not marked: it is a constant, as ever.

@@ -68,6 +68,7 @@ TEST_CASE("operands broadcast as NumPy's do") {
   check_broadcast<gr::shape<2, 3, 17>, gr::shape<17>>();
   check_broadcast<gr::shape<7, 1, 1>, gr::shape<1, 3, 33>>();
   check_broadcast<gr::shape<300, 70>, gr::shape<300, 1>>();
+  check_broadcast<gr::shape<2, 20000>, gr::shape<2, 1>>();  // rows longer than what is laid out of an operand
 }
 
 TEST_CASE("results and gradients have the same bits on one thread and on two") {

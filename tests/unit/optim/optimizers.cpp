@@ -228,6 +228,70 @@ TEST_CASE("the norm of more parameters than there are partial sums is that of al
   CHECK(opt.clip(ctx, 1.0) == doctest::Approx(2 * std::sqrt(1500.0)));
 }
 
+TEST_CASE("a step is skipped wherever in its gradients the one is that is not finite") {
+  world w;
+  gr::loss_scaler<gr::cpu> scaler{w.ctx};
+  gr::sgd opt{w.net, {.lr = 1}};
+  const auto before = w.values();
+  for (const gr::index_t i : {0u, 20000u, 32767u, 32768u, 40000u}) {
+    CAPTURE(i);
+    w.give_gradients(1);
+    auto bad = gr::zeros<float, gr::shape<40001>>(w.ctx);
+    bad(i) = std::numeric_limits<float>::infinity();
+    w.net.long_vector.slot().give(std::move(bad));
+    opt.unscale(scaler);
+    opt.step(w.ctx);
+    CHECK(w.values() == before);
+  }
+  CHECK(opt.skipped() == 5);
+}
+
+TEST_CASE("adafactor takes the step of its formula where a matrix is cut into parts, and where there are several") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  struct {
+    gr::param<X, 3, 70, 500> w;
+    gr::param<X, 40000> v;
+  } net;
+  gr::init(net, ctx, gr::normal_init{.seed = 4, .stddev = 1});
+  constexpr std::size_t matrices = 3, rows = 70, columns = 500, n = matrices * rows * columns;
+  auto start = gr::to_host(net.w.value());
+  for (std::size_t i = 0; i < rows * columns; ++i) net.w.edit().data()[i] = start[i] *= 3;  // one unlike the others
+  auto g = gr::normal<float, gr::shape<matrices, rows, columns>>(ctx, {.seed = 5});
+  for (std::size_t i = 0; i < n; ++i) g.data()[i] *= static_cast<float>(1 + i / columns % rows);
+  const auto gradient = gr::to_host(g);
+  net.w.slot().give(std::move(g));
+  net.v.set(gr::full<float, gr::shape<40000>>(ctx, 1.0f));
+  for (gr::index_t i = 0; i < 20000; ++i) net.v.edit()(i) = 3;
+  net.v.slot().give(gr::full<float, gr::shape<40000>>(ctx, -2.0f));
+  gr::adafactor opt{net, {}};
+  opt.step(ctx);
+  // The first step: averages are those of its gradient.
+  std::vector<double> of_row(matrices * rows), of_column(matrices * columns), of_matrix(matrices), update(n);
+  double values = 0, updates = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double square = static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+    const std::size_t matrix = i / (rows * columns);
+    of_row[i / columns] += square / columns;
+    of_column[matrix * columns + i % columns] += square / rows;
+    of_matrix[matrix] += square / (rows * columns);
+    values += static_cast<double>(start[i]) * static_cast<double>(start[i]) / n;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t matrix = i / (rows * columns);
+    const double factor = of_row[i / columns] * of_column[matrix * columns + i % columns] / of_matrix[matrix];
+    update[i] = static_cast<double>(gradient[i]) / std::sqrt(factor);
+    updates += update[i] * update[i] / n;
+  }
+  const double rate = 1e-2 * std::sqrt(values) / std::max(1.0, std::sqrt(updates));
+  double worst = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(net.w.value().data()[i]) - (start[i] - rate * update[i])));
+  CHECK(worst < 1e-6);
+  CHECK(net.v.value()(39999) == doctest::Approx(1 + 1e-2 * std::sqrt(5.0)));
+}
+
 TEST_CASE("factors of a gradient's scale multiply") {
   world w;
   gr::sgd opt{w.net, {.lr = 1}};
@@ -453,6 +517,37 @@ TEST_CASE("stochastic rounding to bf16 keeps small updates in the mean, and depe
   CHECK(one.mean == doctest::Approx(1.1).epsilon(2e-3));  // 8001 draws of 100 steps: a deviation of 2e-4
   CHECK(bits(one) == bits(run(gr::rounding::stochastic, 7, 2)));
   CHECK(bits(one) != bits(run(gr::rounding::stochastic, 8, 1)));
+}
+
+namespace {
+struct twins {
+  gr::param<gr::on<gr::cpu, gr::bf16_pure>, 64, 64> a, b;
+  GRADUS_MEMBERS(a, b)
+};
+}  // namespace
+
+TEST_CASE("two tensors that are alike are rounded by draws of their own, whatever the optimizer") {
+  const auto unlike = [](const auto& make) {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::context<gr::cpu> ctx{stream, heap};
+    twins net;
+    auto optimizer = make(net);
+    optimizer.set_rounding(gr::rounding::stochastic, 7);
+    gr::visit_params(net, [&](auto& p) {
+      p.set(gr::full<gr::bf16, gr::shape<64, 64>>(ctx, gr::bf16(1.0f)));
+      p.slot().give(gr::cast<gr::bf16>(gr::normal<float, gr::shape<64, 64>>(ctx, {.seed = 5})));
+    });
+    optimizer.step(ctx);
+    std::size_t count = 0;
+    for (gr::index_t i = 0; i < 64 * 64; ++i) count += net.a.value().data()[i].bits != net.b.value().data()[i].bits;
+    return count;
+  };
+  CHECK(unlike([](twins& net) { return gr::sgd{net, {.lr = 1e-3}}; }) > 0);
+  CHECK(unlike([](twins& net) { return gr::adamw{net}; }) > 0);
+  CHECK(unlike([](twins& net) { return gr::adamw_8bit{net}; }) > 0);
+  CHECK(unlike([](twins& net) { return gr::adafactor{net}; }) > 0);
+  CHECK(unlike([](twins& net) { return gr::muon{net}; }) > 0);
 }
 
 TEST_CASE("stochastic rounding of packs has the bits of that of one number after another, wherever they begin") {

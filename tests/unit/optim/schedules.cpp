@@ -95,7 +95,8 @@ TEST_CASE_TEMPLATE("an average of weights follows its formula, is the model's fo
   CHECK(as_floats(gr::to_host(net.w.value())) == as_floats(before));
   CHECK(stats.of(gr::category::temporary).live == 0);
   average.for_each_state(ctx, net, [&](const gr::named_state<gr::cpu>& s) {
-    if (s.parameter == "w")
-      CHECK(static_cast<const float*>(s.data)[2 * 37 + 36] == doctest::Approx(expected).epsilon(1e-6));
+    if (s.parameter != "w") return;
+    CHECK(static_cast<const float*>(s.data)[2 * 37 + 36] == doctest::Approx(expected).epsilon(1e-6));
+    CHECK(static_cast<const float*>(s.data)[0] == doctest::Approx(static_cast<double>(as_floats(before)[0])));
   });
 }

@@ -21,6 +21,9 @@ TEST_CASE("a scaled loss keeps the small gradients of logits in f16") {
   const double small = 65536.0 / 512 / 4096;  // without the scale 4.8e-7, of which f16 has 3 bits
   CHECK(static_cast<double>(static_cast<float>(g(17, 5))) == doctest::Approx(small).epsilon(1e-3));
   CHECK(static_cast<double>(static_cast<float>(g(17, 0))) == doctest::Approx(small - 16).epsilon(1e-3));
+  const auto few = tape.variable(gr::full<gr::f16, gr::shape<4, 8>>(at.ctx, gr::f16(0.0f)));
+  const auto [unscaled] = gr::gradients(gr::cross_entropy(few, gr::zeros<std::int32_t, gr::shape<4>>(at.ctx)), few);
+  CHECK(static_cast<float>(unscaled(3, 5)) == 1.0f / 32);
 }
 
 namespace {

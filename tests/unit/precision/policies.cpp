@@ -315,6 +315,7 @@ TEST_CASE("a parameter that changed between forward and backward is refused, in 
   for (const bool in_region : {false, true}) {
     refused(gr::fp32{}, in_region);
     refused(gr::bf16_mixed{}, in_region);
+    refused(copies<gr::bf16_mixed>{}, in_region);
   }
   // What keeps nothing of the parameter does not mind.
   gr::param<on<gr::fp32>, 16> b;
