@@ -102,7 +102,7 @@ struct simulated_stack {
   basic_stats_resource<testing::simulated_stream> resource{tracking};
 };
 
-#define WITH_A_LIMIT                                                                                        \
+#define WITH_A_LIMIT                                                                                       \
   limited, counted, failing, tracked, synchronized, timed, being_traced, pooled, pooled_in_small_segments, \
       pool_of_pools, arena_of_chunks, arena_in_a_span, stacked, simulated_pool
 #define EVERY_RESOURCE plain_host, WITH_A_LIMIT, simulated_stack

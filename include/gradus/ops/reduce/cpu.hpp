@@ -13,6 +13,22 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
+/// What a sum's gradient is at x(i), by the gradient g of its output,
+template <class C>
+struct sum_derivative {
+  C factor;
+  GRADUS_INLINE pack<C> operator()(index_t, auto, pack<C> g) const { return g * pack<C>(factor); }
+};
+/// and a variance's.
+template <class C, class T>
+struct variance_derivative {
+  const T* x;
+  C factor;
+  GRADUS_INLINE pack<C> operator()(index_t i, auto which, pack<C> g, pack<C> mean) const {
+    return pack<C>(factor) * g * (load<C>(x + i, which) - mean);
+  }
+};
+
 /// dx (+)= value(i, which lanes, what goes along with x...): row by row where rows are reduced and long, so that one
 /// number goes along with all of a row; otherwise with operands laid out.
 template <class T, class Value, index_t Most, class... Ts>
@@ -50,8 +66,7 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cpu>& ctx, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
-    using C = compute_type<T>;
-    const auto value = [by = pack<C>(factor<Big, Small>)](index_t, auto, pack<C> g) { return g * by; };
+    const cpu_kit::sum_derivative<compute_type<T>> value{static_cast<compute_type<T>>(factor<Big, Small>)};
     cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small>(), dx.data(), accumulate,
                     value, dy.data());
   }
@@ -85,10 +100,8 @@ struct kernel<op::variance<Axes, Keep>, cpu> {
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cpu>& ctx, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
                        view<const T, Big> x, view<const C, Small> mean) {
-    const auto value = [from = x.data(), by = pack<C>(2.0 / static_cast<double>(Big::size / Small::size))](
-                           index_t i, auto which, pack<C> g, pack<C> middle) {
-      return by * g * (cpu_kit::load<C>(from + i, which) - middle);
-    };
+    const cpu_kit::variance_derivative<C, T> value{x.data(),
+                                                   static_cast<C>(2.0 / static_cast<double>(Big::size / Small::size))};
     cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small, Small>(), dx.data(),
                     accumulate, value, dy.data(), mean.data());
   }
