@@ -235,7 +235,7 @@ GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::strin
 /// std::unique_ptr has none. A model whose parameters cannot all be found does not compile.
 template <class Model, class F>
 constexpr void visit_params(Model& model, const F& f) {
-  if constexpr (detail::check_members<Model>()) detail::visit(model, f);
+  if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit(model, f);
 }
 
 /// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. Members are named by a
@@ -243,16 +243,18 @@ constexpr void visit_params(Model& model, const F& f) {
 template <class Model>
 std::vector<std::string> param_names(const Model& model) {
   std::vector<std::string> names;
-  if constexpr (detail::check_members<const Model>()) detail::add_names(names, {}, model);
+  if constexpr (detail::check_members<Model>()) detail::add_names(names, {}, model);
   return names;
 }
 
 /// Calls f(name, param) for every parameter, named as param_names() does.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
-  const std::vector<std::string> names = param_names(model);
-  std::size_t number = 0;
-  visit_params(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
+  if constexpr (detail::check_members<std::remove_const_t<Model>>()) {
+    const std::vector<std::string> names = param_names(model);
+    std::size_t number = 0;
+    detail::visit(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
+  }
 }
 
 /// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.
