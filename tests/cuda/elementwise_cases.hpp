@@ -65,8 +65,9 @@ void elementwise_cases(runner<D>& r) {
   r.template differentiate<double, gr::shape<8, 8>>("x * x * x", [](auto x) { return x * x * x; });
 
   using cube = gr::shape<17, 9, 21>;
-  r.template differentiate<float, cube>("sum", [](auto x) { return gr::sum(x); });
-  r.template differentiate<float, cube>("mean", [](auto x) { return gr::mean(x); });
+  // Sums of both signs could be so near to 0 that no tolerance holds.
+  r.template differentiate<float, cube>("sum", [](auto x) { return gr::sum(x + 1.0); });
+  r.template differentiate<float, cube>("mean", [](auto x) { return gr::mean(x + 1.0); });
   r.template differentiate<float, cube>("sum of axis 0", [](auto x) { return gr::sum<gr::axes<0>>(x); });
   r.template differentiate<float, cube>("mean of axis 1", [](auto x) { return gr::mean<gr::axes<1>>(x); });
   r.template differentiate<float, cube>("mean of axis 2", [](auto x) { return gr::mean<gr::axes<2>>(x); });
