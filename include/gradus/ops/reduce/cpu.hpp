@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -36,15 +37,17 @@ void spread(context<cpu>& ctx, const reduction_grid& grid, const broadcast_axes<
             bool accumulate, const Value& value, const Ts*... per_output) {
   using C = compute_type<T>;
   if (grid.inner_reduced && grid.inner >= 16 * lanes<C>)
-    for_rows(ctx, grid.out_rows * grid.steps, grid.inner, 1 << 14, [=, &grid](index_t r) {
-      const index_t start = grid.row(r / grid.steps, r % grid.steps), output = r / grid.steps;
-      const auto run = [&](const auto&... along) {
-        for_packs<C>(grid.inner, [&](index_t i, auto which) {
-          put(value(start + i, which, along...), dx + start + i, accumulate, which);
-        });
-      };
-      run(pack<C>(static_cast<C>(per_output[output]))...);
-    });
+    for_rows(ctx, grid.out_rows * grid.steps * grid.pieces, std::min(grid.inner, grid.piece), 1 << 14,
+             [=, &grid](index_t u) {
+               const index_t r = u / grid.pieces, begin = u % grid.pieces * grid.piece, output = r / grid.steps;
+               const index_t start = grid.row(output, r % grid.steps) + begin;
+               const auto run = [&](const auto&... along) {
+                 for_packs<C>(std::min(grid.piece, grid.inner - begin), [&](index_t i, auto which) {
+                   put(value(start + i, which, along...), dx + start + i, accumulate, which);
+                 });
+               };
+               run(pack<C>(static_cast<C>(per_output[output]))...);
+             });
   else
     for_runs(
         ctx, axes, std::index_sequence_for<Ts...>{},
