@@ -44,9 +44,10 @@ struct reduced_rows {
   const T* x;
   index_t out_row, step;
   const T* at = x + walk.row(out_row, step);
-  index_t left = walk.step_line - (step < walk.step_line ? step : step % walk.step_line);  ///< in line, with this one
+  /// Evenly spaced rows from here on, with this one.
+  index_t left = walk.step_line - (step < walk.step_line ? step : step % walk.step_line);
 
-  /// Goes on by so many rows, in line with this one or one more.
+  /// Advances by `left` rows at most.
   GRADUS_INLINE void skip(index_t rows) {
     step += rows;
     at += rows * walk.step_stride;
@@ -115,7 +116,7 @@ void reduce_rows(context<cpu>& ctx, const reduction_grid& grid, const T* x, cons
   for_tasks<State>(ctx, grid, reduce, [&](const State& state, index_t output) { finish(output, state); });
 }
 
-/// f(0), f(1) ... f(N - 1), for a compiler that would keep an array in memory for the sake of a loop.
+/// f(0), f(1) ... f(N - 1) without a loop, so that g++ keeps arrays that they index in registers.
 template <index_t N, class F>
 GRADUS_INLINE void unrolled(const F& f) {
   [&]<index_t... I>(std::integer_sequence<index_t, I...>) __attribute__((always_inline)) { (f(I), ...); }

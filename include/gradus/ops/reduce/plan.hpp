@@ -16,7 +16,7 @@ struct reduction_walk {
   bool inner_reduced;
   index_t inner, outputs, count, out_rows, steps;
   index_t out_stride, step_stride;  ///< from row to row of the same step, or of the same output row,
-  index_t out_line, step_line;      ///< for so many of them: for all, if no axis further out is like theirs
+  index_t out_line, step_line;      ///< rows evenly spaced by that stride; all rows where their axes merge into one
 
   /// Where the row number `step` of output row `out_row` starts.
   constexpr index_t row(index_t out_row, index_t step) const {
