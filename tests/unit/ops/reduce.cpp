@@ -201,3 +201,14 @@ TEST_CASE("where nothing is recorded, max keeps no places and variance gives its
   const auto spread = gr::variance<gr::axes<1>>(x);
   CHECK(at.stats.all().live == before + 2 * 64 * sizeof(float));
 }
+
+TEST_CASE("the gradient of a sum reaches every element of rows that several tasks share") {
+  workplace at;
+  gr::tape tape(at.ctx);
+  const auto x = tape.variable(normal<float, gr::shape<3, 2500>>(at.ctx));
+  const auto [of_rows] = gr::gradients(gr::sum(gr::sum<gr::axes<1>>(x)), x);
+  CHECK(numbers(of_rows) == values(7500, 1.0));
+  const auto y = tape.variable(normal<float, gr::shape<5003>>(at.ctx));
+  const auto [of_all] = gr::gradients(gr::sum(y), y);
+  CHECK(numbers(of_all) == values(5003, 1.0));
+}
