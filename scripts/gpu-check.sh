@@ -123,15 +123,14 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   gpt="-DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_VOCABULARY=256"
   gpt+=" ${GPT_SIZES:--DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 -DGPT_BATCH=16}"
   objects=()
-  for source in train.cu sample.cu closing_sample.cpp memory.cpp options.cpp report.cpp resume.cpp \
-      starting_model.cpp interrupt.cpp; do
-    object=\$builddir/gpt_$source.o
+  for source in train.cu tools/sample.cu memory.cpp model_file.cpp options.cpp run.cpp; do
+    object=\$builddir/gpt_${source//\//_}.o
     if [[ $source == *.cu ]]; then echo "build $object: cu examples/gpt/$source"; echo "  cuflags = \$cuflags $gpt"
     else echo "build $object: cxx examples/gpt/$source"; echo "  cxxflags = \$cxxflags $gpt"; fi
-    if [[ $source != sample.cu ]]; then objects+=("$object"); fi
+    if [[ $source != tools/sample.cu ]]; then objects+=("$object"); fi
   done
   echo "build \$builddir/gpt_train: link ${objects[*]}"
-  echo 'build $builddir/gpt_sample: link $builddir/gpt_sample.cu.o'
+  echo 'build $builddir/gpt_sample: link $builddir/gpt_tools_sample.cu.o $builddir/gpt_model_file.cpp.o'
   echo 'build trainer: phony $builddir/gpt_train $builddir/gpt_sample'
   echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step $builddir/gpt_step_64'
 } >"$build/build.ninja"

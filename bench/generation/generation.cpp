@@ -20,11 +20,11 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradus/generate/sampling.hpp>
+#include <gradus/generate/token_window.hpp>
 #include <gradus/gradus.hpp>
 
 #include "../support/process.hpp"
-#include "gpt/cached.hpp"
+#include "gpt/model.hpp"
 
 namespace gr = gradus;
 namespace {
@@ -82,7 +82,7 @@ void measure(const options& o) {
   gr::context<gr::cpu> ctx{stream, pool};
   gpt::model<X, gpt2> net;
   gr::init(net, ctx, gr::normal_init{.seed = 1});
-  gpt::cache<X, gpt2, Batch> past{ctx};
+  typename gpt::model<X, gpt2>::template cache<Batch> past{ctx};
   gr::token_sampler sampler{{.temperature = 0}};
   std::array<std::int32_t, Batch> last{};
   const std::span<const std::int32_t> nothing;
@@ -90,7 +90,7 @@ void measure(const options& o) {
   const auto take_in = [&]<gr::index_t Times>(std::integral_constant<gr::index_t, Times>,
                                               const std::vector<std::int32_t>& ids, gr::index_t count) {
     const auto logits =
-        gpt::next(net, gr::from_host<std::int32_t, gr::shape<Batch, Times>>(ctx, ids.data()), past, count);
+        gr::next_logits(net, gr::from_host<std::int32_t, gr::shape<Batch, Times>>(ctx, ids.data()), past, count);
     for (gr::index_t b = 0; b < Batch; ++b)
       last[b] = static_cast<std::int32_t>(
           sampler.choose(logits.values().subspan(b * gpt2.padded_vocabulary(), gpt2.vocabulary), nothing, 0));

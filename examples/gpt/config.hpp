@@ -1,6 +1,6 @@
 #pragma once
-// The sizes, the precision and the device that are part of the model's type, and the optimizer. They come from the
-// build (scripts/train.sh passes them as definitions); what is not given is that of the model called tiny, on the CPU.
+// The sizes, the precision, the device and the optimizer, which are parts of the trainer's types. The build defines
+// them (scripts/train.sh does); the defaults are those of the model called tiny, on the CPU.
 
 #include <array>
 #include <cstdint>
@@ -46,19 +46,18 @@ inline constexpr config sizes{
     .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
 inline constexpr gr::index_t batch_size = GPT_BATCH;
 
-/// What token ids are stored in: as little as holds the vocabulary.
+/// The smallest type that holds a token id.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
                                  std::conditional_t<(sizes.vocabulary <= 65536), std::uint16_t, std::int32_t>>;
 
 using precision = gr::GPT_PRECISION;
-/// The same on the CPU, which has no products in TF32 or FP8.
+/// The policy for inference on the CPU, which has no products in TF32 or FP8.
 using host_precision =
     std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32,
                        std::conditional_t<std::is_same_v<precision, gr::fp8_mixed>, gr::bf16_mixed, precision>>;
-/// What the model is trained on, or writes text on.
 using device = gr::GPT_DEVICE;
 inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
-/// Asks for memory as `device` does, and computes nothing.
+/// Allocates like `device` and computes nothing.
 using planned_device = std::conditional_t<on_gpu, gr::cuda_meta, gr::meta>;
 #define GPT_TEXT_OF(name) #name
 #define GPT_TEXT(name)    GPT_TEXT_OF(name)
@@ -70,10 +69,10 @@ inline constexpr const char* device_name = GPT_TEXT(GPT_DEVICE);
 #undef GPT_TEXT
 #undef GPT_TEXT_OF
 
-using X = gr::on<gr::cpu, host_precision>;
-using network = model<X, sizes>;
+/// The model on the CPU.
+using network = model<gr::on<gr::cpu, host_precision>, sizes>;
 
-/// The sizes of this program's model, as they are called on the command line.
+/// The sizes by the names of their flags.
 inline std::array<std::pair<const char*, gr::index_t>, 5> named_sizes() {
   return {{{"layers", sizes.layers},
            {"heads", sizes.heads},
@@ -82,7 +81,7 @@ inline std::array<std::pair<const char*, gr::index_t>, 5> named_sizes() {
            {"vocabulary", sizes.vocabulary}}};
 }
 
-/// "4 layers", "1 layer"; "2 batches" where the plural is given
+/// "4 layers", "1 layer"; "2 batches" with the plural given
 inline std::string counted(gr::index_t n, const std::string& what, const std::string& plural = "") {
   return std::to_string(n) + " " + (n == 1 ? what : plural.empty() ? what + "s" : plural);
 }

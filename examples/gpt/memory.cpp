@@ -5,15 +5,16 @@
 #include <gradus/plan.hpp>
 #include <gradus/train/memory_report.hpp>
 #include <gradus/train/perfetto.hpp>
+#include <gradus/train/program.hpp>
 #include <gradus/train/progress.hpp>
 
-#include "program.hpp"
 #include "training.hpp"
 
 namespace gpt {
 
 namespace {
 
+using gr::bad_flag, gr::check_flag;
 using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
 
 // "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.

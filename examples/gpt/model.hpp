@@ -23,6 +23,12 @@ struct config {
 /// @tparam X gradus::on<device, precision>
 template <class X, config C>
 struct model {
+  using device = typename X::device;
+  static constexpr gr::index_t context = C.context, vocabulary = C.vocabulary;
+  /// Keys and values of `Texts` texts, for generation.
+  template <gr::index_t Texts>
+  using cache = gr::nn::key_value_cache<X, C.layers, Texts, C.heads, C.context, C.width / C.heads>;
+
   gr::nn::embedding<X, C.padded_vocabulary(), C.width> tokens;
   gr::param<X, C.context, C.width> positions;
   std::array<gr::nn::block<X, C.width, C.heads, C.layers>, C.layers> blocks;
@@ -38,10 +44,18 @@ struct model {
                   [this](const auto& block, auto v) { return block(std::move(v), dropout); });
     return norm(std::move(x));
   }
-  /// Token ids [B, T] -> logits [B, T, padded vocabulary].
-  constexpr auto operator()(const auto& ids) const {
-    return gr::matmul<gr::transpose{.b = true}>(hidden(ids), tokens.weight);
+  /// The same for T new tokens that follow those in the cache, of which the first `count` are real; no dropout.
+  template <class Ids, class Cache>
+  auto hidden(const Ids& ids, Cache& past, gr::index_t count) const {
+    auto x = tokens(ids) + gr::embedding(past.template positions<Ids::shape::extent(1)>(), positions);
+    for (gr::index_t i = 0; i < C.layers; ++i) x = blocks[i](std::move(x), past.layer(i, count));
+    past.advance(count);
+    return norm(std::move(x));
   }
+  /// [..., width] -> logits [..., padded vocabulary].
+  constexpr auto head(const auto& x) const { return gr::matmul<gr::transpose{.b = true}>(x, tokens.weight); }
+  /// Token ids [B, T] -> logits [B, T, padded vocabulary].
+  constexpr auto operator()(const auto& ids) const { return head(hidden(ids)); }
   /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole.
   constexpr auto loss(const auto& ids, const auto& targets) const {
     return gr::linear_cross_entropy<C.vocabulary>(hidden(ids), tokens.weight, targets);

@@ -1,74 +1,93 @@
 #pragma once
-// A trained model as a safetensors file: its parameters under their names, and its sizes as metadata.
+// Model files: those that runs write, those that --init names, and the tokenizer beside them.
 
-#include <cmath>
+#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <span>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <gradus/io/safetensors.hpp>
+#include <gradus/data/bpe.hpp>
+#include <gradus/data/dataset.hpp>
+#include <gradus/data/text_tokenizer.hpp>
+#include <gradus/train/model_file.hpp>
 
 #include "config.hpp"
+#include "options.hpp"
 
 namespace gpt {
 
-/// Values of a parameter where the host can read them: as they lie, or a copy.
-template <class P>
-decltype(auto) host_values(const P& p) {
-  if constexpr (P::device::host_addressable) return p.value().values();
-  else return gr::to_host(p.value());
+/// Writes a model with its sizes as metadata.
+template <class X>
+void save_model(const model<X, sizes>& net, const std::filesystem::path& path) {
+  std::map<std::string, std::string> metadata{{"model", "gradus gpt"}, {"precision", precision_name}};
+  for (const auto& [name, size] : named_sizes()) metadata[name] = std::to_string(size);
+  gr::save(net, path, metadata);
+}
+/// Throws gr::error, which names the first size that differs, unless the file holds a model of this program's sizes.
+void check_sizes(const std::filesystem::path& path);
+template <class X>
+void load_model(model<X, sizes>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& path) {
+  check_sizes(path);
+  gr::load(net, ctx, path);
 }
 
-template <class On>
-void save_model(const model<On, sizes>& net, const std::filesystem::path& path) {
-  gr::safetensors_writer file;
-  file.set_metadata("model", "gradus gpt");
-  file.set_metadata("precision", precision_name);
-  file.add_checksum();
-  for (const auto& [name, size] : named_sizes()) file.set_metadata(name, std::to_string(size));
-  std::vector<std::shared_ptr<const void>> kept;  // what the file is to be written from
-  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-    using P = std::remove_cvref_t<decltype(p)>;
-    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
-    const auto values = std::make_shared<decltype(host_values(p))>(host_values(p));
-    file.add(name, shape, std::span<const typename P::value_type>(*values));
-    kept.push_back(values);
-  });
-  file.write(path);
-}
+/// The tokenizer.json in the folder of a model file; empty if there is none.
+std::string tokenizer_beside(const std::filesystem::path& model);
+/// Reads a tokenizer.json. Throws gr::error if it has more tokens than the model.
+gr::bpe_tokenizer read_model_tokenizer(const std::string& file);
+/// The tokenizer in a file; bytes without one.
+gr::text_tokenizer read_text_tokenizer(const std::string& file);
 
-/// A model that the last update spoilt must not replace a good one: throws if a parameter is not finite.
-template <class On>
-void check_worth_saving(const model<On, sizes>& net) {
-  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-    for (const auto value : host_values(p))
-      if (!std::isfinite(static_cast<float>(value)))
-        throw gr::error("not saved: the parameter " + std::string(name) + " is no longer finite; try a lower --lr");
-  });
-}
+/// Prints `count` tokens that the model writes, until `stop`.
+void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
+                  std::uint64_t seed, const std::function<bool()>& stop);
+/// The same with the model in a file, on the CPU.
+void print_sample(const std::filesystem::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop);
 
-/// Fills the model from a file, whatever type of floating-point number it holds. Throws gradus::error, which names the
-/// first size that differs from this program's.
-template <class On>
-void load_model(model<On, sizes>& net, gr::context<typename On::device>& ctx, const std::filesystem::path& path) {
-  gr::safetensors_file file(path);
-  for (const auto& [name, size] : named_sizes()) {
-    const auto found = file.metadata().find(name);
-    if (found == file.metadata().end())
-      throw gr::error(path.string() + ": no model of this program: it names no " + name);
-    if (found->second != std::to_string(size))
-      throw gr::error(path.string() + ": its " + name + " is " + found->second +
-                      ", and this program was compiled for " + std::to_string(size));
+/// The model that --init names: a run starts from its weights, with data, batch and length of its own.
+class starting_model {
+ public:
+  /// Throws gr::error if --init names no model. A run that is resumed has read it before.
+  explicit starting_model(const options& o);
+
+  /// The run's data. Throws gr::error if their tokenizer is not the model's.
+  gr::dataset open_data() const;
+  /// Loads the weights into a run's model; does nothing without --init.
+  template <class X>
+  void load(model<X, sizes>& net, gr::context<typename X::device>& ctx) const {
+    if (file_.empty()) return;
+    if constexpr (X::device::host_addressable) {
+      read(net, ctx);
+    } else {
+      gr::stream host_stream;
+      gr::host_resource heap;
+      gr::context<gr::cpu> host{host_stream, heap};
+      network on_host;
+      read(on_host, host);
+      std::vector<const void*> values;
+      gr::visit_params(on_host, [&](const auto& p) { values.push_back(p.value().data()); });
+      std::size_t next = 0;
+      gr::visit_params(net, [&]<class P>(P& p) {
+        using T = typename P::value_type;
+        p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(values[next++]), gr::category::parameter));
+      });
+    }
   }
-  file.check_checksum();
-  gr::for_each_param(net, [&](std::string_view name, auto& p) {
-    using P = std::remove_cvref_t<decltype(p)>;
-    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
-    const auto values = file.read_as<typename P::value_type>(name, shape);
-    p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
-  });
-}
+  /// "starting from FILE"; empty without --init.
+  std::string text() const { return file_.empty() ? "" : "starting from " + named_; }
+
+ private:
+  void read(network& net, gr::context<gr::cpu>& ctx) const;
+
+  const options& options_;
+  std::filesystem::path file_;                  // of tensors; empty: none
+  bool huggingface_ = false;                    // whether its folder is one of Hugging Face's
+  std::string named_;                           // its name in messages
+  std::string encoder_;                         // tokenizer.json that encodes texts; empty: bytes
+  std::optional<gr::bpe_tokenizer> tokenizer_;  // beside the model
+};
 
 }  // namespace gpt

@@ -1,11 +1,12 @@
 #pragma once
-// The trainer's flags.
+// What a training run was asked for.
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gradus/data/dataset_files.hpp>
@@ -16,10 +17,11 @@
 
 namespace gpt {
 
+/// What a run was asked for; options.cpp has the table of flags, with what each of them means.
 struct options {
-  gr::dataset_files files;  ///< --data and what belongs to it
+  gr::dataset_files files;
   std::string order = "random";
-  int workers = 1;      ///< threads that make batches ahead; 0: none
+  int workers = 1;
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
   double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();
@@ -30,13 +32,10 @@ struct options {
   double dropout = 0;
   std::uint64_t seed = 1;
   int threads = 0;  ///< 0: all cores
-  int gpu = 0;      ///< number of the GPU that trains; another run of the same configuration may take another
+  int gpu = 0;
   int accumulate = 1;
-  std::size_t batch_tokens = 0;  ///< an update, from which `accumulate` follows; 0: not given
-  std::string out;
-  std::string init;           ///< model to start from: a file, or a folder of a run or of Hugging Face's; empty: none
-  std::string resume;         ///< run folder to resume; empty: a new run
-  gr::config_entries config;  ///< every flag that repeats this run, sizes included, but --out and --resume
+  std::uint64_t batch_tokens = 0;  ///< 0: not given
+  std::string out, init, resume;
   long long eval_every = 100;
   int sample = 400;
   bool save = true;
@@ -44,36 +43,31 @@ struct options {
   long long save_steps = 0;   ///< between checkpoints; 0: not by steps
   double save_retry = 300;    ///< seconds
   int keep_checkpoints = 2;
-  std::string checkpoint = "none";
-  std::string memory_budget;  ///< empty: none
-  std::string memory_report;  ///< file; empty: none
-  bool profile = false;       ///< tell where the time of the steps went
-  bool tensorboard = false;   ///< write event files
-  bool anomaly = false;       ///< end at the first operation that computes something that is not finite
-  bool graph = false;         ///< submit each step to the GPU as one graph
-  std::string tune_products;  ///< file of the fastest algorithms of a GPU's products; empty: the library's own choice
-  bool plan = false;          ///< say what memory the run takes, and end
+  std::string checkpoint = "none", memory_budget, memory_report;
+  bool profile = false, tensorboard = false, anomaly = false, graph = false, plan = false;
+  std::string tune_products;
+  gr::config_entries config;  ///< repeats this run, its sizes included
 
-  /// The part that shapes a step.
-  step_options step() const {
+  step_options step(gr::region_schedule regions = {}) const {
     return {.dropout = dropout,
             .clip = clip,
             .accumulate = accumulate,
             .seed = seed,
-            .adamw = {.lr = lr, .weight_decay = weight_decay}};
+            .adamw = {.lr = lr, .weight_decay = weight_decay},
+            .regions = std::move(regions)};
   }
-  /// How much of the run is behind it after so many steps and seconds: by steps or by the clock, whichever is further.
+  /// The fraction of the run that is over after `step` steps and `elapsed` seconds: the larger of both.
   double fraction(long long step, double elapsed) const {
     const double by_steps = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
     return minutes > 0 ? std::max(by_steps, elapsed / (60 * minutes)) : by_steps;
   }
-  /// The learning rate of a step, `fraction` of the run being behind it: it rises over --warmup steps, or over the
-  /// first tenth of a run that is shorter than that.
+  /// The learning rate of step `step`, at this fraction of the run. It rises over --warmup steps, but over no more than
+  /// the first tenth of the run.
   double rate(long long step, double fraction) const {
     const double steps_risen = static_cast<double>(step + 1) / static_cast<double>(std::max(warmup, 1LL));
     return std::min(1.0, std::max(steps_risen, 10 * fraction)) * learning_rate()(fraction);
   }
-  /// The learning rate over a run, from 0 to 1; the warm-up comes on top.
+  /// The learning rate without warm-up, as a function of the fraction.
   std::function<double(double)> learning_rate() const {
     const double low = 0.05 * lr;
     if (schedule == "constant") return gr::warmup_constant{.peak = lr, .warmup = 0};
@@ -83,17 +77,12 @@ struct options {
   }
 };
 
-/// Throws gradus::error where the data's tokens, of which there may be `tokens` (0: unknown), are too many for the
-/// model.
-void check_vocabulary(std::size_t tokens);
-
-/// Most batches a step: a plan follows every one of them, and 1000 take it seconds.
+/// A plan traces every batch of a step, which takes seconds for 1000.
 inline constexpr int most_batches = 1000;
 
-/// Most tokens an update.
 inline constexpr std::size_t most_batch_tokens = std::size_t{1} << 31;
 
-/// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
-std::optional<options> read_options(int argc, char** argv, const std::string& what);
+/// Reads the trainer's command line. Throws gr::bad_flag; returns nothing if --help was asked for and printed.
+std::optional<options> read_options(int argc, char** argv);
 
 }  // namespace gpt

@@ -1,6 +1,6 @@
 #pragma once
-// One GPT in training: the step that train.cpp runs, written for any device. On the CPU it trains; on gradus::meta the
-// very same code computes nothing and says, to the byte, what it would hold.
+// The training step, for any device: on the CPU and on a GPU it trains; on gradus::meta the same code computes nothing
+// and tells, to the byte, what memory a step takes.
 
 #include <algorithm>
 #include <array>
@@ -13,32 +13,30 @@
 
 namespace gpt {
 
-/// What a run chooses about its steps.
 struct step_options {
   double dropout = 0;
   double clip = 1;     ///< largest gradient norm; 0: no limit
-  int accumulate = 1;  ///< batches a step
+  int accumulate = 1;  ///< micro-batches a step
   std::uint64_t seed = 1;
   gr::adamw_options adamw = {};      ///< other optimizers take its lr and weight_decay
-  gr::region_schedule regions = {};  ///< which parts of the blocks are computed again at backward
+  gr::region_schedule regions = {};  ///< what backward recomputes
 };
 
-/// Whether an optimizer leaves some parameters to an AdamW of its own.
+/// Whether an optimizer (Muon) updates some parameters by an AdamW of its own.
 template <class Settings>
 inline constexpr bool has_adamw_inside = requires(Settings s) { s.adamw; };
 
-/// The highest learning rate that a run with an optimizer of these settings has unless told otherwise.
+/// The default learning rate of an optimizer.
 template <class Settings>
 constexpr double usual_rate() {
   return Settings{}.lr > 0 ? Settings{}.lr : 1e-2;
 }
-/// Sets the rate of a step; that of an AdamW inside keeps its proportion.
+/// Sets the learning rate; that of an AdamW inside keeps its proportion.
 template <class Settings>
 constexpr void set_rate(Settings& s, double lr) {
   s.lr = lr;
   if constexpr (has_adamw_inside<Settings>) s.adamw.lr = lr * (Settings{}.adamw.lr / Settings{}.lr);
 }
-/// Settings of a run's optimizer.
 template <class Settings>
 constexpr Settings settings_of(const step_options& o) {
   if constexpr (std::is_same_v<Settings, gr::adamw_options>) {
@@ -53,12 +51,12 @@ constexpr Settings settings_of(const step_options& o) {
   }
 }
 
+/// A model and what trains it.
 /// @tparam D     device
 /// @tparam C     sizes of the model
-/// @tparam Batch sequences at once
-/// @tparam Token integers that the ids come in
+/// @tparam Batch sequences of a micro-batch
+/// @tparam Token integer type of token ids
 /// @tparam P     precision policy
-/// @tparam Optimizer gr::adamw or another
 template <class D, config C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
           template <class, class, class> class Optimizer = gr::adamw>
 class training {
@@ -68,14 +66,12 @@ class training {
   using network = model<gr::on<D, P>, C>;
   using optimizer_type = Optimizer<typename P::store, D, typename P::gradient>;
 
-  /// Whether the loss is multiplied by a scale before backward. The least positive number of f16 is 6e-8, and many
-  /// gradients are below it.
+  /// Whether the loss is scaled before backward: many gradients are below 6e-8, the least positive number of f16.
   static constexpr bool scales_loss = std::is_same_v<typename P::compute, gr::f16>;
 
   network net;
   optimizer_type optimizer;
 
-  /// Parameters and optimizer state stay in `persistent`; what a step needs comes from `transient` and goes back.
   constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
       : optimizer(make_optimizer(net, o)),
         persistent_(persistent),
@@ -87,23 +83,21 @@ class training {
     net.dropout = o.dropout;
     net.regions = o.regions;
     for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(persistent));
-    // In bf16, updates below 1/256 of a value would be lost. Where the optimizer keeps what rounding takes, none are.
+    // In bf16, updates below 1/256 of a value would round to nothing.
     if constexpr (rounds_stochastically) optimizer.set_rounding(gr::rounding::stochastic, o.seed);
     gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
   using losses = gr::staging_buffer<typename P::reduce, D>;
-  /// The loss of a step, on its way to the host: until value() is asked for, neither waits for the other.
+  /// The loss of a step, on its way to the host.
   class step_loss {
     friend training;
-    losses* values_ = nullptr;
+    losses* values_;
     constexpr explicit step_loss(losses& values) : values_(&values) {}
 
    public:
-    /// Of no step: it has no value.
-    constexpr step_loss() = default;
-    /// Mean loss of the step's batches, in nats a token. To be asked for before the step after the next one sends its
-    /// own.
+    /// Waits for the mean loss of the step's micro-batches, in nats a token. Valid until send_loss() was called twice
+    /// more.
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
@@ -113,7 +107,7 @@ class training {
     }
   };
 
-  /// Puts a batch where accumulate(i) reads it. Waits for what was put there before, not for this.
+  /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
   constexpr void load(int i, const Token* inputs, const Token* targets) {
     slot& s = slots_[static_cast<std::size_t>(i)];
     const auto text = s.text.values();
@@ -122,29 +116,29 @@ class training {
     s.text.upload(s.inputs);
     s.text.upload(s.targets, ids::size);
   }
-  /// Forward and backward of batch i of a step; gradients accumulate. Waits for nothing.
-  constexpr void accumulate(int i) {
+  /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
+  constexpr void backward(int i) {
     slot& s = slots_[static_cast<std::size_t>(i)];
     const auto loss = net.loss(tape_.watch(s.inputs), s.targets);
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
     if constexpr (D::computes) gr::device_access<D>::copy(transient_, s.loss.data(), loss.value().data(), s.loss.bytes);
     gr::backward(scaler_.scale(loss), 1.0f / static_cast<float>(options_.accumulate));
   }
-  /// Sends the loss of the step whose batches were accumulated to the host.
+  /// Submits the copy of the step's loss to the host.
   constexpr step_loss send_loss() {
     turn_ = 1 - turn_;
     losses& to = losses_[turn_];
     for (gr::index_t i = 0; i < slots_.size(); ++i) to.download(slots_[i].loss, i);
     return step_loss(to);
   }
-  /// All of it for one batch. Returns its loss.
+  /// load() and backward() of a step's only micro-batch. Waits for its loss.
   constexpr float add_batch(const Token* inputs, const Token* targets) {
     load(0, inputs, targets);
-    accumulate(0);
+    backward(0);
     return static_cast<float>(gr::item(slots_.front().loss));
   }
-  /// Clips the accumulated gradients and takes the optimizer's step. A step whose gradients overflowed because of the
-  /// scale changes nothing, and counts in optimizer.skipped().
+  /// Clips the gradients and takes the optimizer's step. With a loss scale, a step whose gradients overflowed changes
+  /// nothing.
   constexpr void update() {
     if constexpr (scales_loss) optimizer.unscale(scaler_);
     if (options_.clip > 0 || scales_loss)
@@ -153,15 +147,13 @@ class training {
     scaler_.update(persistent_);
   }
   constexpr gr::tape<D>& tape() { return tape_; }
-  /// What the loss is multiplied by.
   constexpr double loss_scale() const { return scaler_.now(); }
-  /// Steps without overflow since that was changed.
+  /// Steps without overflow since the loss scale changed.
   int clean_steps() const {
     if constexpr (scales_loss) return scaler_.clean_steps();
     else return 0;
   }
-  /// Resumes after `batches` of an earlier run: draws and the loss scale are as they were. Parameters and optimizer
-  /// come from its checkpoint.
+  /// Restores what a checkpoint's tensors do not hold, for a run that has taken `batches` micro-batches.
   void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
     tape_.set_random(options_.seed, batches);
     if constexpr (scales_loss) {
@@ -169,24 +161,24 @@ class training {
       scaler_.set_clean_steps(clean);
     }
   }
-  /// Forgets a step that an exception cut short; the next one starts afresh, with the same parameters.
+  /// Drops the gradients of a step that is not finished.
   constexpr void abandon() {
     tape_.clear();
     optimizer.clear_gradients();
   }
-  /// Loss of a batch with nothing recorded.
+  /// Loss of a batch, without dropout and with nothing recorded.
   constexpr float evaluate(const Token* inputs, const Token* targets) {
     return static_cast<float>(gr::item(net.loss(upload(inputs), upload(targets))));
   }
 
-  /// A whole step on no data, for plans.
+  /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
   constexpr void step() {
-    for (int i = 0; i < options_.accumulate; ++i) accumulate(i);
+    for (int i = 0; i < options_.accumulate; ++i) backward(i);
     update();
   }
 
  private:
-  // A batch of a step, and its loss.
+  // A micro-batch and its loss.
   struct slot {
     gr::tensor<Token, ids, D> inputs, targets;
     gr::tensor<typename P::reduce, gr::shape<>, D> loss;
@@ -210,7 +202,7 @@ class training {
   static constexpr optimizer_type make_optimizer(network& net, const step_options& o) {
     const auto settings = settings_of<decltype(optimizer_type::options)>(o);
     if constexpr (has_adamw_inside<
-                      decltype(optimizer_type::options)>)  // embeddings, which are the head too, are for AdamW
+                      decltype(optimizer_type::options)>)  // Muon for the blocks' matrices
       return optimizer_type(net, settings, [](const gr::param_info& p) {
         return gr::param_settings{.weight_decay = p.is_matrix ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
       });
@@ -233,7 +225,7 @@ class training {
   std::vector<slot> slots_;
   gr::tape<D> tape_;
   std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
-  std::array<losses, 2> losses_;  // in turn: one is read while the other is on its way
+  std::array<losses, 2> losses_;  // by turns: one is read while the other is on its way
   gr::index_t turn_ = 0;
   step_options options_;
 };

@@ -10,7 +10,7 @@
 
 #include "../support/message_of.hpp"
 #include "../support/seed.hpp"
-#include "gpt/evaluate.hpp"
+#include "gpt/tools/evaluate.hpp"
 
 namespace gr = gradus;
 using gradus_test::message_of;

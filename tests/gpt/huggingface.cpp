@@ -17,7 +17,7 @@
 
 #include "../support/message_of.hpp"
 #include "../support/scratch_folder.hpp"
-#include "gpt/huggingface.hpp"
+#include "gpt/tools/huggingface.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include <gradus/generate/token_window.hpp>
+
 #include "../support/message_of.hpp"
 #include "../support/operands.hpp"
 #include "../support/seed.hpp"
-#include "gpt/cached.hpp"
+#include "gpt/model.hpp"
 
 namespace gr = gradus;
 using gradus_test::fresh_seed;
@@ -55,9 +57,9 @@ struct written {
   }
   // Takes in `count` tokens, and says whether the logits behind the last are those of the whole context.
   template <gr::index_t Times>
-  bool next_is_right(gpt::cache<X, C, Batch>& past, gr::index_t count) {
+  bool next_is_right(typename network::template cache<Batch>& past, gr::index_t count) {
     const gr::index_t last = past.position() + count - 1;
-    const auto found = gpt::next(net, chunk<Times>(past.position(), count), past, count);
+    const auto found = gr::next_logits(net, chunk<Times>(past.position(), count), past, count);
     bool right = past.position() == last + 1;
     for (gr::index_t b = 0; b < Batch; ++b)
       right = right && same_bits(found.data() + b * columns, logits.data() + (b * C.context + last) * columns, columns);
@@ -73,7 +75,7 @@ struct written {
 template <class Precision, gpt::config C, gr::index_t Batch>
 void check(int threads) {
   written<Precision, C, Batch> w(threads);
-  gpt::cache<gr::on<gr::cpu, Precision>, C, Batch> past(w.place.ctx);
+  typename gpt::model<gr::on<gr::cpu, Precision>, C>::template cache<Batch> past(w.place.ctx);
   for (gr::index_t t = 0; t < C.context; ++t) {  // token by token
     CAPTURE(t);
     REQUIRE(w.template next_is_right<1>(past, 1));
@@ -89,7 +91,7 @@ void check(int threads) {
     else REQUIRE(w.template next_is_right<7>(past, count));
   }
   past.rewind(4);  // every position of a chunk
-  const auto found = gpt::hidden(w.net, w.template chunk<7>(4, 7), past, 7);
+  const auto found = w.net.hidden(w.template chunk<7>(4, 7), past, 7);
   const auto all = w.net.hidden(w.ids);
   for (gr::index_t b = 0; b < Batch; ++b)
     CHECK(same_bits(found.data() + b * 7 * C.width, all.data() + (b * C.context + 4) * C.width, 7 * C.width));
@@ -115,7 +117,7 @@ TEST_CASE("with a cache, the logits of fp16_mixed, bf16_pure and fp64 are those 
 
 TEST_CASE("a cache that is rewound computes the rest again") {
   written<gr::fp32, small, 2> w(2);
-  gpt::cache<gr::on<gr::cpu>, small, 2> past(w.place.ctx);
+  gpt::model<gr::on<gr::cpu>, small>::cache<2> past(w.place.ctx);
   for (int i = 0; i < 2; ++i) {
     while (past.room() > 0) REQUIRE(w.next_is_right<1>(past, 1));
     past.rewind(5);
@@ -126,9 +128,9 @@ TEST_CASE("a cache that is rewound computes the rest again") {
 
 TEST_CASE("a cache takes no more than it was made for, and says so") {
   written<gr::fp32, small, 1> w(1);
-  gpt::cache<gr::on<gr::cpu>, small, 1> past(w.place.ctx);
+  gpt::model<gr::on<gr::cpu>, small>::cache<1> past(w.place.ctx);
   REQUIRE(w.next_is_right<7>(past, 7));
-  CHECK(message_of([&] { (void)gpt::next(w.net, w.chunk<7>(6, 7), past, 7); }) ==
+  CHECK(message_of([&] { (void)gr::next_logits(w.net, w.chunk<7>(6, 7), past, 7); }) ==
         "key_value_cache: 7 more times do not fit behind 7; it was made for 13: rewind it and compute the last of them "
         "again");
   CHECK(past.position() == 7);

@@ -30,7 +30,7 @@ TEST_CASE("the loss of a step is the mean over its batches, and is still there w
   const auto step = [&](int first, int second) {
     t.load(0, text[first].data(), text[first].data() + 1);
     t.load(1, text[second].data(), text[second].data() + 1);
-    for (int i = 0; i < 2; ++i) t.accumulate(i);
+    for (int i = 0; i < 2; ++i) t.backward(i);
     const auto loss = t.send_loss();
     t.abandon();
     return loss;

@@ -1,4 +1,9 @@
 #pragma once
+// The key-value cache of a transformer.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "../core/config.hpp"
@@ -45,6 +50,13 @@ class key_value_cache {
     value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
     return {view<value_type, layer_shape, device>(keys), view<value_type, layer_shape, device>(values), position_,
             count};
+  }
+  /// Positions of the next `Times` tokens, for a table of learned positions: int32 [Times], at most Context - 1.
+  template <index_t Times>
+  auto positions() const {
+    std::array<std::int32_t, Times> at{};
+    for (index_t t = 0; t < Times; ++t) at[t] = static_cast<std::int32_t>(std::min(position_ + t, Context - 1));
+    return from_host<std::int32_t, shape<Times>>(kept_.owner(), at.data());
   }
   /// Counts the times that all layers have computed. Throws gradus::error where there is no room for them.
   constexpr void advance(index_t count) {

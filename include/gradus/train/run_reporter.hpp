@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -82,6 +83,16 @@ class run_reporter {
     record(r);
     show(r);
   }
+  /// Holds a step whose loss may still be on its way from a device; `loss` waits for it and returns it. The step is
+  /// logged by record_held() and shown by show_held(), which call `loss` once; what it throws, they throw. Holding a
+  /// step again replaces it, for when it was validated.
+  void hold(const step_report& r, std::function<double()> loss);
+  /// Logs the held step, if there is one and it was not logged.
+  void record_held();
+  /// Logs and shows the held step, if there is one.
+  void show_held();
+  /// Loss of the last step that was held, or NaN. Waits for it.
+  double held_loss();
   /// Logs a step, and once more where more is known of it. The log of a resumed run keeps what was said last.
   void record(const step_report& r);
   /// Shows a step, and draws the curves anew, where it was validated. Says so where the validation loss has been rising
@@ -108,6 +119,9 @@ class run_reporter {
   progress progress_;
   run_log log_;
   std::unique_ptr<tensorboard_writer> events_;
+  step_report held_{.loss = std::numeric_limits<double>::quiet_NaN()};
+  std::function<double()> read_loss_;  // of the held step; empty once it was read
+  enum { nothing, held, recorded } held_is_ = nothing;
   bool picture_failed_ = false, events_failed_ = false;
   double told_of_ = -1;  // the lowest validation loss's step, of which overfitting was told
 };

@@ -35,6 +35,32 @@ GRADUS_IMPL void run_reporter::log(std::initializer_list<log_field> fields) {
   attempt(log_failed_, [&] { log_.write(fields); });
 }
 
+GRADUS_IMPL void run_reporter::hold(const step_report& r, std::function<double()> loss) {
+  held_ = r;
+  read_loss_ = std::move(loss);
+  held_is_ = held;
+}
+
+GRADUS_IMPL double run_reporter::held_loss() {
+  if (read_loss_) {
+    held_.loss = read_loss_();
+    read_loss_ = nullptr;
+  }
+  return held_.loss;
+}
+
+GRADUS_IMPL void run_reporter::record_held() {
+  if (held_is_ != held) return;
+  held_loss();
+  held_is_ = recorded;
+  record(held_);
+}
+
+GRADUS_IMPL void run_reporter::show_held() {
+  record_held();
+  if (std::exchange(held_is_, nothing) != nothing) show(held_);
+}
+
 GRADUS_IMPL void run_reporter::record(const step_report& r) {
   add_point(train_, r.step, r.loss);
   if (!std::isnan(r.validation)) {

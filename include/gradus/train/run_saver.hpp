@@ -11,11 +11,17 @@
 
 namespace gradus {
 
+/// Calls `write`, which throws gradus::error if it cannot; then again after 1, 2, 4, ... and then every 30 seconds,
+/// until `patience` seconds have passed. Each new reason is a warning. Returns the last reason, or an empty string once
+/// `write` has succeeded.
+std::string retry(const std::function<void()>& write, const std::function<void(const std::string&)>& warn,
+                  double patience);
+
 /// Saves a run as it goes, so that little is lost whatever ends it.
 class run_saver {
  public:
-  /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error where it cannot, `warn` is
-  /// told of that. Told to save at the end, it goes on trying for `patience` seconds.
+  /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error if it cannot, `warn` gets
+  /// the warnings. The final save() retries for `patience` seconds.
   run_saver(std::function<void()> check, std::function<void()> write, std::function<void(const std::string&)> warn,
             double patience);
   run_saver(const run_saver&) = delete;
@@ -37,9 +43,8 @@ class run_saver {
   /// Waits until the save that is being written, if there is one, is finished, and warns if it could not be.
   void finish();
 
-  /// Saves now. What cannot be written is a warning, one for each reason, and tried again, after 1, 2, 4, ... and then
-  /// every 30 seconds, until the patience is at its end. Returns what was wrong then, and nothing where the run is
-  /// saved. Files of an earlier save stay until there are new ones.
+  /// Saves now, by retry(). Returns the reason if the run could not be saved. Files of an earlier save stay until there
+  /// are new ones.
   std::string save();
 
  private:

@@ -8,6 +8,29 @@
 
 namespace gradus {
 
+GRADUS_IMPL std::string retry(const std::function<void()>& write, const std::function<void(const std::string&)>& warn,
+                              double patience) {
+  const stopwatch trying;
+  std::string warned;
+  for (double wait = 1;; wait = std::min(2 * wait, 30.0)) {
+    std::string problem;
+    try {
+      write();
+      return {};
+    } catch (const error& e) { problem = e.what(); }
+    const double left = patience - trying.seconds();
+    if (left <= 0) return problem;
+    wait = std::min(wait, left);
+    if (problem != warned) {
+      char text[96];
+      std::snprintf(text, sizeof text, "; trying again in %.0f s, and for %.0f s in all", wait, left);
+      warn(problem + text);
+      warned = problem;
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+  }
+}
+
 GRADUS_IMPL run_saver::run_saver(std::function<void()> check, std::function<void()> write,
                                  std::function<void(const std::string&)> warn, double patience)
     : check_(std::move(check)), write_(std::move(write)), warn_(std::move(warn)), patience_(patience) {}
@@ -44,25 +67,7 @@ GRADUS_IMPL void run_saver::finish() {
 GRADUS_IMPL std::string run_saver::save() {
   finish();
   check_();
-  const stopwatch trying;
-  std::string told;
-  for (double wait = 1;; wait = std::min(2 * wait, 30.0)) {
-    std::string problem;
-    try {
-      write_();
-      return {};
-    } catch (const error& e) { problem = e.what(); }
-    const double left = patience_ - trying.seconds();
-    if (left <= 0) return problem;
-    wait = std::min(wait, left);
-    if (problem != told) {
-      char text[96];
-      std::snprintf(text, sizeof text, "; trying again in %.0f s, and for %.0f s in all", wait, left);
-      warn_(problem + text);
-      told = problem;
-    }
-    std::this_thread::sleep_for(std::chrono::duration<double>(wait));
-  }
+  return retry(write_, warn_, patience_);
 }
 
 // True where a thread writes; false where the system has none, and it is written already.

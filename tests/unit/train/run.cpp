@@ -293,6 +293,54 @@ TEST_CASE("a saver in a hurry saves at the next step, and warns once of each rea
   CHECK(warnings.size() == 1);
 }
 
+TEST_CASE("a write is retried until it succeeds or the patience is over, with one warning a reason") {
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& text) { warnings.push_back(text); };
+  CHECK(gr::retry([] {}, warn, 0).empty());
+  CHECK(warnings.empty());
+  int tries = 0;
+  const auto second_time = [&] {
+    if (++tries < 2) throw gr::error("no room");
+  };
+  CHECK(gr::retry(second_time, warn, 0.05).empty());
+  CHECK(warnings.size() == 1);
+  CHECK(gr::retry([] { throw gr::error("never"); }, warn, 0) == "never");
+}
+
+TEST_CASE("a step whose loss comes late is logged once, when its loss is read, and shown after it") {
+  const gradus_test::scratch_folder f;
+  const auto lines = [&] {
+    const std::string log = contents(f.path / "log.jsonl");
+    return std::count(log.begin(), log.end(), '\n');
+  };
+  gr::run_reporter report(f.path, {.program = "test", .title = "t"});
+  report.record_held();  // nothing is held
+  CHECK(std::isnan(gr::run_reporter(f.path, {.program = "test", .title = "t"}).held_loss()));
+  int reads = 0;
+  const auto loss = [&] { return ++reads, 2.5; };
+  gr::step_report step{.step = 1};
+  report.hold(step, loss);
+  CHECK(reads == 0);
+  CHECK(lines() == 0);
+  report.record_held();
+  report.record_held();
+  report.show_held();
+  CHECK(report.held_loss() == 2.5);
+  CHECK(reads == 1);
+  CHECK(lines() == 1);
+  step.step = 2;
+  report.hold(step, loss);
+  step.validation = 3;
+  report.hold(step, loss);  // validated meanwhile: one step, one line
+  report.show_held();
+  CHECK(lines() == 2);
+  CHECK(contents(f.path / "log.jsonl").find("\"validation\": 3") != std::string::npos);
+  step.step = 3;
+  report.hold(step, []() -> double { throw gr::error("not finite"); });
+  CHECK_THROWS_AS(report.show_held(), gr::error);
+  CHECK(lines() == 2);
+}
+
 TEST_CASE("what cannot be written is a warning, and the run goes on") {
   const gradus_test::scratch_folder f;
   gr::run_reporter report(f.path, {.program = "test", .title = "A run"});

@@ -1,6 +1,5 @@
 #pragma once
-// What the device that trains is called, what it takes and how fast it is. Everything that is different on a GPU stands
-// here.
+// The device that trains: its stream and heap, its name, how fast it is. All differences of a GPU are here.
 
 #include <algorithm>
 #include <cstdlib>
@@ -32,13 +31,13 @@ struct step_graph {
 };
 #endif
 
-/// Floating-point operations that training takes a token: 6 a parameter (2 forward, 4 backward), and 12 * layers *
-/// width * context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Floating-point operations of training on one token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
+/// context for attention's two products (Chowdhery et al. 2022, appendix B).
 inline double training_flops_per_token(std::size_t parameters) {
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
 
-/// Most memory that this process had at once, in MiB, as Linux and macOS count it; 0 elsewhere.
+/// Peak memory of this process in MiB, on Linux and macOS; 0 elsewhere.
 inline double process_peak_mib() {
 #ifdef __APPLE__
   rusage usage{};
@@ -52,14 +51,17 @@ inline double process_peak_mib() {
 }
 
 #ifdef __CUDACC__
-inline bool is_there() { return gr::cuda_available(); }
-/// Makes a GPU the one on which everything is made from now on. Where there is none at all, what needs it says so.
+inline bool device_available() { return gr::cuda_available(); }
+/// Makes a GPU the current device. Without any GPU it does nothing: the first stream throws.
 inline void use_gpu(int number) {
-  if (!is_there()) return;
-  if (number >= gr::cuda_device::count()) gr::cuda_stream(gr::cuda_device{number});  // which says what there is
+  if (!device_available()) return;
+  if (number >= gr::cuda_device::count()) gr::cuda_stream(gr::cuda_device{number});  // throws, and lists the GPUs
   gr::cuda_kit::check(cudaSetDevice(number), "cudaSetDevice");
 }
-inline void tune(gr::context<device>& ctx, const std::string& file) { gr::tune_products(ctx, file); }
+/// Tunes matrix products, if a file is named.
+inline void tune(gr::context<device>& ctx, const std::string& file) {
+  if (!file.empty()) gr::tune_products(ctx, file);
+}
 inline void set_threads(stream&, int) {}
 inline std::string thread_note(int) { return {}; }
 inline std::string machine_name(const stream& on) {
@@ -69,16 +71,15 @@ inline std::string machine_name(const stream& on) {
 }
 inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }
 #else
-inline bool is_there() { return true; }
+inline bool device_available() { return true; }
 inline void use_gpu(int) {}
 inline void tune(gr::context<device>&, const std::string&) {}
-/// As many threads as asked for (0: by OMP_NUM_THREADS, or one a processor), and no more than there are processors to
-/// run them.
+/// Sets the number of threads (0: OMP_NUM_THREADS, or one a processor), at most one a processor.
 inline void set_threads(stream& on, int threads) {
   const int asked = threads > 0 ? threads : gr::cpu_kit::default_thread_count();
   gr::set_thread_count(on, std::min(asked, gr::cpu_kit::usable_processors()));
 }
-/// What is to be said of that; empty: nothing.
+/// A note if more threads were asked for than there are processors; otherwise empty.
 inline std::string thread_note(int threads) {
   const int processors = gr::cpu_kit::usable_processors();
   const int asked = threads > 0 ? threads : gr::cpu_kit::default_thread_count();
@@ -93,8 +94,7 @@ inline std::string machine_name(stream& on) {
 inline double peak_mib(const device_heap&) { return process_peak_mib(); }
 #endif
 
-/// How often a second `work` runs on the device at best: of about `seconds` of it. A GPU's work is submitted ahead,
-/// `ahead` times.
+/// Runs of `work` a second, at best, in about `seconds`. On a GPU, `ahead` runs are submitted before it waits.
 template <class Work>
 double best_rate(const stream& on, double seconds, int ahead, const Work& work) {
   const int runs = on_gpu ? ahead : 1;
@@ -108,11 +108,10 @@ double best_rate(const stream& on, double seconds, int ahead, const Work& work) 
   return best;
 }
 
-/// FLOP/s of the device's matrix product at the model's main shape, [batch * context, width] times [width, 4 * width],
-/// in the type in which the model computes products: the best of about 0.3 seconds of them. On this many threads; 0: on
-/// as many as there are processors.
+/// Measures the FLOP/s of the model's largest matrix product, [batch * context, width] times [width, 4 * width], in its
+/// compute type. threads = 0: one a processor.
 inline double machine_flops(int threads) {
-  if (!is_there()) return 150e12;  // of an A100 in 16 bits: a plan can be made without a GPU
+  if (!device_available()) return 150e12;  // an A100 in 16 bits: a plan needs no GPU
   constexpr gr::index_t rows = batch_size * sizes.context, in = sizes.width, out = 4 * sizes.width;
   using factor = precision::compute;
   stream on;
@@ -120,15 +119,14 @@ inline double machine_flops(int threads) {
   device_heap heap;
   gr::basic_pool_resource<stream> pool(heap);
   gr::context<device> ctx(on, pool);
-  // Drawn, for a GPU takes less power for constants, and runs faster than it does in training.
+  // Random: a GPU draws less power for constants, and would run faster than in training.
   const auto a = gr::uniform<factor, gr::shape<rows, in>>(ctx, gr::random_key{1}, -1, 1);
   const auto b = gr::uniform<factor, gr::shape<in, out>>(ctx, gr::random_key{2}, -1, 1);
   const auto product = [&] { static_cast<void>(gr::matmul(a, b)); };
   return best_rate(on, 0.3, 20, product) * 2.0 * static_cast<double>(rows * in * out);
 }
 
-/// Bytes a second, read and written, that the device moves at best: of about 0.2 seconds of ReLU over 32 MiB, or on a
-/// GPU, whose cache holds those, over 256 MiB.
+/// Measures the bytes a second that ReLU reads and writes: of 32 MiB, or on a GPU, whose cache holds those, of 256 MiB.
 inline double machine_bandwidth(int threads) {
   stream on;
   set_threads(on, threads);

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "model.hpp"
+#include "../model.hpp"
 
 namespace gpt {
 

@@ -7,11 +7,10 @@
 #include <string>
 #include <system_error>
 
+#include "../model_file.hpp"
 #include "flags.hpp"
 #include "huggingface.hpp"
-#include "model_file.hpp"
 #include "unfinished_folder.hpp"
-#include "vocabulary.hpp"
 
 namespace gr = gradus;
 
@@ -29,30 +28,28 @@ std::optional<gr::bpe_tokenizer> tokenizer_of(const std::string& model, std::str
 }  // namespace
 
 int main(int argc, char** argv) {
-  return gpt::run_program("gpt_convert", [&] {
+  return gr::run_program("gpt_convert", [&] {
     std::string from, to, out, tokenizer;
-    CLI::App app{"Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers."};
-    auto* from_option =
-        app.add_option("--from-huggingface", from, "a folder with config.json and model.safetensors (or its index)");
-    auto* to_option = app.add_option("--to-huggingface", to, "a model.safetensors of gpt_train");
-    app.add_option("--out", out,
-                   "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
-        ->required();
-    auto* tokenizer_option =
-        app.add_option("--tokenizer", tokenizer,
-                       "tokenizer.json for the folder of --to-huggingface (default: the one beside the model)");
-    if (!gpt::read_flags(app, argc, argv)) return 0;
-    if (from_option->count() + to_option->count() != 1)
-      throw gpt::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
-    if (tokenizer_option->count() > 0 && to_option->count() == 0)
-      throw gpt::bad_flag("--tokenizer is for --to-huggingface; a model.safetensors has none in it");
-    gpt::check_flag(!out.empty(), "--out", "the name of a file or folder", "''");
+    gpt::flag_table flags(
+        "Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers.",
+        {gpt::text("from-huggingface", from, "a folder with config.json and model.safetensors (or its index)"),
+         gpt::text("to-huggingface", to, "a model.safetensors of gpt_train"),
+         gpt::named("out", out, "the name of a file or folder",
+                    "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
+             .required(),
+         gpt::text("tokenizer", tokenizer,
+                   "tokenizer.json for the folder of --to-huggingface (default: the one beside the model)")});
+    if (!flags.read(argc, argv)) return 0;
+    if (flags.given("from-huggingface") == flags.given("to-huggingface"))
+      throw gr::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
+    if (flags.given("tokenizer") && !flags.given("to-huggingface"))
+      throw gr::bad_flag("--tokenizer is for --to-huggingface; a model.safetensors has none in it");
 
     gr::stream stream;
     gr::host_resource heap;
     gr::context ctx{stream, heap};
     gpt::network net;
-    if (to_option->count() > 0) {
+    if (flags.given("to-huggingface")) {
       gpt::load_model(net, ctx, to);
       const std::optional<gr::bpe_tokenizer> words = tokenizer_of(to, tokenizer);
       gpt::unfinished_folder folder(out);

@@ -22,7 +22,6 @@
 #include <gradus/io/mapped_file.hpp>
 
 #include "flags.hpp"
-#include "program.hpp"
 #include "unfinished_folder.hpp"
 
 namespace gr = gradus;
@@ -40,46 +39,38 @@ struct options {
   gr::broken_utf8 broken_utf8() const { return broken == "keep" ? gr::broken_utf8::keep : gr::broken_utf8::replace; }
 };
 
-/// Reads the command line. Throws bad_flag; returns nothing where --help was asked for and printed.
+/// Reads the command line. Throws gr::bad_flag; returns nothing if --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv) {
   options o;
-  CLI::App app{"Makes token shards from text, in the layouts of nanoGPT and llm.c."};
-  app.add_option("--data", o.data, "text files; each is a document")->required()->expected(1, -1);
-  app.add_option("--out", o.out, "folder for the shards and tokenizer.json; it must not exist, or be empty")
-      ->required();
-  app.add_option("--tokenizer", o.tokenizer,
-                 "bytes; train (a BPE, learned from --data); or a tokenizer.json of GPT-2's kind")
-      ->capture_default_str();
-  auto* vocabulary = gpt::add_whole_number(app, "--vocabulary", o.vocabulary, 257, 65536,
-                                           "tokens of a BPE that is trained: 256 bytes, merged ones, and <|endoftext|>")
-                         ->capture_default_str();
-  auto* share = gpt::add_number(app, "--validation", o.validation, "at least 0 and below 1", gpt::is_below_1,
-                                "share of the text, from its end, for validation; 0: none")
-                    ->capture_default_str();
-  auto* files = app.add_option("--validation-data", o.validation_data, "text files for validation, instead of a share")
-                    ->expected(1, -1);
-  app.add_option("--layout", o.layout, "nanogpt (nothing but uint16 tokens) or llm.c (with its header)")
-      ->capture_default_str();
-  gpt::add_whole_number(app, "--shard-tokens", o.shard_tokens, 1, std::numeric_limits<std::int32_t>::max(),
-                        "most tokens of a shard (default: one shard)");
-  app.add_option("--broken-utf8", o.broken,
-                 "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does")
-      ->capture_default_str();
-  auto* separator = app.add_option("--separator", o.separator, "token of the tokenizer between documents; '': none")
-                        ->capture_default_str();
-  if (!gpt::read_flags(app, argc, argv)) return std::nullopt;
-  gpt::check_flag(o.layout == "nanogpt" || o.layout == "llm.c", "--layout", "nanogpt or llm.c", o.layout);
-  gpt::check_flag(o.broken == "keep" || o.broken == "replace", "--broken-utf8", "keep or replace", o.broken);
-  gpt::check_flag(!o.out.empty(), "--out", "the name of a folder", "''");
-  if (share->count() > 0 && files->count() > 0)
-    throw gpt::bad_flag("--validation and --validation-data: give one of them");
-  if (vocabulary->count() > 0 && o.tokenizer != "train")
-    throw gpt::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
-  if (separator->count() > 0 && o.tokenizer == "bytes")
-    throw gpt::bad_flag("--separator: with --tokenizer bytes there is no such token; a line end comes between texts");
+  gpt::flag_table flags(
+      "Makes token shards from text, in the layouts of nanoGPT and llm.c.",
+      {gpt::texts("data", o.data, "text files; each is a document").required(),
+       gpt::named("out", o.out, "the name of a folder",
+                  "folder for the shards and tokenizer.json; it must not exist, or be empty")
+           .required(),
+       gpt::text("tokenizer", o.tokenizer,
+                 "bytes; train (a BPE, learned from --data); or a tokenizer.json of GPT-2's kind"),
+       gpt::whole("vocabulary", o.vocabulary, 257, 65536,
+                  "tokens of a BPE that is trained: 256 bytes, merged ones, and <|endoftext|>"),
+       gpt::below_1("validation", o.validation, "share of the text, from its end, for validation; 0: none"),
+       gpt::texts("validation-data", o.validation_data, "text files for validation, instead of a share"),
+       gpt::choice("layout", o.layout, {"nanogpt", "llm.c"},
+                   "nanogpt (nothing but uint16 tokens) or llm.c (with its header)"),
+       gpt::whole("shard-tokens", o.shard_tokens, 1, std::numeric_limits<std::int32_t>::max(),
+                  "most tokens of a shard (default: one shard)")
+           .without_default(),
+       gpt::choice("broken-utf8", o.broken, {"keep", "replace"},
+                   "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does"),
+       gpt::text("separator", o.separator, "token of the tokenizer between documents; '': none")},
+      {{"validation", "validation-data", ""}});
+  if (!flags.read(argc, argv)) return std::nullopt;
+  if (flags.given("vocabulary") && o.tokenizer != "train")
+    throw gr::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
+  if (flags.given("separator") && o.tokenizer == "bytes")
+    throw gr::bad_flag("--separator: with --tokenizer bytes there is no such token; a line end comes between texts");
   if (o.tokenizer == "bytes" && o.broken != "keep")
-    throw gpt::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
-  if (files->count() > 0) o.validation = 0;
+    throw gr::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
+  if (flags.given("validation-data")) o.validation = 0;
   return o;
 }
 
@@ -185,7 +176,7 @@ class text_encoder {
     if (bpe == nullptr) return;
     if (!o.separator.empty()) separator_ = bpe->added_token_id(o.separator);
     if (!o.separator.empty() && !separator_)
-      throw gpt::bad_flag("--separator: the tokenizer has no token '" + o.separator + "'; '' is for none");
+      throw gr::bad_flag("--separator: the tokenizer has no token '" + o.separator + "'; '' is for none");
     encoder_.emplace(*bpe, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
   }
   void write(std::string_view text, token_sink& to) {
@@ -230,7 +221,7 @@ int make_tokens(const options& o) {
                     " tokens do not fit into 16 bits; shards take 65536");
   if (bpe) text_encoder(&*bpe, o);  // the separator
   if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
-    throw gpt::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
+    throw gr::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
   const std::vector<document> documents = open(o.data), judged = open(o.validation_data);
   std::vector<std::string_view> train, validation;
   for (const document& d : judged) validation.push_back(d.text);
@@ -276,7 +267,7 @@ int make_tokens(const options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return gpt::run_program("gpt_tokens", [&] {
+  return gr::run_program("gpt_tokens", [&] {
     const auto o = read_options(argc, argv);
     return o ? make_tokens(*o) : 0;
   });

@@ -16,66 +16,52 @@
 #include <vector>
 
 #include <gradus/generate/stop_text.hpp>
+#include <gradus/generate/token_window.hpp>
+#include <gradus/train/program.hpp>
 
-#include "device_flag.hpp"
+#include "../device.hpp"
+#include "../model_file.hpp"
 #include "flags.hpp"
-#include "generate.hpp"
-#include "model_file.hpp"
-#include "speed.hpp"
-#include "vocabulary.hpp"
 
 namespace gr = gradus;
 
 namespace {
 
-// A token reads each weight once, so copies in the type of products pay.
+// A token reads each weight once, so cached copies in the compute type pay.
 using policy = std::conditional_t<gpt::on_gpu, gpt::precision, gpt::host_precision>;
-using X = gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>;
+using model = gpt::model<gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>, gpt::sizes>;
 
 struct options {
   std::string model, prompt, tokenizer;
   std::vector<std::string> stop;
   int count = 400, samples = 1, threads = 0, gpu = 0;
   bool speed = false;
-  gpt::sampling how;
+  gr::generation how;
 };
 
-/// Reads the command line. Throws bad_flag; returns false where --help was asked for and printed.
-bool read_options(options& o, int argc, char** argv) {
-  CLI::App app{"Writes text with a trained GPT."};
-  app.add_option("model", o.model, "model.safetensors of a run")->required();
-  app.add_option("--prompt", o.prompt, "what the text begins with; -: what standard input holds");
-  gpt::add_whole_number(app, "--count", o.count, 1, gpt::most_bytes,
-                        "tokens to write, which are bytes without a tokenizer")
-      ->capture_default_str();
-  gpt::add_whole_number(app, "--samples", o.samples, 1, gpt::most_bytes, "texts to write, eight at a time")
-      ->capture_default_str();
-  auto& rule = o.how.rule;
-  gpt::add_number(app, "--temperature", rule.temperature, "0 or more", gpt::is_not_negative,
-                  "0: always the likeliest token; 1: the model's own odds")
-      ->capture_default_str();
-  gpt::add_whole_number(app, "--top-k", rule.top_k, 0, static_cast<std::size_t>(std::numeric_limits<int>::max()),
-                        "choose among this many tokens; 0: among all")
-      ->capture_default_str();
-  gpt::add_number(
-      app, "--top-p", rule.top_p, "above 0 and at most 1", [](double x) { return x > 0 && x <= 1; },
-      "choose among the fewest tokens whose probabilities add up to this; 1: among all")
-      ->capture_default_str();
-  gpt::add_number(app, "--repetition-penalty", rule.repetition_penalty, "above 0", gpt::is_positive,
-                  "above 1, tokens that the model sees already become less likely")
-      ->capture_default_str();
-  app.add_option("--stop", o.stop, "end before this text; may be given several times")->expected(1)->take_all();
-  gpt::add_whole_number(app, "--seed", o.how.seed, 0, gpt::most_seed, "another seed, another text")
-      ->capture_default_str();
-  app.add_option("--tokenizer", o.tokenizer,
-                 "tokenizer.json (default: the one beside the model; without one, tokens are bytes)");
-  app.add_flag("--speed", o.speed, "say on stderr how many tokens a second were written");
-  gpt::add_whole_number(app, "--threads", o.threads, 0, gpt::most_threads, "threads; 0: one a core")
-      ->capture_default_str();
-  gpt::add_device(app, o.gpu);
-  if (!gpt::read_flags(app, argc, argv)) return false;
-  for (const std::string& text : o.stop) gpt::check_flag(!text.empty(), "--stop", "a text", "''");
-  return true;
+gpt::flag_table flags_of(options& o) {
+  constexpr int most = std::numeric_limits<int>::max();
+  gr::sampling_rule& rule = o.how.rule;
+  return gpt::flag_table(
+      "Writes text with a trained GPT.",
+      {gpt::positional("model", o.model, "model.safetensors of a run"),
+       gpt::text("prompt", o.prompt, "what the text begins with; -: what standard input holds"),
+       gpt::whole("count", o.count, 1, most, "tokens to write, which are bytes without a tokenizer"),
+       gpt::whole("samples", o.samples, 1, most, "texts to write, eight at a time"),
+       gpt::not_negative("temperature", rule.temperature, "0: always the likeliest token; 1: the model's own odds"),
+       gpt::whole("top-k", rule.top_k, 0, most, "choose among this many tokens; 0: among all"),
+       gpt::number(
+           "top-p", rule.top_p, "above 0 and at most 1", [](double x) { return x > 0 && x <= 1; },
+           "choose among the fewest tokens whose probabilities add up to this; 1: among all"),
+       gpt::number(
+           "repetition-penalty", rule.repetition_penalty, "above 0", [](double x) { return x > 0; },
+           "above 1, tokens that the model sees already become less likely"),
+       gpt::texts("stop", o.stop, "end before this text; may be given several times"),
+       gpt::seed_flag(o.how.seed, "another seed, another text"),
+       gpt::text("tokenizer", o.tokenizer,
+                 "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
+       gpt::on_off("speed", o.speed, "say on stderr how many tokens a second were written"),
+       gpt::threads_flag(o.threads), gpt::device_flag(gpt::device_name, o.gpu)});
 }
 
 std::string standard_input() {
@@ -87,8 +73,8 @@ std::string standard_input() {
   return text;
 }
 
-/// Prints, and says whether somebody reads. A reader that has seen enough ends the program well; anything else that
-/// keeps it from writing is an error, which run_program tells.
+/// Prints, and returns false if the output is closed. A closed pipe (`| head`) is no error; any other failure is one,
+/// which run_program reports.
 bool print(std::string_view text) {
   errno = 0;
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -97,7 +83,7 @@ bool print(std::string_view text) {
   return false;
 }
 
-/// Where texts go: all their bytes to a file or another program, and to a terminal what it can show.
+/// Writes texts byte for byte to a file or a pipe, and printable characters to a terminal.
 class text_output {
  public:
   bool add(std::string_view text) { return print(terminal_ ? shown_.add(text) : std::string(text)); }
@@ -111,37 +97,36 @@ class text_output {
 using seconds = std::chrono::duration<double>;
 using timer = std::chrono::steady_clock;
 
-// Texts that are written together: each takes little longer than one by itself, because a step reads the parameters
-// once.
+// Texts of one batch: a step reads the parameters once for all of them.
 constexpr gr::index_t texts_together = 8;
 
 class text_writer {
  public:
-  text_writer(const options& o, const gpt::vocabulary& words, const std::string& prompt)
+  text_writer(const options& o, const gr::text_tokenizer& words, const std::string& prompt)
       : o_(o), words_(words), prompt_(prompt), sampler_(o.how.rule) {}
 
-  /// Writes `count` texts from number `first` on, whose prompt is in the window. They are printed one after another:
-  /// the first that is not finished as it comes. Returns false where nobody reads any more.
+  /// Writes texts `first`, ..., `first + count - 1`, whose prompt is in the window. The first unfinished text is printed
+  /// as it comes, the others after it. Returns false if the output is closed.
   template <class Window>
   bool write(Window& window, std::uint32_t first, std::size_t count) {
     std::vector<text> texts(count, text{gr::stop_text_finder(o_.stop), {}, false});
     std::uint32_t shown = 0;
     if (!begin(first)) return false;
     for (int i = 0; i < o_.count; ++i) {
-      typename Window::ids next{};  // what a finished text goes on with nobody sees
+      typename Window::ids next{};  // a finished text continues with token 0, unprinted
       for (std::uint32_t k = 0; k < count; ++k) {
         text& t = texts[k];
         if (t.finished) continue;
-        next[k] = static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.size()), window.tokens(k),
+        next[k] = static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.vocabulary()), window.tokens(k),
                                                             o_.how.draw(static_cast<std::uint32_t>(i), first + k)));
         ++written_;
         const bool ends = words_.ends_text(next[k]);
-        if (!ends) t.unseen += t.stop.add(words_.text_of(next[k]));
+        if (!ends) t.unprinted += t.stop.add(words_.decode(next[k]));
         t.finished = ends || t.stop.found() || i + 1 == o_.count;
-        if (t.finished) t.unseen += t.stop.finish();
+        if (t.finished) t.unprinted += t.stop.finish();
       }
       for (; shown < count; ++shown) {
-        if (!out_.add(std::exchange(texts[shown].unseen, {}))) return false;
+        if (!out_.add(std::exchange(texts[shown].unprinted, {}))) return false;
         if (!texts[shown].finished) break;
         if (!out_.end_line() || (shown + 1 < count && !begin(first + shown + 1))) return false;
       }
@@ -156,7 +141,7 @@ class text_writer {
  private:
   struct text {
     gr::stop_text_finder stop;
-    std::string unseen;
+    std::string unprinted;
     bool finished;
   };
 
@@ -166,7 +151,7 @@ class text_writer {
   }
 
   const options& o_;
-  const gpt::vocabulary& words_;
+  const gr::text_tokenizer& words_;
   const std::string& prompt_;
   gr::token_sampler sampler_;
   std::int64_t written_ = 0;
@@ -180,18 +165,19 @@ int write_texts(const options& o) {
   gpt::device_heap heap;
   gr::basic_pool_resource<gpt::stream> pool(heap);
   gr::context<gpt::device> ctx(stream, pool);
-  const gpt::vocabulary words(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
+  const gr::text_tokenizer words =
+      gpt::read_text_tokenizer(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
-  gpt::model<X, gpt::sizes> net;
+  model net;
   gpt::load_model(net, ctx, o.model);
-  gpt::token_window<X, gpt::sizes> window(net, ctx);
+  gr::token_window<model> window(net, ctx);
 
   const auto start = timer::now();
   window.begin(prompt);
   const seconds reading = timer::now() - start;
   text_writer writer(o, words, begins);
-  std::optional<gpt::token_window<X, gpt::sizes, texts_together>> together;
+  std::optional<gr::token_window<model, texts_together>> together;
   const auto began = timer::now();
   for (std::uint32_t first = 0; first < static_cast<std::uint32_t>(o.samples);) {
     const std::uint32_t left = static_cast<std::uint32_t>(o.samples) - first;
@@ -219,8 +205,10 @@ int main(int argc, char** argv) {
 #ifdef SIGPIPE
   std::signal(SIGPIPE, SIG_IGN);
 #endif
-  return gpt::run_program("gpt_sample", [&] {
+  return gr::run_program("gpt_sample", [&] {
     options o;
-    return read_options(o, argc, argv) ? write_texts(o) : 0;
+    if (!flags_of(o).read(argc, argv)) return 0;
+    for (const std::string& text : o.stop) gr::check_flag(!text.empty(), "--stop", "a text", "''");
+    return write_texts(o);
   });
 }

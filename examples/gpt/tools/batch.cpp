@@ -10,9 +10,9 @@
 #include <gradus/plan.hpp>
 #include <gradus/train/token_budget.hpp>
 
-#include "config.hpp"
+#include "../config.hpp"
+#include "../options.hpp"
 #include "flags.hpp"
-#include "options.hpp"
 
 namespace gr = gradus;
 
@@ -46,17 +46,18 @@ std::size_t least_bytes(const gpt::step_options& step) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return gpt::run_program("gpt_batch", [&] {
+  return gr::run_program("gpt_batch", [&] {
     std::size_t tokens = 0;
     std::string memory;
-    CLI::App app{"Prints the largest batch for a number of tokens an update that fits into memory."};
-    gpt::add_whole_number(app, "--batch-tokens", tokens, 1, gpt::most_batch_tokens, "tokens an update")->required();
-    app.add_option("--memory-budget", memory, "most memory for parameters, optimizer state and steps")->required();
-    if (!gpt::read_flags(app, argc, argv)) return 0;
+    gpt::flag_table flags(
+        "Prints the largest batch for a number of tokens an update that fits into memory.",
+        {gpt::whole("batch-tokens", tokens, 1, gpt::most_batch_tokens, "tokens an update").required(),
+         gpt::text("memory-budget", memory, "most memory for parameters, optimizer state and steps").required()});
+    if (!flags.read(argc, argv)) return 0;
     std::size_t budget = 0;
     try {
       budget = gr::parse_bytes(memory);
-    } catch (const gr::error& e) { throw gpt::bad_flag(std::string("--memory-budget: ") + e.what()); }
+    } catch (const gr::error& e) { throw gr::bad_flag(std::string("--memory-budget: ") + e.what()); }
 
     const auto print = [](const gr::token_split& split) {
       std::printf("%zu\n", split.batch);
@@ -72,7 +73,7 @@ int main(int argc, char** argv) {
     const std::size_t largest = largest_batch(left, step);
     if (largest == 1)
       if (const std::size_t least = least_bytes(step) + all_tokens; budget < least)
-        throw gpt::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+        throw gr::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
                             "; the least that is feasible for this model and a batch of 1 is " +
                             std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
     return print(gr::split_tokens(tokens, gpt::sizes.context, largest));

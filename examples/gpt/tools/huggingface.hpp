@@ -22,7 +22,7 @@
 #include <gradus/io/safetensors.hpp>
 #include <gradus/io/sharded_safetensors.hpp>
 
-#include "model.hpp"
+#include "../model.hpp"
 
 namespace gpt {
 

@@ -7,12 +7,15 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <gradus/generate/token_window.hpp>
 
 #include "../support/counted_heap.hpp"
 #include "../support/message_of.hpp"
 #include "../support/seed.hpp"
-#include "gpt/generate.hpp"
+#include "gpt/model.hpp"
 
 namespace gr = gradus;
 using gradus_test::fresh_seed;
@@ -47,7 +50,7 @@ struct text {
   gr::pool_resource pool{heap};
   gr::context<gr::cpu> ctx{stream, pool};
   gpt::model<X, C> net;
-  gpt::token_window<X, C> window{net, ctx};
+  gr::token_window<gpt::model<X, C>> window{net, ctx};
 };
 
 template <class Precision, gpt::config C>
@@ -70,11 +73,11 @@ void check_a_long_text() {
 // Three texts together, beside a window for each: they begin alike and go on differently.
 template <class Precision, gpt::config C>
 void check_texts_together() {
-  using one = gpt::token_window<gr::on<gr::cpu, Precision>, C>;
+  using one = gr::token_window<gpt::model<gr::on<gr::cpu, Precision>, C>>;
   text<Precision, C> t;
   std::vector<one> apart;
   for (int i = 0; i < 3; ++i) apart.emplace_back(t.net, t.ctx);
-  gpt::token_window<gr::on<gr::cpu, Precision>, C, 3> together(t.net, t.ctx);
+  gr::token_window<gpt::model<gr::on<gr::cpu, Precision>, C>, 3> together(t.net, t.ctx);
   std::vector<std::int32_t> prompt(1 + t.engine() % C.context);
   for (auto& token : prompt) token = t.any_token();
   for (int round = 0; round < 2; ++round) {
@@ -134,7 +137,7 @@ TEST_CASE("a text that is begun again keeps what is the same, and a longer one i
 TEST_CASE("a window takes no memory from the heap once it has written a token and slid") {
   text<gr::bf16_mixed, small> t;
   gr::token_sampler sampler({.temperature = 0.9, .top_k = 20, .top_p = 0.9, .repetition_penalty = 1.1});
-  const gpt::sampling how;
+  const gr::generation how;
   const auto write = [&](int count) {
     for (int i = 0; i < count; ++i)
       t.window.add({static_cast<std::int32_t>(
@@ -145,4 +148,27 @@ TEST_CASE("a window takes no memory from the heap once it has written a token an
   const std::size_t before = heap_requests();
   write(40);
   CHECK(heap_requests() == before);
+}
+
+TEST_CASE("generate() passes on what it draws, the same for the same seed, and ends where it is told to") {
+  using model = gpt::model<gr::on<gr::cpu>, gpt::config{1, 2, 16, 8, 256}>;
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  model net;
+  gr::init(net, ctx, gr::normal_init{.seed = fresh_seed(), .stddev = 0.3});
+  gr::token_window<model> window(net, ctx);
+  const auto write = [&](std::uint64_t seed, std::size_t most) {
+    std::string text;
+    gr::generate(window, gr::text_tokenizer(), "ab", 30, {.seed = seed}, [&](std::string_view bytes) {
+      text += bytes;
+      return text.size() < most;
+    });
+    return text;
+  };
+  const std::string once = write(1, 100);
+  CHECK(once.size() == 30);
+  CHECK(write(1, 100) == once);
+  CHECK(write(2, 100) != once);
+  CHECK(write(1, 7) == once.substr(0, 7));
 }

@@ -8,26 +8,25 @@
 
 #include <gradus/cpu/processors.hpp>
 
+#include "../model_file.hpp"
 #include "evaluate.hpp"
 #include "flags.hpp"
-#include "model_file.hpp"
-#include "vocabulary.hpp"
 
 namespace gr = gradus;
 
 int main(int argc, char** argv) {
-  return gpt::run_program("gpt_evaluate", [&] {
+  return gr::run_program("gpt_evaluate", [&] {
     std::string model, tokenizer;
     std::vector<std::string> data;
     int threads = 0;
-    CLI::App app{"Measures how well a trained GPT predicts a text."};
-    app.add_option("model", model, "model.safetensors of a run")->required();
-    app.add_option("--data", data, "text files, which are read one after another")->required()->expected(1, -1);
-    app.add_option("--tokenizer", tokenizer,
-                   "tokenizer.json (default: the one beside the model; without one, tokens are bytes)");
-    gpt::add_whole_number(app, "--threads", threads, 0, gpt::most_threads, "threads; 0: one a core")
-        ->capture_default_str();
-    if (!gpt::read_flags(app, argc, argv)) return 0;
+    gpt::flag_table flags(
+        "Measures how well a trained GPT predicts a text.",
+        {gpt::positional("model", model, "model.safetensors of a run"),
+         gpt::texts("data", data, "text files, which are read one after another").required(),
+         gpt::text("tokenizer", tokenizer,
+                   "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
+         gpt::threads_flag(threads)});
+    if (!flags.read(argc, argv)) return 0;
 
     gr::stream stream;
     if (threads > 0) gr::set_thread_count(stream, std::min(threads, gr::cpu_kit::usable_processors()));
@@ -35,7 +34,7 @@ int main(int argc, char** argv) {
     gr::pool_resource pool(heap);
     gr::context ctx{stream, pool};
     if (tokenizer.empty()) tokenizer = gpt::tokenizer_beside(model);
-    const gpt::vocabulary words(tokenizer);
+    const gr::text_tokenizer words = gpt::read_text_tokenizer(tokenizer);
     std::string text;
     for (const std::string& path : data) {
       if (!text.empty() && text.back() != '\n') text += '\n';

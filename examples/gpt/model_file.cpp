@@ -1,0 +1,139 @@
+#include "model_file.hpp"
+
+#include <cstdio>
+#include <system_error>
+
+#include <gradus/core/printable.hpp>
+#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/generate/token_window.hpp>
+#include <gradus/io/safetensors.hpp>
+#include <gradus/train/run_folder.hpp>
+
+#include "tools/huggingface.hpp"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The model in a run's folder, as scripts/sample.sh chooses it: the last one; if the run has not ended, or was resumed,
+// the best one.
+fs::path model_in(const fs::path& folder) {
+  const fs::path model = folder / "model.safetensors", best = folder / "best.safetensors",
+                 checkpoint = gr::checkpoint_path(folder);
+  std::error_code ignored;
+  const bool resumed = is_there(model) && is_there(checkpoint) &&
+                       fs::last_write_time(model, ignored) < fs::last_write_time(checkpoint, ignored);
+  if (is_there(model) && !resumed) return model;
+  return is_there(best) ? best : checkpoint;
+}
+
+}  // namespace
+
+void check_sizes(const fs::path& path) {
+  const gr::safetensors_file file(path);
+  for (const auto& [name, size] : named_sizes()) {
+    const auto found = file.metadata().find(name);
+    if (found == file.metadata().end())
+      throw gr::error(path.string() + ": no model of this program: it names no " + name);
+    if (found->second != std::to_string(size))
+      throw gr::error(path.string() + ": its " + name + " is " + found->second +
+                      ", and this program was compiled for " + std::to_string(size));
+  }
+}
+
+std::string tokenizer_beside(const fs::path& model) {
+  const fs::path path = model.parent_path() / "tokenizer.json";
+  return is_there(path) ? path.string() : std::string();
+}
+
+gr::bpe_tokenizer read_model_tokenizer(const std::string& file) {
+  gr::bpe_tokenizer read = gr::read_tokenizer_json(file);
+  if (read.vocabulary() > sizes.vocabulary)
+    throw gr::error(file + ": has " + std::to_string(read.vocabulary()) +
+                    " tokens, and the vocabulary of this program's model is " + std::to_string(sizes.vocabulary));
+  return read;
+}
+
+gr::text_tokenizer read_text_tokenizer(const std::string& file) {
+  return file.empty() ? gr::text_tokenizer() : gr::text_tokenizer(read_model_tokenizer(file));
+}
+
+void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
+                  std::uint64_t seed, const std::function<bool()>& stop) {
+  gr::token_window window(net, ctx);
+  gr::printable_text shown;
+  gr::generate(window, read_text_tokenizer(tokenizer), "", count, {.seed = seed}, [&](std::string_view some) {
+    std::fputs(shown.add(some).c_str(), stdout);
+    return std::fflush(stdout) == 0 && !stop();
+  });
+  std::puts(shown.finish().c_str());
+}
+
+void print_sample(const fs::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop) {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::pool_resource pool(heap);
+  gr::context ctx{stream, pool};
+  network net;
+  load_model(net, ctx, model);
+  print_sample(net, ctx, tokenizer_beside(model), count, seed, stop);
+}
+
+starting_model::starting_model(const options& o) : options_(o) {
+  if (o.init.empty()) return;
+  if (!o.resume.empty()) {  // the weights are the checkpoint's, the tokenizer is the run's own
+    encoder_ = tokenizer_beside(fs::path(o.resume) / "checkpoint.safetensors");
+    return;
+  }
+  const fs::path path = o.init;
+  std::error_code ignored;
+  if (!is_there(path)) throw gr::error("--init: " + o.init + ": no such file or folder");
+  named_ = o.init;
+  if (!fs::is_directory(path, ignored)) {
+    file_ = path;
+  } else if (is_there(path / "config.json")) {
+    huggingface_ = true;
+    file_ = detail::huggingface_tensors(path);
+  } else {
+    file_ = model_in(path);
+    if (!is_there(file_))
+      throw gr::error("--init: " + o.init +
+                      ": has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
+    named_ = file_.string();
+  }
+  encoder_ = tokenizer_beside(file_);
+  if (encoder_.empty()) return;
+  tokenizer_ = read_model_tokenizer(encoder_);
+  if (same_tokenizer(*tokenizer_, bytes_as_bpe())) encoder_.clear();
+}
+
+gr::dataset starting_model::open_data() const {
+  gr::dataset_files files = options_.files;
+  const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
+  if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;
+  gr::dataset data(files, sizes.context);
+  if (huggingface_ && !tokenizer_ && data.bytes())
+    throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
+  if (tokenizer_ && data.tokenizer() != nullptr && !same_tokenizer(*tokenizer_, *data.tokenizer()))
+    throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; " +
+                    (shards_have_one ? "make the shards with its tokenizer.json" : "leave out --tokenizer"));
+  if (const std::size_t tokens = data.vocabulary(); tokens > sizes.vocabulary)
+    throw gr::error("the tokenizer has " + std::to_string(tokens) + " tokens, and this program was compiled for " +
+                    std::to_string(sizes.vocabulary) + "; give scripts/train.sh --vocabulary " +
+                    std::to_string(tokens));
+  data.check_tokens(sizes.vocabulary);
+  return data;
+}
+
+void starting_model::read(network& net, gr::context<gr::cpu>& ctx) const {
+  if (huggingface_) load_huggingface(net, ctx, file_.parent_path());
+  else load_model(net, ctx, file_);
+}
+
+}  // namespace gpt

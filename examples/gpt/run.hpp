@@ -1,0 +1,416 @@
+#pragma once
+// A training run around its arithmetic: its data, where it stands, its folder and log, its checkpoints, and its end.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <gradus/data/batches.hpp>
+#include <gradus/data/dataset.hpp>
+#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/train/anomaly.hpp>
+#include <gradus/train/checkpoint.hpp>
+#include <gradus/train/profile.hpp>
+#include <gradus/train/run_folder.hpp>
+#include <gradus/train/run_memory.hpp>
+#include <gradus/train/run_reporter.hpp>
+#include <gradus/train/run_saver.hpp>
+#include <gradus/train/stopwatch.hpp>
+
+#include "device.hpp"
+#include "memory.hpp"
+#include "model_file.hpp"
+#include "options.hpp"
+
+namespace gpt {
+
+/// The run's tokens, and what tells them from another run's.
+struct run_data {
+  using windows = gr::token_windows<token, sizes.context>;
+  static constexpr std::size_t batch_tokens = batch_size * sizes.context;
+
+  gr::dataset files;
+  windows train{files.train(), sizes.vocabulary}, validation{files.validation(), sizes.vocabulary};
+  std::string identity = std::to_string(train.tokens()) + " + " + std::to_string(validation.tokens()) +
+                         " tokens, FNV-1a " + std::to_string(files.fingerprint());
+
+  /// Micro-batch `number` of the run; any thread may make it.
+  auto batch(const options& o, std::uint64_t number) const {
+    if (o.order == "shuffled") return train.shuffled_batch<batch_size>(o.seed, number);
+    const auto each = static_cast<std::uint64_t>(o.accumulate);
+    return train.random_batch<batch_size>(o.seed, static_cast<std::uint32_t>(number / each),
+                                          static_cast<std::uint32_t>(number % each));
+  }
+  /// Batches of about so many validation tokens, or of all if there are fewer.
+  std::size_t validation_batches(std::size_t tokens) const {
+    return std::max<std::size_t>(std::min(tokens, validation.tokens()) / batch_tokens, 1);
+  }
+  /// Bytes of text a token of those batches stands for; 0: unknown.
+  double bytes_a_token(std::size_t tokens) const;
+};
+
+/// Where a run stands, and what its last step came to: checkpoints hold it, the log and the screen show it.
+struct run_state : gr::step_report {
+  double training_seconds = 0;  ///< without validation
+  double best_validation = std::numeric_limits<double>::infinity();
+  double loss_scale = 1;
+  int clean_steps = 0;      ///< since the loss scale changed
+  double planned_rate = 0;  ///< learning rate that the checkpoint planned for the next step; 0: unknown
+};
+
+/// The checkpoint that --resume resumes from: the newest that is not damaged.
+struct found_checkpoint {
+  std::unique_ptr<gr::run_lock> lock;  ///< on the run's folder
+  std::filesystem::path path;          ///< empty: a new run
+  std::size_t age = 0;                 ///< saves, of gr::checkpoint_path
+  run_state state;
+  std::string damage;  ///< of newer checkpoints; empty: none
+};
+/// Throws gr::error if the folder has no checkpoint of a run with these options and data.
+found_checkpoint find_checkpoint(const options& o, const run_data& data);
+/// Goes on to the checkpoint before, because the tensors of this one are damaged.
+void find_older_checkpoint(found_checkpoint& from, const std::string& damage, const options& o, const run_data& data);
+/// The metadata of a checkpoint of this run.
+gr::run_metadata metadata_of(const options& o, const run_data& data, const run_state& state);
+
+/// What a run reports besides its steps.
+struct run_facts {
+  std::size_t parameters;
+  double machine_flops;
+  std::string machine;        ///< its name
+  std::string starting_from;  ///< a line about --init; empty: none
+  bool resumed;
+};
+void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
+                  const chosen_memory& memory, const run_data& data, const run_facts& facts, const run_state& state);
+void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_state& state, double bytes_a_token,
+                double peak_mib);
+void report_loss_scale(gr::run_reporter& report, const run_state& state, std::size_t skipped_updates);
+/// Writes the file `config`, which repeats the run.
+void write_config(const std::filesystem::path& folder, const options& o);
+
+/// Training has failed: the parameters are not worth saving.
+struct diverged : gr::error {
+  using error::error;
+};
+void check_finite(const char* what, double loss, long long step);
+
+/// Observes the steps for --profile, --anomaly and --memory-report.
+class step_observers {
+ public:
+  step_observers(const options& o, gr::run_memory<device>& memory, bool scales_loss)
+      : options_(o), memory_(memory), anomalies_(!scales_loss) {}
+
+  /// Returns whether something observes this step, which then cannot be a graph.
+  bool begin(long long step) {
+    anomalies_.step = static_cast<std::size_t>(step);
+    tracing_ = !options_.memory_report.empty() && taken_ == 1;  // the first step differs: states come into being
+    gr::observer* const anomalies = options_.anomaly ? &anomalies_ : nullptr;
+    gr::observer* const watching = options_.profile ? &profile : anomalies;
+    if (tracing_) memory_.start_trace(anomalies);
+    else memory_.observe(watching);
+    return tracing_ || watching != nullptr;
+  }
+  /// Returns the trace of the step, if it was traced.
+  const gr::step_trace* end(double seconds) {
+    ++taken_;
+    const gr::step_trace* const trace = tracing_ ? &memory_.finish_trace() : nullptr;
+    memory_.observe(nullptr);
+    if (!tracing_) profile.add_step(seconds);
+    return trace;
+  }
+
+  gr::profiler profile{[this] { memory_.persistent.stream().synchronize(); }};
+
+ private:
+  const options& options_;
+  gr::run_memory<device>& memory_;
+  gr::anomaly_finder anomalies_;
+  long long taken_ = 0;
+  bool tracing_ = false;
+};
+
+template <class Trainer>
+class run {
+ public:
+  run_state state;
+
+  /// Reads the checkpoint, or makes a new folder, and reports the start. `stop` tells whether the program was asked to
+  /// end.
+  run(const options& o, const run_data& data, const chosen_memory& plan, gr::run_memory<device>& memory, Trainer& t,
+      found_checkpoint from, const run_facts& facts, std::function<bool()> stop)
+      : options_(o),
+        data_(data),
+        plan_(plan),
+        memory_(memory),
+        t_(t),
+        stop_(std::move(stop)),
+        resumed_(facts.resumed),
+        folder_(make_folder()),
+        report_(folder_,
+                {.program = "gpt_train",
+                 .title = "Training a GPT",
+                 .machine_flops = facts.machine_flops,
+                 .loss = data.files.bytes() ? "nats a byte" : "nats a token",
+                 .best = o.save ? "best.safetensors" : ""},
+                from.state.step),
+        lock_(std::move(from.lock)),
+        saver_([this] { check(); }, [this] { prepare_checkpoint()(); }, [this](auto& text) { report_.warn(text); },
+               o.save_retry) {
+    state = from.state;
+    state.loss = std::nan("");
+    state.fraction = o.fraction(state.step, state.elapsed);
+    first_ = state.step;
+    before_ = state.elapsed;
+    flops_per_token_ = training_flops_per_token(facts.parameters);
+    if (!resumed_) {
+      lock_ = std::make_unique<gr::run_lock>(folder_);
+      write_settings();
+    } else if (report_.attempt([this] { write_settings(); })) {
+      report_.attempt([this] { write_report(options_.memory_report, plan_, nullptr); });
+    }
+    if (o.tensorboard) report_.write_events(state.step);
+    if (!from.damage.empty())
+      report_.warn(from.damage + "; resuming from " + from.path.filename().string() + ", step " +
+                   std::to_string(state.step));
+    report_start(report_, folder_, o, plan, data, facts, state);
+    saver_.set_pace(o.save_seconds, o.save_steps);
+    saver_.write_in_background([this] { return prepare_checkpoint(); });
+  }
+
+  /// Seconds of the run, those before it was resumed included.
+  double elapsed() const { return before_ + clock_.seconds(); }
+  gr::run_reporter& report() { return report_; }
+
+  /// Waits for a checkpoint that is being written: the update changes what it is written from.
+  void begin_update() {
+    saver_.finish();
+    updating_ = true;
+  }
+  /// Counts the step and reports it; its loss may be on its way. On a GPU the step before is shown now, so that nothing
+  /// waits for a loss.
+  void end_update(const typename Trainer::step_loss& loss, double seconds) {
+    updating_ = false;
+    report_.show_held();
+    ++state.step;
+    state.tokens += static_cast<double>(run_data::batch_tokens) * options_.accumulate;
+    state.training_seconds += seconds;
+    state.elapsed = elapsed();
+    state.fraction = options_.fraction(state.step, state.elapsed);
+    state.tokens_per_second = state.tokens / state.training_seconds;
+    state.flops = flops_per_token_ * state.tokens_per_second;
+    state.validation = std::nan("");
+    loss_ = loss;
+    hold();
+    if constexpr (!on_gpu) report_.held_loss();
+    if (options_.anomaly) check_parameters();
+  }
+  /// The validation loss, after the steps that --eval-every names and after the last one.
+  void validate_if_due() {
+    if (state.fraction >= 1) validate(last_validation, stop_);
+    else if (state.step % options_.eval_every == 0) validate(a_validation, stop_);
+  }
+  /// Saves what is due. Then shows the step: stdout may be a closed pipe.
+  void save_and_show() {
+    restore_folder();
+    if (state.fraction >= 1) {
+      save_at_end();
+    } else {
+      keep_best();
+      if (options_.save) saver_.save_if_due(state.step);
+    }
+    if (!on_gpu || !std::isnan(state.validation)) report_.show_held();
+  }
+
+  /// Ends a run that was asked to end before its last step: the model is saved first, and validated then.
+  void end_early() {
+    t_.abandon();
+    report_.record_held();
+    save_at_end();
+    validate(a_validation, [] { return false; });
+    if (keep_best() && options_.save && unsaved_.empty()) unsaved_ = saver_.save();
+    report_.show_held();
+  }
+  /// Saves the last whole step after an exception in the loop, unless the model diverged. (The text has changed, say, or
+  /// memory is short.) The caller throws the exception on.
+  void save_after(const std::exception& e) {
+    const bool spoilt = dynamic_cast<const diverged*>(&e) != nullptr ||
+                        dynamic_cast<const gr::anomaly_finder::found*>(&e) != nullptr;
+    if (spoilt || !options_.save || updating_ || state.step == first_) return;
+    report_.warn(std::string(e.what()) + "; the run is saved and ends");
+    try {
+      save_at_end();
+    } catch (const std::exception& problem) { unsaved_ = problem.what(); }
+    if (!unsaved_.empty()) report_.warn(unsaved_);
+    else report_.line("saved " + model_file().string() + " after step " + std::to_string(state.step));
+  }
+  /// Reports the end. Throws gr::error if the run could not be saved.
+  void end(double peak_mib) {
+    if (!unsaved_.empty()) throw gr::error(unsaved_);
+    state.loss_scale = t_.loss_scale();
+    if (options_.save) report_.line("saved " + model_file().string());
+    report_end(report_, plan_, state, data_.bytes_a_token(state.fraction >= 1 ? last_validation : a_validation),
+               peak_mib);
+    if (Trainer::scales_loss)
+      report_loss_scale(report_, state, static_cast<std::size_t>(state.step) - t_.optimizer.steps());
+  }
+  void report_profile(const gr::profiler& profile, const gr::machine_rates& rates) {
+    report_.line(gr::profile_table(profile, rates, gr::output_columns()));
+    report_.attempt([&] { gr::write_file_atomically(folder_ / "profile.txt", gr::profile_table(profile, rates)); });
+  }
+  void report_memory(const gr::step_trace& measured) {
+    report_.attempt([&] { write_report(options_.memory_report, plan_, &measured); });
+  }
+  /// Prints what the model writes, unless the program was asked to end.
+  void print_closing_sample() {
+    const bool readable = data_.files.bytes() || data_.files.tokenizer() != nullptr;
+    if (options_.sample > 0 && readable && (options_.save || !on_gpu) && !stop_()) {
+      report_.line("a sample:");
+      memory_.free_workspace();  // makes room for keys and values
+      sample_by(t_.net, memory_.pooled);
+    }
+  }
+  void report_folder() {
+    if (options_.save) report_.line("more of it: scripts/sample.sh " + folder_.string());
+  }
+
+ private:
+  static constexpr std::size_t a_validation = 8192, last_validation = 32768;  // tokens
+
+  std::filesystem::path model_file() const { return folder_ / "model.safetensors"; }
+  // The picture of the plan is written while the folder is empty: if it cannot be, the run can be tried again.
+  std::filesystem::path make_folder() const {
+    if (resumed_) return options_.resume;
+    const std::filesystem::path folder = gr::make_run_folder(options_.out);
+    write_report(options_.memory_report, plan_, nullptr);
+    return folder;
+  }
+  // What sampling and resuming need besides a checkpoint.
+  void write_settings() {
+    write_config(folder_, options_);
+    if (data_.files.tokenizer() != nullptr) gr::write_tokenizer_json(folder_ / "tokenizer.json", *data_.files.tokenizer());
+  }
+  // If the folder was removed, makes it again, and soon a checkpoint in it.
+  void restore_folder() {
+    std::error_code problem;
+    if (std::filesystem::exists(folder_ / "config", problem)) return;
+    report_.attempt(folder_failed_, [&] {
+      const bool whole = !lock_->holds(folder_);  // the log may have made it again
+      std::filesystem::create_directories(folder_, problem);
+      write_settings();
+      if (whole) lock_ = std::make_unique<gr::run_lock>(folder_);
+      report_.warn(whole ? folder_.string() + ": was removed; it is made again"
+                         : (folder_ / "config").string() + ": was removed; it is written again");
+      if (!std::filesystem::exists(folder_ / "best.safetensors", problem))
+        state.best_validation = std::numeric_limits<double>::infinity();
+      saver_.hurry();
+    });
+  }
+
+  void hold() {
+    if (!loss_) return;
+    report_.hold(state, [loss = *loss_, step = state.step] {
+      const double value = loss.value();
+      check_finite("loss", value, step);
+      return value;
+    });
+  }
+  void check_parameters() const {
+    if (const std::string name = gr::find_not_finite(t_.net); !name.empty())
+      throw gr::error("not saved: the parameter " + name + " is no longer finite; try a lower --lr");
+  }
+  // Before a save. The log gets every step that a checkpoint has, whatever ends the run.
+  void check() {
+    report_.record_held();
+    check_parameters();
+  }
+  std::function<void()> prepare_checkpoint() {
+    restore_folder();
+    state.loss_scale = t_.loss_scale();
+    state.clean_steps = t_.clean_steps();
+    return [folder = folder_, keep = static_cast<std::size_t>(options_.keep_checkpoints),
+            checkpoint = gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer,
+                                                metadata_of(options_, data_, state))] {
+      checkpoint.write(gr::checkpoint_path(folder), gr::older_checkpoint_paths(folder, keep));
+      gr::remove_old_checkpoints(folder, keep);
+    };
+  }
+  // The run first, then the model alone, for use.
+  void save_at_end() {
+    if (!options_.save) return;
+    unsaved_ = saver_.save();
+    if (!unsaved_.empty()) return;
+    const auto write_model = [this] {
+      restore_folder();
+      save_model(t_.net, model_file());
+    };
+    unsaved_ = gr::retry(write_model, [this](auto& text) { report_.warn(text); }, options_.save_retry);
+  }
+  // Of the validations that --eval-every asks for; the last one of a run is over more tokens.
+  bool keep_best() {
+    if (state.step % options_.eval_every != 0 || !(state.validation < state.best_validation)) return false;
+    const auto write = [this] { save_model(t_.net, folder_ / "best.safetensors"); };
+    if (options_.save && !report_.attempt(best_failed_, write)) return false;
+    state.best_validation = state.validation;
+    return true;
+  }
+
+  // Mean loss of about `tokens` tokens, in windows spread evenly over the validation data; unfinished if `stop` says.
+  void validate(std::size_t tokens, const std::function<bool()>& stop) {
+    if (const std::string files = replaced_ ? "" : data_.files.replaced_files(); !files.empty()) {
+      report_.warn(files +
+                   ": rewritten, replaced or removed since it was opened; the run goes on with what it began with, and "
+                   "can be resumed with nothing else");
+      replaced_ = true;
+    }
+    memory_.use(evaluation_plan);
+    const std::size_t batches = data_.validation_batches(tokens);
+    double sum = 0;
+    std::size_t done = 0;
+    for (; done < batches && !stop(); ++done) {
+      const auto batch = data_.validation.spread_batch<batch_size>(done, batches);
+      sum += static_cast<double>(t_.evaluate(batch.inputs.data(), batch.targets.data()));
+    }
+    memory_.use(training_plan);
+    state.validation = done == batches ? sum / static_cast<double>(batches) : std::nan("");
+    if (!stop()) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
+    state.elapsed = elapsed();
+    hold();
+  }
+  template <class Net, class D>
+  void sample_by(const Net& net, gr::context<D>& ctx) {
+    if constexpr (std::is_same_v<Net, network>)
+      print_sample(net, ctx, tokenizer_beside(model_file()), options_.sample, options_.seed, stop_);
+    else print_sample(model_file(), options_.sample, options_.seed, stop_);
+  }
+
+  const options& options_;
+  const run_data& data_;
+  const chosen_memory& plan_;
+  gr::run_memory<device>& memory_;
+  Trainer& t_;
+  std::function<bool()> stop_;
+  bool resumed_;
+  std::filesystem::path folder_;
+  gr::run_reporter report_;
+  std::unique_ptr<gr::run_lock> lock_;
+  gr::run_saver saver_;
+  std::optional<typename Trainer::step_loss> loss_;  // of the last step
+  std::string unsaved_;                              // why the run could not be saved
+  bool updating_ = false;                            // the parameters are those of no step
+  bool folder_failed_ = false, best_failed_ = false, replaced_ = false;
+  double before_ = 0, flops_per_token_ = 0;
+  long long first_ = 0;
+  gr::stopwatch clock_;
+};
+
+}  // namespace gpt

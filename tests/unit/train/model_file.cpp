@@ -1,0 +1,111 @@
+// A model as a file: what is saved is read back, and what does not fit is refused.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <gradus/gradus.hpp>
+#include <gradus/train/checkpoint.hpp>
+#include <gradus/train/model_file.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../../support/message_of.hpp"
+#include "../../support/operands.hpp"
+#include "../../support/scratch_folder.hpp"
+#include "../../support/seed.hpp"
+
+namespace {
+
+namespace gr = gradus;
+using gradus_test::message_of;
+
+template <class X, gr::index_t Width = 5>
+struct net_of {
+  gr::nn::linear<X, 3, Width> first;
+  gr::nn::layer_norm<X, Width> norm;
+  GRADUS_MEMBERS(first, norm)
+};
+using plain = gr::on<gr::cpu>;
+
+template <class Model>
+std::vector<float> values_of(const Model& net) {
+  std::vector<float> all;
+  gr::visit_params(net, [&](const auto& p) {
+    for (const auto v : p.value().values()) all.push_back(static_cast<float>(v));
+  });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a model that is saved is loaded with the same bits, into one that is not initialised") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net, loaded;
+  gr::init(net, place.ctx, gr::normal_init{.seed = gradus_test::fresh_seed()});
+  gr::save(net, f.path / "net", {{"model", "a test"}});
+  CHECK(gr::safetensors_file(f.path / "net").metadata().at("model") == "a test");
+  gr::load(loaded, place.ctx, f.path / "net");
+  CHECK(values_of(loaded) == values_of(net));
+}
+
+TEST_CASE("a model is loaded from another floating-point type, rounded to nearest") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net;
+  gr::init(net, place.ctx, gr::normal_init{.seed = gradus_test::fresh_seed()});
+  gr::save(net, f.path / "net");
+  net_of<gr::on<gr::cpu, gr::bf16_pure>> low;
+  gr::load(low, place.ctx, f.path / "net");
+  const auto exact = values_of(net), rounded = values_of(low);
+  REQUIRE(rounded.size() == exact.size());
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    CHECK(rounded[i] == static_cast<float>(static_cast<gr::bf16>(exact[i])));
+}
+
+TEST_CASE("a checkpoint is read as a model") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net, loaded;
+  gr::init(net, place.ctx, gr::normal_init{.seed = gradus_test::fresh_seed()});
+  gr::adamw optimizer{net, {}};
+  gr::write_checkpoint(f.path / "run", place.ctx, net, optimizer, {});
+  gr::load(loaded, place.ctx, f.path / "run");
+  CHECK(values_of(loaded) == values_of(net));
+}
+
+TEST_CASE("a file of another model, and a damaged one, is refused by name") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net;
+  gr::init(net, place.ctx, gr::normal_init{.seed = 1});
+  gr::save(net, f.path / "net");
+  net_of<plain, 6> wider;
+  const std::string shape = message_of([&] { gr::load(wider, place.ctx, f.path / "net"); });
+  CHECK(shape.find("first.weight") != std::string::npos);
+  struct {
+    gr::nn::linear<plain, 3, 5> other;
+    GRADUS_MEMBERS(other)
+  } named;
+  const std::string missing = message_of([&] { gr::load(named, place.ctx, f.path / "net"); });
+  CHECK(missing.find("other.weight") != std::string::npos);
+  {
+    std::fstream file(f.path / "net", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-3, std::ios::end);
+    file.put('x');
+  }
+  CHECK(message_of([&] { gr::load(net, place.ctx, f.path / "net"); }).find("checksum") != std::string::npos);
+}
+
+TEST_CASE("the first parameter that is not finite is named") {
+  gradus_test::workplace place;
+  net_of<plain> net;
+  gr::init(net, place.ctx, gr::normal_init{.seed = 1});
+  CHECK(gr::find_not_finite(net).empty());
+  net.norm.weight.edit().values()[4] = std::numeric_limits<float>::infinity();
+  CHECK(gr::find_not_finite(net) == "norm.weight");
+  net.first.bias.edit().values()[0] = std::nanf("");
+  CHECK(gr::find_not_finite(net) == "first.bias");
+}
