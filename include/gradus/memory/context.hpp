@@ -8,7 +8,7 @@
 #include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "activity.hpp"
-#include "era_counter.hpp"
+#include "generation_counter.hpp"
 #include "memory_block.hpp"
 #include "resource.hpp"
 #include "service_table.hpp"
@@ -35,7 +35,7 @@ class context {
   constexpr stream_type& stream() const { return *stream_; }
   constexpr resource_type& resource() const { return *resource_; }
 
-  /// What runs in this context, and who is told of it.
+  /// The current activity of this context, and its observer.
   constexpr activity_log& activities() { return activities_; }
   constexpr const activity_log& activities() const { return activities_; }
 
@@ -47,7 +47,7 @@ class context {
   }
 
   /// Counters for the tapes of this context.
-  constexpr detail::era_counters& eras() { return eras_; }
+  constexpr detail::generation_counters& generations() { return generations_; }
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
@@ -141,7 +141,7 @@ class context {
   std::size_t requests_ = 0;
   pthread_t user_{};
   bool taken_ = false;
-  detail::era_counters eras_;
+  detail::generation_counters generations_;
   detail::block_store<D> blocks_;
   detail::service_table services_;  // ends first: services may hold buffers
 };
