@@ -44,7 +44,7 @@ GRADUS_IMPL void fail_no_parameter_value() {
 
 GRADUS_IMPL void fail_changed_parameter(std::string_view op) {
   throw error("backward: a parameter of " + std::string(op) +
-              " has changed since the recording, so its gradient would be wrong; change parameters after backward()");
+              " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
 }
 
 GRADUS_IMPL void fail_other_thread(std::string_view op) {

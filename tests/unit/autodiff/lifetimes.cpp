@@ -88,9 +88,7 @@ TEST_CASE("what was moved from before is refused") {
 TEST_CASE("a recorded value that is used when its tape is gone is refused") {
   bench b;
   const char* const message =
-      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
-      "this "
-      "recording";
+      "this value is from a recording that has ended (backward(), clear() or the tape's destructor); recompute it";
   std::optional<gr::tape<gr::cpu>> brief(b.ctx);
   const auto x = brief->variable(b.make());
   const auto y = gr::sum(x * x);
