@@ -126,9 +126,9 @@ constexpr void check_initialised(std::string_view op, std::size_t operand, const
 
 }  // namespace detail
 
-/// Applies an operation: runs it if all operands are plain; otherwise the recorder of the traced operands does. Operands
-/// of products are first cast to the compute type of the parameters' policy. Without parameters, the common type of one
-/// 16-bit type and float is the 16-bit one; other types must not be mixed.
+/// Applies an operation: runs it if all operands are plain; otherwise the recorder of the traced operands runs and
+/// records it. Operands of products are first cast to the compute type of the parameters' policy. Without parameters,
+/// the common type of one 16-bit type and float is the 16-bit type; other types must not be mixed.
 template <class Op, operand... Xs>
 constexpr auto apply(const Op& op, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;

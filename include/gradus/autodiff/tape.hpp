@@ -50,8 +50,8 @@ struct recorded_value {
 
 }  // namespace detail
 
-/// Records operations, and unwinds them at backward(). A tape belongs to one context and is reused step after step; once
-/// it has grown to the size of a step it allocates nothing on the heap.
+/// Records operations, and unwinds them at backward(). A tape belongs to one context and is reused step after step;
+/// once it has grown to the size of a step it allocates nothing on the heap.
 ///
 /// It also numbers random draws: each operation that draws gets the key (seed, step, ordinal), so that a recomputation
 /// draws the same numbers.

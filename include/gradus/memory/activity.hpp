@@ -63,7 +63,7 @@ class activity_log {
 
   /// What runs now; requests for memory are labelled with it.
   constexpr const activity& current() const { return current_; }
-  /// Notifies `who` of every operation from now on; null: nobody.
+  /// Notifies `who` of every operation from now on; null stops that.
   constexpr void observe(observer* who) { observer_ = who; }
   constexpr observer* observed_by() const { return observer_; }
 

@@ -28,7 +28,7 @@ class context {
   using stream_type = typename D::stream_type;
   using resource_type = typename D::resource_type;
 
-  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) { note_user(); }
+  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) { set_user(); }
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
@@ -51,7 +51,7 @@ class context {
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
-    note_user();
+    set_user();
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request.bytes = bytes;
@@ -131,7 +131,7 @@ class context {
   };
 
  private:
-  constexpr void note_user() {
+  constexpr void set_user() {
     if (!std::is_constant_evaluated()) __atomic_store_n(&user_, pthread_self(), __ATOMIC_RELAXED);
   }
 

@@ -94,8 +94,9 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
 
 }  // namespace detail
 
-/// Runs x = f(block, x) for all `blocks` in order, in the checkpoint regions of `schedule`. `blocks`, `schedule` and the
-/// objects that `f` refers to must exist until backward. Throws error if the schedule is for another number of blocks.
+/// Runs x = f(block, x) for all `blocks` in order, in the checkpoint regions of `schedule`. `blocks`, `schedule` and
+/// the objects that `f` refers to must exist until backward. Throws error if the schedule is for another number of
+/// blocks.
 template <class Blocks, class X, class F>
 constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, const F& f) {
   if constexpr (is_traced<X>) {
