@@ -11,6 +11,7 @@
 
 #include "../../core/config.hpp"
 #include "../../core/error.hpp"
+#include "../../precision/policy.hpp"
 #include "../failures.hpp"
 #include "../forward.hpp"
 #include "../tape.hpp"
