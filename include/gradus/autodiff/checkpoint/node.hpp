@@ -44,11 +44,11 @@ constexpr void notify_kept(const context<D>& ctx, const Kept& kept) {
 }
 
 /// The outputs of a region's function as a tuple, also a single one.
-template <class Made>
-constexpr auto as_tuple(Made made) {
-  if constexpr (is_tuple_like<Made>)
-    return std::apply([](auto&&... y) { return std::tuple{std::forward<decltype(y)>(y)...}; }, std::move(made));
-  else return std::tuple{std::move(made)};
+template <class Output>
+constexpr auto as_tuple(Output output) {
+  if constexpr (is_tuple_like<Output>)
+    return std::apply([](auto&&... y) { return std::tuple{std::forward<decltype(y)>(y)...}; }, std::move(output));
+  else return std::tuple{std::move(output)};
 }
 /// Empty slots for the gradients of the outputs.
 template <class... Ys>
