@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "autodiff/region.hpp"
+#include "autodiff/checkpoint/region.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cpu/access.hpp"
@@ -135,7 +135,7 @@ GRADUS_KERNEL(kernel<op::adafactor_step, cpu>::forward<float, float>)
 GRADUS_KERNEL(kernel<op::muon_step, cpu>::forward<float, float>)
 
 GRADUS_CLASS(context<cpu>)
-GRADUS_CLASS(detail::recording<cpu>)
+GRADUS_CLASS(tape<cpu>)
 GRADUS_CLASS(detail::region_core<cpu>)
 GRADUS_CLASS(basic_planned_resource<stream>)
 GRADUS_CLASS(basic_trace_resource<stream>)

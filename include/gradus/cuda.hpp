@@ -14,8 +14,8 @@
 
 #include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
-#include "autodiff/chain.hpp"
-#include "autodiff/checkpoint.hpp"
+#include "autodiff/checkpoint/chain.hpp"
+#include "autodiff/checkpoint/checkpoint.hpp"
 #include "autodiff/tape.hpp"
 #include "core/config.hpp"
 #include "cuda/access.hpp"

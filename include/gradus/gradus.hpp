@@ -8,15 +8,15 @@
 // Then, so that messages about functors and an operation's gradient say in few lines where they come from.
 #include "core/functor_number.hpp"
 //
-#include "autodiff/saved.hpp"
+#include "autodiff/op.hpp"
 //
 #include "autodiff/apply.hpp"
 #include "autodiff/backward.hpp"
-#include "autodiff/chain.hpp"
-#include "autodiff/checkpoint.hpp"
+#include "autodiff/checkpoint/chain.hpp"
+#include "autodiff/checkpoint/checkpoint.hpp"
 #include "autodiff/custom_op.hpp"
-#include "autodiff/refused.hpp"
 #include "autodiff/tape.hpp"
+#include "autodiff/traced.hpp"
 #include "cpu/access.hpp"
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"

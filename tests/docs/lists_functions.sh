@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 page=docs/guide/functions.md
 shopt -s nullglob
 headers=(include/gradus/ops/*/{[!c]*,c[!pu]*}.hpp include/gradus/tensor/{creation,random,print}.hpp
-  include/gradus/autodiff/{apply,backward,checkpoint,chain,custom_op}.hpp
+  include/gradus/autodiff/{{apply,backward,custom_op},checkpoint/{checkpoint,chain}}.hpp
   include/gradus/nn/*.hpp include/gradus/optim/*.hpp include/gradus/data/*.{hpp,ipp})
 # A line that opens a namespace within gradus ends with a brace, one that closes it with its name.
 names=$(awk '

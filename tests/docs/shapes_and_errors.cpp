@@ -60,8 +60,7 @@ TEST_CASE("errors at run time say what the guide says") {
   gr::backward(gr::sum(x));
   const auto old = message_of([&] { gr::backward(gr::sum(x * tape.variable(v))); });
   CHECK(old ==
-        "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again "
-        "in this recording");
+        "this value is from a recording that has ended (backward(), clear() or the tape's destructor); recompute it");
 
   gr::tape second{ctx};
   const auto two = message_of([&] { (void)(tape.variable(v) + second.variable(v)); });

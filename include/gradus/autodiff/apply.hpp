@@ -1,33 +1,29 @@
 #pragma once
-// apply(op, x...): the one way by which operations are applied, whoever records them.
+// apply(op, x...): checks and casts the operands, then runs the operation, or hands it to the recorder of an operand.
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "../core/config.hpp"
-#include "../core/shape_text.hpp"
-#include "call.hpp"
-#include "cast.hpp"
+#include "casting.hpp"
 #include "failures.hpp"
-#include "operand.hpp"
-#include "run.hpp"
+#include "forward.hpp"
+#include "traced.hpp"
 
 namespace gradus {
 
 namespace detail {
 
-// The context that an operation on plain operands runs in: that of the first one that is not a parameter. Parameters
-// are persistent, and may lie in a context of their own.
+// The context of an operation on plain operands: that of the first operand that is not a parameter. Parameters are
+// persistent, and may have a context of their own.
 template <class X, class... Rest>
 constexpr auto& context_for(const X& x, const Rest&... rest) {
   if constexpr (sizeof...(Rest) > 0 && (is_param<X> || is_computed_param<X>)) return context_for(rest...);
   else return plain(x).owner();
 }
-// The same, where a model that several threads use could make them share the context of its parameters: that is
-// refused.
+// The same. Throws error if all operands are parameters and another thread uses their context.
 template <class Op, class... Xs>
 constexpr auto& checked_context_for(const Op& op, const Xs&... xs) {
   auto& ctx = context_for(xs...);
@@ -56,7 +52,7 @@ struct raw_compute<param<X, E...>> {
   using type = typename X::compute;
 };
 
-// True if operand I, an X, is a parameter that the kernel reads as it is stored, though the others are T.
+// True if operand I is a parameter that is not cast to T, because the kernel rounds it as it reads it.
 template <class T, class Op, std::size_t I, class X>
 constexpr bool is_read_as_stored() {
   if constexpr (is_param<X>) {
@@ -68,11 +64,11 @@ constexpr bool is_read_as_stored() {
   }
 }
 
-// Converts an operand to T: a tensor or traced value by an operation of its own that is recorded where the operand is;
-// a parameter by its cached copy, or by an operation beside the others if T is not its policy's compute type. `others`
-// are all operands, and `where` is what records them, or else the context that they meet in.
+// Converts an operand to T. A tensor or traced value goes through a recorded `cast`; a parameter uses its cached
+// low-precision copy, or a recorded cast if T is not its policy's compute type. `where` is the recorder of the operands
+// `all`, or their context if no tape records them.
 template <class T, bool Cast, bool Recorded, class Where, class X, class... Xs>
-GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, X&& x, const Xs&... others) {
+GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, X&& x, const Xs&... all) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (!Cast || std::is_same_v<value_of_t<raw>, T>) return std::forward<X>(x);
   else if constexpr (is_param<raw> && std::is_same_v<typename raw_compute<raw>::type, T>) {
@@ -83,7 +79,7 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, 
   } else if constexpr (is_param<raw>) {
     return run_unrecorded(where, where.current().phase, op::cast<T>{}, std::as_const(x));
   } else {
-    return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), others...));
+    return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), all...));
   }
 }
 
@@ -100,11 +96,11 @@ constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
                      recorded > (where, std::forward<Xs>(xs), xs...)...);
 }
 
-// What the compiler names where operands of a product are of types that do not go together.
+// Named in compiler messages about operands of a product that have no common type.
 template <bool TheyFit, class Op, class... ElementTypes>
 inline constexpr bool element_types_fit = TheyFit;
 
-// False for an operation on the list `low` with an integer in the place of a number that it multiplies.
+// False for a product with an integer factor.
 template <class Op, class... Xs>
 constexpr bool multiplies_floats() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
@@ -112,7 +108,7 @@ constexpr bool multiplies_floats() {
   }(std::index_sequence_for<Xs...>{});
 }
 
-// The compiler names the operation and the operands that are not on one device.
+// Named in compiler messages, with the operation and its operands.
 template <class Op, class X, class... Xs>
 inline constexpr bool operands_are_on_one_device = (std::is_same_v<typename X::device, typename Xs::device> && ...);
 
@@ -130,9 +126,9 @@ constexpr void check_initialised(std::string_view op, std::size_t operand, const
 
 }  // namespace detail
 
-/// Applies an operation. With plain operands it computes and that is all; when an operand is traced, its recorder
-/// decides. Operands of products are first cast to what the policy of the parameters among them computes in. Without a
-/// parameter, operands of one 16-bit type and of float meet in the 16-bit one; others must be of one type.
+/// Applies an operation: runs it if all operands are plain; otherwise the recorder of the traced operands runs and
+/// records it. Operands of products are first cast to the compute type of the parameters' policy. Without parameters,
+/// the common type of one 16-bit type and float is the 16-bit type; other types must not be mixed.
 template <class Op, operand... Xs>
 constexpr auto apply(const Op& op, Xs&&... xs) {
   using recorder = typename detail::recorder_of<std::remove_cvref_t<Xs>...>::type;
@@ -144,7 +140,7 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
   static_assert(detail::operands_are_on_one_device<Op, tensor_of<Xs>...>,
                 "apply(op, x...): the operands must be on one device");
   if constexpr (!from_one_region) {
-    return detail::first_traced(xs...);  // of the type that is expected, so that the message is the only one
+    return detail::first_traced(xs...);  // has the expected type, so that the message is the only one
   } else if constexpr (on_one_device) {
     std::size_t operand = 0;
     (detail::check_initialised(detail::name_of(op), ++operand, xs), ...);
@@ -158,8 +154,8 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
   }
 }
 
-/// x with elements of type T, each rounded once: `cast<bf16>(x)`. The gradient is cast back. Of the same type it is x
-/// itself.
+/// x with elements of type T, each rounded once: `cast<bf16>(x)`. Backward casts the gradient back. If x has type T, it
+/// is returned as it is.
 template <class T, operand X>
 GRADUS_OF_BUILD constexpr auto cast(X&& x) {
   static_assert(is_element<T>);

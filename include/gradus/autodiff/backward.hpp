@@ -1,22 +1,25 @@
 #pragma once
+// backward(loss) and gradients(loss, x...): start backward, and return gradients; detach(x) ends them.
+
 #include <cstddef>
 #include <tuple>
 #include <utility>
 
 #include "../tensor/creation.hpp"
 #include "tape.hpp"
+#include "traced.hpp"
 
 namespace gradus {
 
 namespace detail {
 
-// A tape; not the recorder of a checkpoint region.
+// True for a tape, false for a checkpoint region.
 template <class Recorder>
 inline constexpr bool backward_starts_from = requires(const Recorder& r) { r.can_unwind(0u); };
 
 template <class V, class R>
 constexpr void check_recording(const traced<V, R>& loss) {
-  if (!loss.recorder().can_unwind(loss.era()))
+  if (!loss.recorder().can_unwind(loss.generation()))
     throw error(
         "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
 }
@@ -30,7 +33,7 @@ template <class R, class Seed>
 constexpr void seed_and_unwind(R& recorder, const Seed& seed) {
   try {
     seed();
-  } catch (...) {  // a seeded slot must not be left for a later backward()
+  } catch (...) {  // or a later backward() would find a seeded slot
     recorder.clear();
     throw;
   }
@@ -39,9 +42,9 @@ constexpr void seed_and_unwind(R& recorder, const Seed& seed) {
 
 }  // namespace detail
 
-/// Adds d(scale * loss)/dp to the gradient of every parameter and variable that the loss depends on, and ends the
-/// recording. Throws error when the loss belongs to a recording that has ended, and out_of_memory; after that the
-/// recording is over and parameters may hold a part of their gradients: clear them.
+/// Adds d(scale * loss)/dp to the gradient of every parameter and variable p that the loss depends on, and ends the
+/// recording. Throws error if the loss belongs to a recording that has ended, and out_of_memory; then the recording has
+/// ended and parameters may hold a part of their gradients: clear them.
 template <class V, class R>
 constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value_type> scale = 1) {
   static_assert(detail::is_one_element<typename V::shape>,
@@ -54,14 +57,14 @@ constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value
   }
 }
 
-/// A loss that was not recorded has no gradient.
+/// Does not compile: a loss that was not recorded has no gradients.
 template <class T, class Shape, class D>
 constexpr void backward(const tensor<T, Shape, D>&, double = 1) {
   static_assert(sizeof(T) == 0,
                 "backward(loss): the loss was not recorded; compute it from tape.watch(x) or tape.variable(x)");
 }
 
-/// Backward from several losses of one recording at once: the gradients of their sum. Throws as backward() does.
+/// Backward from the sum of several losses of one recording. Throws as backward() does.
 template <class V, class R, class... Losses>
 constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
   static_assert(detail::is_one_element<typename V::shape> && (detail::is_one_element<typename Losses::shape> && ...),
@@ -79,14 +82,13 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
 
 namespace detail {
 
-// Where the gradient of a leaf accumulates; null for a variable whose recording is over, because its slot is gone with
-// it.
+// The slot of a leaf's gradient; null for a variable whose recording has ended, because its slot no longer exists.
 template <class X>
 constexpr gradient_slot<gradient_tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
                 "gradients(loss, x...): each x must be a parameter or a value made by tape.variable()");
   if constexpr (is_traced<X>)
-    return x.is_current() && x.recorder().holds_variable(x.slot(), x.era()) ? x.slot() : nullptr;
+    return x.is_current() && x.recorder().holds_variable(x.slot(), x.generation()) ? x.slot() : nullptr;
   else return &x.slot();
 }
 template <class X>
@@ -97,14 +99,13 @@ constexpr gradient_slot<gradient_tensor_of<X>>& slot_of_leaf(const X& x) {
   return *slot;
 }
 
-// Puts new slots in the place of those of leaves, and the old ones back when it goes out of scope, whichever way that
-// happens. A backward() that throws ends the recording and the variables' slots with it, so each slot is looked up
-// again.
+// Replaces the slots of leaves by empty ones while it lives. If backward() throws, the recording ends and the slots of
+// its variables no longer exist, so the destructor looks up each slot again.
 template <class... Xs>
 class gradients_set_aside {
  public:
   constexpr explicit gradients_set_aside(const Xs&... leaves) : leaves_(&leaves...) {
-    (static_cast<void>(slot_of_leaf(leaves)), ...);  // what throws does so before anything is moved
+    (static_cast<void>(slot_of_leaf(leaves)), ...);  // throws before a slot is moved
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((std::get<I>(before_) = std::exchange(slot_of_leaf(leaves), {})), ...);
     }(std::index_sequence_for<Xs...>{});
@@ -112,7 +113,7 @@ class gradients_set_aside {
   gradients_set_aside(const gradients_set_aside&) = delete;
   gradients_set_aside& operator=(const gradients_set_aside&) = delete;
   constexpr ~gradients_set_aside() {
-    // From the last to the first: where one leaf is listed twice, the first had its slot.
+    // From the last to the first: of a leaf that is listed twice, the first entry has the slot.
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (put_back(*std::get<sizeof...(Xs) - 1 - I>(leaves_), std::get<sizeof...(Xs) - 1 - I>(before_)), ...);
     }(std::index_sequence_for<Xs...>{});
@@ -136,13 +137,12 @@ constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, context<typename
 
 }  // namespace detail
 
-/// The gradients of `loss` with respect to the given parameters and variables, as a tuple of tensors in their order;
-/// zeros where the loss does not depend on one. It ends the recording as backward() does, and what the given ones had
-/// accumulated before stays as it was, also when it throws; parameters that are not given accumulate as in backward().
+/// The gradients of `loss` with respect to parameters and variables, as a tuple of tensors in their order; zeros for
+/// those that the loss does not depend on. It ends the recording as backward() does. The gradients that `xs` had before
+/// stay unchanged, also if it throws; other parameters accumulate as in backward().
 ///
-/// There are no second derivatives: the results are plain tensors. So that none is taken for a constant unnoticed, they
-/// and what is computed from them are refused (error) where an operation is recorded or a recording starts from them,
-/// as the gradients of parameters and variables are that were read by gradient(). detach() makes constants of them.
+/// Second derivatives are not supported: the results are plain tensors. A recording throws error if an operand or input
+/// is a gradient (of this function or of x.gradient()) or was computed from one; detach() makes a constant of it.
 template <class V, class R, class... Xs>
 constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
   const detail::gradients_set_aside<Xs...> aside(xs...);
@@ -151,8 +151,8 @@ constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V
   return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};
 }
 
-/// The value of a tensor, parameter or traced value as a constant: it shares the elements, and nothing that is computed
-/// from it reaches what it was computed from.
+/// The value of a tensor, parameter or traced value as a constant that shares its elements. No gradient flows through
+/// it.
 template <operand X>
 constexpr tensor_of<X> detach(const X& x) {
   tensor_of<X> value = plain(x);

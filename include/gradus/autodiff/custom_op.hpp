@@ -1,5 +1,5 @@
 #pragma once
-// An operation of one's own, from two functions on plain tensors.
+// custom_op(forward, backward, x...): a user-defined operation from two functions on plain tensors.
 
 #include <cstddef>
 #include <string_view>
@@ -9,12 +9,13 @@
 
 #include "../core/config.hpp"
 #include "apply.hpp"
+#include "op.hpp"
 
 namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// What custom_op applies. All inputs and the output are kept for backward.
+/// The operation of custom_op. It saves all inputs and the output.
 template <class Forward, class Backward>
 struct custom {
   Forward compute;
@@ -46,7 +47,7 @@ struct custom {
   }
 
  private:
-  // What stands in the place of an integer operand's gradient (std::ignore, say) is ignored.
+  // Ignores the gradient of an integer operand, which can be of any type (std::ignore, say).
   template <class G, class Value, class X>
   static constexpr void give(G found, const Value&, const gradient_sink<X>& sink) {
     if constexpr (is_floating<typename X::value_type>) {
@@ -59,12 +60,12 @@ struct custom {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Applies an operation given by two callables on plain tensors: `forward(x...)` returns the output, and
-/// `backward(gradient of the output, output, x...)` the gradient of the one operand, or a std::tuple with one for each
-/// operand (std::ignore in the place of an integer one). On plain operands only `forward` runs.
+/// Applies an operation that is given by two callables on plain tensors. `forward(x...)` returns the output;
+/// `backward(gradient of the output, output, x...)` returns the gradient of the only operand, or a std::tuple with one
+/// gradient for each operand (std::ignore for an integer one). On plain operands only `forward` runs.
 ///
-/// Captures are copied into the recording; memory that backward needs beyond the operands and the output is captured
-/// too.
+/// The recording copies the captures of both. Values that backward needs besides the operands and the output are
+/// captured too.
 template <class Forward, class Backward, operand... Xs>
 constexpr auto custom_op(Forward forward, Backward backward, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1, "custom_op(forward, backward, x...): needs at least one operand");

@@ -1,5 +1,6 @@
 #pragma once
-// What a recording says when it is used wrongly.
+// The run-time errors of tapes and regions.
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@ std::string operand_text(std::string_view call, std::size_t operand);
 [[noreturn]] void fail_no_parameter_value();
 [[noreturn]] void fail_changed_parameter(std::string_view op);
 [[noreturn]] void fail_other_thread(std::string_view op);
-// A parameter without a value is named by its shape, and by where it is used.
+// The message names the parameter by its shape and its place among the operands.
 [[noreturn]] void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank);
 [[noreturn]] void fail_different_region();
 [[noreturn]] void fail_chain_depth();

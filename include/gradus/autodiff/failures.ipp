@@ -1,4 +1,6 @@
 #pragma once
+// The messages of failures.hpp.
+
 #include "../core/error.hpp"
 #include "../core/shape_text.hpp"
 #include "failures.hpp"
@@ -11,17 +13,16 @@ GRADUS_IMPL std::string operand_text(std::string_view call, std::size_t operand)
 
 GRADUS_IMPL void fail_second_order(std::string_view call, std::size_t operand) {
   throw error(operand_text(call, operand) +
-              " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a "
+              " is a gradient or was computed from one, and second derivatives are not supported; to use it as a "
               "constant, pass gradus::detach(x)");
 }
 
 GRADUS_IMPL void fail_unrecorded_parameter(std::string_view call, std::size_t operand) {
   throw error(
       operand_text(call, operand) +
-      " was computed from parameters outside the recording, so they would get no gradient through it; record the "
-      "input that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, "
-      "begin with gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass "
-      "gradus::detach(it)");
+      " was computed from parameters outside the recording, so they would get no gradient through it; record its "
+      "input with tape.watch(input), or, if it has no other inputs than parameters, begin with "
+      "gradus::watch(parameter, x), where x is recorded; to use it as a constant, pass gradus::detach(it)");
 }
 
 GRADUS_IMPL void fail_two_tapes() {
@@ -30,8 +31,7 @@ GRADUS_IMPL void fail_two_tapes() {
 
 GRADUS_IMPL void fail_ended_recording() {
   throw error(
-      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
-      "this recording");
+      "this value is from a recording that has ended (backward(), clear() or the tape's destructor); recompute it");
 }
 
 GRADUS_IMPL void fail_no_variable() {
@@ -51,7 +51,7 @@ GRADUS_IMPL void fail_other_thread(std::string_view op) {
   throw error(
       std::string(op) +
       ": all operands are parameters, so this would run in their context, which another thread uses; begin with "
-      "gradus::watch(parameter, x), x being of a context of this thread");
+      "gradus::watch(parameter, x), where x belongs to a context of this thread");
 }
 
 GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank) {
@@ -61,8 +61,8 @@ GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, co
 
 GRADUS_IMPL void fail_different_region() {
   throw error(
-      "checkpoint: at backward the region applied other operations, or had other parameters, than before; it must "
-      "depend on its arguments alone, and parameters change after backward()");
+      "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
+      "function must depend only on its arguments, and parameters must not change before backward()");
 }
 
 GRADUS_IMPL void fail_chain_depth() {

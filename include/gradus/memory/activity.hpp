@@ -38,7 +38,7 @@ struct computed_values {
   double at(std::size_t i) const { return read(data, i); }
 };
 
-/// Told of every operation that runs in a context; see context::observe. For profiles, timelines and plans.
+/// Is notified of every operation that runs in a context; see context::observe. For profiles, timelines and plans.
 class observer {
  public:
   constexpr observer() = default;
@@ -47,14 +47,14 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
-  /// What an operation computed, when it is there; on the CPU. Of several results of one operation (statistics) only
-  /// the first is told. What this throws ends the step.
+  /// An operation has computed these values; on the CPU. Of an operation with statistics it reports only the output.
+  /// An exception of this function ends the step.
   constexpr virtual void computed(const activity&, const computed_values&) {}
   /// The operation named `by` keeps the block that `request` asked for until its backward.
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}
 };
 
-/// What runs now, and who is told. Each context has one.
+/// The current activity of a context, and the observer that is notified.
 class activity_log {
  public:
   constexpr activity_log() = default;
@@ -63,7 +63,7 @@ class activity_log {
 
   /// What runs now; requests for memory are labelled with it.
   constexpr const activity& current() const { return current_; }
-  /// Tells `who` of every operation from now on; null ends that.
+  /// Notifies `who` of every operation from now on; null stops that.
   constexpr void observe(observer* who) { observer_ = who; }
   constexpr observer* observed_by() const { return observer_; }
 

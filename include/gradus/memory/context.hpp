@@ -8,7 +8,7 @@
 #include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "activity.hpp"
-#include "era_counter.hpp"
+#include "generation_counter.hpp"
 #include "memory_block.hpp"
 #include "resource.hpp"
 #include "service_table.hpp"
@@ -28,14 +28,14 @@ class context {
   using stream_type = typename D::stream_type;
   using resource_type = typename D::resource_type;
 
-  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) { note_user(); }
+  constexpr context(stream_type& on, resource_type& from) : stream_(&on), resource_(&from) { set_user(); }
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
   constexpr stream_type& stream() const { return *stream_; }
   constexpr resource_type& resource() const { return *resource_; }
 
-  /// What runs in this context, and who is told of it.
+  /// The current activity of this context, and its observer.
   constexpr activity_log& activities() { return activities_; }
   constexpr const activity_log& activities() const { return activities_; }
 
@@ -47,11 +47,11 @@ class context {
   }
 
   /// Counters for the tapes of this context.
-  constexpr detail::era_counters& eras() { return eras_; }
+  constexpr detail::generation_counters& generations() { return generations_; }
 
   /// A buffer of `bytes` with one use. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
-    note_user();
+    set_user();
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request.bytes = bytes;
@@ -131,7 +131,7 @@ class context {
   };
 
  private:
-  constexpr void note_user() {
+  constexpr void set_user() {
     if (!std::is_constant_evaluated()) __atomic_store_n(&user_, pthread_self(), __ATOMIC_RELAXED);
   }
 
@@ -141,7 +141,7 @@ class context {
   std::size_t requests_ = 0;
   pthread_t user_{};
   bool taken_ = false;
-  detail::era_counters eras_;
+  detail::generation_counters generations_;
   detail::block_store<D> blocks_;
   detail::service_table services_;  // ends first: services may hold buffers
 };

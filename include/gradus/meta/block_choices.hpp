@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "../autodiff/chain.hpp"
+#include "../autodiff/checkpoint/chain.hpp"
 #include "../core/sort.hpp"
 #include "pareto.hpp"
 #include "time_table.hpp"
@@ -28,10 +28,10 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
   block_choice c{keep};
   region_graph graph = block.graph;
   for (std::size_t i = 0; i < graph.size() && i < 64; ++i) graph.operations[i].kept = ((keep >> i) & 1u) != 0;
-  graph.decide([&](std::size_t i, fate f) {
-    if (f == fate::take) c.bytes += block.operations[i].bytes;
+  graph.decide([&](std::size_t i, replay_action f) {
+    if (f == replay_action::take) c.bytes += block.operations[i].bytes;
     else if (i < 64) c.keep &= ~(std::uint64_t{1} << i);
-    if (f == fate::compute) {
+    if (f == replay_action::compute) {
       c.time += times[i];
       c.computed += block.operations[i].bytes;
     }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../autodiff/chain.hpp"
+#include "../autodiff/checkpoint/chain.hpp"
 #include "../core/byte_size.hpp"
 #include "../core/sort.hpp"
 #include "block_choices.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../autodiff/chain.hpp"
+#include "../autodiff/checkpoint/chain.hpp"
 
 namespace gradus::detail {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <gradus/autodiff/arena.hpp>
+#include <gradus/autodiff/node.hpp>
 #include <map>
 #include <random>
 #include <vector>

@@ -288,8 +288,7 @@ TEST_CASE("a value from a recording that has ended is refused") {
   CHECK(message_of([&] { gr::backward(y); }) ==
         "backward(loss): the loss belongs to a recording that backward() or clear() has ended; compute it again");
   CHECK(message_of([&] { static_cast<void>(y * 2.0); }) ==
-        "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again "
-        "in this recording");
+        "this value is from a recording that has ended (backward(), clear() or the tape's destructor); recompute it");
   const auto z = b.tape.watch(b.scalar(1)) * 1.0;
   b.tape.clear();
   CHECK_THROWS_AS(static_cast<void>(z + z), gr::error);

@@ -88,9 +88,7 @@ TEST_CASE("what was moved from before is refused") {
 TEST_CASE("a recorded value that is used when its tape is gone is refused") {
   bench b;
   const char* const message =
-      "a value is used that was recorded before backward() or clear(), or on a tape that is gone; compute it again in "
-      "this "
-      "recording";
+      "this value is from a recording that has ended (backward(), clear() or the tape's destructor); recompute it";
   std::optional<gr::tape<gr::cpu>> brief(b.ctx);
   const auto x = brief->variable(b.make());
   const auto y = gr::sum(x * x);
@@ -287,7 +285,7 @@ TEST_CASE("a recording that is cleared says nothing, and the next one begins ane
   w.check({1});
 }
 
-TEST_CASE("an observer is told nothing of an operation that failed before it came") {
+TEST_CASE("an observer is not notified of an operation that failed before it was set") {
   bench b;
   gr::testing::failing_resource failing{b.heap};
   gr::context ctx{b.s, failing};
@@ -296,34 +294,34 @@ TEST_CASE("an observer is told nothing of an operation that failed before it cam
   for (auto* p : {&a, &c}) p->set(gr::ones<float, gr::shape<4>>(ctx));
   const auto x = tape.watch(gr::ones<float, gr::shape<4>>(ctx));
   struct : gr::gradient_observer {
-    std::vector<const void*> told;
-    void complete(const void* slot) override { told.push_back(slot); }
+    std::vector<const void*> notified;
+    void complete(const void* slot) override { notified.push_back(slot); }
   } first, second;
   tape.observe(&first);
   failing.fail_at(0);
   CHECK_THROWS_AS(x * a, gr::out_of_memory);
   tape.observe(&second);
   gr::backward(gr::sum(x * c));
-  CHECK(first.told.empty());
-  CHECK(second.told == std::vector<const void*>{&c.slot()});
+  CHECK(first.notified.empty());
+  CHECK(second.notified == std::vector<const void*>{&c.slot()});
 }
 
-TEST_CASE("an observer is told nothing of a recording that had begun, and nothing more once there is none") {
+TEST_CASE("an observer is not notified of a recording that had begun, nor after it was removed") {
   bench b;
   gr::param<X, 4> a;
   a.set(b.make());
   struct : gr::gradient_observer {
-    int told = 0;
-    void complete(const void*) override { ++told; }
+    int notified = 0;
+    void complete(const void*) override { ++notified; }
   } who;
   const auto h = b.tape.watch(b.make()) * a;
   b.tape.observe(&who);
   gr::backward(gr::sum(h * a));  // the first use was not seen, so when the gradient is complete is not known
-  CHECK(who.told == 0);
+  CHECK(who.notified == 0);
   gr::backward(gr::sum(b.tape.watch(b.make()) * a * a));
-  CHECK(who.told == 1);
+  CHECK(who.notified == 1);
   const auto later = gr::sum(b.tape.watch(b.make()) * a);
   b.tape.observe(nullptr);
   gr::backward(later);
-  CHECK(who.told == 1);
+  CHECK(who.notified == 1);
 }

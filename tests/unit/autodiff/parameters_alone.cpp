@@ -29,11 +29,9 @@ struct bench {
 // What is said of an operand, such as "add: operand 2".
 std::string refused(const std::string& operand) {
   return operand +
-         " was computed from parameters outside the recording, so they would get no gradient through it; record the "
-         "input "
-         "that it was computed from, tape.watch(input), or, if parameters are all that it was computed from, begin "
-         "with "
-         "gradus::watch(parameter, x), x being recorded; if it is meant as a constant, pass gradus::detach(it)";
+         " was computed from parameters outside the recording, so they would get no gradient through it; record its "
+         "input with tape.watch(input), or, if it has no other inputs than parameters, begin with "
+         "gradus::watch(parameter, x), where x is recorded; to use it as a constant, pass gradus::detach(it)";
 }
 
 }  // namespace

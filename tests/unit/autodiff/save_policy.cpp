@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <gradus/autodiff/save_policy.hpp>
+#include <gradus/autodiff/checkpoint/save_policy.hpp>
 
 using namespace gradus;
 

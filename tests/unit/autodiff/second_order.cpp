@@ -26,7 +26,7 @@ struct bench {
 // What is said of an operand, such as "add: operand 2".
 std::string refused(const std::string& operand) {
   return operand +
-         " is a gradient, or was computed from one, and there are no second derivatives; if it is meant as a constant, "
+         " is a gradient or was computed from one, and second derivatives are not supported; to use it as a constant, "
          "pass gradus::detach(x)";
 }
 

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstddef>
-#include <gradus/autodiff/arena.hpp>
+#include <gradus/autodiff/node.hpp>
 #include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>

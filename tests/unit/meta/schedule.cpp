@@ -22,7 +22,7 @@ gr::block_facts row_of(std::size_t operations) {
   for (std::size_t i = 0; i < operations; ++i) {
     block.operations.push_back({"op", "op", {1000 + i, 0, 0}, 10 + i});
     block.graph.operations.push_back({i, 0, true, false, false});
-    block.graph.makers.push_back(static_cast<unsigned>(i));
+    block.graph.producers.push_back(static_cast<unsigned>(i));
   }
   return block;
 }

@@ -107,7 +107,7 @@ TEST_CASE(
   for (const std::string& s : said)
     CHECK(s ==
           "exp: all operands are parameters, so this would run in their context, which another thread uses; begin with "
-          "gradus::watch(parameter, x), x being of a context of this thread");
+          "gradus::watch(parameter, x), where x belongs to a context of this thread");
   CHECK(sums == std::array<float, 4>{1600, 1600, 1600, 1600});
 }
 

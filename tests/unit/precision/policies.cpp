@@ -301,10 +301,11 @@ TEST_CASE("a parameter that changed between forward and backward is refused, in 
     auto loss = in_region ? gr::checkpoint(f, std::move(x)) : f(std::move(x));
     w.edit().data()[0] = 100;
     if (in_region) {
-      CHECK_THROWS_WITH_AS(gr::backward(loss),
-                           "checkpoint: at backward the region applied other operations, or had other parameters, than "
-                           "before; it must depend on its arguments alone, and parameters change after backward()",
-                           gr::error);
+      CHECK_THROWS_WITH_AS(
+          gr::backward(loss),
+          "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
+          "function must depend only on its arguments, and parameters must not change before backward()",
+          gr::error);
     } else {
       CHECK_THROWS_WITH_AS(gr::backward(loss),
                            "backward: a parameter of matmul was changed since the recording, so its gradient would be "

@@ -121,7 +121,7 @@ struct causal_attention {
     using S = typename d::statistics;
     auto& ctx = how.owner();
     Y y(ctx);
-    if constexpr (Call::keep) {
+    if constexpr (Call::saves_statistics) {
       S lse(ctx);
       kernel<causal_attention, typename X::device>::forward(ctx, y.view(), lse.view(), qkv.view());
       return with_statistics<Y, S>{std::move(y), std::move(lse)};
@@ -169,7 +169,7 @@ struct scaled_attention {
     using S = statistics_type<Q>;
     auto& ctx = how.owner();
     Q y(ctx);
-    if constexpr (Call::keep) {
+    if constexpr (Call::saves_statistics) {
       S lse(ctx);
       kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
       return with_statistics<Q, S>{std::move(y), std::move(lse)};

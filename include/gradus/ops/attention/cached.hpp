@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../autodiff/operand.hpp"
+#include "../../autodiff/traced.hpp"
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/error.hpp"

@@ -53,7 +53,7 @@ struct cross_entropy {
     auto& ctx = how.owner();
     loss_type loss(ctx);
     tensor<double, shape<rows_of<typename X::shape>>, typename X::device> row_losses(ctx, category::temporary);
-    if constexpr (Call::keep) {
+    if constexpr (Call::saves_statistics) {
       const auto from = std::as_const(logits).view();
       X gradient = own(ctx, std::move(logits));
       on_device::forward(ctx, ignore, loss.view(), gradient.view(), row_losses.view(), from, targets.view());

@@ -75,7 +75,7 @@ struct layer_norm {
     using S = statistics_type<Call, X>;
     using on_device = kernel<layer_norm, typename X::device>;
     Y y(ctx);
-    if constexpr (Call::keep) {
+    if constexpr (Call::saves_statistics) {
       S kept(ctx);
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view(), b.view());
       return with_statistics<Y, S>{std::move(y), std::move(kept)};

@@ -98,7 +98,7 @@ struct linear_cross_entropy {
                                                dtable, logits.view(), row_losses.view(), x.view(), table.view(),
                                                targets.view());
     };
-    if constexpr (Call::keep) {
+    if constexpr (Call::saves_statistics) {
       gradients<DX, DTable> kept{DX(ctx), DTable(ctx, category::gradient)};
       constexpr bool several = chunk_rows<X, Table>() < rows_of<typename X::shape>;
       if constexpr (several && is_rounded<typename DTable::value_type>) {

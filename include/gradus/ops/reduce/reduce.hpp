@@ -91,7 +91,7 @@ struct extremum {
     auto& ctx = how.owner();
     output_of<X> y(ctx);
     view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
-    if constexpr (Call::keep && is_floating<typename X::value_type>) {
+    if constexpr (Call::saves_statistics && is_floating<typename X::value_type>) {
       places<X> at(ctx);
       kernel<extremum, typename X::device>::forward(ctx, to, at.view(), x.view());
       return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
@@ -173,10 +173,10 @@ struct variance {
     using Y = tensor<T, typename output_of<X>::shape, typename X::device>;
     auto& ctx = how.owner();
     Y y(ctx);
-    means<X> mean(ctx, Call::keep ? category::activation : category::temporary);
+    means<X> mean(ctx, Call::saves_statistics ? category::activation : category::temporary);
     view<T, kept_shape<X>, typename X::device> to(y.data());
     kernel<variance, typename X::device>::forward(ctx, to, mean.view(), x.view());
-    if constexpr (Call::keep) return with_statistics<Y, means<X>>{std::move(y), std::move(mean)};
+    if constexpr (Call::saves_statistics) return with_statistics<Y, means<X>>{std::move(y), std::move(mean)};
     else return y;
   }
   template <class Saved, class Y, class X>

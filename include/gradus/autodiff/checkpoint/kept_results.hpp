@@ -1,13 +1,14 @@
 #pragma once
+// The list of results that a checkpoint region keeps from forward.
+
 #include <cstddef>
 #include <utility>
 
-#include "region_log.hpp"
+#include "log.hpp"
 
 namespace gradus::detail {
 
-/// The results that a checkpoint region keeps from forward, in the order of its operations. They lie where the
-/// recording has its nodes.
+/// The results that a checkpoint region keeps, in the order of its operations, in the tape's arena.
 class kept_results {
  public:
   constexpr kept_results() = default;
@@ -25,24 +26,24 @@ class kept_results {
   }
 
   /// Adds the result of the operation with this key and number in the region log.
-  template <class Recording, class Result>
-  constexpr void add(Recording& in, const void* key, std::size_t number, Result result) {
-    item* i = in.template place<item_of<Result>>(std::move(result));
+  template <class Tape, class Result>
+  constexpr void add(Tape& on, const void* key, std::size_t number, Result result) {
+    item* i = on.template place<item_of<Result>>(std::move(result));
     i->key = key;
     i->number = number;
     *(first_ == nullptr ? &first_ : &last_->next) = i;
     last_ = i;
   }
-  /// Drops what running the region again will not take.
+  /// Destroys the results that a replay will not take.
   constexpr void drop_unless_taken(const region_log& log) {
     for (item** at = &first_; *at != nullptr;) {
-      if (log.entries[(*at)->number].becomes == fate::take) at = &(*at)->next;
+      if (log.entries[(*at)->number].action == replay_action::take) at = &(*at)->next;
       else remove(*at);
     }
   }
-  /// True if the next result in order is of the operation with this key.
+  /// True if the next result comes from the operation with this key.
   constexpr bool next_is(const void* key) const { return first_ != nullptr && first_->key == key; }
-  /// The next result, which next_is() has found to be of an operation that gives a Result.
+  /// Removes and returns the next result; next_is() must have found an operation whose result is a Result.
   template <class Result>
   constexpr Result take() {
     Result r = std::move(static_cast<item_of<Result>*>(first_)->result);

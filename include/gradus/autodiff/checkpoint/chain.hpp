@@ -1,28 +1,28 @@
 #pragma once
-// A row of blocks, each a function of the one before it, run as a schedule of checkpoint regions says.
+// chain(blocks, x, schedule, f): runs blocks one after another, in the checkpoint regions of a schedule.
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "../../core/cost.hpp"
+#include "../failures.hpp"
 #include "checkpoint.hpp"
-#include "failures.hpp"
 
 namespace gradus {
 
-/// What happens to the blocks [first, last] of a chain.
+/// How a chain runs its blocks [first, last].
 struct chain_part {
   std::size_t first = 0;
   std::size_t last = 0;
-  bool region = false;     ///< recompute at backward what is not kept; otherwise the blocks are recorded as they are
-  std::uint64_t keep = 0;  ///< of one block alone: its operations whose results are kept, by number
-  std::vector<chain_part> inner = {};  ///< of a region: how its blocks are recomputed; `keep` is not used then
+  bool region = false;                 ///< a checkpoint region; otherwise the blocks are recorded as they are
+  std::uint64_t keep = 0;              ///< if it is one block: the operations whose results the region keeps, by number
+  std::vector<chain_part> inner = {};  ///< of a region: how a replay runs its blocks; `keep` is not used then
 };
 
-/// What one block of a chain applies and what depends on what in it; see region_schedule::survey.
+/// The operations of one block of a chain and their dependences; see region_schedule::survey.
 struct block_facts {
   struct operation {
     std::string_view name, family;
@@ -36,16 +36,16 @@ struct block_facts {
   friend constexpr bool operator==(const block_facts&, const block_facts&) = default;
 };
 
-/// How the blocks of a chain are checkpointed. An empty schedule records all of them as they are.
+/// The checkpoint regions of a chain. An empty schedule has none.
 class region_schedule {
  public:
-  std::vector<chain_part> parts;               ///< cover the blocks in order; empty: no regions
-  std::vector<block_facts>* survey = nullptr;  ///< where a run of a chain notes what its blocks are made of
+  std::vector<chain_part> parts;               ///< they cover the blocks in order; empty: no regions
+  std::vector<block_facts>* survey = nullptr;  ///< if not null, chain() fills it and checkpoints every block
 
-  /// How deep regions may nest within one another in a schedule. Each level compiles the block once more.
+  /// How deep regions of a schedule may nest. Each level compiles the block once more.
   static constexpr int max_depth = 1;
 
-  /// Every one of `blocks` blocks is a region that keeps what `keep` says.
+  /// Each of `blocks` blocks is a region that keeps the results of the operations in `keep`.
   static constexpr region_schedule every_block(std::size_t blocks, std::uint64_t keep = 0) {
     region_schedule s;
     for (std::size_t i = 0; i < blocks; ++i) s.parts.push_back({i, i, true, keep});
@@ -55,7 +55,7 @@ class region_schedule {
 
 namespace detail {
 
-// Keeps nothing and writes down what it sees.
+// Keeps nothing, and collects the facts of a block.
 struct survey_policy {
   block_facts* facts;
   constexpr bool saves(const region_op& op) const {
@@ -94,8 +94,9 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
 
 }  // namespace detail
 
-/// x through all `blocks` in order: x = f(block, x), with checkpoint regions as `schedule` says. `blocks`, `schedule`
-/// and what `f` refers to must be there until backward. Throws error when the schedule is for another number of blocks.
+/// Runs x = f(block, x) for all `blocks` in order, in the checkpoint regions of `schedule`. `blocks`, `schedule` and
+/// the objects that `f` refers to must exist until backward. Throws error if the schedule is for another number of
+/// blocks.
 template <class Blocks, class X, class F>
 constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, const F& f) {
   if constexpr (is_traced<X>) {

@@ -1,68 +1,72 @@
 #pragma once
-// One application of an operation: which types its operands' policy asks for, and what its forward is told.
+// In which types an operation computes: the rules that a policy and the operands' types give, and the operation cast.
 
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "../core/config.hpp"
+#include "../core/cost.hpp"
 #include "../memory/context.hpp"
 #include "../precision/policy.hpp"
 #include "../precision/promotion.hpp"
-#include "operand.hpp"
+#include "op.hpp"
+#include "traced.hpp"
 
 namespace gradus {
 
-/// The first argument of every operation's `forward`.
-/// @tparam Keep       the result is to hold the statistics that the gradient rule wants besides the output
-/// @tparam Products   what products are computed in: a type, or a format such as tf32_products
-/// @tparam Listed     the operation is in one of the lists `low` and `full`
-/// @tparam Reduce     what reductions give
-/// @tparam Gradients  what the gradient of each operand accumulates in
-template <class D, bool Keep, bool Listed, class Products, class Reduce, class... Gradients>
+/// The first argument of every operation's `forward`: its context and its types.
+/// @tparam Statistics forward returns the statistics that its backward needs besides the output
+/// @tparam Products   type of products, or a format such as tf32_products
+/// @tparam Listed     a policy or the operation itself puts it on the list `low` or `full`
+/// @tparam Reduce     type of the results of reductions
+/// @tparam Gradients  for each operand, the type in which its gradient accumulates
+template <class D, bool Statistics, bool Listed, class Products, class Reduce, class... Gradients>
 class call {
  public:
-  static constexpr bool keep = Keep;
+  static constexpr bool saves_statistics = Statistics;
   using products = Products;
-  /// What sums inside the operation are accumulated in.
+  /// The type in which sums within the operation accumulate.
   using accumulate = std::conditional_t<is_product_format<Products>, float, Products>;
   using reduce = Reduce;
-  /// What an elementwise operation gives whose operands' types promote to T.
+  /// The type of an elementwise operation's output whose operands' types promote to T.
   template <class T>
   using result = std::conditional_t<Listed, Reduce, T>;
   template <std::size_t I>
   using gradient = std::tuple_element_t<I, std::tuple<Gradients...>>;
 
   constexpr explicit call(context<D>& ctx) : ctx_(&ctx) {}
-  /// Where the operation runs and has its memory from.
+  /// The context that runs the operation and allocates its output.
   constexpr context<D>& owner() const { return *ctx_; }
 
  private:
   context<D>* ctx_;
 };
 
-/// Told to a kernel in which type its products are computed and summed up.
+/// An argument of kernels: the type in which they compute and sum products.
 template <class Products>
 struct accumulate_in {};
 
 namespace detail {
 
-/// The list that an operation is in by itself (`static constexpr op_precision precision`).
+/// The list that an operation declares (`static constexpr op_precision precision`).
 template <class Op>
 constexpr op_precision list_of() {
   if constexpr (requires { Op::precision; }) return Op::precision;
   else return op_precision::widest;
 }
-/// Which operands of an operation of the list `low` are cast, by bit (`static constexpr unsigned cast_operands`); all
-/// of them by default.
+/// The operands of an operation on the list `low` that are cast, by bit (`static constexpr unsigned cast_operands`);
+/// all of them by default.
 template <class Op>
 constexpr unsigned cast_operands_of() {
   if constexpr (requires { Op::cast_operands; }) return Op::cast_operands;
   else return ~0u;
 }
 
-/// Which operands of an operation of the list `low` kernels round to the type of the first one on the way, by bit
-/// (`static constexpr unsigned rounds_operands`): a parameter in such a place is taken as it is stored.
+/// The operands, by bit, that the kernels of an operation on the list `low` round to the first operand's type as they
+/// read them (`static constexpr unsigned rounds_operands`). A parameter among them is not cast before.
 template <class Op>
 constexpr unsigned rounds_operands_of() {
   if constexpr (requires { Op::rounds_operands; }) return Op::rounds_operands;
@@ -82,13 +86,13 @@ struct policy_among<X, Rest...> {
   using type = typename X::policy::precision;
 };
 
-// Stands where operands of a product are of types that do not go together.
+// The result of common_product_type for operands that have none.
 struct types_differ {};
 
-// What a product of operands of these types computes in where no policy says: their one type, or a 16-bit one where the
-// others are float. Void stands for an operand that has no say.
+// The type in which a product of these operands computes if no parameter brings a policy: their one type, or a 16-bit
+// type if the others are float. An operand that is not cast counts as void.
 template <class A, class B>
-constexpr auto meet(std::type_identity<A> a, std::type_identity<B> b) {
+constexpr auto common_product_type(std::type_identity<A> a, std::type_identity<B> b) {
   constexpr auto short_float = []<class T>(std::type_identity<T>) {
     return std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
   };
@@ -99,20 +103,21 @@ constexpr auto meet(std::type_identity<A> a, std::type_identity<B> b) {
   else return std::type_identity<types_differ>{};
 }
 template <class A, class... Rest>
-constexpr auto meet_all(std::type_identity<A> a, Rest... rest) {
+constexpr auto common_product_type_of(std::type_identity<A> a, Rest... rest) {
   if constexpr (sizeof...(Rest) == 0) return a;
-  else return meet(a, meet_all(rest...));
+  else return common_product_type(a, common_product_type_of(rest...));
 }
-// True if operand I, an X, is cast where the operation is on the list `low`.
+// True if an operation on the list `low` casts operand I.
 template <class Op, std::size_t I>
 inline constexpr bool casts_operand =
     I < 32 ? ((cast_operands_of<Op>() >> (I % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
 template <class Op, std::size_t I, class X>
 inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>>;
-// The type of operand I if it is cast with the others, void otherwise.
+// The type of operand I if the operation casts it, void otherwise.
 template <class Op, std::size_t I, class X>
-using cast_with_others = std::type_identity<std::conditional_t<casts_number<Op, I, X>, value_of_t<X>, void>>;
+using type_if_cast = std::type_identity<std::conditional_t<casts_number<Op, I, X>, value_of_t<X>, void>>;
 
+// The types of one call of Op on operands Xs.
 template <class Op, class... Xs>
 struct call_rules {
   using policy = typename policy_among<Xs...>::type;
@@ -147,27 +152,64 @@ struct call_rules {
   }
   using reduce = typename decltype(find_reduce())::type;
 
-  // What operands are cast to; void where they are taken as they are, and types_differ where they do not go together.
-  template <class Met>
-  static constexpr auto cast_of(Met met) {
-    using T = typename Met::type;
-    if constexpr (!has_policy || std::is_same_v<T, types_differ> || std::is_void_v<T>) return met;
+  // The type that operands are cast to; void if none is cast, types_differ if they have no common type.
+  template <class Common>
+  static constexpr auto cast_of(Common common) {
+    using T = typename Common::type;
+    if constexpr (!has_policy || std::is_same_v<T, types_differ> || std::is_void_v<T>) return common;
     else if constexpr (std::is_same_v<T, double> != std::is_same_v<typename policy::compute, double>)
-      return std::type_identity<types_differ>{};  // autocast leaves doubles alone, and so do we
+      return std::type_identity<types_differ>{};  // as in PyTorch's autocast
     else if constexpr (list == op_precision::low) return std::type_identity<typename policy::compute>{};
     else return std::type_identity<typename policy::reduce>{};
   }
   template <std::size_t... I>
   static constexpr auto find_cast(std::index_sequence<I...>) {
     if constexpr (own_list != op_precision::low) return std::type_identity<void>{};
-    else return cast_of(meet_all(cast_with_others<Op, I, Xs>{}...));
+    else return cast_of(common_product_type_of(type_if_cast<Op, I, Xs>{}...));
   }
   using cast = typename decltype(find_cast(std::index_sequence_for<Xs...>{}))::type;
 };
 
-template <class D, bool Keep, class Op, class... Xs>
-using call_of = call<D, Keep, call_rules<Op, Xs...>::listed, typename call_rules<Op, Xs...>::products,
+template <class D, bool Statistics, class Op, class... Xs>
+using call_of = call<D, Statistics, call_rules<Op, Xs...>::listed, typename call_rules<Op, Xs...>::products,
                      typename call_rules<Op, Xs...>::reduce, typename gradient_tensor_of<Xs>::value_type...>;
 
 }  // namespace detail
+
 }  // namespace gradus
+
+namespace gradus::op::inline GRADUS_BUILD {
+
+/// Converts the elements to T. Backward converts the gradient back.
+template <class T>
+struct cast {
+  static constexpr std::string_view name = "cast";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = tensor<T, typename X::shape, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {0, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {0, output_of<X>::bytes, X::bytes};
+  }
+
+  template <class Call, class X>
+  constexpr output_of<X> forward(Call how, const X& x) const {
+    if constexpr (std::is_same_v<X, output_of<X>>) return x;
+    else {
+      output_of<X> y(how.owner());
+      kernel<convert, typename X::device>::forward(how.owner(), y.data(), x.data(), X::size, false);
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
+    if (dx) dx.give(std::move(dy));
+  }
+};
+
+}  // namespace gradus::op::inline GRADUS_BUILD

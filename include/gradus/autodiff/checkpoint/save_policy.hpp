@@ -1,8 +1,9 @@
 #pragma once
-// What a checkpoint region keeps of what it computes. A policy is any type with
+// Save policies: which results a checkpoint region keeps for backward instead of recomputing them. A policy is any type
+// with
 //   constexpr bool saves(const region_op&) const;
-// Where it names operations it has a `names` list, so that a name that does not occur in the region is an error. It may
-// also have `inspect(const region_graph&) const`, called when the region has run forward.
+// It may have a list `names` of operations: a region that applies none of that name is an error. It may have
+// `inspect(const region_graph&) const`, called at the end of the region's forward.
 
 #include <array>
 #include <concepts>
@@ -13,26 +14,25 @@
 #include <utility>
 #include <vector>
 
-#include "../core/cost.hpp"
-#include "../precision/policy.hpp"
-#include "region_log.hpp"
+#include "../../core/cost.hpp"
+#include "log.hpp"
 
 namespace gradus {
 
-/// What a policy sees of an operation that a region has just applied.
+/// The facts of an operation by which a policy decides whether the region keeps its result.
 struct region_op {
   std::string_view name;    ///< the operation's, or the one given by named()
-  std::string_view family;  ///< the name of what it is a kind of (linear is a matmul)
+  std::string_view family;  ///< the name of its family (linear is a matmul)
   std::size_t number;       ///< operations applied before it in the region
-  cost work;                ///< of computing it again
-  std::size_t bytes;        ///< of what would be kept: its output and statistics; 0 for a region within ("checkpoint")
+  cost work;                ///< of recomputing it
+  std::size_t bytes;        ///< of its output and statistics; 0 for a nested region ("checkpoint")
 
   constexpr bool is(std::string_view which) const { return which == name || which == family; }
 };
 
 namespace detail {
 
-/// Text as a template argument.
+/// A string as a template argument.
 template <std::size_t N>
 struct fixed_string {
   char text[N] = {};
@@ -44,11 +44,11 @@ struct fixed_string {
 
 }  // namespace detail
 
-/// Keeps nothing: everything is computed again.
+/// Keeps nothing: backward recomputes all results.
 struct save_none {
   constexpr bool saves(const region_op&) const { return false; }
 };
-/// Keeps every output that backward needs: nothing is computed again.
+/// Keeps every result that backward needs, and recomputes none.
 struct save_all {
   constexpr bool saves(const region_op&) const { return true; }
 };
@@ -64,7 +64,7 @@ struct save_all_but {
   static constexpr std::array<std::string_view, sizeof...(Ops)> names{Ops::name...};
   constexpr bool saves(const region_op& op) const { return !(op.is(Ops::name) || ...); }
 };
-/// Keeps the values that the model names: `save_named<"scores">` keeps `x = gr::named(x, "scores")`.
+/// Keeps the values of named(): `save_named<"scores">` keeps `x = gr::named(x, "scores")`.
 template <detail::fixed_string... Names>
 struct save_named {
   static constexpr std::array<std::string_view, sizeof...(Names)> names{std::string_view(Names)...};
@@ -80,26 +80,26 @@ struct save_listed {
     return listed != all_but;
   }
 };
-/// Keeps what a predicate on region_op holds for. A policy object: `checkpoint(save_if(predicate), f, x)`.
+/// Keeps the results of operations that satisfy a predicate. A policy object: `checkpoint(save_if(predicate), f, x)`.
 template <class Predicate>
 struct save_if {
   Predicate predicate;
   constexpr explicit save_if(Predicate p) : predicate(std::move(p)) {}
   constexpr bool saves(const region_op& op) const { return predicate(op); }
 };
-/// Keeps what costs at least `Flops` operations a kept byte to compute again; recomputes what is cheap for its size.
+/// Keeps results that cost at least `Flops` operations per byte; recomputes those that are cheap for their size.
 template <std::size_t Flops>
 struct save_costly {
   constexpr bool saves(const region_op& op) const { return op.work.flops >= Flops * op.bytes; }
 };
-/// Keeps the operations whose bit (by their number in the region) is set; what a planner chooses. Operations from the
-/// 64th on are computed again.
+/// Keeps the results of operations whose bit (by their number in the region) is set, as a planner chooses. Operations
+/// from the 64th on are recomputed.
 struct save_numbered {
   std::uint64_t bits = 0;
   constexpr bool saves(const region_op& op) const { return op.number < 64 && ((bits >> op.number) & 1u) != 0; }
 };
 
-/// A type that says what a checkpoint region keeps.
+/// A type that selects the results that a checkpoint region keeps.
 template <class P>
 concept save_policy = requires(const P& p, const region_op& op) {
   { p.saves(op) } -> std::convertible_to<bool>;
@@ -107,7 +107,7 @@ concept save_policy = requires(const P& p, const region_op& op) {
 
 namespace detail {
 
-// A policy behind one type, so that a region compiles once whatever its policy.
+// The base class of all policies, so that a region compiles once for all of them.
 class any_policy {
  public:
   constexpr any_policy() = default;
@@ -115,9 +115,9 @@ class any_policy {
   any_policy& operator=(const any_policy&) = delete;
   constexpr virtual ~any_policy() = default;
   constexpr virtual bool saves(const region_op&) = 0;
-  /// The first name that the policy lists and no operation had, or an empty text.
+  /// The first listed name that no operation has; empty if there is none.
   constexpr virtual std::string_view missing() const = 0;
-  /// Called when the region has run forward.
+  /// Called at the end of the region's forward.
   constexpr virtual void inspect(const region_graph&) = 0;
 };
 template <class P>

@@ -1,14 +1,12 @@
 #pragma once
-// What an operation accepts: tensors (constants), traced values (recorded) and parameters (leaves), freely mixed.
+// The operands of an operation: tensors (constants), traced values (recorded) and parameters (leaves).
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include "../core/error.hpp"
+#include "../tensor/creation.hpp"
 #include "../tensor/gradient_slot.hpp"
 #include "../tensor/param.hpp"
 #include "../tensor/tensor.hpp"
@@ -23,23 +21,24 @@ template <class... Ts>
 inline constexpr bool is_tuple_like<std::tuple<Ts...>> = true;
 template <class A, class B>
 inline constexpr bool is_tuple_like<std::pair<A, B>> = true;
-// What recorders look at of an operand, whatever its type.
+
+// What a recorder reads of an operand of any type.
 struct operand_facts {
   const void* recorder = nullptr;          // of a traced value
-  const unsigned* now = nullptr;           // where its recordings are counted
-  unsigned era = 0;                        // its own
-  bool present = true;                     // false for one that holds no elements
+  const unsigned* now = nullptr;           // generation of its tape
+  unsigned generation = 0;                 // of the recording that it belongs to
+  bool present = true;                     // false for a tensor that was moved from
   bool tensor = false;                     // a constant
-  gradus::origin origin{};                 // of anything that is not traced
-  any_slot* slot = nullptr;                // where its gradient goes; null for constants
+  gradus::origin origin{};                 // of a constant or parameter
+  any_slot* slot = nullptr;                // where its gradient accumulates; null for a constant
   const std::uint64_t* version = nullptr;  // of a parameter: how often it was changed
-  unsigned maker = 0;                      // of a traced value: see there
+  unsigned producer = 0;                   // of a traced value: traced::producer()
 };
 
 }  // namespace detail
 
-/// A value that travels with the recorder of the computation it takes part in. `Recorder` decides what an applied
-/// operation does besides computing: a tape records it for backward.
+/// A value with the recorder of its computation. apply() hands an operation on it to that recorder: a tape records the
+/// operation for backward.
 template <class Value, class Recorder>
 class traced {
  public:
@@ -49,64 +48,70 @@ class traced {
   using shape = typename Value::shape;
   using device = typename Value::device;
 
-  /// `era` is where the tape counts its recordings.
-  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, const unsigned& era, unsigned maker = 0)
-      : value_(std::move(value)), recorder_(recorder), slot_(slot), now_(&era), era_(era), maker_(maker) {}
-  traced(Value, Recorder*, gradient_slot<Value>*, unsigned&&, unsigned = 0) = delete;  // a number of nobody's
+  /// `generation` is the counter of the tape's recordings.
+  constexpr traced(Value value, Recorder* recorder, gradient_slot<Value>* slot, const unsigned& generation,
+                   unsigned producer = 0)
+      : value_(std::move(value)),
+        recorder_(recorder),
+        slot_(slot),
+        now_(&generation),
+        generation_(generation),
+        producer_(producer) {}
+  traced(Value, Recorder*, gradient_slot<Value>*, unsigned&&, unsigned = 0) = delete;
 
-  /// The plain value, cut off from the recording (a constant from here on).
+  /// The value as a constant: no gradient flows through it.
   constexpr const Value& value() const& {
-    note_read();
+    notify_read();
     return value_;
   }
   constexpr Value value() && {
-    note_read();
+    notify_read();
     return std::move(value_);
   }
-  /// The plain value for an operation that takes part in the recording.
+  /// The value for an operation that is part of the recording.
   constexpr const Value& carried() const& { return value_; }
   constexpr Value carried() && { return std::move(value_); }
   constexpr Value&& moved() { return std::move(value_); }
-  /// Throws error when the recording is over, which may have ended with its tape.
+  /// Throws error if the recording has ended.
   constexpr Recorder& recorder() const {
     if (!is_current()) detail::fail_ended_recording();
     return *recorder_;
   }
-  /// True until the recording that this belongs to is over: the tape was cleared, is gone, or has begun another one.
-  constexpr bool is_current() const { return *now_ == era_; }
+  /// False once the recording has ended: the tape was cleared, destroyed, or has started another recording.
+  constexpr bool is_current() const { return *now_ == generation_; }
   constexpr gradient_slot<Value>* slot() const { return slot_; }
-  /// Which recording of the tape this belongs to; used to refuse values that outlived their recording.
-  constexpr unsigned era() const { return era_; }
+  /// Number of the recording that this value belongs to.
+  constexpr unsigned generation() const { return generation_; }
   constexpr detail::operand_facts facts() const {
     return {.recorder = recorder_,
             .now = now_,
-            .era = era_,
+            .generation = generation_,
             .present = static_cast<bool>(value_),
             .slot = slot_,
-            .maker = maker_};
+            .producer = producer_};
   }
-  /// Within a checkpoint region: the number, from 1, of the operation that made this value; 0 for its arguments.
-  constexpr unsigned maker() const { return maker_; }
-  /// Gradient with respect to this value, which tape.variable() must have made; empty before backward() and where no
-  /// loss depends on it. Throws error for any other value, and once the tape is used again.
+  /// In a checkpoint region: the number, from 1, of the operation that computed this value; 0 for its arguments.
+  constexpr unsigned producer() const { return producer_; }
+  /// Gradient with respect to this value, which must come from tape.variable(); empty before backward() and if no loss
+  /// depends on it. Throws error for other values, and once the tape is used again.
   constexpr const Value& gradient() const {
-    if (!is_current() || !recorder_->holds_variable(slot_, era_)) detail::fail_no_variable();
+    if (!is_current() || !recorder_->holds_variable(slot_, generation_)) detail::fail_no_variable();
     return slot_->marked();
   }
 
  private:
-  // A recorder that may leave out what nobody needs wants to know who looks.
-  constexpr void note_read() const {
-    if constexpr (requires { recorder_->note_read(maker_, true); })
-      recorder_->note_read(maker_, static_cast<bool>(value_));
+  // A region skips operations whose results are never read, so it must see reads.
+  constexpr void notify_read() const {
+    if constexpr (requires { recorder_->notify_read(producer_, true); })
+      recorder_->notify_read(producer_, static_cast<bool>(value_));
   }
 
   Value value_;
   Recorder* recorder_;
   gradient_slot<Value>* slot_;
   const unsigned* now_;
-  unsigned era_;
-  unsigned maker_;
+  unsigned generation_;
+  unsigned producer_;
 };
 
 /// True for traced<Value, Recorder>, without const and without a reference.
@@ -115,7 +120,7 @@ inline constexpr bool is_traced = false;
 template <class V, class R>
 inline constexpr bool is_traced<traced<V, R>> = true;
 
-/// Anything an operation takes as a tensor argument.
+/// The operand types of operations.
 template <class X>
 concept operand =
     is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> || is_param<std::remove_cvref_t<X>>;
@@ -135,7 +140,7 @@ struct operand_tensor<param<X, E...>> {
   using type = typename param<X, E...>::tensor_type;
 };
 
-// A parameter in the type that its policy computes in: an operand of a product.
+// A parameter with its copy in the policy's compute type: an operand of a product.
 template <class P>
 struct computed_param {
   using policy = typename P::policy;
@@ -189,7 +194,7 @@ constexpr R& find_recorder(const X& x, const Rest&... rest) {
 
 }  // namespace detail
 
-/// The tensor type behind an operand, and its shape and element type.
+/// The tensor type of an operand, its shape and its element type.
 template <class X>
 using tensor_of = typename detail::operand_tensor<std::remove_cvref_t<X>>::type;
 template <class X>
@@ -197,7 +202,7 @@ using shape_of = typename tensor_of<X>::shape;
 template <class X>
 using value_of_t = typename tensor_of<X>::value_type;
 
-/// The plain tensor behind an operand. An rvalue is moved from, so that an operation may reuse the memory.
+/// The tensor of an operand. An rvalue's tensor is moved, so that an operation can reuse its memory.
 template <class X>
 constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
@@ -211,13 +216,6 @@ constexpr decltype(auto) plain(X&& x) {
 
 namespace detail {
 
-// What a result that nobody records is computed from, as far as this operand goes.
-template <class X>
-constexpr origin origin_of(const X& x) {
-  if constexpr (is_tensor<X>) return x.storage().origin();
-  else if constexpr (is_param<X> || is_computed_param<X>) return origin::parameter;
-  else return origin::any;
-}
 template <class X>
 constexpr operand_facts facts_of(const X& x) {
   if constexpr (is_traced<X>) return x.facts();
@@ -226,7 +224,7 @@ constexpr operand_facts facts_of(const X& x) {
   else return {.present = static_cast<bool>(x), .tensor = true, .origin = x.storage().origin()};
 }
 
-// An operand without its recorder. Operations are compiled for these, so that all recorders share them.
+// An operand without its recorder. Operations are compiled for these, so that all recorders share one copy.
 template <class X>
 constexpr decltype(auto) stripped(X&& x) {
   if constexpr (!is_traced<std::remove_cvref_t<X>>) return std::forward<X>(x);
@@ -234,17 +232,36 @@ constexpr decltype(auto) stripped(X&& x) {
   else return x.moved();
 }
 
-// A parameter's version when an operation kept it, to tell whether it was changed since; of anything else, nothing.
-struct kept_version {
+// The version of a parameter when an operation saved it; empty for other operands.
+struct saved_version {
   const std::uint64_t* now = nullptr;
   std::uint64_t before = 0;
 
-  constexpr kept_version() = default;
-  constexpr kept_version(const operand_facts& of, bool kept)
-      : now(kept ? of.version : nullptr), before(now == nullptr ? 0 : *now) {}
+  constexpr saved_version() = default;
+  constexpr saved_version(const operand_facts& of, bool saved)
+      : now(saved ? of.version : nullptr), before(now == nullptr ? 0 : *now) {}
   constexpr bool was_changed() const { return now != nullptr && *now != before; }
 };
 
+template <class X>
+concept carries_value = is_traced<X> || is_param<X>;
+template <class X>
+inline constexpr bool is_a_plain_tensor = is_tensor<X>;
 }  // namespace detail
+
+/// Reading a parameter or a traced value does not compile: reading ends the gradient, so the code has to say
+/// `item(x.value())`.
+template <detail::carries_value X>
+constexpr void item(const X&) {
+  static_assert(detail::is_a_plain_tensor<X>, "item(x): x must be a plain tensor; write item(x.value())");
+}
+template <detail::carries_value X>
+constexpr void to_host(const X&) {
+  static_assert(detail::is_a_plain_tensor<X>, "to_host(x): x must be a plain tensor; write to_host(x.value())");
+}
+template <detail::carries_value X>
+constexpr void clone(const X&) {
+  static_assert(detail::is_a_plain_tensor<X>, "clone(x): x must be a plain tensor; write clone(x.value())");
+}
 
 }  // namespace gradus

@@ -1,0 +1,165 @@
+#pragma once
+// What an operation declares: its name, its cost, and what it saves for backward.
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../core/cost.hpp"
+
+namespace gradus {
+
+/// What backward needs: inputs (bit i: operand i) and the output. Statistics that forward returns are always saved.
+struct save_rule {
+  unsigned inputs = 0;
+  bool output = false;
+};
+/// Saves neither inputs nor output.
+constexpr save_rule save_nothing() { return {}; }
+/// Saves the inputs of these numbers, counted from 0: `save_inputs(0, 2)`.
+template <class... I>
+constexpr save_rule save_inputs(I... operand) {
+  return {((1u << operand) | ... | 0u), false};
+}
+/// Saves the output.
+constexpr save_rule save_output() { return {0, true}; }
+/// Saves what either rule saves: `save_inputs(0) | save_output()`.
+constexpr save_rule operator|(save_rule a, save_rule b) { return {a.inputs | b.inputs, a.output || b.output}; }
+
+/// The result of a forward that has statistics to save besides its output (a mean, a log-sum-exp).
+template <class Output, class Statistics>
+struct with_statistics {
+  Output output;
+  Statistics statistics;
+};
+
+/// Takes the place of an input, output or statistics that the operation does not save.
+struct not_saved {};
+
+namespace detail {
+
+template <class R>
+struct forward_result {
+  using output = R;
+  using statistics = not_saved;
+};
+template <class O, class S>
+struct forward_result<with_statistics<O, S>> {
+  using output = O;
+  using statistics = S;
+};
+
+// Converts to every type: the value of an expression that a static_assert rejects, so that it is the only error.
+struct anything_saved {
+  template <class T>
+  operator T() const;
+};
+inline constexpr anything_saved stand_in{};
+
+// A tuple that compiles quickly; written `items<A, B>{{a}, {b}}`.
+template <std::size_t I, class T>
+struct item {
+  [[no_unique_address]] T value;
+};
+template <class Numbers, class... Ts>
+struct item_list;
+template <std::size_t... I, class... Ts>
+struct item_list<std::index_sequence<I...>, Ts...> : item<I, Ts>... {};
+template <class... Ts>
+using items = item_list<std::index_sequence_for<Ts...>, Ts...>;
+template <std::size_t I, class T>
+constexpr const T& get(const item<I, T>& of) {
+  return of.value;
+}
+
+template <bool Saves, class T>
+constexpr auto saved_or_not(const T& value) {
+  if constexpr (Saves) return value;
+  else return not_saved{};
+}
+
+template <class R>
+constexpr R& output_of(R& result) {
+  return result;
+}
+template <class O, class S>
+constexpr O& output_of(with_statistics<O, S>& result) {
+  return result.output;
+}
+template <class R>
+constexpr not_saved statistics_of(R&) {
+  return {};
+}
+template <class O, class S>
+constexpr S statistics_of(with_statistics<O, S>& result) {
+  return std::move(result.statistics);
+}
+
+// The name of an operation: its label if it has one, otherwise that of its type.
+template <class Op>
+constexpr std::string_view name_of(const Op& op) {
+  if constexpr (requires { op.label; }) return op.label;
+  else return Op::name;
+}
+// The cost of an operation on operands of these tensor types; zero if it declares none.
+template <class Op, class... Tensors>
+constexpr cost forward_cost_of() {
+  if constexpr (requires { Op::template forward_cost<Tensors...>(); }) return Op::template forward_cost<Tensors...>();
+  else return {};
+}
+template <class Op, class... Tensors>
+constexpr cost backward_cost_of() {
+  if constexpr (requires { Op::template backward_cost<Tensors...>(); }) return Op::template backward_cost<Tensors...>();
+  else return {};
+}
+
+template <class Op, class... Tensors>
+inline constexpr cost forward_cost = forward_cost_of<Op, Tensors...>();
+template <class Op, class... Tensors>
+inline constexpr cost backward_cost = backward_cost_of<Op, Tensors...>();
+
+template <class Op, std::size_t I>
+inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
+
+// True if the output shares the elements of the operand.
+template <class Op>
+constexpr bool shares_elements() {
+  if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
+  else return false;
+}
+
+}  // namespace detail
+
+/// The values that one call of an operation saved. Read them with input<i>(s), output(s), statistics(s).
+/// @tparam Products type of the operation's products, in forward and backward; see call
+template <class Products, class Inputs, class Output, class Statistics>
+struct saved_values {
+  using products = Products;
+  Inputs inputs;
+  [[no_unique_address]] Output output;
+  [[no_unique_address]] Statistics statistics;
+};
+
+/// Operand number I, counted from 0. Does not compile if the operation's `saves` does not list it.
+template <std::size_t I, class P, class Inputs, class O, class S>
+constexpr decltype(auto) input(const saved_values<P, Inputs, O, S>& s) {
+  using saved = std::remove_cvref_t<decltype(detail::get<I>(s.inputs))>;
+  static_assert(!std::is_same_v<saved, not_saved>, "input<I>(saved): the operation's `saves` does not list this input");
+  if constexpr (!std::is_same_v<saved, not_saved>) return (detail::get<I>(s.inputs));
+  else return detail::stand_in;
+}
+/// The output of forward. Does not compile if the operation's `saves` does not list it.
+template <class P, class Inputs, class O, class S>
+constexpr decltype(auto) output(const saved_values<P, Inputs, O, S>& s) {
+  static_assert(!std::is_same_v<O, not_saved>, "output(saved): the operation's `saves` does not list its output");
+  if constexpr (!std::is_same_v<O, not_saved>) return (s.output);
+  else return detail::stand_in;
+}
+/// The statistics that forward returned besides its output; `not_saved` if it has none.
+template <class P, class Inputs, class O, class S>
+constexpr const S& statistics(const saved_values<P, Inputs, O, S>& s) {
+  return s.statistics;
+}
+
+}  // namespace gradus
