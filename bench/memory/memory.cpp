@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include <gradus/meta/measured_trace.hpp>
+#include <gradus/memory/measured_trace.hpp>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../support/gpt_step.hpp"
 
@@ -145,7 +145,7 @@ int time_rows(int repeat) {
     gpt::step_options o;
     o.regions = r.regions;
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
-    const gr::step_plan plan = gr::summarize(trace);
+    const gr::step_summary plan = gr::summarize(trace);
     gr::time_table here;
     std::vector<double> row_ms, none_ms;
     {

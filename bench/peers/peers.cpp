@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../support/gpt_step.hpp"
 

@@ -13,7 +13,7 @@
 #include <gradus/data/batches.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/token_shard.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/tensor/staging_buffer.hpp>
 
 #include "../support/process.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include <gradus/meta/measured_trace.hpp>
+#include <gradus/memory/measured_trace.hpp>
 
 #include "memory.hpp"
 #include "speed.hpp"

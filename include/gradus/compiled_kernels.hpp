@@ -13,7 +13,7 @@
 #include "cpu/gemm.hpp"
 #include "memory/planned_resource.hpp"
 #include "memory/pool_resource.hpp"
-#include "meta/measured_trace.hpp"
+#include "memory/measured_trace.hpp"
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
 #include "ops/dropout/cpu.hpp"

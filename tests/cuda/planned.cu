@@ -1,6 +1,6 @@
 // A step on the GPU in memory that was planned on meta: every request of the step is in the plan.
-#include <gradus/meta/placement.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/placement.hpp>
+#include <gradus/plan/step_summary.hpp>
 
 #include "device.hpp"
 

@@ -1,7 +1,7 @@
 // Budgets of a GPT are compared with what its blocks take where they are placed.
 #include <doctest/doctest.h>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 
@@ -30,8 +30,8 @@ TEST_CASE(
   CHECK_FALSE(search.find_within(least - 1));
   const std::size_t blocks = placed_bytes(gr::region_schedule::every_block(uneven.layers));
   CHECK(least <= blocks);
-  CHECK(search.within(blocks).plan.recomputed_flops() <=
-        gr::plan<on_meta>(gpt::step_options{.regions = gr::region_schedule::every_block(uneven.layers)})
+  CHECK(search.within(blocks).summary.recomputed_flops() <=
+        gr::summarize_step<on_meta>(gpt::step_options{.regions = gr::region_schedule::every_block(uneven.layers)})
             .recomputed_flops());
   for (std::uint64_t keep = 0; keep < 1024; keep += 31)
     CHECK(least <= placed_bytes(gr::region_schedule::every_block(uneven.layers, keep)));
@@ -49,5 +49,5 @@ TEST_CASE("whatever the budget, the blocks of the schedule found fit into it whe
     CHECK(found.seconds <= before * 1.05);
     before = found.seconds;
   }
-  CHECK(search.within(most).plan.recomputed_flops() == 0);
+  CHECK(search.within(most).summary.recomputed_flops() == 0);
 }

@@ -12,7 +12,7 @@
 #include "../ops/layer_norm/layer_norm.hpp"
 #include "../ops/matmul/matmul.hpp"
 #include "../ops/rms_norm/rms_norm.hpp"
-#include "module.hpp"
+#include "../model/parameters.hpp"
 
 namespace gradus::nn {
 

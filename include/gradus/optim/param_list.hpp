@@ -6,7 +6,7 @@
 
 #include "../core/config.hpp"
 #include "../memory/buffer.hpp"
-#include "../nn/module.hpp"
+#include "../model/parameters.hpp"
 
 namespace gradus {
 

@@ -17,7 +17,7 @@
 #include "block_choices.hpp"
 #include "chain_planner.hpp"
 #include "placement.hpp"
-#include "plan.hpp"
+#include "step_summary.hpp"
 #include "schedule_text.hpp"
 #include "time_table.hpp"
 
@@ -26,7 +26,7 @@ namespace gradus {
 /// A way to checkpoint a model's chain, with what a step then takes.
 struct scheduled_step {
   region_schedule regions;
-  step_plan plan;      ///< exact
+  step_summary summary;      ///< exact
   double seconds = 0;  ///< of a step, predicted
   std::string description;
 };
@@ -171,7 +171,7 @@ class scheduler {
   void propose() {
     const scheduled_step plain = measured({}, trace({}));
     const std::size_t gradients =
-        plain.plan.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
+        plain.summary.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
     stage_chain chain;
     auto choices = choices_;
     for (std::size_t b = 0; b < blocks_.size(); ++b) chain.stages.push_back(stage_of(b, gradients));
@@ -191,14 +191,14 @@ class scheduler {
     all.push_back(plain);
     // The leanest with another choice for one block: its peak may be the same, and its blocks easier to place.
     const scheduled_step leanest = *std::min_element(
-        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.plan.peak_bytes < b.plan.peak_bytes; });
+        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.summary.peak_bytes < b.summary.peak_bytes; });
     for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
 
     // What another proposal beats in live bytes and time may still have the better placement, so that all are kept.
-    for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.plan.peak_bytes, s.seconds});
+    for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds});
     detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
     detail::sort_stably(all, [](const auto& a, const auto& b) {
-      return a.plan.peak_bytes != b.plan.peak_bytes ? a.plan.peak_bytes < b.plan.peak_bytes : a.seconds < b.seconds;
+      return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes : a.seconds < b.seconds;
     });
     for (scheduled_step& s : all)
       if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
@@ -255,7 +255,7 @@ class scheduler {
       for_choices(best.regions, p, [&](const region_schedule& regions) {
         const step_trace step = trace(regions);
         scheduled_step tried = measured(regions, step);
-        if (tried.plan.peak_bytes <= budget && tried.seconds < best.seconds &&
+        if (tried.summary.peak_bytes <= budget && tried.seconds < best.seconds &&
             placed_bytes(step, budget, detail::placement_effort / 10) <= budget)
           best = std::move(tried);
       });
@@ -275,7 +275,7 @@ class scheduler {
 /// and optimizer state included (see scheduler::within). Throws error, naming the least budget that is feasible, if
 /// there is none.
 template <class Training, class Options>
-scheduled_step schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
+scheduled_step recompute_schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
   return scheduler<Training, Options>(options, table).within(budget);
 }
 

@@ -6,7 +6,7 @@
 
 #include "../core/device.hpp"
 #include "../core/extent.hpp"
-#include "../memory/context.hpp"
+#include "context.hpp"
 #include "trace_writer.hpp"
 
 namespace gradus {

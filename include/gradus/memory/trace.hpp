@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../core/device.hpp"
-#include "../memory/resource.hpp"
+#include "resource.hpp"
 
 namespace gradus {
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <gradus/meta/trace_writer.hpp>
+#include <gradus/memory/trace_writer.hpp>
 
 using namespace gradus;
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <gradus/meta/time_table.hpp>
+#include <gradus/plan/time_table.hpp>
 #include <string_view>
 
 using namespace gradus;

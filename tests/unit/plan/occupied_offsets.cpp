@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <gradus/meta/occupied_offsets.hpp>
+#include <gradus/plan/occupied_offsets.hpp>
 #include <random>
 #include <vector>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trace.hpp"
+#include "../memory/trace.hpp"
 
 namespace gradus {
 

@@ -31,11 +31,6 @@ struct tree {
   std::array<named<Y>, 2> blocks;
   GRADUS_MEMBERS(table, blocks)
 };
-struct unnamed {
-  gr::param<X, 2, 2> a;
-  named<X> b;
-  int c = 0;
-};
 
 // A member of every kind that owns parameters, and of kinds that own none.
 struct collection {
@@ -90,11 +85,6 @@ TEST_CASE("parameters are named by the path of members that leads to them") {
         std::vector<std::string>{"table", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias"});
 }
 
-TEST_CASE("members of a struct without names are known by position") {
-  unnamed u;
-  CHECK(names(u) == std::vector<std::string>{"0", "1.weight", "1.bias"});
-}
-
 TEST_CASE("parameters are found in tuples, pairs, optionals, owning pointers, C arrays and lists of these") {
   collection c;
   c.many.push_back(std::make_unique<gr::param<X, 5>>());
@@ -113,7 +103,7 @@ TEST_CASE("a class with private members has the parameters that its line names")
   CHECK(names(e) == std::vector<std::string>{"weight_", "inner_.weight", "inner_.bias"});
 }
 
-TEST_CASE("who derives from a model without adding members has its parameters") {
+TEST_CASE("a struct that derives from a model and adds no members has its parameters") {
   with_behaviour w;
   CHECK(names(w) == std::vector<std::string>{"weight", "bias"});
 }

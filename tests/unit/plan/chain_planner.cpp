@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <gradus/meta/chain_planner.hpp>
+#include <gradus/plan/chain_planner.hpp>
 #include <limits>
 #include <map>
 #include <random>

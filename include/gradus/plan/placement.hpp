@@ -9,7 +9,7 @@
 #include "../core/sort.hpp"
 #include "../memory/memory_plan.hpp"
 #include "occupied_offsets.hpp"
-#include "trace.hpp"
+#include "../memory/trace.hpp"
 
 namespace gradus {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "../memory/diagnostics.hpp"
-#include "../memory/resource.hpp"
+#include "diagnostics.hpp"
+#include "resource.hpp"
 #include "trace_writer.hpp"
 
 namespace gradus {

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <gradus/meta/measured_trace.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/memory/measured_trace.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <memory>
 #include <string>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "accounting.hpp"
+#include "../memory/accounting.hpp"
 
 namespace gradus {
 
@@ -19,13 +19,13 @@ struct phase_total {
 struct op_total {
   std::string_view name;
   phase_total phases[phase_count] = {};
-  std::size_t saved_bytes = 0;  ///< its part of step_plan::saved_bytes: of what it was the first to keep for backward
+  std::size_t saved_bytes = 0;  ///< its part of step_summary::saved_bytes: of what it was the first to keep for backward
 
   constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };
 
 /// A step's memory and work, of fixed size, so that it can be a constexpr variable.
-struct step_plan {
+struct step_summary {
   static constexpr std::size_t max_ops = 40;
 
   std::size_t peak_bytes = 0;                         ///< most bytes at once: the step's and what is persistent
@@ -49,45 +49,45 @@ struct step_plan {
 
 namespace detail {
 
-constexpr op_total& total_of(step_plan& plan, std::string_view name) {
-  for (std::size_t i = 0; i < plan.op_count; ++i)
-    if (plan.ops[i].name == name) return plan.ops[i];
-  if (plan.op_count == step_plan::max_ops) return plan.ops[step_plan::max_ops - 1];
-  plan.ops[plan.op_count].name = name;
-  return plan.ops[plan.op_count++];
+constexpr op_total& total_of(step_summary& summary, std::string_view name) {
+  for (std::size_t i = 0; i < summary.op_count; ++i)
+    if (summary.ops[i].name == name) return summary.ops[i];
+  if (summary.op_count == step_summary::max_ops) return summary.ops[step_summary::max_ops - 1];
+  summary.ops[summary.op_count].name = name;
+  return summary.ops[summary.op_count++];
 }
 
 // Whether a block is kept from forward for backward. What is computed again waits for no backward.
 constexpr bool is_saved(const block_life& b) { return !b.saved_by.empty() && b.phase != phase::recompute; }
 
 // Sums up the saved blocks of the moment when they are the most bytes.
-constexpr void add_saved(step_plan& plan, const step_trace& trace) {
+constexpr void add_saved(step_summary& summary, const step_trace& trace) {
   std::size_t live = 0;
   std::size_t when = 0;  // the event
   for (std::size_t e = 0; e < trace.events.size(); ++e) {
     const block_life& b = trace.blocks[trace.events[e].block];
     if (!is_saved(b)) continue;
     live = trace.events[e].begins ? live + b.bytes : live - b.bytes;
-    if (live <= plan.saved_bytes) continue;
-    plan.saved_bytes = live;
+    if (live <= summary.saved_bytes) continue;
+    summary.saved_bytes = live;
     when = e;
   }
   for (const block_life& b : trace.blocks)
-    if (is_saved(b) && b.from <= when && when < b.until) total_of(plan, b.saved_by).saved_bytes += b.bytes;
+    if (is_saved(b) && b.from <= when && when < b.until) total_of(summary, b.saved_by).saved_bytes += b.bytes;
 }
 
 }  // namespace detail
 
 /// The totals of a trace.
-constexpr step_plan summarize(const step_trace& trace) {
-  step_plan plan;
-  plan.persistent_bytes = trace.live_before;
-  plan.requests = trace.blocks.size();
+constexpr step_summary summarize(const step_trace& trace) {
+  step_summary summary;
+  summary.persistent_bytes = trace.live_before;
+  summary.requests = trace.blocks.size();
   std::size_t live = trace.live_before;
   std::array<std::size_t, category_count> live_by{};
   for (std::size_t c = 0; c < category_count; ++c) live_by[c] = trace.live_before_by[c];
-  plan.peak_bytes = live;
-  plan.at_peak = plan.peak_by = live_by;
+  summary.peak_bytes = live;
+  summary.at_peak = summary.peak_by = live_by;
   for (const memory_event& e : trace.events) {
     const block_life& b = trace.blocks[e.block];
     std::size_t& by = live_by[static_cast<std::size_t>(b.what)];
@@ -98,26 +98,26 @@ constexpr step_plan summarize(const step_trace& trace) {
     }
     live += b.bytes;
     by += b.bytes;
-    std::size_t& most = plan.peak_by[static_cast<std::size_t>(b.what)];
+    std::size_t& most = summary.peak_by[static_cast<std::size_t>(b.what)];
     if (by > most) most = by;
-    if (live > plan.peak_bytes) {
-      plan.peak_bytes = live;
-      plan.at_peak = live_by;
-      plan.peak_request = e.block;
-      plan.peak_op = b.source;
-      plan.peak_phase = b.phase;
+    if (live > summary.peak_bytes) {
+      summary.peak_bytes = live;
+      summary.at_peak = live_by;
+      summary.peak_request = e.block;
+      summary.peak_op = b.source;
+      summary.peak_phase = b.phase;
     }
   }
   for (const op_span& span : trace.ops) {
     const auto when = static_cast<std::size_t>(span.what.phase);
-    op_total& op = detail::total_of(plan, span.what.name);
-    for (phase_total* total : {&op.phases[when], &plan.phases[when]}) {
+    op_total& op = detail::total_of(summary, span.what.name);
+    for (phase_total* total : {&op.phases[when], &summary.phases[when]}) {
       ++total->runs;
       total->work = total->work + span.what.work;
     }
   }
-  detail::add_saved(plan, trace);
-  return plan;
+  detail::add_saved(summary, trace);
+  return summary;
 }
 
 namespace detail {
@@ -163,9 +163,9 @@ constexpr step_trace trace_step(const Args&... args) {
 }
 
 /// What a steady step of `Training` takes (see trace_step); usable in constant expressions:
-/// `constexpr auto plan = gr::plan<training>(); static_assert(plan.peak_bytes < budget);`
+/// `constexpr auto summary = gr::summarize_step<training>(); static_assert(summary.peak_bytes < budget);`
 template <class Training, class... Args>
-constexpr step_plan plan(const Args&... args) {
+constexpr step_summary summarize_step(const Args&... args) {
   return summarize(trace_step<Training>(args...));
 }
 

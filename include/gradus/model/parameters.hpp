@@ -1,10 +1,10 @@
 #pragma once
-// Walking the parameters of a model. A model is a plain struct, or a class with a GRADUS_MEMBERS line. Its members are
+// Visits the parameters of a model. A model is a struct or class with a GRADUS_MEMBERS line. The line may name
 // parameters, other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional and
 // std::unique_ptr of them.
 //
-// What cannot own a parameter is passed over: trivially copyable types (numbers, enumerators, pointers, settings),
-// strings and tensors, and lists of such. A member of any other type might own one and does not compile.
+// The visit skips types that own no parameter: trivially copyable types (numbers, enumerators, pointers, settings),
+// strings, tensors, and containers of them. A member of any other type could own one and does not compile.
 
 #include <array>
 #include <cstddef>
@@ -24,39 +24,39 @@ namespace gradus {
 
 namespace detail {
 
-/// How the walk looks into a type.
+/// How the visit treats a type.
 enum class part { parameter, list, tuple, holder, members, no_parameter, unknown };
 
 template <class... Ms>
 struct types {};
 
 template <part Kind, class... Inner>
-struct looked_into {
+struct part_is {
   static constexpr part kind = Kind;
   using inner = types<Inner...>;
 };
 // Classes of the standard library, and tensors.
 template <class M>
-struct standard_part : looked_into<part::unknown> {};
+struct standard_part : part_is<part::unknown> {};
 template <class M, std::size_t N>
-struct standard_part<std::array<M, N>> : looked_into<part::list, M> {};
+struct standard_part<std::array<M, N>> : part_is<part::list, M> {};
 template <class M, class A>
-struct standard_part<std::vector<M, A>> : looked_into<part::list, M> {};
+struct standard_part<std::vector<M, A>> : part_is<part::list, M> {};
 template <class M, std::size_t N>
-struct standard_part<M[N]> : looked_into<part::list, M> {};
+struct standard_part<M[N]> : part_is<part::list, M> {};
 template <class... Ms>
-struct standard_part<std::tuple<Ms...>> : looked_into<part::tuple, Ms...> {};
+struct standard_part<std::tuple<Ms...>> : part_is<part::tuple, Ms...> {};
 template <class A, class B>
-struct standard_part<std::pair<A, B>> : looked_into<part::tuple, A, B> {};
+struct standard_part<std::pair<A, B>> : part_is<part::tuple, A, B> {};
 template <class M>
-struct standard_part<std::optional<M>> : looked_into<part::holder, M> {};
+struct standard_part<std::optional<M>> : part_is<part::holder, M> {};
 template <class M, class Delete>
   requires(!std::is_array_v<M>)
-struct standard_part<std::unique_ptr<M, Delete>> : looked_into<part::holder, M> {};
+struct standard_part<std::unique_ptr<M, Delete>> : part_is<part::holder, M> {};
 template <class C, class Traits, class A>
-struct standard_part<std::basic_string<C, Traits, A>> : looked_into<part::no_parameter> {};
+struct standard_part<std::basic_string<C, Traits, A>> : part_is<part::no_parameter> {};
 template <class T, class S, class D>
-struct standard_part<tensor<T, S, D>> : looked_into<part::no_parameter> {};
+struct standard_part<tensor<T, S, D>> : part_is<part::no_parameter> {};
 
 // A pointer owns nothing; but one to a parameter or to a model looks like a part of this one.
 template <class M>
@@ -64,7 +64,7 @@ inline constexpr bool points_at_model = false;
 template <class M>
 inline constexpr bool points_at_model<M*> = is_param<std::remove_cv_t<M>> || names_members<std::remove_cv_t<M>>;
 
-// M without const. Parameters cannot be copied, so a trivially copyable type owns none.
+// M without const. Parameters are not copyable, so a trivially copyable type owns none.
 template <class M>
 constexpr part part_of() {
   if constexpr (is_param<M>) return part::parameter;
@@ -72,7 +72,6 @@ constexpr part part_of() {
   if constexpr (points_at_model<M>) return part::unknown;
   if constexpr (standard_part<M>::kind != part::unknown) return standard_part<M>::kind;
   if constexpr (std::is_trivially_copyable_v<M>) return part::no_parameter;
-  if constexpr (std::is_aggregate_v<M>) return part::members;
   return part::unknown;
 }
 template <class M>
@@ -101,33 +100,22 @@ constexpr auto operator+(types<A...> a, types<B, More...>) {
 
 /// Why parameters in an M would not be found.
 template <class M>
-struct not_an_aggregate {};
+struct no_members_line {};
 template <class M>
 struct points_at_a_model {};
-template <class M>
-struct more_than_12_members {};
-template <class M>
-struct c_array_without_a_name {};
 template <class M>
 struct members_besides_those_of_its_base {};
 
 template <class M>
 constexpr auto why_not_found() {
   if constexpr (points_at_model<M>) return types<points_at_a_model<M>>{};
-  else if constexpr (part_of<M>() == part::unknown) return types<not_an_aggregate<M>>{};
+  else if constexpr (part_of<M>() == part::unknown) return types<no_members_line<M>>{};
   else if constexpr (part_of<M>() != part::members) return types<>{};
-  else if constexpr (names_members<M>) {
-    if constexpr (has_members_line_of_its_own<M>) return types<>{};
-    else return types<members_besides_those_of_its_base<M>>{};
-  } else {
-    constexpr std::size_t count = count_members<M>();
-    if constexpr (count > most_tied_members) return types<more_than_12_members<M>>{};
-    else if constexpr (has_c_array<M, count>) return types<c_array_without_a_name<M>>{};
-    else return types<>{};
-  }
+  else if constexpr (has_members_line_of_its_own<M>) return types<>{};
+  else return types<members_besides_those_of_its_base<M>>{};
 }
 
-/// What a model of some type can own: the different kinds of parameters, and the reasons why some would not be found.
+/// The kinds of parameters that a type can own, and the types in it whose parameters would not be found.
 template <class Kinds, class Hidden>
 struct contents {
   using kinds = Kinds;
@@ -141,7 +129,7 @@ struct contents {
 template <class... Ms>
 constexpr types<std::remove_cvref_t<Ms>...> types_in(const std::tuple<Ms...>*);
 
-// `Around` are the models that M is a part of: one may own more of its own type.
+// `Around` are the models that M is a part of; a model may own models of its own type.
 template <class M, class... Around>
 constexpr auto contents_in() {
   constexpr part kind = part_of<M>();
@@ -155,7 +143,7 @@ constexpr auto contents_in() {
   else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
     return contents<types<>, decltype(why_not_found<M>())>{};
   else if constexpr (kind == part::members)
-    return all(decltype(types_in(static_cast<decltype(members_of(std::declval<M&>()))*>(nullptr))){});
+    return all(decltype(types_in(static_cast<decltype(std::declval<M&>().gradus_members())*>(nullptr))){});
   else return all(typename standard_part<M>::inner{});
 }
 template <class Model>
@@ -167,12 +155,12 @@ template <class Model>
 constexpr bool check_members() {
   using hidden = typename contents_of<Model>::hidden;
   static_assert(all_parameters_are_found<hidden>,
-                "for_each_param(model): parameters in a member of this type would not be found; give the type a public "
-                "GRADUS_MEMBERS(...) line of its own, or leave the member out of the model's line");
+                "for_each_param(model): a type in the model has no public GRADUS_MEMBERS(...) line of its own, so its "
+                "parameters would not be found; add the line, or leave the member out of its owner's line");
   return all_parameters_are_found<hidden>;
 }
 
-// Where a part stands among its like; a std::optional or std::unique_ptr has one part, which needs no number.
+// The position of the part in a std::optional or std::unique_ptr, which the parameter's name leaves out.
 struct only_one {};
 
 // Calls f(position, part) for each part of m.
@@ -196,7 +184,7 @@ constexpr void visit_parts(M& m, const F& f) {
   } else if constexpr (kind == part::tuple) {
     each(m);
   } else if constexpr (kind == part::members) {
-    each(members_of(m));
+    each(m.gradus_members());
   }
 }
 
@@ -206,7 +194,7 @@ constexpr void visit(M& m, const F& f) {
   else visit_parts(m, [&](auto, auto& inner) { visit(inner, f); });
 }
 
-// The name of a part of what is called `name`.
+// Joins the path of an owner and the name of a part.
 GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::string_view part) {
   return name.empty() ? std::string(part) : std::string(name).append(".").append(part);
 }
@@ -214,7 +202,7 @@ GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::si
   return name_of_part(name, std::string_view(std::to_string(position)));
 }
 
-// Adds the names of the parameters in m, which is called `name`. Of no visitor: it is compiled once for a model.
+// Adds the names of the parameters in m, whose own path is `name`. It takes no visitor, so that a model compiles it once.
 template <class M>
 GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::string& name, const M& m) {
   if constexpr (is_param<M>) {
@@ -232,14 +220,14 @@ GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::strin
 }  // namespace detail
 
 /// Calls f(param) for every parameter of the model, in the order of the members. An empty std::optional or
-/// std::unique_ptr has none. A model whose parameters cannot all be found does not compile.
+/// std::unique_ptr has none. A model in which some type lacks a GRADUS_MEMBERS line does not compile.
 template <class Model, class F>
 constexpr void visit_params(Model& model, const F& f) {
   if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit(model, f);
 }
 
-/// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. Members are named by a
-/// GRADUS_MEMBERS line in their struct, and by position (`0`, `1`, …) where there is none.
+/// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. A member has its name in
+/// the GRADUS_MEMBERS line, an element of a container or tuple its position.
 template <class Model>
 std::vector<std::string> param_names(const Model& model) {
   std::vector<std::string> names;
@@ -257,7 +245,7 @@ void for_each_param(Model& model, const F& f) {
   }
 }
 
-/// Forgets the gradients of all parameters, and gives their memory back. An optimizer's step does so itself.
+/// Frees the gradients of all parameters. An optimizer's step does so itself.
 template <class Model>
 constexpr void clear_gradients(const Model& model) {
   visit_params(model, [](const auto& p) { p.clear_gradient(); });

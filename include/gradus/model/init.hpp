@@ -1,4 +1,6 @@
 #pragma once
+// Gives the parameters of a model memory and starting values.
+
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -8,7 +10,7 @@
 #include "../core/philox.hpp"
 #include "../core/shape_algebra.hpp"
 #include "../tensor/creation.hpp"
-#include "module.hpp"
+#include "parameters.hpp"
 
 namespace gradus {
 
@@ -40,7 +42,7 @@ template <class... T, class... D, class... G, class DeviceOfContext>
 inline constexpr bool parameters_are_on<types<param_kind<T, D, G>...>, DeviceOfContext> =
     (std::is_same_v<D, DeviceOfContext> && ...);
 
-// Normal draws; of no shape, so that it is compiled once.
+// Normal draws. The shape is no template parameter, so that each element type compiles it once.
 template <class T>
 GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
   std::vector<T> values(n);
@@ -55,7 +57,7 @@ GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, doub
   return values;
 }
 
-// Memory with what `n` elements of a parameter start with.
+// A buffer with the starting values of a parameter of `n` elements.
 template <class T, class D>
 GRADUS_OF_BUILD GRADUS_NOINLINE buffer<D> starting_values(context<D>& ctx, index_t n, start from, random_key key,
                                                           double deviation) {
@@ -81,8 +83,8 @@ GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rul
 }
 }  // namespace detail
 
-/// Gives every parameter of the model memory from `ctx` and its starting values. What is drawn depends on the seed and
-/// on the parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last.
+/// Gives every parameter of the model memory from `ctx` and starting values. Draws depend on the seed and on the
+/// parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last extent.
 template <class Model, class D, class Rule>
 GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
   constexpr bool on_one_device = detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>;

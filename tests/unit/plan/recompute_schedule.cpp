@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <limits>
 #include <map>
 #include <string>
@@ -265,8 +265,8 @@ TEST_CASE("a block with a region within is scheduled: the region is an operation
   const auto& front = search.worth_having();
   CHECK(front.size() > 1);
   for (const gr::scheduled_step& s : front)
-    CHECK(s.plan.peak_bytes == gr::plan<nested<gr::meta>>(options{s.regions}).peak_bytes);
-  CHECK(search.within(search.least_budget()).plan.peak_bytes <= search.least_budget());
+    CHECK(s.summary.peak_bytes == gr::summarize_step<nested<gr::meta>>(options{s.regions}).peak_bytes);
+  CHECK(search.within(search.least_budget()).summary.peak_bytes <= search.least_budget());
 }
 
 TEST_CASE("a schedule is described in a line for each row of blocks that keep the same") {

@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// A reduction at run time; see reduction_plan, which makes one.
+/// A reduction at run time; see reduction_layout, which makes one.
 struct reduction_walk {
   const index_t* extent;  ///< of the merged axes, from the back
   index_t axes;
@@ -42,7 +42,7 @@ struct reduction_walk {
 /// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps`
 /// rows whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
 template <class Big, class Small>
-struct reduction_plan {
+struct reduction_layout {
  private:
   struct axis_list {
     std::array<index_t, Big::rank + 1> extent{};  // from the back, reduced and kept in turn

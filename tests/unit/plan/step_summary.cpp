@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/step_summary.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +26,9 @@ struct hand_written {
   }
 };
 
-std::size_t saved_by(const step_plan& plan, std::string_view name) {
-  for (std::size_t i = 0; i < plan.op_count; ++i)
-    if (plan.ops[i].name == name) return plan.ops[i].saved_bytes;
+std::size_t saved_by(const step_summary& summary, std::string_view name) {
+  for (std::size_t i = 0; i < summary.op_count; ++i)
+    if (summary.ops[i].name == name) return summary.ops[i].saved_bytes;
   return 0;
 }
 
@@ -48,12 +48,12 @@ TEST_CASE("what is kept for backward is the most at once, and not the sum over t
     const std::size_t alone = step.begin(110, "tanh");  // not with the others
     step.end(alone);
   }
-  const step_plan plan = summarize(step.trace);
-  CHECK(plan.saved_bytes == 120);
-  CHECK(saved_by(plan, "matmul") == 100);
-  CHECK(saved_by(plan, "gelu") == 20);
-  CHECK(saved_by(plan, "tanh") == 0);
-  CHECK(plan.saved_bytes <= plan.peak_bytes);
+  const step_summary summary = summarize(step.trace);
+  CHECK(summary.saved_bytes == 120);
+  CHECK(saved_by(summary, "matmul") == 100);
+  CHECK(saved_by(summary, "gelu") == 20);
+  CHECK(saved_by(summary, "tanh") == 0);
+  CHECK(summary.saved_bytes <= summary.peak_bytes);
 }
 
 TEST_CASE("a block that lives on past the step counts as kept to its end") {
@@ -66,35 +66,35 @@ TEST_CASE("the peak is the first moment that reaches it") {
   hand_written step;
   step.end(step.begin(100, {}, phase::forward, "first"));
   step.end(step.begin(100, {}, phase::backward, "second"));
-  const step_plan plan = summarize(step.trace);
-  CHECK(plan.peak_bytes == 100);
-  CHECK(plan.peak_request == 0);
-  CHECK(plan.peak_op == "first");
-  CHECK(plan.peak_phase == phase::forward);
+  const step_summary summary = summarize(step.trace);
+  CHECK(summary.peak_bytes == 100);
+  CHECK(summary.peak_request == 0);
+  CHECK(summary.peak_op == "first");
+  CHECK(summary.peak_phase == phase::forward);
 }
 
-TEST_CASE("operations beyond those that a plan has room for are in its last one, and in the sums") {
+TEST_CASE("operations beyond those that a summary has room for are in its last one, and in the sums") {
   hand_written step;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < step_plan::max_ops + 5; ++i) names.push_back("op " + std::to_string(i));
+  for (std::size_t i = 0; i < step_summary::max_ops + 5; ++i) names.push_back("op " + std::to_string(i));
   for (const std::string& name : names) {
     const activity what{name, phase::forward, {10, 2, 1}};
     step.trace.ops.push_back({what, 0, 0});
     step.trace.ops.push_back({what, 0, 0});
     step.begin(8, name);
   }
-  const step_plan plan = summarize(step.trace);
-  CHECK(plan.op_count == step_plan::max_ops);
-  for (std::size_t i = 0; i + 1 < step_plan::max_ops; ++i) {
-    CHECK(plan.ops[i].name == names[i]);
-    CHECK(plan.ops[i].in(phase::forward).runs == 2);
-    CHECK(plan.ops[i].saved_bytes == 8);
+  const step_summary summary = summarize(step.trace);
+  CHECK(summary.op_count == step_summary::max_ops);
+  for (std::size_t i = 0; i + 1 < step_summary::max_ops; ++i) {
+    CHECK(summary.ops[i].name == names[i]);
+    CHECK(summary.ops[i].in(phase::forward).runs == 2);
+    CHECK(summary.ops[i].saved_bytes == 8);
   }
-  constexpr std::size_t last = step_plan::max_ops - 1;
-  CHECK(plan.ops[last].name == names[last]);
-  CHECK(plan.ops[last].in(phase::forward).runs == 12);
-  CHECK(plan.ops[last].in(phase::forward).work.flops == 120);
-  CHECK(plan.ops[last].saved_bytes == 6 * 8);
-  CHECK(plan.in(phase::forward).runs == 2 * names.size());
-  CHECK(plan.saved_bytes == 8 * names.size());
+  constexpr std::size_t last = step_summary::max_ops - 1;
+  CHECK(summary.ops[last].name == names[last]);
+  CHECK(summary.ops[last].in(phase::forward).runs == 12);
+  CHECK(summary.ops[last].in(phase::forward).work.flops == 120);
+  CHECK(summary.ops[last].saved_bytes == 6 * 8);
+  CHECK(summary.in(phase::forward).runs == 2 * names.size());
+  CHECK(summary.saved_bytes == 8 * names.size());
 }

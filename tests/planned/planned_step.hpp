@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 
-namespace step_plan {
+namespace planned_step {
 
 namespace gr = gradus;
 
@@ -47,7 +47,7 @@ void check() {
   for (const gpt::step_options& o : kinds()) {
     CAPTURE(number++);
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
-    const gr::step_plan plan = gr::summarize(trace);
+    const gr::step_summary plan = gr::summarize(trace);
     gr::stream stream;
     gr::host_resource heap;
     gr::stats_resource kept(heap);
@@ -75,4 +75,4 @@ void check() {
   }
 }
 
-}  // namespace step_plan
+}  // namespace planned_step
