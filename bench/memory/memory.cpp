@@ -90,7 +90,7 @@ std::size_t placed_bytes(const gr::region_schedule& regions) {
   return trace.live_before + gr::place(trace).bytes;
 }
 std::vector<row> scheduled_rows(const gr::time_table& times) {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
   const std::size_t least = search.least_budget(), most = placed_bytes({});
   std::vector<row> rows;
   const auto add = [&](const std::string& name, std::size_t budget) {

@@ -81,7 +81,7 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
-  const gr::scheduler<planned, step_options> search(step, times);
+  const gr::recompute_scheduler<planned, step_options> search(step, times);
   const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(step).bytes;
   const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
   if (!chosen) {

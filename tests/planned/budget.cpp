@@ -24,7 +24,7 @@ std::size_t placed_bytes(gr::region_schedule regions) {
 
 TEST_CASE(
     "no policy for all blocks takes less than the least budget that is feasible, and a step within it takes no more") {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
   const std::size_t least = search.least_budget();
   CHECK(placed_bytes(search.within(least).regions) == least);
   CHECK_FALSE(search.find_within(least - 1));
@@ -38,7 +38,7 @@ TEST_CASE(
 }
 
 TEST_CASE("whatever the budget, the blocks of the schedule found fit into it where they are placed") {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
   const std::size_t least = search.least_budget(), most = placed_bytes({});
   double before = search.within(least).seconds;
   for (std::size_t n = 0; n <= 20; ++n) {

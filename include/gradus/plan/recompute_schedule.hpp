@@ -118,9 +118,9 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
 /// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches
 /// gradus::chain
 template <class Training, class Options>
-class scheduler {
+class recompute_scheduler {
  public:
-  explicit scheduler(const Options& options, time_table table = time_table{})
+  explicit recompute_scheduler(const Options& options, time_table table = time_table{})
       : options_(options),
         table_(std::move(table)),
         blocks_(survey_blocks<Training>(options)),
@@ -272,11 +272,11 @@ class scheduler {
 };
 
 /// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters
-/// and optimizer state included (see scheduler::within). Throws error, naming the least budget that is feasible, if
+/// and optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is feasible, if
 /// there is none.
 template <class Training, class Options>
 scheduled_step recompute_schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
-  return scheduler<Training, Options>(options, table).within(budget);
+  return recompute_scheduler<Training, Options>(options, table).within(budget);
 }
 
 }  // namespace gradus

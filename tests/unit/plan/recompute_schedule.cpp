@@ -203,7 +203,7 @@ void check_optimal(const std::vector<std::vector<gr::chain_part>>& schedules, co
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   std::fill(placed.begin(), placed.end(), 0);
 
-  const gr::scheduler<Model, options> search(options{}, table);
+  const gr::recompute_scheduler<Model, options> search(options{}, table);
   CHECK(search.least_budget() >= least);
   CHECK(static_cast<double>(search.least_budget()) <= wider * static_cast<double>(least));
   least = search.least_budget();
@@ -261,7 +261,7 @@ TEST_CASE("a block with a region within is scheduled: the region is an operation
   }
   CHECK(gr::every_block(blocks, gr::save_listed{{"tanh"}}).parts[1].keep == 0b1010100);
 
-  const gr::scheduler<nested<gr::meta>, options> search(options{});
+  const gr::recompute_scheduler<nested<gr::meta>, options> search(options{});
   const auto& front = search.worth_having();
   CHECK(front.size() > 1);
   for (const gr::scheduled_step& s : front)

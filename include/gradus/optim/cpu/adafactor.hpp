@@ -6,6 +6,7 @@
 #include "../../core/config.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../adafactor.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {

@@ -9,6 +9,7 @@
 #include "../../core/config.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../adamw_8bit.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {

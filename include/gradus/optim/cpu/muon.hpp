@@ -8,6 +8,7 @@
 #include "../../cpu/gemm.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../muon.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {

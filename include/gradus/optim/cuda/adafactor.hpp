@@ -8,6 +8,7 @@
 #include "../../cuda/workspace.hpp"
 #include "../adafactor.hpp"
 #include "followed_step.hpp"
+#include "gradient_pass.hpp"
 
 namespace gradus {
 

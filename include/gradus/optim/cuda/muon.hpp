@@ -10,6 +10,7 @@
 #include "../../cuda/rows.hpp"
 #include "../muon.hpp"
 #include "followed_step.hpp"
+#include "gradient_pass.hpp"
 
 namespace gradus {
 
