@@ -57,7 +57,8 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   CHECK(mixed_again.requests == mixed.requests);
   // Copies of the operands of products, from update to update.
   constexpr std::size_t copied_parameters = 50304 * 768 + 12 * 12 * 768 * 768;
-  const auto copied = gr::summarize_step<mixed_on<gr::meta, gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
+  const auto copied =
+      gr::summarize_step<mixed_on<gr::meta, gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
   CHECK(copied.persistent_bytes == mixed.persistent_bytes + 2 * copied_parameters);
   CHECK(copied.peak_bytes == mixed.peak_bytes + 2 * copied_parameters);
   // On a GPU each tensor's count of missed steps is there from the start.

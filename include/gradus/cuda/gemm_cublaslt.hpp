@@ -227,8 +227,8 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   else return ctx.get<cublaslt_gemm<P, false, true>>().run(ctx, a, b, c, bias);
 }
 
-/// Products of floats whose extents are known only at run time, such as those of an optimizer. Each is described once, in
-/// the context.
+/// Products of floats whose extents are known only at run time, such as those of an optimizer. Each is described once,
+/// in the context.
 class float_products {
  public:
   explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}

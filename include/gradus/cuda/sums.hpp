@@ -112,9 +112,10 @@ __global__ void __launch_bounds__(block_threads)
   if (!here || threadIdx.x >= static_cast<unsigned>(Layout::lanes)) return;
   if (partial == nullptr)
     put<Layout::width, true>(to + out_row * shares.columns + at, accumulate, Layout::width,
-                           [&](int i) { return factor * sum.at[i]; });
+                             [&](int i) { return factor * sum.at[i]; });
   else
-    store<Layout::width, true>(partial + (out_row * shares.chunks.value + chunk) * shares.columns + at, sum, Layout::width);
+    store<Layout::width, true>(partial + (out_row * shares.chunks.value + chunk) * shares.columns + at, sum,
+                               Layout::width);
 }
 
 /// Sums of whole rows: of `terms` runs for each output, `each` of them for one of its chunks. A warp has a chunk, or a

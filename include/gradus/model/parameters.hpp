@@ -202,7 +202,8 @@ GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::si
   return name_of_part(name, std::string_view(std::to_string(position)));
 }
 
-// Adds the names of the parameters in m, whose own path is `name`. It takes no visitor, so that a model compiles it once.
+// Adds the names of the parameters in m, whose own path is `name`. It takes no visitor, so that a model compiles it
+// once.
 template <class M>
 GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::string& name, const M& m) {
   if constexpr (is_param<M>) {

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../model/parameters.hpp"
 #include "../ops/elementwise/functions.hpp"
 #include "../ops/embedding/embedding.hpp"
 #include "../ops/layer_norm/layer_norm.hpp"
 #include "../ops/matmul/matmul.hpp"
 #include "../ops/rms_norm/rms_norm.hpp"
-#include "../model/parameters.hpp"
 
 namespace gradus::nn {
 

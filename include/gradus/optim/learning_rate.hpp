@@ -1,5 +1,5 @@
 #pragma once
-// Learning rates over steps. A schedule is a struct of settings that is called with a step, counted from 0.
+// Learning-rate schedules: structs of settings that return the learning rate of a step, counted from 0.
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 namespace gradus {
 
 namespace detail {
-// The part of what comes after `begin` that is over at `step`, from 0 to 1.
-inline double share_of(double step, double begin, double end) {
+// Progress from `begin` to `end` at `step`, from 0 to 1.
+inline double progress(double step, double begin, double end) {
   return step >= end ? 1.0 : std::max(0.0, (step - begin) / (end - begin));
 }
 }  // namespace detail
@@ -21,7 +21,7 @@ struct warmup_constant {
   double operator()(double step) const { return step < warmup ? peak * (step + 1) / warmup : peak; }
 };
 
-/// A linear warm-up to `peak` over `warmup` steps, then a straight line down to `low` at `total`.
+/// A linear warm-up to `peak` over `warmup` steps, then a linear decay to `low` at `total`.
 struct warmup_linear {
   double peak = 1e-3;
   double low = 0;
@@ -30,11 +30,11 @@ struct warmup_linear {
 
   double operator()(double step) const {
     if (step < warmup) return peak * (step + 1) / warmup;
-    return peak + detail::share_of(step, warmup, total) * (low - peak);
+    return peak + detail::progress(step, warmup, total) * (low - peak);
   }
 };
 
-/// A linear warm-up to `peak` over `warmup` steps, then half a cosine down to `low` at `total`.
+/// A linear warm-up to `peak` over `warmup` steps, then a cosine decay to `low` at `total`.
 struct warmup_cosine {
   double peak = 1e-3;
   double low = 1e-4;
@@ -50,8 +50,8 @@ struct warmup_cosine {
 };
 
 /// Warm-up, stable, decay (Hu et al. 2024; Hägele et al. 2024): a linear warm-up to `peak` over `warmup` steps, then
-/// `peak` until the last part of the run, `decay` of its steps, which goes down to `low` by 1 - sqrt. A run may be
-/// prolonged from where its decay began.
+/// `peak`, then over the last `decay` of the steps a decay to `low` by 1 - sqrt. A longer run may resume from the step
+/// where the decay began.
 struct warmup_stable_decay {
   double peak = 1e-3;
   double low = 0;
@@ -61,8 +61,8 @@ struct warmup_stable_decay {
 
   double operator()(double step) const {
     if (step < warmup) return peak * (step + 1) / warmup;
-    const double over = detail::share_of(step, (1 - decay) * total, total);
-    return low + (1 - std::sqrt(over)) * (peak - low);
+    const double progress = detail::progress(step, (1 - decay) * total, total);
+    return low + (1 - std::sqrt(progress)) * (peak - low);
   }
 };
 

@@ -8,8 +8,8 @@
 #include "../core/error.hpp"
 #include "../core/sort.hpp"
 #include "../memory/memory_plan.hpp"
-#include "occupied_offsets.hpp"
 #include "../memory/trace.hpp"
+#include "occupied_offsets.hpp"
 
 namespace gradus {
 

@@ -17,8 +17,8 @@
 #include "block_choices.hpp"
 #include "chain_planner.hpp"
 #include "placement.hpp"
-#include "step_summary.hpp"
 #include "schedule_text.hpp"
+#include "step_summary.hpp"
 #include "time_table.hpp"
 
 namespace gradus {
@@ -26,8 +26,8 @@ namespace gradus {
 /// A way to checkpoint a model's chain, with what a step then takes.
 struct scheduled_step {
   region_schedule regions;
-  step_summary summary;      ///< exact
-  double seconds = 0;  ///< of a step, predicted
+  step_summary summary;  ///< exact
+  double seconds = 0;    ///< of a step, predicted
   std::string description;
 };
 
@@ -190,15 +190,17 @@ class recompute_scheduler {
       if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
     all.push_back(plain);
     // The leanest with another choice for one block: its peak may be the same, and its blocks easier to place.
-    const scheduled_step leanest = *std::min_element(
-        all.begin(), all.end(), [](const auto& a, const auto& b) { return a.summary.peak_bytes < b.summary.peak_bytes; });
+    const scheduled_step leanest = *std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a.summary.peak_bytes < b.summary.peak_bytes;
+    });
     for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
 
     // What another proposal beats in live bytes and time may still have the better placement, so that all are kept.
     for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds});
     detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
     detail::sort_stably(all, [](const auto& a, const auto& b) {
-      return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes : a.seconds < b.seconds;
+      return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes
+                                                          : a.seconds < b.seconds;
     });
     for (scheduled_step& s : all)
       if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
@@ -272,8 +274,8 @@ class recompute_scheduler {
 };
 
 /// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters
-/// and optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is feasible, if
-/// there is none.
+/// and optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is
+/// feasible, if there is none.
 template <class Training, class Options>
 scheduled_step recompute_schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
   return recompute_scheduler<Training, Options>(options, table).within(budget);

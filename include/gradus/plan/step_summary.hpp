@@ -19,7 +19,8 @@ struct phase_total {
 struct op_total {
   std::string_view name;
   phase_total phases[phase_count] = {};
-  std::size_t saved_bytes = 0;  ///< its part of step_summary::saved_bytes: of what it was the first to keep for backward
+  std::size_t saved_bytes =
+      0;  ///< its part of step_summary::saved_bytes: of what it was the first to keep for backward
 
   constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };

@@ -139,8 +139,8 @@ struct row_norm {
   template <class C, class TY, class T, class TW, class TB>
   static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
     using layout = row_layout<columns, T, TY, TW>;
-    launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, layout::blocks(rows), layout::block, static_cast<C>(eps),
-           y, means, rstds, x, w, b, rows);
+    launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, layout::blocks(rows), layout::block,
+           static_cast<C>(eps), y, means, rstds, x, w, b, rows);
   }
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
@@ -150,8 +150,8 @@ struct row_norm {
     constexpr unsigned blocks = norm_gradient_blocks<layout>(rows);
     const bool parameters = dw.data != nullptr || db.data != nullptr;
     C* const partial = parameters ? scratch<C>(ctx, blocks * 2 * columns) : nullptr;
-    launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, layout::block, dx.data, dx.accumulate,
-           partial, dy, x, w, means, rstds, rows);
+    launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, layout::block, dx.data,
+           dx.accumulate, partial, dy, x, w, means, rstds, rows);
     if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, blocks, 2, dw.accumulate, C(1));
     if (db.data != nullptr)
       add_parts(ctx, db.data, partial + columns, columns, columns, blocks, 2, db.accumulate, C(1));

@@ -32,7 +32,7 @@ struct kernel<op::element_step, cpu> {
         const index_t i = begin + k;
         const P g = scaling(cpu_kit::load<C>(t.gradient + i, n));
         P p = cpu_kit::load<C>(t.value + i, n);
-        if constexpr (compensated) p = p + cpu_kit::load<C>(states.rest + t.first + i, n);
+        if constexpr (compensated) p = p + cpu_kit::load<C>(states.compensation + t.first + i, n);
         std::array<P, N> s;
         for (std::size_t j = 0; j < N; ++j)
           s[j] = optional && states.at[j] == nullptr ? P(0) : cpu_kit::load<C>(states.at[j] + t.first + i, n);
@@ -41,7 +41,8 @@ struct kernel<op::element_step, cpu> {
         for (std::size_t j = 0; j < N; ++j)
           if (!optional || states.at[j] != nullptr) cpu_kit::store(s[j], states.at[j] + t.first + i, n);
         writer.write(p, t.value + i, n, t.first + i);
-        if constexpr (compensated) cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.rest + t.first + i, n);
+        if constexpr (compensated)
+          cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.compensation + t.first + i, n);
       });
     });
   }

@@ -44,17 +44,13 @@ struct kernel<op::gradient_pass, cpu> {
       partial(0, first / together) = sum;
       partial(1, first / together) = not_finite;
     });
-    double sum = 0, not_finite = 0;
-    for (index_t i = 0; i * together < chunks; ++i) {
-      sum += partial(0, i);
-      not_finite += partial(1, i);
-    }
-    pass.conclude(*to, sum, not_finite);
+    const index_t parts = (chunks + together - 1) / together;
+    pass.conclude(*to, cpu_kit::sum_in_order(&partial(0, 0), parts), cpu_kit::sum_in_order(&partial(1, 0), parts));
   }
 };
 
 template <>
-struct kernel<op::note_skip, cpu> {
+struct kernel<op::count_skipped, cpu> {
   static void forward(context<cpu>&, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
     if (scalars->found_inf == 0) return;
     *skipped += 1;
@@ -63,7 +59,7 @@ struct kernel<op::note_skip, cpu> {
 };
 
 template <>
-struct kernel<op::note_missed, cpu> {
+struct kernel<op::count_missed, cpu> {
   static void forward(context<cpu>&, const gradient_scalars* scalars, double* missed,
                       const std::vector<std::uint32_t>& which) {
     if (scalars != nullptr && scalars->found_inf != 0) return;

@@ -18,7 +18,7 @@ namespace cuda_kit {
 
 static_assert(sizeof(span_table<block_span<float, float>>) + 512 <= 4096);
 
-/// The maps of 8-bit states, on the GPU.
+/// The numbers of 8-bit states, on the GPU.
 template <bool Signed>
 const __device__ dynamic_map<Signed> map_on_gpu{};
 template <class Map>
@@ -29,7 +29,7 @@ __device__ inline const Map& in_shared_memory(const Map& map, unsigned char* mem
   return *reinterpret_cast<const Map*>(memory);
 }
 
-/// A thread a value: a block of threads has a block of values that share a scale.
+/// One thread a value; a block of threads updates a block of values, which share a scale.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     adamw_8bit_kernel(const __grid_constant__ span_table<block_span<T, G>> table,
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(block_threads)
   __shared__ alignas(update_type) unsigned char constants[sizeof(update_type)];
   shared_update<update_type> updates(constants);
   const gradient_scaling<float> scaling(in);
-  [[maybe_unused]] const random_key key = known.key();
+  const random_key key = known.key();
   for_chunks(table, [&](const block_span<T, G>& s, index_t begin, index_t end) {
     auto& update = updates.of(s, [&] {
       const auto now = known.now();
@@ -62,16 +62,13 @@ __global__ void __launch_bounds__(block_threads)
         v = in_codes ? second_map.value[s.codes[1][at]] * s.states[1][begin / block] : s.states[1][at];
         float p = static_cast<float>(s.value[at]);
         update(p, scaling(static_cast<float>(s.gradient[at])), m, v);
-        s.value[at] = convert_element<T>(p);
-        if constexpr (std::is_same_v<T, bf16>)
-          if (in.rounds == rounding::stochastic)
-            s.value[at] = round_stochastically(p, key.words((s.first + at) / 8), (s.first + at) % 8);
+        write_value(s.value + at, p, in.rounds, key, s.first + at);
       }
       if (!in_codes) {
         if (here) s.states[0][at] = m, s.states[1][at] = v;
         continue;
       }
-      // As on the CPU: what is not finite starts again at 0, and a v above 0 is never coded as 0.
+      // As on the CPU: moments that are not finite become 0, and a v above 0 is never coded as 0.
       if (!(v <= std::numeric_limits<float>::max())) m = v = 0;
       const float most_m = row_max<static_cast<int>(block_threads)>(here ? fabsf(m) : 0.0f);
       const float most_v = row_max<static_cast<int>(block_threads)>(here ? fabsf(v) : 0.0f);

@@ -43,13 +43,13 @@ __global__ void __launch_bounds__(block_threads)
     });
     bool vectors = aligned<width>(s.value) && aligned<width>(s.gradient);
     for (std::size_t j = 0; j < N; ++j) vectors = vectors && aligned<width>(states.at[j] + s.first);
-    if constexpr (compensated) vectors = vectors && aligned<width>(states.rest + s.first);
+    if constexpr (compensated) vectors = vectors && aligned<width>(states.compensation + s.first);
     for_runs<width>(begin, end, vectors, [&](auto whole, index_t at, int n) {
       constexpr bool all = decltype(whole)::value;
       const auto g = load<width, all>(s.gradient + at, n);
       auto p = load<width, all>(s.value + at, n);
       [[maybe_unused]] vector_of<T, width> rest{};
-      if constexpr (compensated) rest = load<width, all>(states.rest + s.first + at, n);
+      if constexpr (compensated) rest = load<width, all>(states.compensation + s.first + at, n);
       vector_of<S, width> state[N == 0 ? 1 : N] = {};
 #pragma unroll
       for (std::size_t j = 0; j < N; ++j)
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(block_threads)
 #pragma unroll
       for (std::size_t j = 0; j < N; ++j)
         if (!optional || states.at[j] != nullptr) store<width, all>(states.at[j] + s.first + at, state[j], n);
-      if constexpr (compensated) store<width, all>(states.rest + s.first + at, rest, n);
+      if constexpr (compensated) store<width, all>(states.compensation + s.first + at, rest, n);
       store<width, all>(s.value + at, p, n);
     });
   });

@@ -15,10 +15,10 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// One block a partial sum, at most.
+/// The most blocks of a gradient pass: one for each partial sum.
 inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradient_pass::partial_sums::extent(-1));
 
-/// Adds each block's squares, and what is not finite, to its own partial sums (or assigns them, in the first table).
+/// Adds each block's squares and non-finite values to its partial sums; the first table assigns them.
 template <class G>
 __global__ void __launch_bounds__(block_threads)
     gradient_pass_kernel(const __grid_constant__ span_table<gradient_span<G>> table, op::gradient_pass pass,
@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(Threads) conclude_gradient_pass_kernel(op::gra
   if (threadIdx.x == 0) pass.conclude(*to, squares, not_finite);
 }
 
-template <class = void>  // as templates, so that every file may have them
-__global__ void note_skip_kernel(const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
+template <class = void>  // templates, so that several files may define them
+__global__ void count_skipped_kernel(const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
   if (scalars->found_inf == 0) return;
   *skipped += 1;
   counts->found_inf = 1;
@@ -70,8 +70,8 @@ struct number_table {
   unsigned size = 0;
 };
 template <class = void>
-__global__ void note_missed_kernel(const __grid_constant__ number_table of, const gradient_scalars* scalars,
-                                   double* missed) {
+__global__ void count_missed_kernel(const __grid_constant__ number_table of, const gradient_scalars* scalars,
+                                    double* missed) {
   if (scalars != nullptr && scalars->found_inf != 0) return;
   if (threadIdx.x < of.size) missed[of.at[threadIdx.x]] += 1;
 }
@@ -82,7 +82,7 @@ __global__ void update_loss_scale_kernel(op::update_loss_scale update, float* sc
 
 }  // namespace cuda_kit
 
-/// In a fixed order, without atomics: the same bits every run.
+/// Adds in a fixed order, without atomics: the same bits in every run.
 template <>
 struct kernel<op::gradient_pass, cuda> {
   template <class G>
@@ -94,7 +94,7 @@ struct kernel<op::gradient_pass, cuda> {
     unsigned blocks = 0;
     bool first = true;
     for_tables(spans, [&](const auto& table) {
-      // Of several tables each has as many, so that all partial sums are there from the first on.
+      // With several tables, each has all blocks, so that the first assigns every partial sum.
       blocks = table.size < table.capacity && first ? std::min(gradient_pass_blocks, table.first_chunk[table.size])
                                                     : gradient_pass_blocks;
       launch(ctx, &gradient_pass_kernel<G>, blocks, block_threads, table, pass, to, partial, first);
@@ -106,21 +106,21 @@ struct kernel<op::gradient_pass, cuda> {
 };
 
 template <>
-struct kernel<op::note_skip, cuda> {
+struct kernel<op::count_skipped, cuda> {
   static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
-    cuda_kit::launch(ctx, &cuda_kit::note_skip_kernel<>, 1, 1, scalars, skipped, counts);
+    cuda_kit::launch(ctx, &cuda_kit::count_skipped_kernel<>, 1, 1, scalars, skipped, counts);
   }
 };
 
 template <>
-struct kernel<op::note_missed, cuda> {
+struct kernel<op::count_missed, cuda> {
   static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* missed,
                       const std::vector<std::uint32_t>& which) {
     using table_type = cuda_kit::number_table;
     for (std::size_t done = 0; done < which.size();) {
       table_type table;
       while (done < which.size() && table.size < table_type::capacity) table.at[table.size++] = which[done++];
-      cuda_kit::launch(ctx, &cuda_kit::note_missed_kernel<>, 1, table_type::capacity, table, scalars, missed);
+      cuda_kit::launch(ctx, &cuda_kit::count_missed_kernel<>, 1, table_type::capacity, table, scalars, missed);
     }
   }
 };

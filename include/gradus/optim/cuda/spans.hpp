@@ -11,10 +11,11 @@
 #include "../../cuda/access.hpp"
 #include "../../cuda/launch.hpp"
 #include "../../memory/context.hpp"
+#include "../step_inputs.hpp"
 
 namespace gradus::cuda_kit {
 
-inline constexpr int update_chunk = 4096;  ///< elements that a block takes at a time
+inline constexpr int update_chunk = 4096;  ///< elements that a block of threads takes at a time
 
 /// A batch of tensors, small enough for 4 KiB of kernel parameters.
 template <class Span>
@@ -42,19 +43,19 @@ void for_tables(const std::vector<Span>& spans, const F& f) {
   }
 }
 
-/// Blocks that keep the GPU busy, each with chunks to take in turn.
+/// Blocks of threads that fill the GPU; they take chunks in turn.
 template <class Span>
 unsigned table_blocks(context<cuda>& ctx, const span_table<Span>& table) {
   return std::min<unsigned>(table.first_chunk[table.size], static_cast<unsigned>(ctx.stream().processors()) * 8);
 }
 
-/// Whether N elements at once may be read from p; a null pointer is read by nobody.
+/// Whether p is aligned for loads of N elements. A null pointer counts as aligned.
 template <int N, class T>
 __device__ inline bool aligned(const T* p) {
   return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(T)) == 0;
 }
 
-/// Calls body(span, begin, end) for the chunks that this block owns: all its threads together.
+/// Calls body(span, begin, end) for each chunk of this block, with all its threads.
 template <class Span, class Body>
 __device__ inline void for_chunks(const span_table<Span>& table, const Body& body) {
   const std::uint32_t chunks = table.first_chunk[table.size];
@@ -66,8 +67,8 @@ __device__ inline void for_chunks(const span_table<Span>& table, const Body& bod
     body(s, begin, begin + update_chunk < s.size ? begin + update_chunk : s.size);
   }
 }
-/// Calls body(whole, at, n) for the runs of up to Width elements of a chunk that this thread owns; `whole` says that
-/// all Width are there and, as the caller knows, that each address is aligned for them.
+/// Calls body(whole, at, n) for each run of up to Width elements of this thread. `whole` is true_type if the run has
+/// Width elements and `vectors` says that its addresses are aligned for them.
 template <int Width, class Body>
 __device__ inline void for_runs(index_t begin, index_t end, bool vectors, const Body& body) {
   for (index_t at = begin + threadIdx.x * Width; at < end; at += block_threads * Width) {
@@ -102,12 +103,29 @@ class shared_update {
   bool known_ = false;
 };
 
-/// Calls body(span, at) for the elements that this thread owns.
+/// Calls body(span, at) for each element of this thread.
 template <class Span, class Body>
 __device__ inline void for_elements(const span_table<Span>& table, const Body& body) {
   for_chunks(table, [&](const Span& s, index_t begin, index_t end) {
     for (index_t at = begin + threadIdx.x; at < end; at += block_threads) body(s, at);
   });
+}
+
+/// Calls f(i) for each of n elements of this thread, of the whole grid.
+template <class F>
+__device__ inline void for_grid(index_t n, const F& f) {
+  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < n;
+       i += static_cast<index_t>(gridDim.x) * block_threads)
+    f(i);
+}
+
+/// Rounds and writes element number `element` of all values.
+template <class T, class C>
+__device__ inline void write_value(T* to, C x, rounding rounds, [[maybe_unused]] const random_key& key,
+                                   [[maybe_unused]] index_t element) {
+  *to = convert_element<T>(x);
+  if constexpr (std::is_same_v<T, bf16>)
+    if (rounds == rounding::stochastic) *to = round_stochastically(x, key.words(element / 8), element % 8);
 }
 
 }  // namespace gradus::cuda_kit

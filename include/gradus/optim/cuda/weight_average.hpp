@@ -13,11 +13,12 @@ namespace cuda_kit {
 
 template <class T, class G, class S>
 __global__ void __launch_bounds__(block_threads)
-    average_weights_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S keep, S rest, S* averages) {
+    average_weights_kernel(const __grid_constant__ span_table<update_span<T, G>> table, S decay, S one_minus_decay,
+                           S* averages) {
   for_elements(table, [&](const update_span<T, G>& s, index_t at) {
     S& average = averages[s.first + at];
     const S value = static_cast<S>(s.value[at]);
-    average = keep == S(0) ? value : keep * average + rest * value;
+    average = decay == S(0) ? value : decay * average + one_minus_decay * value;
   });
 }
 template <class T, class G, class S>
