@@ -1,4 +1,6 @@
 #pragma once
+// The memory resource of the meta device: counts bytes and traces requests.
+
 #include <array>
 #include <cstddef>
 #include <span>
@@ -11,12 +13,12 @@
 
 namespace gradus {
 
-/// The memory of the accounting device: hands out no bytes and counts them all. While a trace is being written it also
-/// keeps the sequence. Usable in constant expressions.
+/// The memory resource of the meta device: counts the bytes requested and allocates none. Between start() and finish()
+/// it also writes each event to a trace. Usable in constant expressions.
 class accounting final : public observer {
  public:
   constexpr accounting() = default;
-  // NOLINTNEXTLINE(modernize-use-equals-default): g++ 12 runs no defaulted one in a constant expression
+  // NOLINTNEXTLINE(modernize-use-equals-default): in constant expressions, g++ 12 does not call a defaulted one
   constexpr ~accounting() override {}
 
   constexpr void* allocate(memory_request& request, meta_stream&) {
@@ -36,13 +38,13 @@ class accounting final : public observer {
   constexpr std::size_t live_bytes() const { return live_; }
   constexpr std::size_t peak_bytes() const { return peak_; }
 
-  /// Writes all that happens from now on into `trace`, which has to live until finish(). Operations are seen if the
-  /// context is observed by this.
+  /// Writes all later events to `trace`, which must live until finish(). Operations are traced if the context has this
+  /// as its observer.
   constexpr void start(step_trace& trace) {
     writer_.start(trace, live_by_);
     first_request_ = requests_;
   }
-  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step.
+  /// Ends the trace. Blocks that outlive the step count as live before it, as in every later step.
   constexpr void finish() { writer_.finish(); }
 
   constexpr void begin(const activity& what) override {
@@ -72,7 +74,7 @@ class accounting final : public observer {
 
 context(meta_stream&, accounting&) -> context<meta>;
 
-/// Bytes that do not exist need not move.
+/// Moves nothing: there are no bytes.
 template <class D>
   requires(!D::computes)
 struct device_access<D> {

@@ -1,4 +1,6 @@
 #pragma once
+// A memory resource that traces a real step, with times.
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -11,27 +13,26 @@
 
 namespace gradus {
 
-/// Writes down what a real step does to memory: the trace that `accounting` writes on meta, with times. It passes
-/// requests on to another resource, and sees operations if the context is observed by it:
-/// `context ctx{s, traced}; ctx.observe(&traced);`. Times are the host's; on a device that works behind the host they
-/// are those of submission.
+/// Writes the trace of a real step: the trace that `accounting` writes on meta, with times. It passes requests on to
+/// another resource. Operations are traced if the context has this as its observer:
+/// `context ctx{s, traced}; ctx.observe(&traced);`. Times are the host's: on an asynchronous device, of submission.
 ///
-/// While it writes a trace it hashes every block, and so costs more than the other resources. Otherwise it counts bytes
-/// and no more, and may stay in place for a whole run.
+/// During a trace it hashes every block, which costs more than other resources do. Otherwise it only counts bytes, and
+/// may stay in place for a whole run.
 template <class Stream>
 class basic_trace_resource final : public resource_adaptor<Stream>, public observer {
  public:
   explicit basic_trace_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
 
-  /// Writes all that happens from now on into `trace`, until finish(). `trace` has to live until then; without
-  /// finish(), where the step throws, as long as blocks come back.
+  /// Writes all events until finish() to `trace`, which must live until then; after an exception without finish(),
+  /// until all blocks are freed.
   void start(step_trace& trace) {
     forget();
     writer_.start(trace, live_by_);
     trace.alignment = Stream::alignment;
     started_ = std::chrono::steady_clock::now();
   }
-  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it does on meta.
+  /// Ends the trace. Blocks that outlive the step count as live before it, as on meta.
   void finish() {
     writer_.finish();
     forget();
@@ -70,7 +71,7 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
     void* memory = this->from().allocate(request, on);
     if (writer_.writing()) {
       try {
-        note(memory, request);
+        record(memory, request);
       } catch (...) {
         blocks_.erase(memory);
         requests_.erase(&request);
@@ -83,11 +84,11 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   }
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     detail::take_off(live_by_[static_cast<std::size_t>(request.what)], "trace_resource", memory, request);
-    if (writer_.writing()) note_end(memory);
+    if (writer_.writing()) record_end(memory);
     this->from().deallocate(memory, request, on);
   }
-  // All that can fail comes before the trace changes, and room for the end is made with the beginning.
-  void note(void* memory, const memory_request& request) {
+  // Everything that can throw precedes the first change of the trace, and reserves for the block's end too.
+  void record(void* memory, const memory_request& request) {
     step_trace& trace = writer_.trace();
     live_block& block = blocks_.insert_or_assign(memory, live_block{trace.blocks.size(), &request}).first->second;
     requests_[&request] = block.number;
@@ -96,8 +97,8 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
     writer_.asked(request);
     trace.event_us.push_back(now());
   }
-  // A block that was there before the trace is not known.
-  void note_end(void* memory) noexcept {
+  // Ignores blocks from before the trace.
+  void record_end(void* memory) noexcept {
     const auto at = blocks_.find(memory);
     if (at == blocks_.end()) return;
     writer_.ended(at->second.number);
@@ -110,12 +111,12 @@ class basic_trace_resource final : public resource_adaptor<Stream>, public obser
   trace_writer writer_;
   std::chrono::steady_clock::time_point started_{};
   std::unordered_map<const void*, live_block> blocks_;
-  // A context keeps the request of a block where it is while the block lives. Numbers of requests would not do: two
-  // contexts over one resource both count from 0.
+  // The address of a request identifies its block: a context does not move it while the block lives. Request numbers do
+  // not: two contexts over one resource both count from 0.
   std::unordered_map<const memory_request*, std::size_t> requests_;
 };
 
-/// That of the CPU.
+/// The trace_resource of the CPU.
 using trace_resource = basic_trace_resource<stream>;
 
 }  // namespace gradus

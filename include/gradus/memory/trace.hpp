@@ -1,4 +1,6 @@
 #pragma once
+// The memory requests and operations of one step, as data.
+
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -8,46 +10,43 @@
 
 namespace gradus {
 
-/// One block of memory in a step, from its request to its end. Times are positions in the sequence of all requests and
-/// ends.
+/// One block of memory in a step. `from` and `until` are positions in the sequence of all events.
 struct block_life {
   std::size_t bytes = 0;
   category what = category::temporary;
-  std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
+  std::string_view source = {};  ///< name of the requesting operation; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
   std::size_t from = 0;            ///< position of the request
   std::size_t until = 0;           ///< position of the end; past the last event if the block outlives the step
-  std::size_t op = 0;              ///< index into step_trace::ops of the operation that asked; ops.size() if none
-  std::string_view saved_by = {};  ///< name of the operation that first kept it for backward; empty if none
+  std::size_t op = 0;              ///< index of the requesting operation in step_trace::ops; ops.size() if none
+  std::string_view saved_by = {};  ///< name of the operation that first saved it for backward; empty if none
 };
 
-/// One event of a step: block `block` is asked for, or ends.
+/// One event of a step: block `block` begins or ends.
 struct memory_event {
   std::size_t block = 0;
   bool begins = false;
 };
 
-/// One operation that ran, with the events [first_event, last_event) that happened meanwhile. Operations nest.
+/// One operation, with its events [first_event, last_event). Operations nest.
 struct op_span {
   activity what;
   std::size_t first_event = 0;
   std::size_t last_event = 0;
-  std::size_t depth = 0;  ///< operations that it ran within; 0: none
-  double begin_us = 0;    ///< measured, since the start of the step; 0 on meta
+  std::size_t depth = 0;  ///< number of enclosing operations
+  double begin_us = 0;    ///< measured since the start of the step; 0 on meta
   double end_us = 0;
 };
 
-/// Everything a step does to memory, in order, and the operations that do it. Vectors, so that it works at run time and
-/// within a constant expression.
+/// The memory events of a step, in order, and its operations.
 struct step_trace {
   std::vector<block_life> blocks;    ///< in the order of their requests
   std::vector<memory_event> events;  ///< all requests and ends
   std::vector<double> event_us;      ///< measured times of the events; empty on meta
   std::vector<op_span> ops;          ///< in the order of their beginnings
-  std::size_t live_before =
-      0;  ///< bytes that were there when the step began (parameters, optimizer state), not in `blocks`
+  std::size_t live_before = 0;       ///< persistent bytes (parameters, optimizer state), which are not in `blocks`
   std::size_t live_before_by[category_count] = {};  ///< the same by category
-  std::size_t alignment = cpu::alignment;           ///< of blocks on the device that the step is for
+  std::size_t alignment = cpu::alignment;           ///< of blocks on the step's device
 };
 
 }  // namespace gradus

@@ -1,4 +1,6 @@
 #pragma once
+// Writes the events of a step to a step_trace.
+
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -10,15 +12,15 @@
 
 namespace gradus {
 
-/// Puts a step into a step_trace as it happens: requests and ends of blocks, operations, what they keep. It knows no
-/// device and no clock; who uses it identifies the blocks and adds times. Usable in constant expressions.
+/// Appends events to a step_trace: requests and ends of blocks, operations, saved blocks. Its caller identifies the
+/// blocks and adds times. Usable in constant expressions.
 class trace_writer {
  public:
   constexpr bool writing() const { return trace_ != nullptr; }
   /// The trace being written.
   constexpr step_trace& trace() const { return *trace_; }
 
-  /// Starts over in `trace`. `live_by` is what is there now, by category.
+  /// Starts a new trace in `trace`. `live_by`: bytes live now, by category.
   constexpr void start(step_trace& trace, const std::array<std::size_t, category_count>& live_by) {
     trace = {};
     trace.blocks.reserve(1024);
@@ -32,18 +34,18 @@ class trace_writer {
     trace_ = &trace;
   }
 
-  /// A block is asked for. Returns its number in the trace.
+  /// Records the request of a block. Returns its number in the trace.
   constexpr std::size_t asked(const memory_request& request) {
     step_trace& t = *trace_;
     const std::size_t block = t.blocks.size();
-    // Room for both events of the block: what notes its end must not need memory.
+    // Reserves both events of the block: ended() must not allocate.
     if (t.events.capacity() < 2 * (block + 1)) t.events.reserve(4 * (block + 1));
     t.blocks.push_back({request.bytes, request.what, request.source, request.phase, t.events.size(), 0,
                         open_ops_.empty() ? none : open_ops_.back()});
     t.events.push_back({block, true});
     return block;
   }
-  /// A block that was asked for in this trace ends.
+  /// Records the end of a block of this trace.
   constexpr void ended(std::size_t block) noexcept {
     trace_->blocks[block].until = trace_->events.size();
     trace_->events.push_back({block, false});
@@ -58,7 +60,7 @@ class trace_writer {
     open_ops_.push_back(trace_->ops.size() - 1);
     return trace_->ops.back();
   }
-  /// The operation that ends, which is the one begun last; null if it was begun before the trace.
+  /// Ends the operation begun last and returns it; null if it began before the trace.
   constexpr op_span* end() {
     if (open_ops_.empty()) return nullptr;
     op_span& op = trace_->ops[open_ops_.back()];
@@ -67,8 +69,8 @@ class trace_writer {
     return &op;
   }
 
-  /// Ends the trace. What the step leaves behind counts as there from the beginning, as it is for every later step.
-  /// Throws gradus::error where none was started.
+  /// Ends the trace. Blocks that outlive the step count as live before it, as in every later step. Throws gradus::error
+  /// if no trace was started.
   constexpr void finish() {
     if (!writing()) throw error("finish(): no trace is being written; call start(trace) before it");
     while (end() != nullptr) {}
@@ -87,7 +89,7 @@ class trace_writer {
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  // Takes the blocks without an end, and the events of their beginnings, out of the trace.
+  // Removes the blocks without an end, and their events.
   static constexpr void drop_left(step_trace& t) {
     std::vector<std::size_t> new_block(t.blocks.size(), 0);
     std::vector<std::size_t> new_event(t.events.size() + 1, 0);

@@ -1,6 +1,6 @@
 #pragma once
-// The layers of a transformer as plain structs of parameters. X is gradus::on<device, precision>. Each has
-// `operator()(x) const` for traced and plain values alike.
+// The layers of a transformer, as structs of parameters with `operator()(x) const` for traced and plain values. X is
+// gradus::on<device, precision>.
 
 #include <string_view>
 #include <tuple>
@@ -51,7 +51,7 @@ struct rms_norm {
   }
 };
 
-/// One row of Width values for each of Count ids.
+/// A table of Count rows of Width values: ids -> their rows.
 template <class X, index_t Count, index_t Width>
 struct embedding {
   param<X, Count, Width> weight;

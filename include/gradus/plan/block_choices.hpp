@@ -1,5 +1,5 @@
 #pragma once
-// What a block of a chain may keep for backward, and what each choice costs.
+// What a block of a chain can keep for backward, and what each choice costs.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace gradus::detail {
 
-// One choice of what a block keeps.
+// A set of operations whose results a block keeps.
 struct block_choice {
   std::uint64_t keep = 0;
   bool region = true;
   std::size_t bytes = 0;     // kept
-  double time = 0;           // computed again, seconds
-  std::size_t computed = 0;  // bytes computed again
+  double time = 0;           // of recomputing, seconds
+  std::size_t computed = 0;  // bytes recomputed
 };
 
-// What keeping the operations in `keep` leads to.
+// The cost of keeping the results of the operations in `keep`.
 inline block_choice choice_of(const block_facts& block, std::uint64_t keep, const std::vector<double>& times) {
   block_choice c{keep};
   region_graph graph = block.graph;
@@ -39,8 +39,8 @@ inline block_choice choice_of(const block_facts& block, std::uint64_t keep, cons
   return c;
 }
 
-// All choices worth having: of those that keep as much, the fastest. Every subset of the operations is tried where
-// there are at most 16 that matter, of more the 16 that take longest. The last choice keeps all.
+// The Pareto-optimal choices of a block. They are subsets of the operations with results, or of the 16 slowest if there
+// are more. The last choice keeps all.
 inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
   std::vector<double> times;
   for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
@@ -56,7 +56,7 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
       if (((subset >> k) & 1u) != 0) keep |= std::uint64_t{1} << candidates[k];
     all.push_back(choice_of(block, keep, times));
   }
-  // All of them, also those that have no bit.
+  // Every operation, including those beyond the 64 bits.
   block_choice everything = choice_of(block, ~std::uint64_t{0}, times);
   everything.bytes += std::exchange(everything.computed, 0);
   everything.time = 0;
@@ -65,11 +65,11 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   std::vector<block_choice> front;
   merge_fronts(front, all);
   all = std::move(front);
-  all.back().region = false;  // it computes nothing again
+  all.back().region = false;  // it recomputes nothing
   return all;
 }
 
-// The choices of each block. Blocks that apply the same operations have the same choices, which are looked for once.
+// The choices of each block. Blocks of the same operations share their choices, which are computed once.
 inline std::vector<std::vector<block_choice>> choices_of(const std::vector<block_facts>& blocks,
                                                          const time_table& table) {
   std::vector<std::vector<block_choice>> choices;

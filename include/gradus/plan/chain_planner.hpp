@@ -1,4 +1,6 @@
 #pragma once
+// Finds the fastest recompute schedule of a chain for every budget of bytes.
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +15,17 @@
 
 namespace gradus {
 
-/// Finds the fastest schedule of a chain within a budget of bytes, for all budgets at once.
+/// Finds the fastest recompute schedule of a chain within a budget of bytes, for all budgets at once.
 ///
-/// A dynamic programme after "rotor" (Beaumont et al., arXiv 1911.13214), with two changes: a stage has any number of
-/// options, and instead of one table for each number of bytes, each subproblem keeps its Pareto front of (bytes needed,
-/// extra time). With front(d, i, j) for running stages i..j forward and backward from the input of i, regions nested at
-/// most d deep, it is the best of
-///   - an option of stage i, then front(d, i+1, j) with what the option keeps held;
-///   - a region of the stages i..k-1, then front(d, k, j) with the input of k held, then front(d-1, i, k-1) for the
-///     region.
+/// The dynamic programme is that of rotor (Beaumont et al., arXiv 1911.13214) with two changes: a stage has any number
+/// of options, and a subproblem has a Pareto front of (bytes, extra time) instead of a table over bytes. front(d, i,
+/// j), of the stages i..j from the input of i with regions nested at most d deep, has the best of
+///   - an option of stage i, then front(d, i+1, j) while what the option keeps is live;
+///   - a region of the stages i..k-1, then front(d, k, j) while the input of k is live, then front(d-1, i, k-1).
 class chain_planner {
  public:
-  /// `depth`: how deep regions may nest; 0 allows none. `points`: longest front; longer ones are thinned, which costs a
-  /// little time of the schedules found and never makes one infeasible.
+  /// @param depth  how deep regions may nest; 0: no regions
+  /// @param points length that fronts are thinned to, which may make schedules slower and never makes one infeasible
   explicit chain_planner(stage_chain chain, std::size_t depth = 1, std::size_t points = 500)
       : chain_(std::move(chain)),
         plain_time_(chain_.time()),
@@ -44,18 +44,17 @@ class chain_planner {
         for (std::size_t j = i; j < stages(); ++j) solve(d, i, j);
   }
 
-  /// The smallest budget that some schedule fits in.
+  /// The smallest budget that a schedule fits in.
   std::size_t least_budget() const { return chain_.input_of(0) + whole().front().bytes; }
 
-  /// Peak and time of all schedules worth having, from the smallest to the fastest.
+  /// Peak and time of all Pareto-optimal schedules, from the smallest to the fastest.
   std::vector<schedule_cost> trade_off() const {
     std::vector<schedule_cost> result;
     for (const point& p : whole()) result.push_back(cost(p));
     return result;
   }
 
-  /// The fastest schedule whose peak, the chain's input included, is at most `budget` bytes. Throws error if there is
-  /// none.
+  /// The fastest schedule whose peak, with the chain's input, is at most `budget` bytes. Throws error if there is none.
   chain_schedule fastest(std::size_t budget) const {
     const auto fits = [&](const point& p) { return cost(p).peak <= budget; };
     std::size_t best = whole().size();
@@ -71,13 +70,13 @@ class chain_planner {
   }
 
  private:
-  /// One way to run a subproblem: its first node, and which point of the fronts below it takes.
+  /// One solution of a subproblem: its first node, and its points of the fronts that follow.
   struct point {
     std::size_t bytes;  // beyond the input
     double time;        // extra
     std::uint32_t option;
-    std::uint32_t region_end;  // stage after the region; 0 for an option
-    std::uint32_t rest, inner;
+    std::uint32_t region_end;    // stage after the region; 0 for an option
+    std::uint32_t later, inner;  // points of the fronts of the stages after the node, and inside it
   };
   using front = std::vector<point>;
 
@@ -94,7 +93,7 @@ class chain_planner {
     front found;
     for (std::size_t o = 0; o < chain_.stages[i].options.size(); ++o) merge(found, with_option(d, i, j, o));
     if (d > 0) {
-      std::size_t forward = 0;  // most bytes of the region's forward, beyond its input and what is always there
+      std::size_t forward = 0;  // peak of the region's forward, without its input and `always`
       double time = 0;
       for (std::size_t k = i + 1; k <= j; ++k) {
         const chain_stage& s = chain_.stages[k - 1];
@@ -107,14 +106,13 @@ class chain_planner {
     at(d, i, j) = std::move(found);
   }
   void merge(front& found, const front& more) const { merge_fronts(found, more, 1e-12 * plain_time_); }
-  /// Appends a point to a front that grows in bytes and falls in time; of those with equal bytes the last one stays.
+  /// Appends a point to a front that grows in bytes and falls in time; it replaces a point of equal bytes.
   static void append(front& to, const point& p) {
     if (!to.empty() && to.back().bytes == p.bytes) to.back() = p;
     else to.push_back(p);
   }
 
-  /// There all the time from i's forward until j's backward: the gradients of the output and of the parameters of later
-  /// stages.
+  /// Bytes live from i's forward until j's backward: the gradients of j's output and of later stages' parameters.
   std::size_t always(std::size_t j) const { return input(j + 1) + later_gradients_[j]; }
 
   front with_option(std::size_t d, std::size_t i, std::size_t j, std::size_t number) const {
@@ -125,25 +123,26 @@ class chain_planner {
     const auto option = static_cast<std::uint32_t>(number);
     if (i == j) return {{alone, o.extra_time, option, 0, 0, 0}};
     front found;
-    const front& rest = at(d, i + 1, j);
-    for (std::uint32_t r = 0; r < rest.size(); ++r)
-      append(found, {std::max(alone, held + rest[r].bytes), o.extra_time + rest[r].time, option, 0, r, 0});
+    const front& later = at(d, i + 1, j);
+    for (std::uint32_t r = 0; r < later.size(); ++r)
+      append(found, {std::max(alone, held + later[r].bytes), o.extra_time + later[r].time, option, 0, r, 0});
     return found;
   }
 
-  /// With a region of the stages i..k-1 that needs `forward` bytes and `time` seconds to run forward the first time.
+  /// Solutions that begin with a region of the stages i..k-1, whose first forward needs `forward` bytes and `time`
+  /// seconds.
   front with_region(std::size_t d, std::size_t i, std::size_t j, std::size_t k, std::size_t forward,
                     double time) const {
-    const front &rest = at(d, k, j), &inner = at(d - 1, i, k - 1);
+    const front &later = at(d, k, j), &inner = at(d - 1, i, k - 1);
     front found;
-    // As the bytes grow, each of the two takes its next point as soon as it fits.
+    // Walks both fronts in the order of bytes.
     for (std::uint32_t r = 0, n = 0;;) {
-      const std::size_t bytes = std::max({forward, input(k) + rest[r].bytes, inner[n].bytes});
-      append(found, {bytes, time + rest[r].time + inner[n].time, 0, static_cast<std::uint32_t>(k), r, n});
-      const std::size_t next_rest = r + 1 < rest.size() ? input(k) + rest[r + 1].bytes : SIZE_MAX;
+      const std::size_t bytes = std::max({forward, input(k) + later[r].bytes, inner[n].bytes});
+      append(found, {bytes, time + later[r].time + inner[n].time, 0, static_cast<std::uint32_t>(k), r, n});
+      const std::size_t next_later = r + 1 < later.size() ? input(k) + later[r + 1].bytes : SIZE_MAX;
       const std::size_t next_inner = n + 1 < inner.size() ? inner[n + 1].bytes : SIZE_MAX;
-      if (next_rest == SIZE_MAX && next_inner == SIZE_MAX) return found;
-      next_rest <= next_inner ? ++r : ++n;
+      if (next_later == SIZE_MAX && next_inner == SIZE_MAX) return found;
+      next_later <= next_inner ? ++r : ++n;
     }
   }
 
@@ -151,18 +150,18 @@ class chain_planner {
     const point& p = at(d, i, j)[which];
     if (p.region_end == 0) {
       nodes.push_back({i, i, p.option, {}});
-      if (i < j) write(d, i + 1, j, p.rest, nodes);
+      if (i < j) write(d, i + 1, j, p.later, nodes);
       return;
     }
     nodes.push_back({i, p.region_end - 1, 0, {}});
     write(d - 1, i, p.region_end - 1, p.inner, nodes.back().inner);
-    write(d, p.region_end, j, p.rest, nodes);
+    write(d, p.region_end, j, p.later, nodes);
   }
 
   stage_chain chain_;
-  double plain_time_;  // of a step that computes nothing again
+  double plain_time_;  // of a step that recomputes nothing
   std::size_t depth_, points_;
-  std::vector<std::size_t> later_gradients_;  // of the parameters of the stages after each
+  std::vector<std::size_t> later_gradients_;  // bytes of parameter gradients of the stages after each
   std::vector<front> fronts_;
 };
 

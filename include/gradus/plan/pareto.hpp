@@ -1,4 +1,6 @@
 #pragma once
+// Pareto fronts of bytes and time.
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -6,9 +8,9 @@
 
 namespace gradus {
 
-/// A Pareto front of choices with `bytes` and `time`: sorted, each with more bytes and less time than the one before.
-/// This merges another front into one and leaves out what is beaten; a gain of no more than `tolerance` is rounding. Of
-/// equals, `front` wins.
+/// Merges a Pareto front into `front` and drops dominated choices. A front is sorted: each choice has more `bytes` and
+/// less `time` than the one before. Gains of time up to `tolerance` count as rounding; of equal choices, the one in
+/// `front` stays.
 template <class Choice>
 void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, double tolerance = 0) {
   std::vector<Choice> merged;
@@ -25,8 +27,8 @@ void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, d
   front = std::move(merged);
 }
 
-/// Leaves at most `most` choices, and at least two, of a Pareto front: the smallest, the fastest, and in between the
-/// fastest of each of equally wide ranges of bytes.
+/// Thins a Pareto front to at most `most` choices, and at least two: the smallest, the fastest, and the fastest of each
+/// of equally wide ranges of bytes between.
 template <class Choice>
 void thin(std::vector<Choice>& front, std::size_t most) {
   most = std::max<std::size_t>(most, 2);

@@ -1,7 +1,6 @@
 #pragma once
-// From a model and a budget of bytes to a schedule of checkpoint regions: the blocks of its chain are looked at on the
-// accounting device, the planner proposes schedules, and each proposal is run on the accounting device and its blocks
-// are placed, to know what it takes.
+// Finds the recompute schedule of a model for a budget of bytes. It traces the blocks of the model's chain on meta,
+// lets chain_planner propose schedules, and traces and places each proposal, so that its bytes are exact.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,11 +22,11 @@
 
 namespace gradus {
 
-/// A way to checkpoint a model's chain, with what a step then takes.
+/// A recompute schedule of a model's chain, and the memory and time of a step under it.
 struct scheduled_step {
   region_schedule regions;
   step_summary summary;  ///< exact
-  double seconds = 0;    ///< of a step, predicted
+  double seconds = 0;    ///< predicted, of a step
   std::string description;
 };
 
@@ -37,14 +36,14 @@ inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
                                   const std::vector<std::vector<block_choice>>& choices) {
   region_schedule s;
   for (const schedule_node& n : nodes) {
-    const std::size_t chain_end = choices.size() - 1;  // what follows the chain is no part of it
+    const std::size_t chain_end = choices.size() - 1;  // the stage after the chain
     if (n.first == chain_end) continue;
     if (n.last == chain_end) {
       for (chain_part& p : to_regions(n.inner, choices).parts) s.parts.push_back(std::move(p));
     } else if (n.inner.empty()) {
       const block_choice& c = choices[n.first][n.option];
       s.parts.push_back({n.first, n.last, c.region, c.keep});
-    } else if (n.first == n.last) {  // a region of one block computes only what is needed again
+    } else if (n.first == n.last) {  // a region of one block recomputes only what backward reads
       s.parts.push_back({n.first, n.last, true, 0});
     } else {
       s.parts.push_back({n.first, n.last, true, 0, to_regions(n.inner, choices).parts});
@@ -53,8 +52,8 @@ inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
   return s;
 }
 
-// What comes after the chain (the head and the loss) as one more stage: from a step whose blocks keep nothing, up to
-// the first block that is run again.
+// The operations after the chain (the head and the loss) as one more stage, from the trace of a step whose blocks keep
+// nothing: its events up to the first recomputed block.
 inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::size_t input) {
   std::size_t end = lean.events.size();
   for (const op_span& op : lean.ops)
@@ -80,7 +79,8 @@ inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::
 
 }  // namespace detail
 
-/// What the blocks of the model's chain apply, in order. `Options` has a member `regions` that reaches gradus::chain.
+/// The operations of each block of the model's chain. `Options` has a member `regions` that the model passes to
+/// gradus::chain.
 template <class Training, class Options>
 std::vector<block_facts> survey_blocks(Options options) {
   std::vector<block_facts> blocks;
@@ -91,7 +91,8 @@ std::vector<block_facts> survey_blocks(Options options) {
   return blocks;
 }
 
-/// Every block a region that keeps what `policy` says; throws error if it names an operation that the blocks have not.
+/// A schedule in which every block is a region that saves by `policy`. Throws error if the policy names an operation
+/// that no block has.
 template <save_policy Policy>
 region_schedule every_block(const std::vector<block_facts>& blocks, const Policy& policy) {
   region_schedule s;
@@ -113,9 +114,9 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   return s;
 }
 
-/// Finds schedules of checkpoint regions for a model: everything worth having, and the fastest within a budget, of
-/// those that the planner compares (500 amounts of memory at a time).
-/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that reaches
+/// Finds the Pareto-optimal recompute schedules of a model, and the fastest within a budget, among those that
+/// chain_planner compares.
+/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that it passes to
 /// gradus::chain
 template <class Training, class Options>
 class recompute_scheduler {
@@ -128,21 +129,21 @@ class recompute_scheduler {
     propose();
   }
 
-  /// All schedules worth having, from the least peak of live bytes to the least time: exact peaks, predicted times.
+  /// The Pareto-optimal schedules, from the least peak of live bytes to the least time: exact peaks, predicted times.
   const std::vector<scheduled_step>& worth_having() const { return front_; }
 
-  /// The least that a step takes: what is persistent, and the memory that make_plan() places its other blocks in.
+  /// The least bytes that a step can take: persistent memory, and the workspace that place() finds for its other
+  /// blocks.
   std::size_t least_budget() const {
     std::size_t least = static_cast<std::size_t>(-1);
-    for (auto p = proposals_.rbegin(); p != proposals_.rend(); ++p)  // small ones first, which rule out others
+    for (auto p = proposals_.rbegin(); p != proposals_.rend(); ++p)  // small ones first: they rule out others
       if (p->peak_bytes < least) least = std::min(least, placed_bytes(trace(p->regions), 0, detail::placement_effort));
     return least;
   }
 
-  /// The fastest schedule with which a step takes at most `budget` bytes: parameters and optimizer state, and the
-  /// memory that make_plan() places its other blocks in. Nothing if there is none.
+  /// The fastest schedule under which a step takes at most `budget` bytes, counted as by least_budget(); empty if there
+  /// is none.
   std::optional<scheduled_step> find_within(std::size_t budget) const {
-    // Few placements need much work, so little is tried first.
     for (const std::size_t effort : {detail::placement_effort / 10, detail::placement_effort})
       for (const proposal& p : proposals_) {
         if (p.peak_bytes > budget) continue;
@@ -151,7 +152,7 @@ class recompute_scheduler {
       }
     return std::nullopt;
   }
-  /// The same; throws error, naming the least budget that is feasible, if there is none.
+  /// The fastest schedule within `budget` bytes. Throws error, naming the least feasible budget, if there is none.
   scheduled_step within(std::size_t budget) const {
     if (std::optional<scheduled_step> found = find_within(budget)) return *std::move(found);
     const std::size_t least = least_budget();
@@ -160,14 +161,14 @@ class recompute_scheduler {
   }
 
  private:
-  // A schedule, with the peak of live bytes and the time of a step under it.
+  // A schedule, and the peak of live bytes and the time of a step under it.
   struct proposal {
     region_schedule regions;
     std::size_t peak_bytes;
     double seconds;
   };
 
-  // Proposals of the planner and a few plain ones, each run on meta.
+  // Collects the planner's schedules and a few uniform ones, and traces a step under each.
   void propose() {
     const scheduled_step plain = measured({}, trace({}));
     const std::size_t gradients =
@@ -184,18 +185,17 @@ class recompute_scheduler {
     const chain_planner planner(chain, region_schedule::max_depth, 500);
     for (const schedule_cost& point : planner.trade_off())
       add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
-    // The planner sees a chain; the whole step may have its peak elsewhere, where the same choice for all blocks does
-    // better.
+    // The planner models the chain alone. If the step peaks elsewhere, the same choice for all blocks may be better.
     for (const detail::block_choice& c : choices_.front())
       if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
     all.push_back(plain);
-    // The leanest with another choice for one block: its peak may be the same, and its blocks easier to place.
+    // The schedule of the least peak with another choice for one block may have the same peak and a better placement.
     const scheduled_step leanest = *std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return a.summary.peak_bytes < b.summary.peak_bytes;
     });
     for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
 
-    // What another proposal beats in live bytes and time may still have the better placement, so that all are kept.
+    // Keeps dominated proposals, too: they may have the better placement.
     for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds});
     detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
     detail::sort_stably(all, [](const auto& a, const auto& b) {
@@ -229,14 +229,12 @@ class recompute_scheduler {
     detail::describe_parts(s.regions.parts, blocks_, "", s.description);
     return s;
   }
-  // What a step takes where its blocks are placed; as soon as that is no more than `enough`, no better placement is
-  // looked for.
+  // The bytes of a step whose blocks are placed. The search for a placement stops at `enough` bytes.
   static std::size_t placed_bytes(const step_trace& step, std::size_t enough, std::size_t effort) {
     const std::size_t persistent = step.live_before;
     return persistent + place(step, enough > persistent ? enough - persistent : 0, effort).bytes;
   }
-  // Calls f with the schedule under which part number `part`, if it is one block alone, makes another of its choices:
-  // the fastest first.
+  // Calls f with a schedule for each other choice of part number `part`, from the fastest on, if the part is one block.
   template <class F>
   void for_choices(region_schedule regions, std::size_t part, const F& f) const {
     chain_part& changed = regions.parts[part];
@@ -249,8 +247,8 @@ class recompute_scheduler {
       f(std::as_const(regions));
     }
   }
-  // What is left of the budget, at whatever moment of the step, is for blocks to keep more: the last first, because
-  // what it keeps is needed for the shortest time.
+  // Spends the rest of the budget on blocks that keep more, from the last block on: it keeps results for the shortest
+  // time.
   scheduled_step improved(scheduled_step best, std::size_t budget) const {
     for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
       if (!best.regions.parts[p].region) continue;
@@ -273,9 +271,9 @@ class recompute_scheduler {
   std::vector<scheduled_step> front_;
 };
 
-/// The fastest schedule of checkpoint regions with which a step of `Training` takes at most `budget` bytes, parameters
-/// and optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is
-/// feasible, if there is none.
+/// The fastest recompute schedule under which a step of `Training` takes at most `budget` bytes, parameters and
+/// optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is feasible,
+/// if there is none.
 template <class Training, class Options>
 scheduled_step recompute_schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
   return recompute_scheduler<Training, Options>(options, table).within(budget);

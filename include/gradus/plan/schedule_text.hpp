@@ -1,4 +1,6 @@
 #pragma once
+// Describes a recompute schedule in words.
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,7 +19,7 @@ inline std::string names_of(const block_facts& block, std::uint64_t keep) {
   return names;
 }
 
-// A schedule in words: a line for each run of blocks that do the same.
+// Appends one line for each run of blocks that keep the same.
 inline void describe_parts(const std::vector<chain_part>& parts, const std::vector<block_facts>& blocks,
                            const std::string& indent, std::string& text) {
   if (parts.empty()) text.append(indent).append("every block: keep all\n");

@@ -1,5 +1,5 @@
 #pragma once
-// What a training step will hold, before anything is allocated: the step itself, run on the accounting device.
+// Traces a training step on the meta device and sums it up: memory and work, before anything is allocated.
 
 #include <array>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// How often something ran in one phase of a step, and what that took.
+/// Runs and work in one phase of a step.
 struct phase_total {
   std::size_t runs = 0;
   cost work;
@@ -19,27 +19,26 @@ struct phase_total {
 struct op_total {
   std::string_view name;
   phase_total phases[phase_count] = {};
-  std::size_t saved_bytes =
-      0;  ///< its part of step_summary::saved_bytes: of what it was the first to keep for backward
+  std::size_t saved_bytes = 0;  ///< its share of step_summary::saved_bytes: blocks that it was the first to save
 
   constexpr const phase_total& in(phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };
 
-/// A step's memory and work, of fixed size, so that it can be a constexpr variable.
+/// A step's memory and work. Its size is fixed, so that it can be a constexpr variable.
 struct step_summary {
   static constexpr std::size_t max_ops = 40;
 
-  std::size_t peak_bytes = 0;                         ///< most bytes at once: the step's and what is persistent
-  std::size_t persistent_bytes = 0;                   ///< there before and after: parameters, optimizer state
-  std::array<std::size_t, category_count> at_peak{};  ///< what the peak is made of
-  std::array<std::size_t, category_count> peak_by{};  ///< most bytes of each category, whenever that was
-  std::size_t requests = 0;                           ///< blocks asked for in the step
-  std::size_t peak_request = 0;                       ///< the request, from 0, that reached the peak first
+  std::size_t peak_bytes = 0;                         ///< peak of live bytes, persistent ones included
+  std::size_t persistent_bytes = 0;                   ///< live before and after: parameters, optimizer state
+  std::array<std::size_t, category_count> at_peak{};  ///< the peak by category
+  std::array<std::size_t, category_count> peak_by{};  ///< the peak of each category alone
+  std::size_t requests = 0;                           ///< blocks requested in the step
+  std::size_t peak_request = 0;                       ///< number of the request, from 0, that reached the peak first
   std::string_view peak_op;                           ///< the operation that made it
   phase peak_phase = phase::outside;
-  std::size_t saved_bytes = 0;  ///< most bytes at once of what forward keeps for backward
+  std::size_t saved_bytes = 0;  ///< peak of the bytes saved for backward
   phase_total phases[phase_count] = {};
-  op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; what is beyond is in the last
+  op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; the last holds all others
   std::size_t op_count = 0;
 
   constexpr std::size_t at_peak_of(category c) const { return at_peak[static_cast<std::size_t>(c)]; }
@@ -58,10 +57,10 @@ constexpr op_total& total_of(step_summary& summary, std::string_view name) {
   return summary.ops[summary.op_count++];
 }
 
-// Whether a block is kept from forward for backward. What is computed again waits for no backward.
+// Whether forward saved the block for backward. Recomputed blocks do not count: their backward follows at once.
 constexpr bool is_saved(const block_life& b) { return !b.saved_by.empty() && b.phase != phase::recompute; }
 
-// Sums up the saved blocks of the moment when they are the most bytes.
+// Adds up the saved blocks at the event where they peak.
 constexpr void add_saved(step_summary& summary, const step_trace& trace) {
   std::size_t live = 0;
   std::size_t when = 0;  // the event
@@ -133,10 +132,9 @@ struct planned_device<Training> {
 };
 }  // namespace detail
 
-/// Everything that `work(training)` does to memory, in order. `Training` is constructed from two contexts of the
-/// accounting device (`Training::device` where it says so, `meta` otherwise) and `args`: one for what is persistent
-/// (parameters, optimizer state), one for what is transient: what work asks for and gives back.
-/// What it leaves behind (the optimizer's state, made by the first step) counts as persistent.
+/// Traces `work(training)`. `Training` is constructed from two contexts of the device `Training::device` (default:
+/// `meta`) and `args`: one context for persistent memory (parameters, optimizer state), one for transient memory.
+/// Blocks that outlive the work, such as the optimizer's state after the first step, count as persistent.
 template <class Training, class Work, class... Args>
 constexpr step_trace trace(const Work& work, const Args&... args) {
   meta_stream stream;
@@ -157,13 +155,13 @@ constexpr step_trace trace(const Work& work, const Args&... args) {
   return trace;
 }
 
-/// The trace of `training.step()`.
+/// Traces `training.step()`.
 template <class Training, class... Args>
 constexpr step_trace trace_step(const Args&... args) {
   return trace<Training>([](Training& training) { training.step(); }, args...);
 }
 
-/// What a steady step of `Training` takes (see trace_step); usable in constant expressions:
+/// The memory and work of a steady step of `Training` (see trace_step). Usable in constant expressions:
 /// `constexpr auto summary = gr::summarize_step<training>(); static_assert(summary.peak_bytes < budget);`
 template <class Training, class... Args>
 constexpr step_summary summarize_step(const Args&... args) {

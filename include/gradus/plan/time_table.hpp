@@ -1,4 +1,6 @@
 #pragma once
+// Predicts the time of operations.
+
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -8,14 +10,13 @@
 
 namespace gradus {
 
-/// How long operations take on this machine: measured where a trace with times was added, and elsewhere estimated from
-/// rates.
+/// Predicts how long operations take: measured if a trace with times was added, otherwise estimated from rates.
 class time_table {
  public:
-  /// An operation takes the longer of its arithmetic at `flops` a second and its memory traffic at `bytes` a second.
+  /// Estimates the maximum of arithmetic at `flops` a second and memory traffic at `bytes` a second.
   explicit time_table(double flops = 50e9, double bytes = 10e9) : flops_rate_(flops), bytes_rate_(bytes) {}
 
-  /// Learns from a measured step; of several, each operation's median counts.
+  /// Adds the times of a measured step. Of several steps, each operation's median counts.
   void add(const step_trace& measured) {
     double in_ops = 0;
     for (const op_span& span : measured.ops) {
@@ -28,14 +29,14 @@ class time_table {
     others_.push_back(std::max(0.0, (measured.ops.back().end_us - measured.ops.front().begin_us) * 1e-6 - in_ops));
   }
 
-  /// Seconds that an application of an operation takes. Computing again takes what forward takes.
+  /// Seconds of one operation. Recomputing takes as long as forward.
   double seconds(const activity& what) const {
     for (const entry& e : entries_)
       if (e.is(what)) return median(e.samples);
     return std::max(static_cast<double>(what.work.flops) / flops_rate_,
                     static_cast<double>(what.work.bytes()) / bytes_rate_);
   }
-  /// Seconds of a step: all its operations, and what measured steps spent between operations.
+  /// Seconds of a step: of its operations, and between them as in the measured steps.
   double seconds(const step_trace& step) const {
     double sum = others_.empty() ? 0 : median(others_);
     for (const op_span& span : step.ops)
