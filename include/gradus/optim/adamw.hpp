@@ -51,8 +51,7 @@ struct adamw_options {
 /// @tparam T type that parameters are stored in; the state has its compute type
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class adamw : public element_optimizer<adamw_options, T, D, G> {
- public:
+struct adamw : element_optimizer<adamw_options, T, D, G> {
   using element_optimizer<adamw_options, T, D, G>::element_optimizer;
 };
 
@@ -85,8 +84,7 @@ struct any_precision_adamw_options {
 /// AnyPrecisionAdamW of PyTorch's torchdistX, except that sums are rounded once and that weight decay is compensated
 /// too. State: 6 bytes a parameter of 16 bits, 4 of others.
 template <class T, class D, class G = T>
-class any_precision_adamw : public element_optimizer<any_precision_adamw_options, T, D, G> {
- public:
+struct any_precision_adamw : element_optimizer<any_precision_adamw_options, T, D, G> {
   using element_optimizer<any_precision_adamw_options, T, D, G>::element_optimizer;
 };
 

@@ -43,8 +43,7 @@ struct lion_options {
 /// @tparam T type that parameters are stored in; the state has its compute type
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class lion : public element_optimizer<lion_options, T, D, G> {
- public:
+struct lion : element_optimizer<lion_options, T, D, G> {
   using element_optimizer<lion_options, T, D, G>::element_optimizer;
 };
 

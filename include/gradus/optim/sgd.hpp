@@ -43,8 +43,7 @@ struct sgd_options {
 /// @tparam T type that parameters are stored in; the state has its compute type
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class sgd : public element_optimizer<sgd_options, T, D, G> {
- public:
+struct sgd : element_optimizer<sgd_options, T, D, G> {
   using element_optimizer<sgd_options, T, D, G>::element_optimizer;
 };
 

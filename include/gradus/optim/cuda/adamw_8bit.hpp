@@ -88,11 +88,7 @@ struct kernel<op::adamw_8bit_step, cuda> {
   template <class T, class G>
   static void forward(context<cuda>& ctx, const std::vector<block_span<T, G>>& spans, const adamw_8bit_options& options,
                       const step_inputs& in) {
-    const auto known = cuda_kit::follow(ctx, options, in);
-    cuda_kit::for_tables(spans, [&](const auto& table) {
-      cuda_kit::launch(ctx, &cuda_kit::adamw_8bit_kernel<T, G>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, known);
-    });
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::adamw_8bit_kernel<T, G>, cuda_kit::follow(ctx, options, in));
   }
 };
 

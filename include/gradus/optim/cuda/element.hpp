@@ -90,11 +90,8 @@ struct kernel<op::element_step, cuda> {
   template <class Rule, class T, class G, class S, std::size_t N>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
                       const rule_states<T, S, N>& states, const step_inputs& in) {
-    const auto known = cuda_kit::follow(ctx, rule, in);
-    cuda_kit::for_tables(spans, [&](const auto& table) {
-      cuda_kit::launch(ctx, &cuda_kit::element_step_kernel<Rule, T, G, S, N>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, known, states);
-    });
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::element_step_kernel<Rule, T, G, S, N>,
+                              cuda_kit::follow(ctx, rule, in), states);
   }
 };
 

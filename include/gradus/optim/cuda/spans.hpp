@@ -49,6 +49,14 @@ unsigned table_blocks(context<cuda>& ctx, const span_table<Span>& table) {
   return std::min<unsigned>(table.first_chunk[table.size], static_cast<unsigned>(ctx.stream().processors()) * 8);
 }
 
+/// Launches kernel(table, args...) on tables that together hold all spans.
+template <class Span, class Kernel, class... Args>
+void launch_on_spans(context<cuda>& ctx, const std::vector<Span>& spans, Kernel kernel, const Args&... args) {
+  for_tables(spans, [&](const span_table<Span>& table) {
+    launch(ctx, kernel, table_blocks(ctx, table), block_threads, table, args...);
+  });
+}
+
 /// Whether p is aligned for loads of N elements. A null pointer counts as aligned.
 template <int N, class T>
 __device__ inline bool aligned(const T* p) {

@@ -44,11 +44,8 @@ struct kernel<op::average_weights, cuda> {
   template <class T, class G, class S>
   static void forward(context<cuda>& ctx, const op::average_weights& how, const std::vector<update_span<T, G>>& spans,
                       S* averages) {
-    cuda_kit::for_tables(spans, [&](const auto& table) {
-      cuda_kit::launch(ctx, &cuda_kit::average_weights_kernel<T, G, S>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, static_cast<S>(how.decay), static_cast<S>(1 - how.decay),
-                       averages);
-    });
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::average_weights_kernel<T, G, S>, static_cast<S>(how.decay),
+                              static_cast<S>(1 - how.decay), averages);
   }
 };
 
@@ -56,10 +53,7 @@ template <>
 struct kernel<op::swap_averages, cuda> {
   template <class T, class G, class S>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, S* averages, T* back) {
-    cuda_kit::for_tables(spans, [&](const auto& table) {
-      cuda_kit::launch(ctx, &cuda_kit::swap_averages_kernel<T, G, S>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, averages, back);
-    });
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::swap_averages_kernel<T, G, S>, averages, back);
   }
 };
 
@@ -67,10 +61,7 @@ template <>
 struct kernel<op::restore_values, cuda> {
   template <class T, class G>
   static void forward(context<cuda>& ctx, const std::vector<update_span<T, G>>& spans, const T* back) {
-    cuda_kit::for_tables(spans, [&](const auto& table) {
-      cuda_kit::launch(ctx, &cuda_kit::restore_values_kernel<T, G>, cuda_kit::table_blocks(ctx, table),
-                       cuda_kit::block_threads, table, back);
-    });
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::restore_values_kernel<T, G>, back);
   }
 };
 
