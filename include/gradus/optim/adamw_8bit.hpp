@@ -74,8 +74,8 @@ struct dynamic_map {
   }
 
  private:
-  // A decade has `first` numbers, and so many less first_of_decade come before it. They lie above `above`, spaced by
-  // 1 / rate. The last decade is the number 1 alone.
+  // A decade has `first` numbers above `above`, spaced by 1 / rate; first - first_of_decade numbers precede it. The
+  // last decade is the number 1 alone.
   struct decade {
     float above = 0, rate = 0, first = 0;
   };

@@ -225,14 +225,14 @@ class optimizer {
     const index_t n = params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {5 * n, n * sizeof(G), sizeof(gradient_scalars)}});
-    const bool again = static_cast<bool>(scalars_);
+    const bool second = static_cast<bool>(scalars_);
     buffer<D> found = scalars_;
-    if (!again) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
+    if (!second) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
     auto partial = empty<double, op::gradient_pass::partial_sums>(ctx, category::temporary);
     scalars_ = std::move(found);
     if constexpr (D::computes) {
       const float* scale = scaler_ == nullptr ? nullptr : std::as_const(scaler_->value()).data();
-      kernel<op::gradient_pass, D>::forward(ctx, op::gradient_pass{before_, after_, limit_, max_norm, scale, again},
+      kernel<op::gradient_pass, D>::forward(ctx, op::gradient_pass{before_, after_, limit_, max_norm, scale, second},
                                             scalars(), partial.view(), params_.gradient_spans());
     }
     before_ = after_ = 1;

@@ -14,7 +14,7 @@ namespace gradus {
 
 /// What the choice of a parameter's settings may depend on.
 struct param_info {
-  std::string_view name;  ///< as for_each_param gives it; empty in a constant expression
+  std::string_view name;  ///< as for_each_param passes it; empty in a constant expression
   index_t rank;
   index_t size;
   bool is_matrix;  ///< see gradus::is_matrix

@@ -114,13 +114,13 @@ struct gradient_pass {
   double limit = std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();  ///< allowed norm
   const float* loss_scale = nullptr;                      ///< on the device; null: the loss was not scaled
-  bool again = false;                                     ///< an earlier pass has set gradient_scalars
+  bool second = false;                                    ///< an earlier pass has set gradient_scalars
 
   /// The factor to apply before squaring; 1 if it may be applied to the norm instead.
   GRADUS_HD double early_factor(const gradient_scalars& so_far) const { return early() ? first_factor(so_far) : 1.0; }
   /// Writes the results of both sums to `to`.
   GRADUS_HD void conclude(gradient_scalars& to, double squares, double not_finite) const {
-    const double b = first_factor(to), a = after * (again ? to.after : 1.0);
+    const double b = first_factor(to), a = after * (second ? to.after : 1.0);
     const double norm = math::sqrt(squares) * math::abs(early() ? a : a * b);
     const double coefficient = most / (norm + 1e-6);
     const bool found = loss_scale != nullptr && !(not_finite == 0);
@@ -130,7 +130,7 @@ struct gradient_pass {
  private:
   GRADUS_HD bool early() const { return loss_scale != nullptr || limit < std::numeric_limits<double>::infinity(); }
   GRADUS_HD double first_factor(const gradient_scalars& so_far) const {
-    if (again) return before * so_far.before;
+    if (second) return before * so_far.before;
     // PyTorch divides by the scale in double and rounds that to float.
     return loss_scale == nullptr ? before : before * static_cast<double>(static_cast<float>(1.0 / double{*loss_scale}));
   }
