@@ -6,7 +6,7 @@
 
 namespace gr = gradus;
 
-// A model is a plain struct of parameters. X says where it lives and how precise it is.
+// A model is a plain struct whose GRADUS_MEMBERS line names its parameters. X is their device and precision.
 template <class X>
 struct classifier {
   gr::param<X, 2, 32> w1;
@@ -15,6 +15,7 @@ struct classifier {
   gr::param<X, 32> b2;
   gr::param<X, 32, 2> w3;
   gr::param<X, 2> b3;
+  GRADUS_MEMBERS(w1, b1, w2, b2, w3, b3)
 
   auto operator()(const auto& x) const {  // training and inference alike
     auto h = gr::tanh(gr::linear(x, w1, b1));

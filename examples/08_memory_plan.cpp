@@ -3,7 +3,7 @@
 // again.
 
 #include <cstdio>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 namespace gr = gradus;
 
@@ -37,17 +37,17 @@ struct training {
 };
 
 // The compiler runs the step. A model that grows beyond the machine does not compile.
-constexpr auto plan = gr::plan<training<gr::meta>>(options{});
-static_assert(plan.peak_bytes < 4'000'000);
+constexpr auto step = gr::summarize_step<training<gr::meta>>(options{});
+static_assert(step.peak_bytes < 4'000'000);
 
 int main() {
-  std::printf("peak %zu bytes, of them %zu persistent, reached by %s\n", plan.peak_bytes, plan.persistent_bytes,
-              plan.peak_op.data());
+  std::printf("peak %zu bytes, of them %zu persistent, reached by %s\n", step.peak_bytes, step.persistent_bytes,
+              step.peak_op.data());
 
   // The fastest schedule that fits in less.
   const std::size_t budget = gr::parse_bytes("2.8MB");
-  const auto chosen = gr::schedule<training<gr::meta>>(budget, options{});
-  std::printf("within %s: peak %zu bytes\n%s", gr::format_bytes(budget).c_str(), chosen.plan.peak_bytes,
+  const auto chosen = gr::recompute_schedule<training<gr::meta>>(budget, options{});
+  std::printf("within %s: peak %zu bytes\n%s", gr::format_bytes(budget).c_str(), chosen.summary.peak_bytes,
               chosen.description.c_str());
 
   // Every block of the step gets its place in one workspace.
@@ -61,6 +61,6 @@ int main() {
   training<gr::cpu> net(persistent, transient, options{chosen.regions});
   for (int i = 0; i < 3; ++i) net.step();
   planned.check();
-  std::printf("measured: %zu bytes\n", memory.all().peak + chosen.plan.persistent_bytes);
-  return memory.all().peak + chosen.plan.persistent_bytes == chosen.plan.peak_bytes ? 0 : 1;
+  std::printf("measured: %zu bytes\n", memory.all().peak + chosen.summary.persistent_bytes);
+  return memory.all().peak + chosen.summary.persistent_bytes == chosen.summary.peak_bytes ? 0 : 1;
 }

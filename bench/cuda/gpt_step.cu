@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <gradus/cuda.hpp>
-#include <gradus/meta/placement.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/placement.hpp>
+#include <gradus/plan/step_summary.hpp>
 #include <vector>
 
 #include "../../examples/gpt/model.hpp"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <gradus/data/prefetch.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/train/profile.hpp>
 
 #include "../support/gpt_step.hpp"

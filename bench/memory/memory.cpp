@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include <gradus/meta/measured_trace.hpp>
+#include <gradus/memory/measured_trace.hpp>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../support/gpt_step.hpp"
 
@@ -90,7 +90,7 @@ std::size_t placed_bytes(const gr::region_schedule& regions) {
   return trace.live_before + gr::place(trace).bytes;
 }
 std::vector<row> scheduled_rows(const gr::time_table& times) {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
   const std::size_t least = search.least_budget(), most = placed_bytes({});
   std::vector<row> rows;
   const auto add = [&](const std::string& name, std::size_t budget) {
@@ -145,7 +145,7 @@ int time_rows(int repeat) {
     gpt::step_options o;
     o.regions = r.regions;
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
-    const gr::step_plan plan = gr::summarize(trace);
+    const gr::step_summary plan = gr::summarize(trace);
     gr::time_table here;
     std::vector<double> row_ms, none_ms;
     {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../support/gpt_step.hpp"
 
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   {
     gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
     if (budget > 0) {
-      const gr::scheduler<training<gr::meta>, gpt::step_options> search(options);
+      const gr::recompute_scheduler<training<gr::meta>, gpt::step_options> search(options);
       options.regions = search.within(static_cast<std::size_t>(budget) << 20).regions;
     }
     gr::host_resource heap;

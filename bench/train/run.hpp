@@ -13,7 +13,7 @@
 #include <gradus/data/batches.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/token_shard.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/tensor/staging_buffer.hpp>
 
 #include "../support/process.hpp"
@@ -89,7 +89,7 @@ struct run_result {
 /// Half way between the least that a step can take and what it takes when all is kept.
 template <class OnMeta>
 gr::scheduled_step schedule_within_half() {
-  const gr::scheduler<OnMeta, step_options> search(step_options{});
+  const gr::recompute_scheduler<OnMeta, step_options> search(step_options{});
   const gr::step_trace all = gr::trace_step<OnMeta>(step_options{});
   const std::size_t least = search.least_budget(), most = all.live_before + gr::place(all).bytes;
   return search.within(least + (most - least) / 2);

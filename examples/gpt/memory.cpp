@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/train/memory_report.hpp>
 #include <gradus/train/perfetto.hpp>
 #include <gradus/train/program.hpp>
@@ -82,8 +82,8 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
-  const gr::scheduler<planned, step_options> search(step, times);
-  const std::size_t others = search.worth_having().front().plan.persistent_bytes + evaluation(step).bytes;
+  const gr::recompute_scheduler<planned, step_options> search(step, times);
+  const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(step).bytes;
   const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
   if (!chosen) {
     const std::size_t least = std::max(others, search.least_budget());

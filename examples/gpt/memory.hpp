@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/step_summary.hpp>
 
 #include "config.hpp"
 #include "options.hpp"
@@ -18,7 +18,7 @@ enum planned_work : std::size_t { training_plan, evaluation_plan };
 struct chosen_memory {
   gr::region_schedule regions;
   gr::step_trace step;                 ///< a training step's requests, in order
-  gr::step_plan plan;                  ///< its totals
+  gr::step_summary plan;               ///< its totals
   std::vector<std::size_t> offsets;    ///< where its blocks lie in the workspace
   std::vector<gr::memory_plan> plans;  ///< by `planned_work`
   std::size_t workspace_bytes = 0;     ///< that they share

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Everything for the CPU (and for `meta`) but planning, which gradus/plan.hpp adds; gradus/cuda.hpp adds the GPU.
+/// Everything for the CPU (and for `meta`) but planning, which gradus/planning.hpp adds; gradus/cuda.hpp adds the GPU.
 
 // First, for it refuses what cannot work.
 #include "core/config.hpp"
@@ -18,6 +18,7 @@
 #include "autodiff/tape.hpp"
 #include "autodiff/traced.hpp"
 #include "cpu/access.hpp"
+#include "memory/accounting.hpp"
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"
 #include "memory/host_resource.hpp"
@@ -26,7 +27,6 @@
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
 #include "memory/synchronized_resource.hpp"
-#include "meta/accounting.hpp"
 //
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
@@ -44,18 +44,22 @@
 #include "ops/slice/cpu.hpp"
 #include "ops/softmax/cpu.hpp"
 //
-#include "nn/init.hpp"
+#include "model/init.hpp"
+#include "model/parameters.hpp"
 #include "nn/key_value_cache.hpp"
 #include "nn/layers.hpp"
-#include "nn/module.hpp"
 #include "nn/transformer.hpp"
 #include "optim/adafactor.hpp"
 #include "optim/adamw.hpp"
 #include "optim/adamw_8bit.hpp"
-#include "optim/cpu.hpp"
+#include "optim/cpu/adafactor.hpp"
+#include "optim/cpu/adamw_8bit.hpp"
+#include "optim/cpu/element.hpp"
+#include "optim/cpu/muon.hpp"
+#include "optim/cpu/weight_average.hpp"
+#include "optim/learning_rate.hpp"
 #include "optim/lion.hpp"
 #include "optim/muon.hpp"
-#include "optim/schedule.hpp"
 #include "optim/sgd.hpp"
 #include "optim/weight_average.hpp"
 #include "precision/policy.hpp"

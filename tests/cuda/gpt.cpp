@@ -1,7 +1,7 @@
 #include "gpt_cases.hpp"
 
-#include <gradus/meta/placement.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/placement.hpp>
+#include <gradus/plan/step_summary.hpp>
 
 #include "on_cpu.hpp"
 

@@ -1,6 +1,6 @@
 // Steps as a graph that is captured once: what the host changes from step to step reaches the GPU all the same.
-#include <gradus/meta/placement.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/placement.hpp>
+#include <gradus/plan/step_summary.hpp>
 #include <memory>
 
 #include "../support/message_of.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradus/nn/init.hpp>
-#include <gradus/nn/module.hpp>
+#include <gradus/model/init.hpp>
+#include <gradus/model/parameters.hpp>
 #include <gradus/ops/cross_entropy/cross_entropy.hpp>
 #include <gradus/ops/linear_cross_entropy/linear_cross_entropy.hpp>
 #include <gradus/tensor/param.hpp>

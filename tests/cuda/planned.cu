@@ -1,6 +1,6 @@
 // A step on the GPU in memory that was planned on meta: every request of the step is in the plan.
-#include <gradus/meta/placement.hpp>
-#include <gradus/meta/plan.hpp>
+#include <gradus/plan/placement.hpp>
+#include <gradus/plan/step_summary.hpp>
 
 #include "device.hpp"
 
@@ -33,7 +33,7 @@ struct planned_step {
     auto x = gr::full<float, gr::shape<37, 13>>(transient, 0.5f, gr::category::input);
     auto y = gr::gelu(gr::linear(tape.watch(std::move(x)), model.w, model.b));
     gr::backward(gr::mean(y * y));
-    norm = optimizer.clip(transient, 0.01);
+    norm = optimizer.clip(transient, 0.01).value();
     optimizer.step(persistent);
   }
 };

@@ -37,7 +37,7 @@ void train(runner<D>& r, const std::string& name, double max_norm, const MakeOpt
         r.keep(name + ": gradient of " + std::string(part), gr::to_host(p.gradient()), 1e-4);
       });
     prepare(optimizer);
-    if (max_norm > 0) r.keep(name + ": norm", std::vector<double>{optimizer.clip(ctx, max_norm)}, 1e-4);
+    if (max_norm > 0) r.keep(name + ": norm", std::vector<double>{optimizer.clip(ctx, max_norm).value()}, 1e-4);
     optimizer.step(ctx);
   }
   gr::for_each_param(

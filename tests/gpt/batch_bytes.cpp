@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <gpt/training.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/train/token_budget.hpp>
 
 namespace {

@@ -3,7 +3,7 @@
 # rule.
 #   order    a folder includes only folders below it (the table in order.txt)
 #   unused   the table permits nothing that no header uses
-#   ops      an op's rules name no backend; its cpu.hpp, cuda.hpp and meta.hpp (and cpu_flash.hpp and the like) name
+#   ops      an op's rules name no backend; its cpu.hpp and cuda.hpp (and cpu_flash.hpp and the like) name
 #            only their own
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
@@ -28,7 +28,7 @@ if [[ $rule == builds ]]; then
     /^namespace ([a-z:]*::)?(op|cpu_kit) \{$/ {
       complain("write namespace …::inline GRADUS_BUILD {, or add // shared by all builds")
     }
-    /^constexpr auto / && FILENAME ~ /\/ops\// && FILENAME !~ /\/(cuda|plan)\.hpp$/ {
+    /^constexpr auto / && FILENAME ~ /\/ops\// && FILENAME !~ /\/(cuda|layout)\.hpp$/ {
       complain("a function that users call starts with GRADUS_OF_BUILD")
     }
     END { exit bad }'
@@ -63,7 +63,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   # The backend that a header is named after, as cpu.hpp and cpu_flash.hpp are; "" for another one.
   function backend_of(path) {
-    if (path !~ /\/(cpu|cuda|meta)(_[a-z_]+)?\.hpp$/) return ""
+    if (path !~ /\/(cpu|cuda)(_[a-z_]+)?\.hpp$/) return ""
     sub(/(_[a-z_]+)?\.hpp$/, "", path); sub(/.*\//, "", path); return path
   }
   BEGIN {
@@ -97,7 +97,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   to != "" { used[from, to] = 1 }
   rule == "ops" && from == "ops" && to != "" {
     backend = backend_of($1)
-    named = to ~ /^(cpu|cuda|meta)$/ ? to : backend_of($3)
+    named = to ~ /^(cpu|cuda)$/ ? to : backend_of($3)
     if (named != "" && named != backend) {
       if (backend == "") complain("the rules of an op include a backend: " $3)
       else complain("a " backend " kernel includes another backend: " $3)

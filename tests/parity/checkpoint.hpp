@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 

@@ -1,7 +1,7 @@
 // Budgets of a GPT are compared with what its blocks take where they are placed.
 #include <doctest/doctest.h>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 
@@ -24,21 +24,21 @@ std::size_t placed_bytes(gr::region_schedule regions) {
 
 TEST_CASE(
     "no policy for all blocks takes less than the least budget that is feasible, and a step within it takes no more") {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
   const std::size_t least = search.least_budget();
   CHECK(placed_bytes(search.within(least).regions) == least);
   CHECK_FALSE(search.find_within(least - 1));
   const std::size_t blocks = placed_bytes(gr::region_schedule::every_block(uneven.layers));
   CHECK(least <= blocks);
-  CHECK(search.within(blocks).plan.recomputed_flops() <=
-        gr::plan<on_meta>(gpt::step_options{.regions = gr::region_schedule::every_block(uneven.layers)})
+  CHECK(search.within(blocks).summary.recomputed_flops() <=
+        gr::summarize_step<on_meta>(gpt::step_options{.regions = gr::region_schedule::every_block(uneven.layers)})
             .recomputed_flops());
   for (std::uint64_t keep = 0; keep < 1024; keep += 31)
     CHECK(least <= placed_bytes(gr::region_schedule::every_block(uneven.layers, keep)));
 }
 
 TEST_CASE("whatever the budget, the blocks of the schedule found fit into it where they are placed") {
-  const gr::scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
+  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{});
   const std::size_t least = search.least_budget(), most = placed_bytes({});
   double before = search.within(least).seconds;
   for (std::size_t n = 0; n <= 20; ++n) {
@@ -49,5 +49,5 @@ TEST_CASE("whatever the budget, the blocks of the schedule found fit into it whe
     CHECK(found.seconds <= before * 1.05);
     before = found.seconds;
   }
-  CHECK(search.within(most).plan.recomputed_flops() == 0);
+  CHECK(search.within(most).summary.recomputed_flops() == 0);
 }

@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../support/counted_heap.hpp"
 #include "gpt/training.hpp"

@@ -1,7 +1,7 @@
 // The plan of GPT-2 124M at its real shapes, made by the compiler at its default limits.
 #include <doctest/doctest.h>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 
@@ -16,15 +16,15 @@ using mixed_on = gpt::training<D, gpt2, 4, std::uint8_t, P>;
 using mixed_on_meta = mixed_on<gr::meta, gr::bf16_mixed>;
 
 constexpr gpt::step_options plain{.dropout = 0.1};
-constexpr gr::step_plan kept = gr::plan<on_meta>(plain);
+constexpr gr::step_summary kept = gr::summarize_step<on_meta>(plain);
 
-constexpr gr::step_plan mixed = gr::plan<mixed_on_meta>(plain);
+constexpr gr::step_summary mixed = gr::summarize_step<mixed_on_meta>(plain);
 
 // std::vector cannot outlive a constant expression, so what holds a schedule is made inside of one.
-constexpr gr::step_plan checkpointed = [] {
+constexpr gr::step_summary checkpointed = [] {
   gpt::step_options o{.dropout = 0.1};
   o.regions = gr::region_schedule::every_block(gpt2.layers);
-  return gr::plan<on_meta>(o);
+  return gr::summarize_step<on_meta>(o);
 }();
 
 constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
@@ -45,24 +45,25 @@ static_assert(checkpointed.recomputed_flops() > 0);
 }  // namespace
 
 TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes") {
-  const gr::step_plan again = gr::plan<on_meta>(plain);
+  const gr::step_summary again = gr::summarize_step<on_meta>(plain);
   CHECK(again.peak_bytes == kept.peak_bytes);
   CHECK(again.requests == kept.requests);
   CHECK(again.saved_bytes == kept.saved_bytes);
   gpt::step_options o{.dropout = 0.1};
   o.regions = gr::region_schedule::every_block(gpt2.layers);
-  CHECK(gr::plan<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
-  const gr::step_plan mixed_again = gr::plan<mixed_on_meta>(plain);
+  CHECK(gr::summarize_step<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
+  const gr::step_summary mixed_again = gr::summarize_step<mixed_on_meta>(plain);
   CHECK(mixed_again.peak_bytes == mixed.peak_bytes);
   CHECK(mixed_again.requests == mixed.requests);
   // Copies of the operands of products, from update to update.
   constexpr std::size_t copied_parameters = 50304 * 768 + 12 * 12 * 768 * 768;
-  const auto copied = gr::plan<mixed_on<gr::meta, gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
+  const auto copied =
+      gr::summarize_step<mixed_on<gr::meta, gr::precision_with<gr::bf16_mixed, gr::keep_copies>>>(plain);
   CHECK(copied.persistent_bytes == mixed.persistent_bytes + 2 * copied_parameters);
   CHECK(copied.peak_bytes == mixed.peak_bytes + 2 * copied_parameters);
   // On a GPU each tensor's count of missed steps is there from the start.
   constexpr std::size_t tensors = 4 + 12 * gpt2.layers;
-  CHECK(gr::plan<mixed_on<gr::cuda_meta, gr::bf16_mixed>>(plain).peak_bytes ==
+  CHECK(gr::summarize_step<mixed_on<gr::cuda_meta, gr::bf16_mixed>>(plain).peak_bytes ==
         copied.peak_bytes + tensors * sizeof(double));
   MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
                                                         << (checkpointed.peak_bytes >> 20) << " MiB, in bf16_mixed "

@@ -2,17 +2,17 @@
 // here each optimizer comes with one of them.
 #include <doctest/doctest.h>
 
-#include "step_plan.hpp"
+#include "planned_step.hpp"
 
 namespace gr = gradus;
 
-TEST_CASE("the plan of a step with sgd is exact to the byte") { step_plan::check<gr::bf16_gradients, gr::sgd>(); }
-TEST_CASE("the plan of a step with lion is exact to the byte") { step_plan::check<gr::bf16_mixed, gr::lion>(); }
-TEST_CASE("the plan of a step with adafactor is exact to the byte") { step_plan::check<gr::fp32, gr::adafactor>(); }
+TEST_CASE("the plan of a step with sgd is exact to the byte") { planned_step::check<gr::bf16_gradients, gr::sgd>(); }
+TEST_CASE("the plan of a step with lion is exact to the byte") { planned_step::check<gr::bf16_mixed, gr::lion>(); }
+TEST_CASE("the plan of a step with adafactor is exact to the byte") { planned_step::check<gr::fp32, gr::adafactor>(); }
 TEST_CASE("the plan of a step with 8-bit AdamW is exact to the byte") {
-  step_plan::check<gr::bf16_pure, gr::adamw_8bit>();
+  planned_step::check<gr::bf16_pure, gr::adamw_8bit>();
 }
 TEST_CASE("the plan of a step with any-precision AdamW is exact to the byte") {
-  step_plan::check<gr::bf16_pure, gr::any_precision_adamw>();
+  planned_step::check<gr::bf16_pure, gr::any_precision_adamw>();
 }
-TEST_CASE("the plan of a step with Muon is exact to the byte") { step_plan::check<gr::fp16_mixed, gr::muon>(); }
+TEST_CASE("the plan of a step with Muon is exact to the byte") { planned_step::check<gr::fp16_mixed, gr::muon>(); }

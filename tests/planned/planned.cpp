@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "gpt/training.hpp"
 #include "heap.hpp"
@@ -72,7 +72,7 @@ std::vector<gpt::step_options> kinds() {
 
 TEST_CASE("the planned peak of a training step is the measured one, to the byte, and so is every request on the way") {
   for (const gpt::step_options& o : kinds()) {
-    const gr::step_plan plan = gr::plan<on_meta>(o);
+    const gr::step_summary plan = gr::summarize_step<on_meta>(o);
     gr::stream stream;
     gr::host_resource heap;
     gr::stats_resource stats(heap);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <gradus/core/error.hpp>
-#include <gradus/meta/chain_schedule.hpp>
+#include <gradus/plan/chain_schedule.hpp>
 #include <vector>
 
 namespace gradus_test {

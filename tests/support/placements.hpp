@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <gradus/meta/placement.hpp>
+#include <gradus/plan/placement.hpp>
 #include <iterator>
 #include <map>
 

@@ -1,6 +1,6 @@
 // A user's program, compiled with many warnings and without -isystem: whatever the headers bring with them shows here.
 #include <gradus/gradus.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 namespace gr = gradus;
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <gradus/core/byte_size.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/train/token_budget.hpp>
 
 #include "../config.hpp"
@@ -37,10 +37,10 @@ std::size_t largest_batch(std::size_t budget, const gpt::step_options& options) 
 
 /// The least that steps take, of batches of one sequence, and evaluating, whatever is computed again.
 std::size_t least_bytes(const gpt::step_options& step) {
-  const gr::scheduler<planned<1>, gpt::step_options> search(step);
+  const gr::recompute_scheduler<planned<1>, gpt::step_options> search(step);
   const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
   const std::size_t evaluation = gr::make_plan(gr::trace<planned<1>>(evaluate, step)).bytes;
-  return std::max(search.least_budget(), search.worth_having().front().plan.persistent_bytes + evaluation);
+  return std::max(search.least_budget(), search.worth_having().front().summary.persistent_bytes + evaluation);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@
 #pragma nv_diag_suppress 2648  // of a tagged member template nvcc 13 says that its tag is superseded: by the same one
 #endif
 
-/// Names the members of a module, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
+/// Names the members of a model, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
 /// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an
 /// aggregate; a class with private members or constructors may have the line as well. A derived class needs a line of
 /// its own, with all members.

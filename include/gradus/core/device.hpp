@@ -12,7 +12,7 @@ class meta_stream;  // memory/stream.hpp: nothing runs
 
 template <class Stream>
 class basic_resource;  // memory/resource.hpp
-class accounting;      // meta/accounting.hpp
+class accounting;      // memory/accounting.hpp
 
 using memory_resource = basic_resource<stream>;     ///< where CPU memory comes from
 using cuda_resource = basic_resource<cuda_stream>;  ///< where GPU memory comes from

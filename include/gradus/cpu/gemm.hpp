@@ -81,7 +81,7 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index_t m, inde
   }
   const auto g = tile_grid::for_threads(static_cast<index_t>(thread_count(ctx.stream())), m, n, Kernel::rows_together,
                                         Kernel::columns);
-  const auto how = Kernel::template plan_for<SC, SBias>(n, k, g.tallest(), g.widest());
+  const auto how = Kernel::template tiling_for<SC, SBias>(n, k, g.tallest(), g.widest());
   parallel_tasks(ctx, g.tiles(), how.bytes(), [&](index_t t, void* memory) {
     const index_t r = t / g.columns, s = t % g.columns;
     const index_t i = g.top(r), j = g.left(s);

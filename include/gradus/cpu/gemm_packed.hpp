@@ -44,7 +44,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   static constexpr index_t rows_together = Rows, columns = Across * width;
 
   /// How the tiles of one product go about it, and what scratch they have, in elements.
-  struct plan {
+  struct tiling {
     index_t deep;                    ///< of the sum over k, as much as is taken between two visits to C
     index_t wide;                    ///< columns of a block of B
     index_t height;                  ///< rows that meet it, before the next
@@ -54,8 +54,8 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   /// Of an m x n product over k, in tiles of `tallest` by `widest` at most. The order in which an element is summed
   /// follows from `deep`, hence from n and k alone.
   template <class SC, class SBias>
-  static constexpr plan plan_for(index_t n, index_t k, index_t tallest, index_t widest) {
-    plan p{};
+  static constexpr tiling tiling_for(index_t n, index_t k, index_t tallest, index_t widest) {
+    tiling p{};
     p.deep = deep_of(n, k);
     p.wide = lanes::part(widest, block / (p.deep / each) / columns * columns, columns);
     p.height = std::is_same_v<SC, T> || k <= p.deep ? tallest : std::min(tallest, chunk);
@@ -69,7 +69,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   /// C = op(A) op(B) + C (with `accumulate`), or, with a bias, op(A) op(B) + bias in every row. Otherwise C is only
   /// written.
   template <class SA, class SB, class SC, class SBias>
-  static void tile(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
+  static void tile(const tiling& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                    bool accumulate, const SBias* bias, SC* c, index_t ldc, void* memory) {
     (a.transposed ? blocks<true, SA, SB, SC, SBias> : blocks<false, SA, SB, SC, SBias>)(how, a, b, m, n, k, accumulate,
                                                                                         bias, c, ldc, memory);
@@ -130,7 +130,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   // where that can be: the first strip reads panels of B where they stand, and the first panel reads a transposed strip
   // of A where it stands, so that what they wait for memory is hidden behind multiplying.
   template <bool TransposeA, class SA, class SB, class SC, class SBias>
-  static void blocks(const plan& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
+  static void blocks(const tiling& how, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                      bool accumulate, const SBias* bias, SC* c, index_t ldc, void* scratch) {
     constexpr bool in_place = std::is_same_v<SC, T>;  // sums are kept in C itself
     const index_t deep = how.deep;

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by cuBLASLt. Shapes are static, so each product of a program has one plan: its layouts and an
+// Matrix products by cuBLASLt. Shapes are static, so each product of a program is described once: its layouts and an
 // algorithm (gemm_choice.hpp), made on first use and kept in the context.
 
 #include <cstddef>
@@ -90,7 +90,7 @@ inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one
 /// after another; an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes.
-/// As a type, because one plan belongs to each. `Sums` is what it is computed in; tf32_products takes float operands to
+/// As a type, because each is described once. `Sums` is what it is computed in; tf32_products takes float operands to
 /// the tensor cores, fp8_sums rounds them to 8 bits.
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
           index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
@@ -116,14 +116,14 @@ struct product_of_rows : P {
 /// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T:
 /// what lies in memory as a row-major matrix is, to the library, its transpose.
 template <class P, bool Accumulate, bool Bias>
-class gemm_plan {
+class cublaslt_gemm {
   using scalar = compute_type<typename P::output>;
   static_assert(!(Accumulate && Bias));
 
  public:
-  explicit gemm_plan(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) { describe(); }
-  gemm_plan(const gemm_plan&) = delete;
-  gemm_plan& operator=(const gemm_plan&) = delete;
+  explicit cublaslt_gemm(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) { describe(); }
+  cublaslt_gemm(const cublaslt_gemm&) = delete;
+  cublaslt_gemm& operator=(const cublaslt_gemm&) = delete;
 
   /// False when the library has no kernel for it: nothing was done then.
   bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
@@ -204,15 +204,15 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
           bool accumulate) {
   if constexpr (fits_fp8<P>()) {
     const cublasLtHandle_t library = ctx.get<gemm_library>().handle();
-    if (!(accumulate ? ctx.get<fp8_plan<P, true>>().run(ctx, library, a, b, c)
-                     : ctx.get<fp8_plan<P, false>>().run(ctx, library, a, b, c)))
+    if (!(accumulate ? ctx.get<fp8_gemm<P, true>>().run(ctx, library, a, b, c)
+                     : ctx.get<fp8_gemm<P, false>>().run(ctx, library, a, b, c)))
       throw error(
           "cuBLASLt has no product in FP8 on this GPU, which takes compute capability 8.9 (L4, RTX 40, H100) or more: "
           "use bf16_mixed");
     return;
   }
-  const bool done = accumulate ? ctx.get<gemm_plan<P, true, false>>().run(ctx, a, b, c, nullptr)
-                               : ctx.get<gemm_plan<P, false, false>>().run(ctx, a, b, c, nullptr);
+  const bool done = accumulate ? ctx.get<cublaslt_gemm<P, true, false>>().run(ctx, a, b, c, nullptr)
+                               : ctx.get<cublaslt_gemm<P, false, false>>().run(ctx, a, b, c, nullptr);
   if (!done)
     throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) +
                 " and " + std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " +
@@ -224,11 +224,11 @@ template <class P>
 bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
                const typename P::output* bias) {
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
-  else return ctx.get<gemm_plan<P, false, true>>().run(ctx, a, b, c, bias);
+  else return ctx.get<cublaslt_gemm<P, false, true>>().run(ctx, a, b, c, bias);
 }
 
-/// Products of floats whose extents are known only at run time, such as those of an optimizer. A plan for each, kept in
-/// the context.
+/// Products of floats whose extents are known only at run time, such as those of an optimizer. Each is described once,
+/// in the context.
 class float_products {
  public:
   explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
@@ -239,7 +239,7 @@ class float_products {
   void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k, const float* a,
                 const float* b, float* c) {
     const device_guard guard(ctx.stream().device());
-    plan& p = plans_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
+    prepared_product& p = products_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
       const float alpha = 1, beta = 0;
       void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
@@ -257,7 +257,7 @@ class float_products {
       };
       p.algorithm = choose_algorithm(ctx, library_->handle(), p.product, name, m * n * sizeof(float), submit);
       if (!p.algorithm) {
-        plans_.erase({m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)});
+        products_.erase({m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)});
         throw error("cuBLASLt has no kernel for a product of " + std::to_string(m) + " x " + std::to_string(k) +
                     " and " + std::to_string(k) + " x " + std::to_string(n) + " floats");
       }
@@ -266,7 +266,7 @@ class float_products {
   }
 
  private:
-  struct plan {
+  struct prepared_product {
     gemm_description product;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
@@ -285,7 +285,7 @@ class float_products {
   }
 
   gemm_library* library_;
-  std::map<std::tuple<index_t, index_t, index_t, unsigned>, plan> plans_;
+  std::map<std::tuple<index_t, index_t, index_t, unsigned>, prepared_product> products_;
 };
 
 }  // namespace gradus::cuda_kit

@@ -127,16 +127,16 @@ constexpr bool fits_fp8() {
 
 /// Descriptors, algorithm and operands of one product in FP8. The library wants both operands with k running fastest.
 template <class P, bool Accumulate>
-class fp8_plan {
+class fp8_gemm {
   using T = typename P::input;
   using first = typename P::sums::first;
   using second = typename P::sums::second;
   static constexpr std::size_t bytes_of_a = P::m * P::k, bytes_of_b = P::k * P::n, numbers = 256;
 
  public:
-  explicit fp8_plan(context<cuda>&) {}
-  fp8_plan(const fp8_plan&) = delete;
-  fp8_plan& operator=(const fp8_plan&) = delete;
+  explicit fp8_gemm(context<cuda>&) {}
+  fp8_gemm(const fp8_gemm&) = delete;
+  fp8_gemm& operator=(const fp8_gemm&) = delete;
 
   bool run(context<cuda>& ctx, cublasLtHandle_t library, const T* a, const T* b, typename P::output* c) {
     const device_guard guard(ctx.stream().device());

@@ -37,7 +37,7 @@ __device__ inline T row_max(T x) {
 /// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers
 /// are too few.
 template <index_t Columns, class... Ts>
-struct row_plan {
+struct row_layout {
   static constexpr int widest = vector_width<Ts...>;
   static constexpr int width = Columns % widest == 0 ? widest : 1;  ///< elements of a run
   static constexpr index_t runs = Columns / width;
@@ -79,21 +79,21 @@ struct row_plan {
 };
 
 /// A thread's part of a row, as it lies in memory.
-template <class Plan, class T>
+template <class Layout, class T>
 class held_row {
  public:
   __device__ explicit held_row(const T* row) : row_(row) {
-    if constexpr (Plan::held)
-      Plan::each([&](int slot, int at) { runs_[slot] = load<Plan::width, true>(row + at, Plan::width); });
+    if constexpr (Layout::held)
+      Layout::each([&](int slot, int at) { runs_[slot] = load<Layout::width, true>(row + at, Layout::width); });
   }
-  __device__ vector_of<T, Plan::width> run(int slot, int at) const {
-    if constexpr (Plan::held) return runs_[slot];
-    else return load<Plan::width, true>(row_ + at, Plan::width);
+  __device__ vector_of<T, Layout::width> run(int slot, int at) const {
+    if constexpr (Layout::held) return runs_[slot];
+    else return load<Layout::width, true>(row_ + at, Layout::width);
   }
 
  private:
   const T* row_;
-  vector_of<T, Plan::width> runs_[Plan::slots];
+  vector_of<T, Layout::width> runs_[Layout::slots];
 };
 
 }  // namespace gradus::cuda_kit

@@ -1,7 +1,7 @@
 #pragma once
 // Sums of many terms, in two stages: blocks sum parts of the terms into the workspace, then the parts are added. No
 // atomics: which terms are added together, and in which order, follows from the shapes alone. A Reduction says how it
-// walks memory, as reduction_plan of ops/reduce does.
+// walks memory, as reduction_layout of ops/reduce does.
 
 #include <algorithm>
 #include <type_traits>
@@ -14,7 +14,7 @@ namespace gradus::cuda_kit {
 /// Threads by columns and rows: a block of 256 takes `Lanes` runs of Width columns side by side, and `row_lanes` rows
 /// at a time.
 template <int Width, int Lanes>
-struct column_plan {
+struct column_layout {
   static constexpr int width = Width, lanes = Lanes;
   static constexpr int row_lanes = static_cast<int>(block_threads) / lanes;
   static constexpr index_t strips(index_t columns) { return (columns / width + lanes - 1) / lanes; }
@@ -26,21 +26,21 @@ struct column_plan {
 };
 
 /// Adds up what the threads of a block have, of each column those of all rows, for the threads of the first row; see
-/// column_plan.
-template <class Plan, class C>
-__device__ inline void sum_over_row_lanes(vector_of<C, Plan::width>& sum) {
-  __shared__ C room[Plan::row_lanes / 2 == 0 ? 1 : Plan::row_lanes / 2][Plan::width][Plan::lanes];
-  const int lane = static_cast<int>(threadIdx.x) % Plan::lanes;
-  const int row = static_cast<int>(threadIdx.x) / Plan::lanes;
-  for (int half = Plan::row_lanes / 2; half > 0; half /= 2) {
+/// column_layout.
+template <class Layout, class C>
+__device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
+  __shared__ C room[Layout::row_lanes / 2 == 0 ? 1 : Layout::row_lanes / 2][Layout::width][Layout::lanes];
+  const int lane = static_cast<int>(threadIdx.x) % Layout::lanes;
+  const int row = static_cast<int>(threadIdx.x) / Layout::lanes;
+  for (int half = Layout::row_lanes / 2; half > 0; half /= 2) {
     __syncthreads();
     if (row >= half && row < 2 * half)
 #pragma unroll
-      for (int i = 0; i < Plan::width; ++i) room[row - half][i][lane] = sum.at[i];
+      for (int i = 0; i < Layout::width; ++i) room[row - half][i][lane] = sum.at[i];
     __syncthreads();
     if (row < half)
 #pragma unroll
-      for (int i = 0; i < Plan::width; ++i) sum.at[i] += room[row][i][lane];
+      for (int i = 0; i < Layout::width; ++i) sum.at[i] += room[row][i][lane];
   }
 }
 
@@ -90,31 +90,32 @@ struct column_shares {
   divisor<Count> strips, chunks;
 };
 /// `partial` is null where there is one chunk.
-template <class Plan, class Rows, class Count, class C, class T, class U, class Terms>
+template <class Layout, class Rows, class Count, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
     sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of, Rows rows,
                        column_shares<Count> shares) {
   Count out_row = blockIdx.x;
-  const Count at = (shares.strips.divide(out_row) * Plan::lanes + threadIdx.x % Plan::lanes) * Plan::width;
+  const Count at = (shares.strips.divide(out_row) * Layout::lanes + threadIdx.x % Layout::lanes) * Layout::width;
   const Count chunk = shares.chunks.divide(out_row);
   const bool here = at < shares.columns;
   const Count last = (chunk + 1) * shares.each, end = last < shares.terms ? last : shares.terms;
-  vector_of<C, Plan::width> sum{};
+  vector_of<C, Layout::width> sum{};
   if (here)
 #pragma unroll 4
-    for (Count k = chunk * shares.each + threadIdx.x / Plan::lanes; k < end; k += Plan::row_lanes) {
-      const auto v = load<Plan::width, true>(from + rows.row(out_row, k) + at, Plan::width);
+    for (Count k = chunk * shares.each + threadIdx.x / Layout::lanes; k < end; k += Layout::row_lanes) {
+      const auto v = load<Layout::width, true>(from + rows.row(out_row, k) + at, Layout::width);
 #pragma unroll
-      for (int i = 0; i < Plan::width; ++i)
+      for (int i = 0; i < Layout::width; ++i)
         sum.at[i] += terms_of(static_cast<C>(v.at[i]), out_row * shares.columns + at + i);
     }
-  sum_over_row_lanes<Plan>(sum);
-  if (!here || threadIdx.x >= static_cast<unsigned>(Plan::lanes)) return;
+  sum_over_row_lanes<Layout>(sum);
+  if (!here || threadIdx.x >= static_cast<unsigned>(Layout::lanes)) return;
   if (partial == nullptr)
-    put<Plan::width, true>(to + out_row * shares.columns + at, accumulate, Plan::width,
-                           [&](int i) { return factor * sum.at[i]; });
+    put<Layout::width, true>(to + out_row * shares.columns + at, accumulate, Layout::width,
+                             [&](int i) { return factor * sum.at[i]; });
   else
-    store<Plan::width, true>(partial + (out_row * shares.chunks.value + chunk) * shares.columns + at, sum, Plan::width);
+    store<Layout::width, true>(partial + (out_row * shares.chunks.value + chunk) * shares.columns + at, sum,
+                               Layout::width);
 }
 
 /// Sums of whole rows: of `terms` runs for each output, `each` of them for one of its chunks. A warp has a chunk, or a
@@ -162,16 +163,16 @@ template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,
                      bool accumulate, C factor) {
-  using plan = column_plan<1, 32>;
+  using layout = column_layout<1, 32>;
   const index_t o = static_cast<index_t>(blockIdx.x) * 32 + threadIdx.x % 32;
   const index_t stride = apart * columns;
   vector_of<C, 1> sum{};
   if (o < outputs) {
     const C* const from = partial + o / columns * chunks * stride + o % columns;
 #pragma unroll 4
-    for (index_t c = threadIdx.x / 32; c < chunks; c += plan::row_lanes) sum.at[0] += from[c * stride];
+    for (index_t c = threadIdx.x / 32; c < chunks; c += layout::row_lanes) sum.at[0] += from[c * stride];
   }
-  sum_over_row_lanes<plan>(sum);
+  sum_over_row_lanes<layout>(sum);
   if (threadIdx.x < 32 && o < outputs) put<1, true>(to + o, accumulate, 1, [&](int) { return factor * sum.at[0]; });
 }
 template <class C, class T>

@@ -1,5 +1,5 @@
 #pragma once
-// The key-value cache of a transformer.
+// The keys and values of all past tokens, for generation.
 
 #include <algorithm>
 #include <array>
@@ -15,15 +15,14 @@
 
 namespace gradus::nn {
 
-/// The keys and values of all layers of a transformer, for sequences that are written a few tokens at a time. All of it
-/// is one tensor, which is made once: 2 * Layers * Batch * Heads * Context * Depth numbers of the type that products
-/// are computed in.
+/// The keys and values of all layers of a transformer, for sequences that grow by a few tokens at a time. They are one
+/// tensor, allocated once: 2 * Layers * Batch * Heads * Context * Depth numbers of the matmuls' compute type.
 ///
-/// The sequences have equally many times. A step asks for layer(i, count) of each layer, in any order, and then calls
+/// All sequences have the same length. A step passes layer(i, count) to each layer, in any order, and then calls
 /// advance(count).
 /// @tparam X       gradus::on<device, precision> of the layers
-/// @tparam Context the most times there can be
-/// @tparam Depth   numbers of a head
+/// @tparam Context the most tokens of a sequence
+/// @tparam Depth   numbers in a head
 template <class X, index_t Layers, index_t Batch, index_t Heads, index_t Context, index_t Depth>
 class key_value_cache {
  public:
@@ -33,20 +32,19 @@ class key_value_cache {
   using tensor_type = tensor<value_type, shape<Layers, 2, Batch, Heads, Context, Depth>, device>;
   static constexpr std::size_t bytes = tensor_type::bytes;
 
-  /// Empty, in memory of `ctx`. Throws out_of_memory.
-  constexpr explicit key_value_cache(context<device>& ctx) : kept_(ctx, category::activation) {}
+  /// An empty cache in memory of `ctx`. Throws out_of_memory.
+  constexpr explicit key_value_cache(context<device>& ctx) : tensor_(ctx, category::activation) {}
 
-  /// How many times are kept.
+  /// Tokens in the cache.
   constexpr index_t position() const { return position_; }
   static constexpr index_t context_length() { return Context; }
-  /// How many more there can be.
+  /// Tokens that still fit.
   constexpr index_t room() const { return Context - position_; }
-  /// What layer `i` computes `count` new times with. Throws gradus::error where there is no such layer, or no room for
-  /// them.
+  /// The cache of layer `i`, for `count` new tokens. Throws gradus::error if there is no such layer, or no room.
   constexpr key_value_view<value_type, layer_shape, device> layer(index_t i, index_t count) {
     if (i >= Layers) fail_layer(i);
     check(count);
-    value_type* const keys = device::computes ? kept_.data() + 2 * i * layer_shape::size : nullptr;
+    value_type* const keys = device::computes ? tensor_.data() + 2 * i * layer_shape::size : nullptr;
     value_type* const values = device::computes ? keys + layer_shape::size : nullptr;
     return {view<value_type, layer_shape, device>(keys), view<value_type, layer_shape, device>(values), position_,
             count};
@@ -58,17 +56,17 @@ class key_value_cache {
     for (index_t t = 0; t < Times; ++t) at[t] = static_cast<std::int32_t>(std::min(position_ + t, Context - 1));
     return from_host<std::int32_t, shape<Times>>(kept_.owner(), at.data());
   }
-  /// Counts the times that all layers have computed. Throws gradus::error where there is no room for them.
+  /// Counts `count` tokens that all layers have computed. Throws gradus::error if there is no room.
   constexpr void advance(index_t count) {
     check(count);
     position_ += count;
   }
-  /// Keeps the first `position` times alone. Throws gradus::error where there are fewer.
+  /// Drops all tokens but the first `position`. Throws gradus::error if there are fewer.
   constexpr void rewind(index_t position) {
     if (position > position_) fail_rewind(position);
     position_ = position;
   }
-  /// Keeps for each sequence what `one` keeps for its only one.
+  /// Copies the one sequence of `one` to every sequence.
   void repeat(const key_value_cache<X, Layers, 1, Heads, Context, Depth>& one)
     requires(device::computes)
   {
@@ -76,8 +74,8 @@ class key_value_cache {
     for (index_t kind = 0; kind < 2 * Layers; ++kind)
       for (index_t sequence = 0; sequence < Batch; ++sequence)
         for (index_t h = 0; h < Heads; ++h)
-          device_access<device>::copy(kept_.owner(), kept_.data() + ((kind * Batch + sequence) * Heads + h) * head,
-                                      one.kept_.data() + (kind * Heads + h) * head,
+          device_access<device>::copy(tensor_.owner(), tensor_.data() + ((kind * Batch + sequence) * Heads + h) * head,
+                                      one.tensor_.data() + (kind * Heads + h) * head,
                                       one.position_ * Depth * sizeof(value_type));
     position_ = one.position_;
   }
@@ -102,7 +100,7 @@ class key_value_cache {
                 std::to_string(position_));
   }
 
-  tensor_type kept_;
+  tensor_type tensor_;
   index_t position_ = 0;
 };
 

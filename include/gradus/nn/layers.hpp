@@ -1,18 +1,18 @@
 #pragma once
-// The layers of a transformer as plain structs of parameters. X is gradus::on<device, precision>. Each has
-// `operator()(x) const` for traced and plain values alike.
+// The layers of a transformer, as structs of parameters with `operator()(x) const` for traced and plain values. X is
+// gradus::on<device, precision>.
 
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../model/parameters.hpp"
 #include "../ops/elementwise/functions.hpp"
 #include "../ops/embedding/embedding.hpp"
 #include "../ops/layer_norm/layer_norm.hpp"
 #include "../ops/matmul/matmul.hpp"
 #include "../ops/rms_norm/rms_norm.hpp"
-#include "module.hpp"
 
 namespace gradus::nn {
 
@@ -51,7 +51,7 @@ struct rms_norm {
   }
 };
 
-/// One row of Width values for each of Count ids.
+/// A table of Count rows of Width values: ids -> their rows.
 template <class X, index_t Count, index_t Width>
 struct embedding {
   param<X, Count, Width> weight;

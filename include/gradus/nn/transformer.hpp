@@ -1,4 +1,6 @@
 #pragma once
+// Attention, MLP and block of a GPT-2 transformer.
+
 #include <type_traits>
 
 #include "../core/config.hpp"
@@ -15,11 +17,10 @@ constexpr double square_root(double x) {  // std::sqrt is not constexpr
   for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
   return r;
 }
-/// Residual projections start smaller, by 1/sqrt(2 * depth), so that the residual stream does not grow with depth
-/// (GPT-2).
+/// The factor of residual projections' initial deviation, 1/sqrt(2 * depth), with which the residual stream does not
+/// grow with depth (GPT-2).
 constexpr double residual_scale(index_t depth) { return 1 / square_root(2.0 * static_cast<double>(depth)); }
-/// X for norms whose results products read. They give what those are cast to, which is the same numbers with a pass
-/// less, forward and backward.
+/// The X of norms that feed a matmul: they output its compute type directly. Same numbers, one pass fewer.
 template <class X>
 struct norms_before_products {
   using policy = typename X::precision;
@@ -45,14 +46,14 @@ struct attention {
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
     return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x))));
   }
-  /// The same for new times, x [B, T, Width], behind those in `past`: see causal_attention(qkv, past).
+  /// Attention of new tokens x [B, T, Width] that follow those in `past`: see causal_attention(qkv, past).
   template <class T, class S, class D>
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x, const key_value_view<T, S, D>& past) const {
     return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x)), past));
   }
 };
 
-/// Two linear layers with a GELU between, four times as wide inside.
+/// linear, GELU, linear: x [..., Width] -> [..., Width], with 4 * Width features between.
 template <class X, index_t Width, index_t Depth = 1>
 struct mlp {
   linear<X, Width, 4 * Width> up;
@@ -77,7 +78,7 @@ struct block {
     auto y = x + dropout(attention(norm1(x)), drop);
     return y + dropout(mlp(norm2(y)), drop);
   }
-  /// The same for new times behind those in `past`, without dropout.
+  /// The block on new tokens that follow those in `past`, without dropout.
   template <class T, class S, class D>
   GRADUS_OF_BUILD constexpr auto operator()(auto x, const key_value_view<T, S, D>& past) const {
     auto y = x + attention(norm1(x), past);

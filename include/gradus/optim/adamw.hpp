@@ -1,4 +1,6 @@
 #pragma once
+// AdamW, with moments in the compute type or in bf16.
+
 #include <array>
 #include <string_view>
 
@@ -14,20 +16,20 @@ struct adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless param_settings say otherwise
 
   static constexpr std::string_view name = "adamw";
   static constexpr std::array states{"exp_avg", "exp_avg_sq"};
 
   template <class C>
   struct update {
-    C beta1, beta2, rest1, rest2, keep, step, root, eps;
+    C beta1, beta2, one_minus_beta1, one_minus_beta2, decay_factor, step_size, root_correction, eps;
     template <class V>
     GRADUS_HD void operator()(V& p, V g, V& m, V& v) const {
       using math::sqrt;
-      m = V(beta1) * m + V(rest1) * g;
-      v = V(beta2) * v + V(rest2) * g * g;
-      p = p * V(keep) - V(step) * m / (sqrt(v) * V(root) + V(eps));
+      m = V(beta1) * m + V(one_minus_beta1) * g;
+      v = V(beta2) * v + V(one_minus_beta2) * g * g;
+      p = p * V(decay_factor) - V(step_size) * m / (sqrt(v) * V(root_correction) + V(eps));
     }
   };
   template <class C>
@@ -45,12 +47,11 @@ struct adamw_options {
 };
 
 /// AdamW (Loshchilov and Hutter 2019, algorithm 2): p -= lr * decay * p; m and v are running means of g and g^2;
-/// p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). Its state takes two values a parameter.
-/// @tparam T what parameters are stored in; the state is kept in what T is computed in
-/// @tparam G what their gradients accumulate in
+/// p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). State: two values a parameter.
+/// @tparam T type that parameters are stored in; the state has its compute type
+/// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class adamw : public element_optimizer<adamw_options, T, D, G> {
- public:
+struct adamw : element_optimizer<adamw_options, T, D, G> {
   using element_optimizer<adamw_options, T, D, G>::element_optimizer;
 };
 
@@ -65,7 +66,7 @@ struct any_precision_adamw_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless param_settings say otherwise
 
   static constexpr std::string_view name = "any_precision_adamw";
   static constexpr std::array states = adamw_options::states;
@@ -78,13 +79,12 @@ struct any_precision_adamw_options {
   }
 };
 
-/// AdamW whose moments are stored in bf16. Where values are stored in bf16 or f16, what their rounding takes is kept in
-/// one more value (Kahan's summation) and comes back in the next step: they learn as if they had 16 bits of mantissa.
-/// As AnyPrecisionAdamW of PyTorch's torchdistX, but that sums are rounded once, and that weight decay is compensated
-/// too. 6 bytes of state a parameter of 16 bits, and 4 of others.
+/// AdamW with moments in bf16. If values are stored in bf16 or f16, one more value a parameter holds the error of their
+/// rounding, which the next step adds (Kahan's summation): they learn as if they had 16 bits of mantissa. It is
+/// AnyPrecisionAdamW of PyTorch's torchdistX, except that sums are rounded once and that weight decay is compensated
+/// too. State: 6 bytes a parameter of 16 bits, 4 of others.
 template <class T, class D, class G = T>
-class any_precision_adamw : public element_optimizer<any_precision_adamw_options, T, D, G> {
- public:
+struct any_precision_adamw : element_optimizer<any_precision_adamw_options, T, D, G> {
   using element_optimizer<any_precision_adamw_options, T, D, G>::element_optimizer;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
+// AdamW with moments of 8 bits.
+
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -14,12 +15,12 @@
 
 namespace gradus {
 
-/// The 256 numbers of 8-bit states, dense where moments are (Dettmers et al. 2022, "dynamic tree quantization", in the
-/// form of bitsandbytes): for each decade 10^(i-6), i = 0 .. 6, the midpoints between n numbers spread evenly from 0.1
-/// to 1, with n = 2^i + 1, mirrored, where numbers have a sign, and n = 2^(i+1) + 1 else; and 0 and 1.
+/// The 256 numbers that an 8-bit state can be, densest near 0 (Dettmers et al. 2022, "dynamic tree quantization", in
+/// the form of bitsandbytes): for each decade 10^(i-6), i = 0 .. 6, the midpoints between n numbers spread evenly from
+/// 0.1 to 1, with n = 2^i + 1, mirrored, where numbers have a sign, and n = 2^(i+1) + 1 else; and 0 and 1.
 template <bool Signed>
 struct dynamic_map {
-  static constexpr unsigned zero = Signed ? 127 : 0;  ///< code of 0; those from here on are of numbers from 0 to 1
+  static constexpr unsigned zero = Signed ? 127 : 0;           ///< code of 0; higher codes are of numbers up to 1
   static constexpr unsigned first_of_decade = Signed ? 1 : 2;  ///< n of the least decade
   float value[256] = {};
 
@@ -43,20 +44,20 @@ struct dynamic_map {
     }
     for (unsigned k = 0; Signed && k < zero; ++k) value[k] = -value[2 * zero - k];
   }
-  /// The number of a decade, 10^(i-6) (0.1 + 0.9 (k + 0.5) / n): `first` is n, and what codes are counted from there;
-  /// `count` is n + k, and `power` 5^i. Rounded twice, wherever it is computed.
+  /// The k-th number of decade i, 10^(i-6) (0.1 + 0.9 (k + 0.5) / n): `first` is n, `count` is n + k, and `power` is
+  /// 5^i. It is rounded twice on every device.
   template <class V>
   GRADUS_HD static constexpr V in_decade(V count, V first, V power) {
     return (V(18) * count - V(16) * first + V(9)) * (power * V(5e-8f / first_of_decade));
   }
-  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign; between two that are
-  /// as near, up to a part in a million, either one; that of 0 for NaN.
+  /// Code of the number nearest to x, -1 <= x <= 1 (0 <= x without sign), never of the other sign. Of two numbers
+  /// equally near, up to a part in a million, it is either one. NaN has the code of 0.
   GRADUS_HD constexpr std::uint8_t nearest(float x) const {
     const int steps = static_cast<int>(steps_from_zero(x < 0 ? -x : x));
     const int code = static_cast<int>(zero) + (x < 0 ? -steps : steps);
     return static_cast<std::uint8_t>(code < 0 ? 0 : code);  // there is no -1
   }
-  /// How many codes the number nearest to `size` is away from 0, and a fraction of one, which is to be cut off.
+  /// Codes between 0 and the number nearest to `size`, with a fraction that the caller truncates.
   template <class V>
   GRADUS_HD constexpr V steps_from_zero(V size) const {
     using math::select;
@@ -69,12 +70,12 @@ struct dynamic_map {
     const V last = first + first - V(0.5f);
     V count = size * rate + first * V(8 / 9.0f);
     count = select(count > last, last, count);
-    return select(count > first, count, first) - V(first_of_decade - 1.0f);  // of NaN too
+    return select(count > first, count, first) - V(first_of_decade - 1.0f);  // NaN gives 0, too
   }
 
  private:
-  // Numbers of a decade are counted from `first`, which is how many they are: so the numbers before, counted together,
-  // are `first` less first_of_decade. They begin above `above`, and grow by 1 / rate. The last one is 1 alone.
+  // A decade has `first` numbers above `above`, spaced by 1 / rate; first - first_of_decade numbers precede it. The
+  // last decade is the number 1 alone.
   struct decade {
     float above = 0, rate = 0, first = 0;
   };
@@ -89,7 +90,7 @@ struct adamw_8bit_options {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  ///< on matrices only, unless told otherwise
+  double weight_decay = 0.1;  ///< on matrices only, unless param_settings say otherwise
 
   static constexpr index_t block = 256;          ///< values that share a scale
   static constexpr index_t least_values = 4096;  ///< tensors with fewer keep their moments in float
@@ -97,7 +98,7 @@ struct adamw_8bit_options {
   constexpr adamw_options rule() const { return {lr, beta1, beta2, eps, weight_decay}; }
 };
 
-/// One tensor with moments in blocks of 8 bits, or in float where `codes` are null.
+/// One tensor of adamw_8bit's kernel: moments in blocks of 8 bits, or in float where `codes` are null.
 template <class T, class G>
 struct block_span : update_span<T, G> {
   std::uint8_t* codes[2];
@@ -109,40 +110,28 @@ namespace op::inline GRADUS_BUILD {
 struct adamw_8bit_step {};
 }  // namespace op::inline GRADUS_BUILD
 
-/// AdamW with moments of 8 bits (Dettmers et al. 2022): blocks of 256 values share a scale, their largest magnitude,
-/// and each value is one of 256 numbers between -1 and 1 times that. The step itself is made in float. A mean of
-/// squares above 0 is never coded as 0, for its root divides; where it is not finite, both moments of the element
-/// become 0, and others keep theirs. 2.03 bytes of state a parameter; 8 in tensors under 4096 elements, and in those
-/// whose param_settings ask for `float_states`.
-/// @tparam T what parameters are stored in; not double
-/// @tparam G what their gradients accumulate in
+/// AdamW with moments of 8 bits (Dettmers et al. 2022): 256 values share a scale, their largest magnitude, and each
+/// value is that scale times one of 256 numbers between -1 and 1. The step is computed in float. A mean of squares
+/// above 0 is never coded as 0, because the step divides by its root; if it is not finite, both moments of the element
+/// become 0. State: 2.03 bytes a parameter; 8 in tensors under 4096 elements, and in those whose param_settings ask for
+/// `float_states`.
+/// @tparam T type that parameters are stored in; not double
+/// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class adamw_8bit : public optimizer<T, D, G> {
+class adamw_8bit : public optimizer_with<adamw_8bit_options, T, D, G> {
+  using base = optimizer_with<adamw_8bit_options, T, D, G>;
+
  public:
-  adamw_8bit_options options;  ///< may be changed between steps (a schedule sets `lr`)
+  using base::base;
+  using base::options;
 
-  template <class Model>
-  constexpr explicit adamw_8bit(Model& model, adamw_8bit_options o = {}) : optimizer<T, D, G>(model), options(o) {
-    count();
-  }
-  /// @param settings_of param_info -> param_settings: which parameters learn or decay otherwise
-  template <class Model, class Settings>
-  constexpr adamw_8bit(Model& model, adamw_8bit_options o, const Settings& settings_of)
-      : optimizer<T, D, G>(model, settings_of), options(o) {
-    count();
-  }
-
-  /// Not with a number: settings are named.
-  template <class Model, std::convertible_to<double> Number, class... Settings>
-  constexpr adamw_8bit(Model& model, Number, const Settings&...) : adamw_8bit(model) {
-    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
-  }
-
-  /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
+  /// Updates every parameter that has a gradient, then frees the gradients. The first step allocates the state in
+  /// `ctx`.
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     make_states(ctx);
     this->prepare(ctx);
-    const index_t n = this->params_.total_size(), state = 2 * (coded_ + (blocks_ + in_float_) * sizeof(float));
+    const index_t n = this->params_.total_size(),
+                  state = 2 * (sizes_.coded + (sizes_.blocks + sizes_.in_float) * sizeof(float));
     const typename context<D>::running now(
         ctx,
         activity{"adamw_8bit", phase::update, {30 * n, n * (sizeof(T) + sizeof(G)) + state, n * sizeof(T) + state}});
@@ -159,7 +148,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   }
 
   /// Calls f(named_state) for every state of every parameter: exp_avg and exp_avg_sq, and their scales, exp_avg_absmax
-  /// and exp_avg_sq_absmax, where they are codes (u8). States that are not there yet are made in `ctx`.
+  /// and exp_avg_sq_absmax, where they are codes (u8). Missing states are allocated in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     make_states(ctx);
@@ -182,7 +171,7 @@ class adamw_8bit : public optimizer<T, D, G> {
   }
 
  private:
-  // Where the states of a tensor are.
+  // The addresses of a tensor's states.
   struct place {
     std::uint8_t* codes[2] = {};
     float* states[2] = {};
@@ -194,23 +183,28 @@ class adamw_8bit : public optimizer<T, D, G> {
   static constexpr index_t blocks_of(index_t size) {
     return (size + adamw_8bit_options::block - 1) / adamw_8bit_options::block;
   }
-  constexpr void count() {
+  struct sizes {
+    index_t coded = 0, blocks = 0, in_float = 0;
+  };
+  constexpr sizes count() const {
     static_assert(std::is_same_v<compute_type<T>, float>,
                   "adamw_8bit(model): its step is made in float, not in double");
+    sizes all;
     for (const auto& e : this->params_.all()) {
       const index_t size = e.param->size();
-      if (in_codes(e)) coded_ += size, blocks_ += blocks_of(size);
-      else in_float_ += size;
+      if (in_codes(e)) all.coded += size, all.blocks += blocks_of(size);
+      else all.in_float += size;
     }
+    return all;
   }
   constexpr void make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"adamw_8bit", phase::update, {}});
     for (std::size_t k = 0; k < 2; ++k) {
-      if (coded_ > 0) this->template state<std::uint8_t>(ctx, codes_[k], coded_);
-      this->template state<float>(ctx, states_[k], blocks_ + in_float_);
+      if (sizes_.coded > 0) this->template state<std::uint8_t>(ctx, codes_[k], sizes_.coded);
+      this->template state<float>(ctx, states_[k], sizes_.blocks + sizes_.in_float);
     }
   }
-  // f(entry, place) for every parameter: scales of blocks and moments in float follow one another in the model's order.
+  // Calls f(entry, place) for every parameter. The scales and the moments in float lie in the model's order.
   template <class F>
   void for_places(const F& f) {
     index_t code = 0, state = 0;
@@ -227,7 +221,7 @@ class adamw_8bit : public optimizer<T, D, G> {
     }
   }
 
-  index_t coded_ = 0, blocks_ = 0, in_float_ = 0;
+  sizes sizes_ = count();
   std::array<buffer<D>, 2> codes_, states_;
   std::vector<block_span<T, G>> spans_;
 };

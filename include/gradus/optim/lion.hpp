@@ -1,4 +1,6 @@
 #pragma once
+// Lion: steps by the sign of an interpolated momentum.
+
 #include <array>
 #include <string_view>
 
@@ -12,21 +14,21 @@ struct lion_options {
   double lr = 1e-4;
   double beta1 = 0.9;
   double beta2 = 0.99;
-  double weight_decay = 0;  ///< on matrices only, unless told otherwise
+  double weight_decay = 0;  ///< on matrices only, unless param_settings say otherwise
 
   static constexpr std::string_view name = "lion";
   static constexpr std::array states{"exp_avg"};
 
   template <class C>
   struct update {
-    C lr, decay, beta1, rest1, beta2, rest2;
+    C lr, decay, beta1, one_minus_beta1, beta2, one_minus_beta2;
     template <class V>
     GRADUS_HD void operator()(V& p, V g, V& m) const {
       using math::select;
-      const V c = V(beta1) * m + V(rest1) * g, zero(0), one(1);
+      const V c = V(beta1) * m + V(one_minus_beta1) * g, zero(0), one(1);
       const V sign = select(c > zero, one, select(c < zero, -one, c * zero));
       p = p - V(lr) * (sign + V(decay) * p);
-      m = V(beta2) * m + V(rest2) * g;
+      m = V(beta2) * m + V(one_minus_beta2) * g;
     }
   };
   template <class C>
@@ -36,13 +38,12 @@ struct lion_options {
 };
 
 /// Lion (Chen et al. 2023, algorithm 2): p -= lr * (sign(beta1 * m + (1 - beta1) * g) + decay * p), then m = beta2 * m
-/// + (1 - beta2) * g. Its state takes one value a parameter. Learning rates are 3 to 10 times lower than AdamW's, and
-/// decays as much higher.
-/// @tparam T what parameters are stored in; the state is kept in what T is computed in
-/// @tparam G what their gradients accumulate in
+/// + (1 - beta2) * g. State: one value a parameter. Learning rates are 3 to 10 times lower than AdamW's, and decays as
+/// much higher.
+/// @tparam T type that parameters are stored in; the state has its compute type
+/// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class lion : public element_optimizer<lion_options, T, D, G> {
- public:
+struct lion : element_optimizer<lion_options, T, D, G> {
   using element_optimizer<lion_options, T, D, G>::element_optimizer;
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+// A factor of the loss that keeps small gradients in the range of f16.
+
 #include <cstdint>
 #include <utility>
 
@@ -18,12 +20,12 @@ struct loss_scaler_options {
 };
 
 /// A factor of the loss that keeps small gradients in the range of f16, by the rules of PyTorch's GradScaler: it falls
-/// when a gradient overflows, and that step is skipped; it grows after many steps without. It lives on the device,
-/// beside what says whether there was an overflow, so that a step waits for nothing:
+/// when a gradient overflows, and that step is skipped; it grows after many steps without overflow. The scale and the
+/// overflow flag lie on the device, so the host waits for neither:
 ///
 ///     backward(scaler.scale(loss));   // of each batch
 ///     optimizer.unscale(scaler);
-///     optimizer.clip(ctx, 1.0);       // if gradients are to be clipped: the norm is that of the unscaled ones
+///     optimizer.clip(ctx, 1.0);       // optional; the norm is that of the unscaled gradients
 ///     optimizer.step(ctx);            // changes nothing if a gradient was infinite or NaN
 ///     scaler.update(ctx);
 template <class D>
@@ -31,7 +33,7 @@ class loss_scaler {
  public:
   loss_scaler_options options;
 
-  /// Its memory, 12 bytes, is taken from `ctx` at once.
+  /// Allocates 12 bytes of `ctx`.
   constexpr explicit loss_scaler(context<D>& ctx, loss_scaler_options o = {})
       : options(o),
         scale_(full<float, shape<>>(ctx, static_cast<float>(o.init_scale), category::optimizer_state)),
@@ -39,12 +41,12 @@ class loss_scaler {
     if constexpr (D::computes) device_access<D>::zero(ctx, counts_.data(), counts_.bytes());
   }
 
-  /// The loss times the scale, to be given to backward().
+  /// The loss times the scale: the argument of backward().
   template <class Loss>
   GRADUS_OF_BUILD constexpr auto scale(Loss&& loss) const {
     return std::forward<Loss>(loss) * scale_;
   }
-  /// To be called once after the step, or after the steps of all optimizers that unscale by this.
+  /// Updates the scale. Call it once after the step, or after the steps of all optimizers that unscale by this.
   GRADUS_OF_BUILD constexpr void update(context<D>& ctx) {
     if constexpr (D::computes)
       kernel<op::update_loss_scale, D>::forward(
@@ -53,11 +55,11 @@ class loss_scaler {
   }
   /// The scale, on the device; item() reads it.
   constexpr const tensor<float, shape<>, D>& value() const { return scale_; }
-  /// Goes on from the scale of an earlier run.
+  /// Sets the scale to that of an earlier run.
   constexpr void set_value(float scale) {
     device_access<D>::upload(scale_.owner(), scale_.data(), &scale, sizeof scale);
   }
-  /// Steps without overflow since the scale was changed; waits for the device.
+  /// Steps without overflow since the scale last changed; waits for the device.
   constexpr std::int32_t clean_steps() const { return read().clean_steps; }
   constexpr void set_clean_steps(std::int32_t steps) {
     const loss_scale_counts host{steps, 0};

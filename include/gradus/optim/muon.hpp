@@ -1,13 +1,15 @@
 #pragma once
+// Muon: orthogonalised momentum for hidden matrices, AdamW for the other parameters.
+
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../core/math.hpp"
 #include "adamw.hpp"
 
 namespace gradus {
@@ -18,11 +20,11 @@ struct muon_options {
   double momentum = 0.95;
   double weight_decay = 0;
   bool nesterov = true;
-  /// For the parameters that are not orthogonalised.
+  /// Of the parameters that are not orthogonalised.
   adamw_options adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-10, .weight_decay = 0};
 };
 
-/// One matrix as muon's kernel sees it.
+/// One matrix of muon's kernel.
 template <class T, class G>
 struct matrix_span : update_span<T, G> {
   index_t rows, columns;
@@ -34,47 +36,42 @@ namespace op::inline GRADUS_BUILD {
 struct muon_step {
   const muon_options& options;  ///< the optimizer's own
 
+  static constexpr int iterations = 5;
+  static constexpr float a = 3.4445f, b = -4.7750f, c = 2.0315f;  ///< of the Newton-Schulz polynomial
+
+  GRADUS_HD static step_rates rates(const tensor_step& s, index_t rows, index_t columns) {
+    const double ratio = static_cast<double>(columns) / static_cast<double>(rows);
+    return {static_cast<float>(1 - s.lr * s.weight_decay),
+            static_cast<float>(s.lr * math::sqrt(1.0 < ratio ? ratio : 1.0))};
+  }
+
   /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side, each a part().
   static constexpr index_t scratch(index_t rows, index_t columns) {
     const index_t side = rows < columns ? rows : columns;
     return 2 * part(rows * columns) + 2 * part(side * side);
   }
-  /// Floats from one matrix in the scratch to the next: each begins where memory may begin, aligned as products like
-  /// it.
+  /// Floats from one matrix of the scratch to the next, which is aligned for products.
   static constexpr index_t part(index_t size) { return (size + 63) / 64 * 64; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
 /// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m,
 /// momentum)) made orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are
-/// [inputs, outputs]. The iterations run in float. A matrix is a parameter of two axes here. Embeddings and heads
-/// should be left to AdamW, by settings; vectors always are. All other parameters take steps of AdamW. 4 bytes of state
-/// a parameter of a matrix, and 8 of others. @tparam T what parameters are stored in; not double @tparam G what their
-/// gradients accumulate in
+/// [inputs, outputs]. The iterations run in float. A matrix is a parameter of two axes here. All other parameters take
+/// steps of AdamW; param_settings should leave embeddings and heads to it, too. State: 4 bytes a parameter of a matrix,
+/// 8 of others.
+/// @tparam T type that parameters are stored in; not double
+/// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class muon : public optimizer<T, D, G> {
+class muon : public optimizer_with<muon_options, T, D, G> {
+  using base = optimizer_with<muon_options, T, D, G>;
+
  public:
-  muon_options options;  ///< may be changed between steps (a schedule sets `lr` and `adamw.lr`)
+  using base::base;
+  using base::options;
 
-  template <class Model>
-  constexpr explicit muon(Model& model, muon_options o = {}) : optimizer<T, D, G>(model), options(o) {
-    find_places();
-  }
-  /// @param settings_of param_info -> param_settings: which matrices are not to be orthogonalised, and which parameters
-  /// learn or decay otherwise
-  template <class Model, class Settings>
-  constexpr muon(Model& model, muon_options o, const Settings& settings_of)
-      : optimizer<T, D, G>(model, settings_of), options(o) {
-    find_places();
-  }
-
-  /// Not with a number: settings are named.
-  template <class Model, std::convertible_to<double> Number, class... Settings>
-  constexpr muon(Model& model, Number, const Settings&...) : muon(model) {
-    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
-  }
-
-  /// Updates every parameter that has a gradient, then forgets the gradients. State is made in `ctx` in the first step.
+  /// Updates every parameter that has a gradient, then frees the gradients. The first step allocates the state in
+  /// `ctx`.
   GRADUS_OF_BUILD constexpr void step(context<D>& ctx) {
     const rule_states<T, float, 2> moments = make_states(ctx);
     this->prepare(ctx);
@@ -88,9 +85,7 @@ class muon : public optimizer<T, D, G> {
       }
     const typename context<D>::running now(
         ctx, activity{"muon", phase::update, {flops, n * (sizeof(T) + sizeof(G) + 4), n * (sizeof(T) + 4)}});
-    // Made once: a step that asks for no memory can be captured as a graph and be sent again as it is.
-    if (scratch_ > 0 && !scratch_memory_)
-      scratch_memory_ = buffer<D>(ctx, scratch_ * sizeof(float), category::temporary);
+    float* const scratch = this->template scratch<float>(ctx, scratch_memory_, scratch_);
     if constexpr (D::computes) {
       matrices_.clear();
       others_.clear();
@@ -98,7 +93,7 @@ class muon : public optimizer<T, D, G> {
         const auto& e = this->params_.all()[i];
         if (!e.param->has_gradient()) continue;
         update_span<T, G> s = this->params_.span(e, this->missed());
-        // The others are numbered as their moments lie, and matrices after them, so that no two elements share a draw.
+        // Matrices are numbered after the others, so that no two elements share a draw.
         s.first = places_[i].first + (places_[i].orthogonal ? adamw_size_ : 0);
         if (!places_[i].orthogonal) others_.push_back(s);
         else
@@ -106,16 +101,14 @@ class muon : public optimizer<T, D, G> {
               {s, e.param->extent(0), e.param->extent(1), static_cast<float*>(momentum_.data()) + places_[i].first});
       }
       const step_inputs in = this->inputs();
-      if (!matrices_.empty())
-        kernel<op::muon_step, D>::forward(ctx, op::muon_step{options}, matrices_, in,
-                                          static_cast<float*>(scratch_memory_.data()));
+      if (!matrices_.empty()) kernel<op::muon_step, D>::forward(ctx, op::muon_step{options}, matrices_, in, scratch);
       kernel<op::element_step, D>::forward(ctx, others_, options.adamw, moments, in);
     }
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter: momentum_buffer, or exp_avg and exp_avg_sq. States that
-  /// are not there yet are made in `ctx`.
+  /// Calls f(named_state) for every state of every parameter: momentum_buffer, or exp_avg and exp_avg_sq. Missing
+  /// states are allocated in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto moments = make_states(ctx);
@@ -134,17 +127,19 @@ class muon : public optimizer<T, D, G> {
  private:
   struct place {
     bool orthogonal;
-    index_t first;  // among those of its kind
+    index_t first;  // in the states of its kind
   };
-  constexpr void find_places() {
+  constexpr std::vector<place> find_places() {
     static_assert(std::is_same_v<compute_type<T>, float>, "muon(model): its step is made in float, not in double");
+    std::vector<place> places;
     for (const auto& e : this->params_.all()) {
       const bool orthogonal = e.param->rank() == 2 && e.settings.orthogonal;
       index_t& size = orthogonal ? momentum_size_ : adamw_size_;
-      places_.push_back({orthogonal, size});
+      places.push_back({orthogonal, size});
       size += e.param->size();
       if (orthogonal) scratch_ = std::max(scratch_, op::muon_step::scratch(e.param->extent(0), e.param->extent(1)));
     }
+    return places;
   }
   constexpr rule_states<T, float, 2> make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"muon", phase::update, {}});
@@ -155,8 +150,8 @@ class muon : public optimizer<T, D, G> {
     return moments;
   }
 
-  std::vector<place> places_;
   index_t momentum_size_ = 0, adamw_size_ = 0, scratch_ = 0;
+  std::vector<place> places_ = find_places();  // which counts the sizes above
   buffer<D> momentum_, scratch_memory_;
   std::array<buffer<D>, 2> moments_;
   std::vector<matrix_span<T, G>> matrices_;

@@ -1,5 +1,21 @@
 #pragma once
+// Base of all optimizers: the parameter list, gradient preprocessing (unscale, clip), step bookkeeping.
+//
+// Requests before a step are recorded, and the step's kernel applies them as it reads each gradient. What a call does
+// depends on the requests since the last step, and step() and clear_gradients() drop them:
+//
+//   requested so far  scale_gradients(f)  unscale(s)    clip_value(l)    clip(ctx, n)
+//   nothing           multiplies by f     divides by s  limits elements  measures the norm and limits it to n
+//   unscale           multiplies by f     throws        limits elements  measures and limits the unscaled gradients
+//   clip_value        multiplies by f,    throws        throws           measures and limits the limited elements
+//                     after the limit
+//   clip              multiplies by f     throws        throws           measures and limits the clipped gradients
+//
+// A step after unscale but not clip searches the gradients for infinities and NaN itself. A step that finds one changes
+// nothing.
+
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,13 +31,12 @@
 
 namespace gradus {
 
-/// The norm that clip() measured. It is on the device, and reading it waits for the device; who does not read it does
-/// not wait.
+/// The norm that clip() measured, on the device.
 template <class D>
 class gradient_norm {
  public:
   constexpr explicit gradient_norm(buffer<D> scalars) : scalars_(std::move(scalars)) {}
-  constexpr operator double() const { return value(); }
+  /// Waits for the device and reads the norm.
   constexpr double value() const {
     if constexpr (!D::computes) return 0;
     else {
@@ -35,28 +50,24 @@ class gradient_norm {
   buffer<D> scalars_;
 };
 
-/// What all optimizers share: the parameters, what is made of gradients before a step, and the end of a step. A step
-/// uses the gradients accumulated since the last one and then forgets them.
-///
-/// Whatever is asked of the gradients of a step (scale_gradients, unscale, clip, clip_value) is done within the step,
-/// on the way from memory; clip and unscale look at all gradients once, before it.
+/// Base of all optimizers: the parameter list, gradient preprocessing (unscale, clip), step bookkeeping. A step uses
+/// the gradients accumulated since the last step and frees them. The table above says what each call does when.
 template <class T, class D, class G = T>
 class optimizer {
  public:
   using state_type = compute_type<T>;
 
   /// Scales the gradients of the next step so that their joint Euclidean norm is at most `max_norm`, and returns the
-  /// norm before that: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. What was asked for
-  /// earlier counts: factors, clip_value and an earlier clip. The norm stays on the device until somebody reads it.
-  /// What `ctx` gives is kept until the step.
+  /// norm before: coefficient min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. Earlier requests
+  /// (factors, clip_value, an earlier clip) apply first. The optimizer keeps a few bytes of `ctx` until the step.
+  /// Throws error unless max_norm >= 0.
   GRADUS_OF_BUILD constexpr gradient_norm<D> clip(context<D>& ctx, double max_norm) {
     if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");
-    look_at_gradients(ctx, max_norm);
+    measure_gradients(ctx, max_norm);
     return gradient_norm<D>(scalars_);
   }
-  /// Holds each element of the next step's gradients between -limit and limit, as PyTorch's clip_grad_value_, after the
-  /// factors that were asked for until now. Once a step, and before clip(). Throws error otherwise, or if the limit is
-  /// not above 0.
+  /// Limits each element of the next step's gradients to -limit .. limit, as PyTorch's clip_grad_value_. Earlier
+  /// factors apply before the limit, later ones after it. Throws error unless limit > 0, and where the table says so.
   constexpr void clip_value(double limit) {
     if (!(limit > 0)) throw error("optimizer.clip_value(limit): the limit must be above 0");
     if (scalars_ || limited())
@@ -65,16 +76,14 @@ class optimizer {
   }
   /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
   constexpr void scale_gradients(double factor) { (limited() ? after_ : before_) *= factor; }
-  /// Says that the gradients of the next step come from a loss that was multiplied by the scaler's scale: they are
-  /// divided by it, and where one is infinite or NaN, the step changes nothing. Before clip and clip_value. The scaler
-  /// must live until the step.
+  /// Divides the gradients of the next step by the scaler's scale, which multiplied the loss. If a gradient is infinite
+  /// or NaN, the step changes nothing. The scaler must live until the step. Throws error where the table says so.
   constexpr void unscale(const loss_scaler<D>& scaler) {
     if (scalars_ || limited() || scaler_ != nullptr)
       throw error("optimizer.unscale(scaler): call it once a step, and before clip and clip_value");
     scaler_ = &scaler;
   }
-  /// Forgets the gradients accumulated so far, and what was asked for the next step: what to do with a step that is not
-  /// to be taken.
+  /// Frees the accumulated gradients and drops the requests for the next step.
   constexpr void clear_gradients() {
     params_.clear_gradients();
     scaler_ = nullptr;
@@ -83,7 +92,7 @@ class optimizer {
     limit_ = std::numeric_limits<double>::infinity();
   }
   constexpr const param_list<T, D, G>& parameters() const { return params_; }
-  /// Steps taken. Where losses are scaled, this waits for the device, which knows how many were skipped.
+  /// Steps taken. With a scaled loss this waits for the device, which counts the skipped ones.
   constexpr std::size_t steps() const { return calls_ - skipped(); }
   /// Steps skipped because a scaled loss overflowed; waits for the device.
   constexpr std::size_t skipped() const {
@@ -92,16 +101,15 @@ class optimizer {
       if (skipped_) count = item(skipped_);
     return static_cast<std::size_t>(count);
   }
-  /// Calls of step so far, also where it was skipped.
+  /// Calls of step(), skipped steps included.
   constexpr const std::size_t& calls() const { return calls_; }
-  /// Goes on as after `n` calls of step more, which somebody else made: a graph that was launched again. The parameters
-  /// have changed.
+  /// Counts `n` steps that a launched graph took, and marks the parameters as changed.
   constexpr void advance(std::size_t n) {
     calls_ += n;
-    params_.note_change();
+    params_.mark_changed();
   }
-  /// Steps that each parameter took, in the model's order: those in which it had a gradient. Bias corrections and the
-  /// like count these, as PyTorch's do. Waits for the device.
+  /// Steps that each parameter took, in the model's order: those in which it had a gradient. Bias corrections count
+  /// these, as PyTorch's do. Waits for the device.
   std::vector<std::size_t> steps_by_parameter() const {
     std::vector<std::size_t> all(params_.all().size(), steps());
     if constexpr (D::computes)
@@ -112,14 +120,14 @@ class optimizer {
       }
     return all;
   }
-  /// Goes on from a step of an earlier run, all of whose steps each parameter took.
+  /// Sets the number of steps taken, by every parameter: where an earlier run stopped.
   constexpr void set_steps(std::size_t taken) {
     calls_ = taken + skipped();
     if constexpr (D::computes)
       if (missed_) device_access<D>::zero(missed_.owner(), missed_.data(), missed_.bytes());
   }
-  /// The same where parameters took fewer: as many as `by_parameter` says, which is what steps_by_parameter() gave.
-  /// What they missed is kept in `ctx`. Throws error unless there is a count for each parameter, at most `taken`.
+  /// Sets the number of steps taken, and how many of them each parameter took, as steps_by_parameter() gave them. The
+  /// counts lie in memory of `ctx`. Throws error unless there is a count for each parameter, at most `taken`.
   void set_steps(context<D>& ctx, std::size_t taken, const std::vector<std::size_t>& by_parameter) {
     if (by_parameter.size() != params_.all().size())
       throw error("optimizer.set_steps(ctx, taken, by_parameter): by_parameter must have one count for each parameter");
@@ -138,8 +146,8 @@ class optimizer {
     if constexpr (D::computes) device_access<D>::upload(ctx, to, missed.data(), missed_.bytes());
   }
 
-  /// Rounds values to nearest (the default), or stochastically, which keeps updates that are below half of the last
-  /// place of bf16 in the mean. A draw depends on the seed, the step and the element alone.
+  /// Sets how values are rounded to bf16: to nearest (the default), or stochastically, which keeps the mean of updates
+  /// below half of the last place. A draw depends on the seed, the step and the element alone.
   template <class Stored = T>
   constexpr void set_rounding(rounding how, std::uint64_t seed = 0) {
     static_assert(std::is_same_v<Stored, bf16>, "optimizer.set_rounding(how): the parameters must be stored in bf16");
@@ -153,7 +161,7 @@ class optimizer {
   template <class Model, class Settings>
   constexpr optimizer(Model& model, const Settings& settings_of) : params_(model, settings_of) {}
 
-  /// A state of n elements, zeroed, made in the first step. Returns where they are.
+  /// The address of a state of n elements, which the first call allocates and zeroes.
   template <class S>
   static constexpr S* state(context<D>& ctx, buffer<D>& b, index_t n) {
     if (!b) {
@@ -164,14 +172,22 @@ class optimizer {
     if constexpr (!D::computes) return nullptr;
     else return static_cast<S*>(b.data());
   }
-  /// What must be there before a step's kernel runs.
+  /// The address of n elements of scratch memory. The first step allocates it: a step that allocates nothing can be
+  /// captured as a graph and launched again.
+  template <class S>
+  static constexpr S* scratch(context<D>& ctx, buffer<D>& b, index_t n) {
+    if (!b && n > 0) b = buffer<D>(ctx, n * sizeof(S), category::temporary);
+    if constexpr (!D::computes) return nullptr;
+    else return n > 0 ? static_cast<S*>(b.data()) : nullptr;
+  }
+  /// Allocates and measures what the step's kernel reads.
   constexpr void prepare(context<D>& ctx) {
     absent_.clear();
     for (const auto& e : params_.all())
       if (!e.param->has_gradient()) absent_.push_back(static_cast<std::uint32_t>(e.number));
     if (D::replays_steps || !absent_.empty()) state<double>(ctx, missed_, params_.all().size());
     if (scaler_ == nullptr) return;
-    if (!scalars_) look_at_gradients(ctx, std::numeric_limits<double>::infinity());
+    if (!scalars_) measure_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);
   }
   step_inputs inputs() const {
@@ -187,12 +203,12 @@ class optimizer {
   }
   /// On the device, how many steps each parameter missed; null: none missed any.
   const double* missed() const { return missed_ ? static_cast<const double*>(missed_.data()) : nullptr; }
-  /// Counts the step, and forgets the gradients.
+  /// Counts the step, and frees the gradients.
   constexpr void finish(context<D>& ctx) {
     if constexpr (D::computes) {
       if (!absent_.empty())
-        kernel<op::note_missed, D>::forward(ctx, scalars(), static_cast<double*>(missed_.data()), absent_);
-      if (scaler_ != nullptr) kernel<op::note_skip, D>::forward(ctx, scalars(), skipped_.data(), scaler_->counts());
+        kernel<op::count_missed, D>::forward(ctx, scalars(), static_cast<double*>(missed_.data()), absent_);
+      if (scaler_ != nullptr) kernel<op::count_skipped, D>::forward(ctx, scalars(), skipped_.data(), scaler_->counts());
     }
     ++calls_;
     clear_gradients();
@@ -204,34 +220,53 @@ class optimizer {
   constexpr bool limited() const { return limit_ < std::numeric_limits<double>::infinity(); }
   gradient_scalars* scalars() const { return scalars_ ? static_cast<gradient_scalars*>(scalars_.data()) : nullptr; }
 
-  // Measures norm and finiteness of the gradients, and takes over what was asked for until now.
-  GRADUS_OF_BUILD constexpr void look_at_gradients(context<D>& ctx, double max_norm) {
+  // Computes the global norm and the overflow flag, and folds the pending factors into them.
+  GRADUS_OF_BUILD constexpr void measure_gradients(context<D>& ctx, double max_norm) {
     const index_t n = params_.total_size();
     const typename context<D>::running now(
         ctx, activity{"clip", phase::update, {5 * n, n * sizeof(G), sizeof(gradient_scalars)}});
-    const bool again = static_cast<bool>(scalars_);
+    const bool second = static_cast<bool>(scalars_);
     buffer<D> found = scalars_;
-    if (!again) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
+    if (!second) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
     auto partial = empty<double, op::gradient_pass::partial_sums>(ctx, category::temporary);
     scalars_ = std::move(found);
     if constexpr (D::computes) {
       const float* scale = scaler_ == nullptr ? nullptr : std::as_const(scaler_->value()).data();
-      kernel<op::gradient_pass, D>::forward(ctx, op::gradient_pass{before_, after_, limit_, max_norm, scale, again},
+      kernel<op::gradient_pass, D>::forward(ctx, op::gradient_pass{before_, after_, limit_, max_norm, scale, second},
                                             scalars(), partial.view(), params_.gradient_spans());
     }
     before_ = after_ = 1;
   }
 
-  double before_ = 1, after_ = 1;
+  double before_ = 1, after_ = 1;  // factors, before and after the limit of clip_value
   double limit_ = std::numeric_limits<double>::infinity();
   std::size_t calls_ = 0;
   const loss_scaler<D>* scaler_ = nullptr;
-  buffer<D> scalars_;
+  buffer<D> scalars_;  // what measure_gradients found
   tensor<double, shape<>, D> skipped_;
-  buffer<D> missed_;  // made when a parameter misses a step first; where steps are replayed, in the first
+  buffer<D> missed_;  // allocated when a parameter first misses a step; where steps are replayed, in the first step
   std::vector<std::uint32_t> absent_;  // numbers of the parameters without a gradient in this step
   rounding rounding_ = rounding::nearest;
   std::uint64_t rounding_seed_ = 0;
+};
+
+/// An optimizer with settings.
+template <class Options, class T, class D, class G = T>
+class optimizer_with : public optimizer<T, D, G> {
+ public:
+  Options options;  ///< may change between steps: a learning-rate schedule sets `lr`
+
+  template <class Model>
+  constexpr explicit optimizer_with(Model& model, Options o = {}) : optimizer<T, D, G>(model), options(o) {}
+  /// @param settings_of param_info -> param_settings: parameters with a learning rate or weight decay of their own
+  template <class Model, class Settings>
+  constexpr optimizer_with(Model& model, Options o, const Settings& settings_of)
+      : optimizer<T, D, G>(model, settings_of), options(o) {}
+  /// Rejects a number: settings are named.
+  template <class Model, std::convertible_to<double> Number, class... Settings>
+  constexpr optimizer_with(Model& model, Number, const Settings&...) : optimizer_with(model) {
+    static_assert(detail::settings_are_named<Number>, "optimizer(model, 1e-3): settings are named; write {.lr = 1e-3}");
+  }
 };
 
 }  // namespace gradus

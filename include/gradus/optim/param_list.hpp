@@ -1,4 +1,6 @@
 #pragma once
+// The parameters of a model as a flat list of spans, each with its settings.
+
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -6,29 +8,28 @@
 
 #include "../core/config.hpp"
 #include "../memory/buffer.hpp"
-#include "../nn/module.hpp"
+#include "../model/parameters.hpp"
 
 namespace gradus {
 
-/// What the settings of a parameter may be chosen by.
+/// What the choice of a parameter's settings may depend on.
 struct param_info {
-  std::string_view name;  ///< as for_each_param gives it; empty in a constant expression
+  std::string_view name;  ///< as for_each_param passes it; empty in a constant expression
   index_t rank;
   index_t size;
   bool is_matrix;  ///< see gradus::is_matrix
 };
-/// Settings of one parameter: what the optimizer's own are multiplied by.
+/// Settings of one parameter: factors of the optimizer's own.
 struct param_settings {
-  double lr = 1;              ///< factor of the learning rate; 0 keeps the parameter as it is
+  double lr = 1;              ///< factor of the learning rate; 0 freezes the parameter
   double weight_decay = 1;    ///< factor of the weight decay
-  bool orthogonal = true;     ///< muon orthogonalises its updates, if it is a matrix
+  bool orthogonal = true;     ///< muon orthogonalises the updates of a matrix
   bool float_states = false;  ///< adamw_8bit keeps its moments in float
 };
-/// The settings that hold where no others are given, those of GPT practice: weight decay on matrices only, not on
-/// biases and norms.
+/// The default settings, as in GPT-2: weight decay on matrices only, not on biases and norms.
 constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.is_matrix ? 1.0 : 0.0}; }
 
-/// A state of one parameter, as for_each_state gives it.
+/// A state of one parameter, as for_each_state passes it.
 template <class D>
 struct named_state {
   std::string_view parameter;  ///< as for_each_param names it
@@ -38,10 +39,10 @@ struct named_state {
   void* data;                  ///< on device D
 };
 
-/// One tensor as an optimizer's kernel sees it: its values, their gradients, and its settings. Its states lie from
-/// element `first` on in the arrays of states, and its random draws are numbered by it.
-/// @tparam T what values are stored in
-/// @tparam G what gradients accumulate in
+/// One tensor of an optimizer's kernel: its values, gradients and settings. Its states begin at element `first` of the
+/// arrays of states, and its random draws are numbered from `first` on.
+/// @tparam T type that values are stored in
+/// @tparam G type that gradients accumulate in
 template <class T, class G = T>
 struct update_span {
   T* value;
@@ -49,7 +50,7 @@ struct update_span {
   index_t size;
   index_t first;
   double lr, weight_decay;         ///< factors
-  const double* missed = nullptr;  ///< on the device: how many of the steps taken it had no gradient in; null: none
+  const double* missed = nullptr;  ///< on the device: steps in which it had no gradient; null: none
 };
 /// The gradient of one tensor.
 template <class G>
@@ -69,7 +70,7 @@ inline constexpr bool parameters_are_of_one_type_and_device<types<param_kind<T, 
 
 template <class Model, class Kinds>
 struct only_kind {
-  using type = param_kind<float, cpu>;  // stands in where there is none, or more than one
+  using type = param_kind<float, cpu>;  // a placeholder after the error
   static_assert(parameters_are_of_one_type_and_device<Kinds>,
                 "optimizer(model): all parameters of the model must be of one element type and on one device");
 };
@@ -91,13 +92,12 @@ inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 
 }  // namespace detail
 
-/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model with
-/// none, or several, does not compile.
+/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model without
+/// parameters, or with parameters of several types, does not compile.
 template <class Model>
 using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
 
-/// The parameters an optimizer works on, in the model's order, each with its settings. The model must stay where it is
-/// while the list is in use.
+/// The parameters of a model in its order, each with its settings. The model must not move while the list is in use.
 template <class T, class D, class G = T>
 class param_list {
  public:
@@ -106,7 +106,7 @@ class param_list {
   using device = D;
   using param_type = param_base<T, G, D>;
 
-  /// A parameter, its settings, where its first value is in the row of all values, and its number in the model's order.
+  /// A parameter, its settings, the number of its first value among all values, and its number in the model's order.
   struct entry {
     param_type* param;
     param_settings settings;
@@ -122,7 +122,7 @@ class param_list {
     spans_.reserve(entries_.size());
     gradient_spans_.reserve(entries_.size());
   }
-  /// @param settings_of param_info -> param_settings, asked once for each parameter
+  /// @param settings_of param_info -> param_settings, called once for each parameter
   template <class Model, class Settings>
   constexpr param_list(Model& model, const Settings& settings_of) {
     if constexpr (fits<Model>()) {
@@ -139,7 +139,7 @@ class param_list {
   constexpr const std::vector<entry>& all() const { return entries_; }
   constexpr index_t total_size() const { return total_; }  ///< values in all parameters together
 
-  /// Span of a parameter that has a gradient, to be changed.
+  /// Span of a parameter that has a gradient; marks the parameter as changed.
   /// @param missed steps that each parameter missed, on the device; null: none
   static update_span<T, G> span(const entry& e, const double* missed) {
     return {e.param->edit_data(),
@@ -150,28 +150,28 @@ class param_list {
             e.settings.weight_decay,
             missed == nullptr ? nullptr : missed + e.number};
   }
-  /// Spans of the parameters that have a gradient, to be changed.
+  /// Spans of the parameters that have a gradient; marks them as changed.
   std::vector<update_span<T, G>>& spans(const double* missed) {
     spans_.clear();
     for (const entry& e : entries_)
       if (e.param->has_gradient()) spans_.push_back(span(e, missed));
     return spans_;
   }
-  /// The gradients that are there.
+  /// Spans of the gradients that exist.
   std::vector<gradient_span<G>>& gradient_spans() {
     gradient_spans_.clear();
     for (const entry& e : entries_)
       if (e.param->has_gradient()) gradient_spans_.push_back({e.param->gradient_data(), e.param->size()});
     return gradient_spans_;
   }
-  /// Spans of all parameters, to be changed, without their gradients.
+  /// Spans of all parameters, without gradients; marks them as changed.
   std::vector<update_span<T, G>>& value_spans() {
     spans_.clear();
     for (const entry& e : entries_) spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, 0, 0});
     return spans_;
   }
-  /// Says that the values of all parameters were changed.
-  constexpr void note_change() const {
+  /// Marks all parameters as changed, so that their low-precision copies are refreshed.
+  constexpr void mark_changed() const {
     for (const entry& e : entries_) static_cast<void>(e.param->edit_data());
   }
   constexpr void clear_gradients() const {

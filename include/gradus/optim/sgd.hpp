@@ -1,4 +1,6 @@
 #pragma once
+// Stochastic gradient descent with momentum.
+
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -12,7 +14,7 @@ namespace gradus {
 struct sgd_options {
   double lr = 1e-2;
   double momentum = 0;
-  double weight_decay = 0;  ///< on matrices only, unless told otherwise; added to the gradient
+  double weight_decay = 0;  ///< on matrices only, unless param_settings say otherwise; added to the gradient
   bool nesterov = false;
 
   static constexpr std::string_view name = "sgd";
@@ -21,12 +23,12 @@ struct sgd_options {
 
   template <class C>
   struct update {
-    C lr, momentum, decay, ahead, by_step;
+    C lr, momentum, decay, velocity_weight, gradient_weight;
     template <class V>
     GRADUS_HD void operator()(V& p, V g, V& v) const {
       const V d = g + V(decay) * p;
       v = V(momentum) * v + d;
-      p = p - V(lr) * (V(by_step) * d + V(ahead) * v);
+      p = p - V(lr) * (V(gradient_weight) * d + V(velocity_weight) * v);
     }
   };
   template <class C>
@@ -36,13 +38,12 @@ struct sgd_options {
 };
 
 /// Stochastic gradient descent with momentum: v = momentum * v + g, where v starts at 0; p -= lr * v, and with
-/// Nesterov's momentum p -= lr * (g + momentum * v). Without momentum it keeps no state. Momentum must be zero or not
-/// from the start.
-/// @tparam T what parameters are stored in; the state is kept in what T is computed in
-/// @tparam G what their gradients accumulate in
+/// Nesterov's momentum p -= lr * (g + momentum * v). Without momentum there is no state. Whether momentum
+/// is 0 must not change after the first step.
+/// @tparam T type that parameters are stored in; the state has its compute type
+/// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
-class sgd : public element_optimizer<sgd_options, T, D, G> {
- public:
+struct sgd : element_optimizer<sgd_options, T, D, G> {
   using element_optimizer<sgd_options, T, D, G>::element_optimizer;
 };
 

@@ -1,6 +1,5 @@
 #pragma once
-// What the kernels of a step read besides tensors. Some of it is known on the device alone: the host waits for none of
-// it.
+// The scalars that a step's kernels read. Some exist on the device only, and the host never waits for them.
 
 #include <array>
 #include <bit>
@@ -17,46 +16,50 @@
 
 namespace gradus {
 
-/// What a pass over the accumulated gradients found, and what the step makes of it. In the device's memory.
+/// What a pass over the gradients measured, and the factors that follow from it. In the device's memory.
 struct gradient_scalars {
-  double before;     ///< gradients are multiplied by this, held to the limit of clip_value,
-  double after;      ///< and multiplied by this
-  double norm;       ///< of all gradients together, before the last clip
-  double found_inf;  ///< 1 if the loss was scaled and some gradient is not finite: the step is skipped
+  double before;     ///< factor of the gradients before clip_value's limit
+  double after;      ///< factor after it
+  double norm;       ///< global norm, before the last clip
+  double found_inf;  ///< 1 if the loss was scaled and a gradient is not finite: the step is skipped
 };
 
-/// A loss scale as PyTorch's GradScaler keeps it. In the device's memory, beside the scale itself.
+/// Counters of a loss scale, as in PyTorch's GradScaler. In the device's memory, beside the scale.
 struct loss_scale_counts {
-  std::int32_t clean_steps;  ///< since the scale was changed
+  std::int32_t clean_steps;  ///< since the scale last changed
   std::int32_t found_inf;    ///< 1 if a step was skipped since the last update
 };
 
-/// How a value is rounded that is stored in fewer bits than it is computed in.
+/// How a value is rounded to the type that it is stored in.
 enum class rounding {
   nearest,    ///< ties to even
-  stochastic  ///< up or down, with the probabilities that make the mean exact (bf16 only)
+  stochastic  ///< up or down at random, exact in the mean (bf16 only)
 };
 
 /// Per-tensor constants of one step, passed to a rule.
 struct tensor_step {
-  double t;   ///< number of the tensor's step, from 1; skipped steps, and those without a gradient of it, do not count
-  double lr;  ///< of this tensor
+  double t;             ///< the tensor's step, from 1; skipped steps and steps without its gradient do not count
+  double lr;            ///< of this tensor
   double weight_decay;  ///< of this tensor
 };
 
-/// What all tensors of one step share.
+/// A step of one tensor, once its update is known: value = value * decay_factor - lr * update.
+struct step_rates {
+  float decay_factor, lr;
+};
+
+/// Scalars of one step that all tensors share.
 struct step_inputs {
   double steps = 0;                 ///< calls of step before this one
-  const double* skipped = nullptr;  ///< on the device: how many of them were skipped; null: none
-  double before = 1, after = 1;     ///< factors of the gradients, before and after they are held to the limit
+  const double* skipped = nullptr;  ///< on the device: how many were skipped; null: none
+  double before = 1, after = 1;     ///< factors of the gradients, before and after the limit
   double limit = std::numeric_limits<double>::infinity();
-  const gradient_scalars* scalars = nullptr;  ///< on the device, on top of `before` and `after`; null: 1
+  const gradient_scalars* scalars = nullptr;  ///< on the device: further factors; null: none
   rounding rounds = rounding::nearest;
-  random_key key = {};  ///< of the draws of stochastic rounding
-  const std::size_t* calls =
-      nullptr;  ///< on the host: where calls of step are counted, which `steps` and `key` come from
+  random_key key = {};                 ///< of the draws of stochastic rounding
+  const std::size_t* calls = nullptr;  ///< on the host: the counter behind `steps` and `key`
 
-  // What follows is for kernels: it reads the device's memory.
+  // For kernels: these read the device's memory.
 
   GRADUS_HD bool skips() const { return scalars != nullptr && scalars->found_inf != 0; }
   template <class Rule, class Span>
@@ -67,7 +70,7 @@ struct step_inputs {
   }
 };
 
-/// Factors of a gradient and its limits, computed in C.
+/// Scales and limits a gradient, in type C.
 template <class C>
 struct gradient_scaling {
   C before, limit, after;
@@ -92,8 +95,8 @@ struct gradient_scaling {
   }
 };
 
-/// x as a bf16, up or down with the probabilities that make the mean exact: 16 random bits are added below the cut,
-/// those of half `half` (0 to 7) of the words. NaN stays NaN.
+/// Rounds x to bf16, up or down at random, exact in the mean: adds 16 random bits, half number `half` (0 to 7) of the
+/// words, and truncates. NaN stays NaN.
 GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uint32_t, 4>& words, index_t half) {
   if (!(x == x)) return bf16(x);
   const std::uint32_t draw = (words[half / 2] >> (half % 2 * 16)) & 0xFFFFu;
@@ -102,23 +105,22 @@ GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uin
 
 namespace op::inline GRADUS_BUILD {
 
-/// Norm and finiteness of all gradients, and what follows from them for the step, left in gradient_scalars. Partial
-/// sums lie in the caller's memory, on every device: a kernel that asked for its own would depart from a plan made on
-/// meta.
+/// Computes the global norm and the overflow flag, and from them the step's factors, into gradient_scalars. The caller
+/// passes the memory of partial sums: kernels allocate nothing, so that a plan made on meta holds on every device.
 struct gradient_pass {
-  using partial_sums = shape<2, 1024>;  ///< of squares; and NaN for what is not finite, else 0
+  using partial_sums = shape<2, 1024>;  ///< of squares; and of 0 * gradient, which is NaN unless finite
 
-  double before = 1, after = 1;  ///< what was asked for since the last pass
+  double before = 1, after = 1;  ///< requested since the last pass
   double limit = std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();  ///< for the norm
+  double most = std::numeric_limits<double>::infinity();  ///< allowed norm
   const float* loss_scale = nullptr;                      ///< on the device; null: the loss was not scaled
-  bool again = false;                                     ///< there was a pass over these gradients before
+  bool second = false;                                    ///< an earlier pass has set gradient_scalars
 
-  /// What gradients are multiplied by before they are squared. Where there is no need, they are not.
+  /// The factor to apply before squaring; 1 if it may be applied to the norm instead.
   GRADUS_HD double early_factor(const gradient_scalars& so_far) const { return early() ? first_factor(so_far) : 1.0; }
-  /// Leaves in `to` what follows from both sums.
+  /// Writes the results of both sums to `to`.
   GRADUS_HD void conclude(gradient_scalars& to, double squares, double not_finite) const {
-    const double b = first_factor(to), a = after * (again ? to.after : 1.0);
+    const double b = first_factor(to), a = after * (second ? to.after : 1.0);
     const double norm = math::sqrt(squares) * math::abs(early() ? a : a * b);
     const double coefficient = most / (norm + 1e-6);
     const bool found = loss_scale != nullptr && !(not_finite == 0);
@@ -128,20 +130,19 @@ struct gradient_pass {
  private:
   GRADUS_HD bool early() const { return loss_scale != nullptr || limit < std::numeric_limits<double>::infinity(); }
   GRADUS_HD double first_factor(const gradient_scalars& so_far) const {
-    if (again) return before * so_far.before;
+    if (second) return before * so_far.before;
     // PyTorch divides by the scale in double and rounds that to float.
     return loss_scale == nullptr ? before : before * static_cast<double>(static_cast<float>(1.0 / double{*loss_scale}));
   }
 };
 
-/// One step of a rule that treats every element alike. See element_optimizer.
+/// One step of a rule for one element. See element_optimizer.
 struct element_step {};
 
-/// What is left to do after a step whose loss was scaled: notes that it was skipped, if it was.
-struct note_skip {};
-/// What is left to do after a step in which some parameters had no gradient: counts it as missed by them, unless it was
-/// skipped.
-struct note_missed {};
+/// After a step with a scaled loss: counts the step if it was skipped.
+struct count_skipped {};
+/// After a step in which some parameters had no gradient: counts it as missed by them, unless it was skipped.
+struct count_missed {};
 
 /// PyTorch's update of a loss scale.
 struct update_loss_scale {

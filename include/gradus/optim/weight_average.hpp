@@ -1,4 +1,6 @@
 #pragma once
+// Exponential moving averages of a model's parameters.
+
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -17,10 +19,9 @@ namespace op::inline GRADUS_BUILD {
 struct average_weights {
   double decay;
 };
-/// Puts averages where values are. What was there goes to where the averages were, if `back` is null, and to `back`
-/// else.
+/// Replaces the values by the averages. The values go to `back`, or, if `back` is null, to where the averages were.
 struct swap_averages {};
-/// Puts what is in `back` where values are.
+/// Copies `back` to the values.
 struct restore_values {};
 }  // namespace op::inline GRADUS_BUILD
 
@@ -30,8 +31,8 @@ struct weight_average_options {
 };
 
 /// An exponential moving average of a model's parameters: average = decay * average + (1 - decay) * value after each
-/// step, beginning with the first value, as PyTorch's AveragedModel with get_ema_multi_avg_fn. It takes one value a
-/// parameter, in what parameters are computed in.
+/// step, starting with the first value, as PyTorch's AveragedModel with get_ema_multi_avg_fn. State: one value a
+/// parameter, in its compute type.
 ///
 ///     gr::weight_average average{net, {.decay = 0.999}};
 ///     optimizer.step(ctx);
@@ -49,7 +50,7 @@ class weight_average {
   template <class Model>
   constexpr explicit weight_average(Model& model, weight_average_options o = {}) : options(o), params_(model) {}
 
-  /// Takes the parameters' values in. The averages are made in `ctx` when this is called first. Throws error while they
+  /// Updates the averages with the parameters' values. The first call allocates them in `ctx`. Throws error while they
   /// are in use.
   GRADUS_OF_BUILD constexpr void update(context<D>& ctx) {
     check_not_in_use("update(ctx)");
@@ -64,7 +65,7 @@ class weight_average {
       kernel<op::average_weights, D>::forward(ctx, {first ? 0.0 : options.decay}, params_.value_spans(), data());
   }
 
-  /// While it lives, the model has the averages.
+  /// While this guard lives, the model has the averages.
   class in_use {
    public:
     constexpr explicit in_use(weight_average& of, context<D>& ctx) : of_(&of), ctx_(&ctx) { of.begin_use(ctx); }
@@ -76,16 +77,15 @@ class weight_average {
     weight_average* of_;
     context<D>* ctx_;
   };
-  /// Puts the averages in the model's place while the result lives; when the last of several results ends, the model
-  /// has its own values again. Where values are stored in 16 bits, `ctx` keeps them so long; else nothing is allocated.
-  /// Throws error before the first update.
+  /// Gives the model the averages until the last of the guards that this returns ends. Values stored in 16 bits lie in
+  /// memory of `ctx` for that time; others change places with the averages. Throws error before the first update.
   GRADUS_OF_BUILD constexpr in_use use(context<D>& ctx) {
     if (!averages_) throw error("weight_average.use(ctx): there is no average yet; call update(ctx) after a step");
     return in_use(*this, ctx);
   }
 
-  /// Calls f(named_state) for the average of each parameter, to be saved and loaded; made in `ctx` if there is none.
-  /// Throws error while they are in use: they may have changed places with the values.
+  /// Calls f(named_state) for the average of each parameter, to save or load it. Missing averages are allocated in
+  /// `ctx`. Throws error while the averages are in use: they may have changed places with the values.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     check_not_in_use("for_each_state(ctx, model, f)");
@@ -124,7 +124,7 @@ class weight_average {
 
   param_list<T, D, G> params_;
   buffer<D> averages_;
-  buffer<D> own_values_;  // those of the model while the averages are in use, if they are stored in 16 bits
+  buffer<D> own_values_;  // of the model while the averages are in use, if stored in 16 bits
   std::size_t uses_ = 0;
 };
 

@@ -24,7 +24,7 @@
 #include "../core/extent.hpp"
 #include "../core/parse_number.hpp"
 #include "../io/safetensors.hpp"
-#include "../nn/module.hpp"
+#include "../model/parameters.hpp"
 #include "../optim/param_list.hpp"
 #include "../tensor/creation.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../meta/plan.hpp"
-#include "../meta/trace.hpp"
+#include "../memory/trace.hpp"
+#include "../plan/step_summary.hpp"
 #include "memory_table.hpp"
 #include "perfetto.hpp"
 #include "trace_times.hpp"

@@ -108,7 +108,7 @@ GRADUS_IMPL std::string page_data(const step_trace& planned, const step_trace* m
 }
 
 // Microseconds of each operation of `plan` in `trace`, without those of operations within it.
-GRADUS_IMPL std::vector<double> own_times(const step_plan& plan, const step_trace& trace) {
+GRADUS_IMPL std::vector<double> own_times(const step_summary& plan, const step_trace& trace) {
   std::vector<double> own(plan.op_count, 0);
   const auto add = [&](const op_span& op, double us) {
     for (std::size_t i = 0; i < plan.op_count; ++i)
@@ -148,25 +148,25 @@ GRADUS_IMPL std::string html_row(const char* cell, const std::vector<std::string
 }
 
 // What the peaks are made of.
-GRADUS_IMPL std::string peak_html(const step_plan& planned, const step_plan* measured) {
-  const std::vector<const step_plan*> plans =
+GRADUS_IMPL std::string peak_html(const step_summary& planned, const step_summary* measured) {
+  const std::vector<const step_summary*> plans =
       measured != nullptr ? std::vector{&planned, measured} : std::vector{&planned};
   std::vector<std::string> head{"", "planned", "share"};
   if (measured != nullptr) head.insert(head.end(), {"measured", "share"});
   std::string out = "<div class=\"wide\"><table><thead>" + html_row("th", head) + "</thead><tbody>\n";
   const auto row = [&](const std::string& name, const auto& bytes_of) {
     std::vector<std::string> cells{name};
-    for (const step_plan* p : plans)
+    for (const step_summary* p : plans)
       cells.insert(cells.end(), {format_bytes(bytes_of(*p)), share_text(bytes_of(*p), p->peak_bytes)});
     out += html_row("td", cells);
   };
   for (const category c : stacking)
     row("<span class=\"swatch\" style=\"background:" + std::string(category_colors[static_cast<std::size_t>(c)]) +
             "\"></span>" + std::string(category_name(c)),
-        [&](const step_plan& p) { return p.at_peak_of(c); });
+        [&](const step_summary& p) { return p.at_peak_of(c); });
   out += "</tbody><tfoot>";
-  row("peak", [](const step_plan& p) { return p.peak_bytes; });
-  row("persistent", [](const step_plan& p) { return p.persistent_bytes; });
+  row("peak", [](const step_summary& p) { return p.peak_bytes; });
+  row("persistent", [](const step_summary& p) { return p.persistent_bytes; });
   out += "</tfoot></table></div>\n";
   if (measured != nullptr) {
     const bool more = measured->peak_bytes > planned.peak_bytes;
@@ -180,7 +180,7 @@ GRADUS_IMPL std::string peak_html(const step_plan& planned, const step_plan* mea
   return out;
 }
 
-GRADUS_IMPL std::string operations_html(const step_plan& planned, const step_trace* measured) {
+GRADUS_IMPL std::string operations_html(const step_summary& planned, const step_trace* measured) {
   const std::vector<double> own = measured != nullptr ? own_times(planned, *measured) : std::vector<double>{};
   const auto ms = [](double us) { return svg_number(us / 1000, 3) + " ms"; };
   std::vector<std::string> head(table_head.begin(), table_head.end());
@@ -207,8 +207,8 @@ GRADUS_IMPL void write_memory_page(const std::filesystem::path& path, std::strin
   if (!offsets.empty() && offsets.size() != planned.blocks.size())
     throw error(path.string() + ": " + std::to_string(offsets.size()) + " offsets for " +
                 std::to_string(planned.blocks.size()) + " blocks; there must be one for each block of the plan");
-  const step_plan plan = summarize(planned);
-  const step_plan real = measured != nullptr ? summarize(*measured) : step_plan{};
+  const step_summary plan = summarize(planned);
+  const step_summary real = measured != nullptr ? summarize(*measured) : step_summary{};
   const std::string name = detail::svg_escape(title);
   const std::string summary =
       "Peak " + format_bytes(plan.peak_bytes) + ": " + detail::svg_escape(detail::peak_text(plan)) + ".";

@@ -21,7 +21,7 @@ GRADUS_IMPL std::string flops_text(std::size_t flops) {
 GRADUS_IMPL std::string share_text(std::size_t part, std::size_t whole) {
   return svg_number(whole == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(whole)) + " %";
 }
-GRADUS_IMPL std::string peak_text(const step_plan& plan) {
+GRADUS_IMPL std::string peak_text(const step_summary& plan) {
   if (plan.peak_bytes <= plan.persistent_bytes) return "before the step";
   return (plan.peak_op.empty() ? "outside of operations" : std::string(plan.peak_op)) + ", " +
          std::string(phase_name(plan.peak_phase)) + ", request " + std::to_string(plan.peak_request + 1) + " of " +
@@ -46,7 +46,7 @@ GRADUS_IMPL std::array<std::string, 8> table_row(std::string_view name, const ph
 
 }  // namespace detail
 
-GRADUS_IMPL std::string memory_table(const step_plan& plan, std::size_t columns) {
+GRADUS_IMPL std::string memory_table(const step_summary& plan, std::size_t columns) {
   // A column of width 0 is left out.
   const auto widths = columns >= 95   ? std::array<int, 8>{24, 8, 10, 9, 7, 13, 12, 12}
                       : columns >= 80 ? std::array<int, 8>{17, 8, 10, 9, 0, 13, 12, 11}

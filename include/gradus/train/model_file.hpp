@@ -16,7 +16,7 @@
 #include "../core/error.hpp"
 #include "../io/safetensors.hpp"
 #include "../memory/context.hpp"
-#include "../nn/module.hpp"
+#include "../model/parameters.hpp"
 #include "../tensor/creation.hpp"
 
 namespace gradus {

@@ -3,7 +3,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "../meta/trace.hpp"
+#include "../memory/trace.hpp"
 
 namespace gradus {
 

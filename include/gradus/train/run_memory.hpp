@@ -13,7 +13,7 @@
 #include "../memory/planned_resource.hpp"
 #include "../memory/pool_resource.hpp"
 #include "../memory/stats_resource.hpp"
-#include "../meta/measured_trace.hpp"
+#include "../memory/measured_trace.hpp"
 
 namespace gradus {
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "../core/config.hpp"
-#include "../meta/trace.hpp"
+#include "../memory/trace.hpp"
 
 namespace gradus {
 

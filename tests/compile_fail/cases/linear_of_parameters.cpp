@@ -14,6 +14,7 @@ struct mlp {
   gradus::param<X, 256> b1;
   gradus::param<X, rows_of_w2, 10> w2;
   gradus::param<X, 10> b2;
+  GRADUS_MEMBERS(w1, b1, w2, b2)
   auto operator()(auto x) const { return gradus::linear(gradus::gelu(gradus::linear(x, w1, b1)), w2, b2); }
 };
 auto f(gradus::tape<gradus::cpu>& tape, const mlp<gradus::on<gradus::cpu>>& net,

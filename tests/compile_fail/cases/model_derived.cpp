@@ -1,4 +1,4 @@
-// expect: for_each_param\(model\): parameters in a member of this type would not be found; give the type a public GRADUS_MEMBERS\(\.\.\.\) line of its own
+// expect: for_each_param\(model\): a type in the model has no public GRADUS_MEMBERS\(\.\.\.\) line of its own, so its parameters would not be found; add the line
 // expect: all_parameters_are_found<.*members_besides_those_of_its_base<model>
 #include <gradus/gradus.hpp>
 

@@ -1,5 +1,5 @@
-// expect: for_each_param\(model\): parameters in a member of this type would not be found; give the type a public GRADUS_MEMBERS\(\.\.\.\) line of its own
-// expect: all_parameters_are_found<.*not_an_aggregate<layer>
+// expect: for_each_param\(model\): a type in the model has no public GRADUS_MEMBERS\(\.\.\.\) line of its own, so its parameters would not be found; add the line
+// expect: all_parameters_are_found<.*no_members_line<layer>
 #include <gradus/gradus.hpp>
 
 class layer {
@@ -15,5 +15,6 @@ class layer {
 struct model {
   layer first{0.5};
   gradus::param<gradus::on<gradus::cpu>, 2> second;
+  GRADUS_MEMBERS(first, second)
 };
 void f(model& m, gradus::context<gradus::cpu>& ctx) { gradus::init(m, ctx, gradus::normal_init{}); }

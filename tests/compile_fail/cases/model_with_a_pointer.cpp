@@ -1,4 +1,4 @@
-// expect: for_each_param\(model\): parameters in a member of this type would not be found; give the type a public GRADUS_MEMBERS\(\.\.\.\) line of its own
+// expect: for_each_param\(model\): a type in the model has no public GRADUS_MEMBERS\(\.\.\.\) line of its own, so its parameters would not be found; add the line
 // expect: all_parameters_are_found<.*points_at_a_model<(gradus::)?nn::linear<.*, 2, 2> ?\*>
 #include <gradus/gradus.hpp>
 
@@ -9,6 +9,7 @@ struct model {
 #else
   const char* other;
 #endif
+  GRADUS_MEMBERS(own, other)
 };
 void f(model& m) {
   gradus::for_each_param(m, [](std::string_view, auto&) {});

@@ -1,5 +1,5 @@
-// expect: for_each_param\(model\): parameters in a member of this type would not be found; give the type a public GRADUS_MEMBERS\(\.\.\.\) line of its own
-// expect: all_parameters_are_found<.*not_an_aggregate<std::map<int, (gradus::)?nn::linear<
+// expect: for_each_param\(model\): a type in the model has no public GRADUS_MEMBERS\(\.\.\.\) line of its own, so its parameters would not be found; add the line
+// expect: all_parameters_are_found<.*no_members_line<std::map<int, (gradus::)?nn::linear<
 #include <gradus/gradus.hpp>
 
 #include <map>

@@ -11,5 +11,6 @@ using other = gradus::fp32;
 struct model {
   gradus::param<gradus::on<gradus::cpu>, 2, 2> weight;
   gradus::param<gradus::on<gradus::cpu, other>, 2> bias;
+  GRADUS_MEMBERS(weight, bias)
 };
 auto f(model& m) { return gradus::adamw{m}; }

@@ -5,6 +5,7 @@
 struct settings {
   double rate = 0.1;
   std::vector<int> sizes;
+  GRADUS_MEMBERS(rate, sizes)
 };
 #ifdef GRADUS_FAIL
 using model = settings;
@@ -12,6 +13,7 @@ using model = settings;
 struct model {
   gradus::param<gradus::on<gradus::cpu>, 2> weight;
   settings how;
+  GRADUS_MEMBERS(weight, how)
 };
 #endif
 

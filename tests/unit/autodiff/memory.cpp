@@ -36,6 +36,7 @@ struct mlp {
   gr::param<X, 8> b1;
   gr::param<X, 8, 3> w2;
   gr::param<X, 3> b2;
+  GRADUS_MEMBERS(w1, b1, w2, b2)
 
   constexpr auto operator()(auto x) const { return gr::linear(gr::gelu(gr::linear(x, w1, b1)), w2, b2); }
 };

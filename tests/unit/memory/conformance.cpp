@@ -7,11 +7,11 @@
 #include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/limit_resource.hpp>
+#include <gradus/memory/measured_trace.hpp>
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
-#include <gradus/meta/measured_trace.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <gradus/testing/simulated_stream.hpp>
 #include <random>

@@ -6,7 +6,7 @@
 #include <gradus/memory/limit_resource.hpp>
 #include <gradus/memory/planned_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
-#include <gradus/meta/placement.hpp>
+#include <gradus/plan/placement.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <initializer_list>
 #include <random>

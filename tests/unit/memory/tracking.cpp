@@ -5,10 +5,10 @@
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/limit_resource.hpp>
+#include <gradus/memory/measured_trace.hpp>
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
-#include <gradus/meta/measured_trace.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <stdexcept>
 #include <string>

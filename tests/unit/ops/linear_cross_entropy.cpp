@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 #include "../../support/operands.hpp"
 
@@ -84,7 +84,7 @@ struct head_step {
     net.table.clear_gradient();
   }
 };
-constexpr std::size_t kept_by(const gr::step_plan& plan, std::string_view name) {
+constexpr std::size_t kept_by(const gr::step_summary& plan, std::string_view name) {
   for (std::size_t i = 0; i < plan.op_count; ++i)
     if (plan.ops[i].name == name) return plan.ops[i].saved_bytes;
   return 0;
@@ -304,16 +304,16 @@ void check_planned_peak(int batches) {
   training.step();
   stats.reset_peak();
   training.step();
-  CHECK(stats.all().peak == gr::plan<head_step<gr::meta, P>>(batches).peak_bytes);
+  CHECK(stats.all().peak == gr::summarize_step<head_step<gr::meta, P>>(batches).peak_bytes);
 }
 }  // namespace
 
 TEST_CASE("the planned peak of a step with linear_cross_entropy is the measured one, also with several batches") {
-  constexpr auto planned = gr::plan<head_step<gr::meta>>(1);
+  constexpr auto planned = gr::summarize_step<head_step<gr::meta>>(1);
   using sizes = head<gr::meta>;
   constexpr std::size_t gradients = sizeof(float) * sizes::width * (sizes::rows + sizes::columns);
   static_assert(kept_by(planned, "linear_cross_entropy") == gradients);
-  CHECK(gr::plan<head_step<gr::meta>>(1).peak_bytes == planned.peak_bytes);
+  CHECK(gr::summarize_step<head_step<gr::meta>>(1).peak_bytes == planned.peak_bytes);
   for (const int batches : {1, 3}) {
     check_planned_peak<gr::fp32>(batches);
     check_planned_peak<gr::bf16_gradients>(batches);  // the table's gradient is summed in a float temporary

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 namespace gr = gradus;
 
@@ -164,7 +164,7 @@ struct partly_frozen {
 }  // namespace
 
 TEST_CASE("a plan has what a step in which some parameters have no gradient takes, to the byte") {
-  constexpr gr::step_plan plan = gr::plan<partly_frozen<gr::meta>>();
+  constexpr gr::step_summary plan = gr::summarize_step<partly_frozen<gr::meta>>();
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource stats(heap);

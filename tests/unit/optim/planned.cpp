@@ -1,7 +1,7 @@
 // A step's memory is known before it runs, to the byte, for every policy and every optimizer.
 #include <doctest/doctest.h>
 
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 
 namespace gr = gradus;
 
@@ -43,7 +43,7 @@ struct training {
 
 template <class P, template <class, class, class> class Optimizer>
 void check() {
-  const gr::step_plan plan = gr::plan<training<gr::meta, P, Optimizer>>();
+  const gr::step_summary step = gr::summarize_step<training<gr::meta, P, Optimizer>>();
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource stats(heap);
@@ -53,11 +53,11 @@ void check() {
   stats.reset_peak();
   const std::size_t before = stats.all().allocations;
   t.step();
-  CHECK(stats.all().live == plan.persistent_bytes);
-  CHECK(stats.all().peak == plan.peak_bytes);
-  CHECK(stats.all().allocations - before == plan.requests);
+  CHECK(stats.all().live == step.persistent_bytes);
+  CHECK(stats.all().peak == step.peak_bytes);
+  CHECK(stats.all().allocations - before == step.requests);
   for (std::size_t c = 0; c < gr::category_count; ++c)
-    CHECK(stats.of(static_cast<gr::category>(c)).peak == plan.peak_by[c]);
+    CHECK(stats.of(static_cast<gr::category>(c)).peak == step.peak_by[c]);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <gradus/gradus.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <vector>
 
 namespace gr = gradus;

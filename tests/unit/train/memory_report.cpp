@@ -149,7 +149,7 @@ TEST_CASE("a name as long as its column is cut, so that a blank follows") {
 }
 
 TEST_CASE("a number as wide as its column is not cut") {
-  gr::step_plan plan;
+  gr::step_summary plan;
   plan.op_count = 1;
   plan.ops[0].name = "tanh";
   plan.ops[0].phases[static_cast<std::size_t>(gr::phase::forward)].runs = 12345678;

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <gradus/gradus.hpp>
-#include <gradus/plan.hpp>
+#include <gradus/planning.hpp>
 #include <gradus/train/run_memory.hpp>
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include "../../precision/promotion.hpp"
 #include "../../tensor/gradient_slot.hpp"
 #include "../../tensor/view.hpp"
-#include "../reduce/plan.hpp"
+#include "../reduce/layout.hpp"
 #include "broadcast.hpp"
 
 namespace gradus {
@@ -31,7 +31,7 @@ template <class T, class Small, class U, class Big, class Terms = elements>
 void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate,
               double factor, Terms terms_of = {}) {
   using C = compute_type<promote<T, U>>;
-  using reduction = reduction_plan<Big, Small>;
+  using reduction = reduction_layout<Big, Small>;
   using counter = count_for<Big::size>;
   constexpr index_t inner = reduction::inner, outputs = reduction::outputs, steps = reduction::steps;
   constexpr auto rows = reduced_rows<reduction, counter>();
@@ -53,11 +53,11 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
     if (chunks > 1) add_parts(ctx, to.data(), partial, outputs, 1, chunks, 1, accumulate, by);
   } else {
     constexpr int width = inner % vector_width<U> == 0 ? vector_width<U> : 1;
-    using plan = column_plan<width, static_cast<int>(std::min<index_t>(32, std::bit_ceil(inner / width)))>;
-    constexpr index_t out_rows = outputs / inner, strips = plan::strips(inner);
-    constexpr index_t chunks = plan::chunks(steps, strips * out_rows);
+    using layout = column_layout<width, static_cast<int>(std::min<index_t>(32, std::bit_ceil(inner / width)))>;
+    constexpr index_t out_rows = outputs / inner, strips = layout::strips(inner);
+    constexpr index_t chunks = layout::chunks(steps, strips * out_rows);
     C* const partial = chunks == 1 ? nullptr : scratch<C>(ctx, outputs * chunks);
-    launch(ctx, &sum_columns_kernel<plan, rows_type, counter, C, T, U, Terms>,
+    launch(ctx, &sum_columns_kernel<layout, rows_type, counter, C, T, U, Terms>,
            static_cast<unsigned>(strips * chunks * out_rows), block_threads, to.data(), partial, from.data(),
            accumulate, by, terms_of, rows,
            {inner, steps, (steps + chunks - 1) / chunks, divide_by(strips), divide_by(chunks)});

@@ -14,68 +14,68 @@ inline constexpr bool row_fits_in_registers = Columns <= 32768;
 
 /// Rows of layer_norm (Centred: the mean is taken off) and rms_norm. `means`, `rstds` and `b` may be null.
 template <bool Centred, index_t Columns, class C, class TY, class T, class TW, class TB>
-__global__ void __launch_bounds__(row_plan<Columns, T, TY, TW>::block)
+__global__ void __launch_bounds__(row_layout<Columns, T, TY, TW>::block)
     norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b, index_t rows) {
-  using plan = row_plan<Columns, T, TY, TW>;
-  const index_t row = plan::first_row();
+  using layout = row_layout<Columns, T, TY, TW>;
+  const index_t row = layout::first_row();
   if (row >= rows) return;  // a whole warp, or nobody
-  const held_row<plan, T> values(x + row * Columns);
+  const held_row<layout, T> values(x + row * Columns);
   C mean = 0;
   if constexpr (Centred) {
     C sum = 0;
-    plan::each([&](int slot, int at) {
+    layout::each([&](int slot, int at) {
       const auto v = values.run(slot, at);
 #pragma unroll
-      for (int i = 0; i < plan::width; ++i) sum += static_cast<C>(v.at[i]);
+      for (int i = 0; i < layout::width; ++i) sum += static_cast<C>(v.at[i]);
     });
-    mean = row_sum<plan::threads>(sum) / static_cast<C>(Columns);
+    mean = row_sum<layout::threads>(sum) / static_cast<C>(Columns);
   }
   C squares = 0;
-  plan::each([&](int slot, int at) {
+  layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
 #pragma unroll
-    for (int i = 0; i < plan::width; ++i) {
+    for (int i = 0; i < layout::width; ++i) {
       const C d = static_cast<C>(v.at[i]) - mean;
       squares += d * d;
     }
   });
-  const C rstd = C(1) / math::sqrt(row_sum<plan::threads>(squares) / static_cast<C>(Columns) + eps);
-  plan::each([&](int slot, int at) {
+  const C rstd = C(1) / math::sqrt(row_sum<layout::threads>(squares) / static_cast<C>(Columns) + eps);
+  layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
-    const auto weight = load<plan::width, true>(w + at, plan::width);
-    vector_of<TB, plan::width> shift{};
-    if (b != nullptr) shift = load<plan::width, true>(b + at, plan::width);
-    put<plan::width, true>(y + row * Columns + at, false, plan::width, [&](int i) {
+    const auto weight = load<layout::width, true>(w + at, layout::width);
+    vector_of<TB, layout::width> shift{};
+    if (b != nullptr) shift = load<layout::width, true>(b + at, layout::width);
+    put<layout::width, true>(y + row * Columns + at, false, layout::width, [&](int i) {
       return (static_cast<C>(v.at[i]) - mean) * rstd * static_cast<C>(weight.at[i]) + static_cast<C>(shift.at[i]);
     });
   });
-  if (threadIdx.x % plan::threads != 0) return;
+  if (threadIdx.x % layout::threads != 0) return;
   if (Centred && means != nullptr) means[row] = mean;
   if (rstds != nullptr) rstds[row] = rstd;
 }
 
 /// Blocks that share out the rows of a norm's gradient: each takes rows in turn and keeps its own sums for the
 /// parameters.
-template <class Plan>
+template <class Layout>
 constexpr unsigned norm_gradient_blocks(index_t rows) {
   constexpr unsigned most = 264;  // two for each multiprocessor of the largest GPUs
-  return std::min(most, Plan::blocks(rows));
+  return std::min(most, Layout::blocks(rows));
 }
 
 /// dx, and the block's part of dw and db in partial [blocks, 2, Columns], where that is not null.
 template <bool Centred, index_t Columns, class C, class TDX, class TY, class T, class TW>
-__global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
+__global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
     norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
                          const C* rstds, index_t rows) {
-  using plan = row_plan<Columns, TDX, TY, T, TW>;
-  constexpr int width = plan::width;
-  vector_of<C, width> sums_w[plan::slots]{}, sums_b[plan::slots]{};
-  for (index_t row = plan::first_row(); row < rows; row += gridDim.x * plan::rows_at_once) {
-    const held_row<plan, T> values(x + row * Columns);
-    const held_row<plan, TY> gradients(dy + row * Columns);
+  using layout = row_layout<Columns, TDX, TY, T, TW>;
+  constexpr int width = layout::width;
+  vector_of<C, width> sums_w[layout::slots]{}, sums_b[layout::slots]{};
+  for (index_t row = layout::first_row(); row < rows; row += gridDim.x * layout::rows_at_once) {
+    const held_row<layout, T> values(x + row * Columns);
+    const held_row<layout, TY> gradients(dy + row * Columns);
     const C mean = Centred ? means[row] : C(0), rstd = rstds[row];
     C sum_g = 0, sum_gx = 0;
-    plan::each([&](int slot, int at) {
+    layout::each([&](int slot, int at) {
       const auto v = values.run(slot, at);
       const auto d = gradients.run(slot, at);
       const auto weight = load<width, true>(w + at, width);
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
       }
     });
     if (dx == nullptr) continue;
-    const C mean_g = Centred ? row_sum<plan::threads>(sum_g) / static_cast<C>(Columns) : C(0);
-    const C mean_gx = row_sum<plan::threads>(sum_gx) / static_cast<C>(Columns);
-    plan::each([&](int slot, int at) {
+    const C mean_g = Centred ? row_sum<layout::threads>(sum_g) / static_cast<C>(Columns) : C(0);
+    const C mean_gx = row_sum<layout::threads>(sum_gx) / static_cast<C>(Columns);
+    layout::each([&](int slot, int at) {
       const auto v = values.run(slot, at);
       const auto d = gradients.run(slot, at);
       const auto weight = load<width, true>(w + at, width);
@@ -104,17 +104,17 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
   }
   if (partial == nullptr) return;
   C* const mine = partial + static_cast<index_t>(blockIdx.x) * 2 * Columns;
-  if constexpr (plan::rows_at_once == 1) {
-    plan::each([&](int slot, int at) {
+  if constexpr (layout::rows_at_once == 1) {
+    layout::each([&](int slot, int at) {
       store<width, true>(mine + at, sums_w[slot], width);
       store<width, true>(mine + Columns + at, sums_b[slot], width);
     });
   } else {  // the warps of the block add theirs, one after another
-    constexpr int runs = static_cast<int>(plan::runs);
+    constexpr int runs = static_cast<int>(layout::runs);
     __shared__ C room[2][width][runs];
-    for (int warp = 0; warp < plan::rows_at_once; ++warp) {
+    for (int warp = 0; warp < layout::rows_at_once; ++warp) {
       if (static_cast<int>(threadIdx.x) / 32 == warp)
-        plan::each([&](int slot, int at) {
+        layout::each([&](int slot, int at) {
 #pragma unroll
           for (int i = 0; i < width; ++i) {
             C &of_w = room[0][i][at / width], &of_b = room[1][i][at / width];
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(row_plan<Columns, TDX, TY, T, TW>::block)
         });
       __syncthreads();
     }
-    for (int r = static_cast<int>(threadIdx.x); r < 2 * runs; r += plan::block)
+    for (int r = static_cast<int>(threadIdx.x); r < 2 * runs; r += layout::block)
       put<width, true>(mine + r * width, false, width, [&](int i) { return room[r / runs][i][r % runs]; });
   }
 }
@@ -138,20 +138,20 @@ struct row_norm {
 
   template <class C, class TY, class T, class TW, class TB>
   static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
-    using plan = row_plan<columns, T, TY, TW>;
-    launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, plan::blocks(rows), plan::block, static_cast<C>(eps),
-           y, means, rstds, x, w, b, rows);
+    using layout = row_layout<columns, T, TY, TW>;
+    launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, layout::blocks(rows), layout::block,
+           static_cast<C>(eps), y, means, rstds, x, w, b, rows);
   }
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, const TY* dy, const T* x, const TW* w, const C* means,
                        const C* rstds) {
-    using plan = row_plan<columns, TDX, TY, T, TW>;
-    constexpr unsigned blocks = norm_gradient_blocks<plan>(rows);
+    using layout = row_layout<columns, TDX, TY, T, TW>;
+    constexpr unsigned blocks = norm_gradient_blocks<layout>(rows);
     const bool parameters = dw.data != nullptr || db.data != nullptr;
     C* const partial = parameters ? scratch<C>(ctx, blocks * 2 * columns) : nullptr;
-    launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, plan::block, dx.data, dx.accumulate,
-           partial, dy, x, w, means, rstds, rows);
+    launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, layout::block, dx.data,
+           dx.accumulate, partial, dy, x, w, means, rstds, rows);
     if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, blocks, 2, dw.accumulate, C(1));
     if (db.data != nullptr)
       add_parts(ctx, db.data, partial + columns, columns, columns, blocks, 2, db.accumulate, C(1));

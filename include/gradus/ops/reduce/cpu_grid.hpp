@@ -9,7 +9,7 @@
 
 #include "../../core/config.hpp"
 #include "../../cpu/rows.hpp"
-#include "plan.hpp"
+#include "layout.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
@@ -35,7 +35,7 @@ struct reduction_grid : reduction_walk {
 };
 /// The one from shape Big to Small.
 template <class Big, class Small>
-inline constexpr reduction_grid reduction_of{reduction_plan<Big, Small>::walk()};
+inline constexpr reduction_grid reduction_of{reduction_layout<Big, Small>::walk()};
 
 /// Goes along the rows of x that become an output row, from number `step` on.
 template <class T>

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "../broadcast/cuda.hpp"
-#include "plan.hpp"
+#include "layout.hpp"
 #include "reduce.hpp"
 
 namespace gradus {
@@ -46,16 +46,16 @@ struct extremum_shares {
   divisor<Count> inner, outputs;
 };
 
-template <class Plan, class Big>
-struct extremum_plan {
-  static constexpr index_t group = Plan::inner_reduced ? 32 : 1;  // threads of a part
-  static constexpr index_t terms = Plan::inner_reduced ? Plan::count : Plan::steps;
+template <class Layout, class Big>
+struct extremum_layout {
+  static constexpr index_t group = Layout::inner_reduced ? 32 : 1;  // threads of a part
+  static constexpr index_t terms = Layout::inner_reduced ? Layout::count : Layout::steps;
   static constexpr index_t most = (terms + 32 * group - 1) / (32 * group);
-  static constexpr index_t wanted = ((index_t{1} << 17) + Plan::outputs * group - 1) / (Plan::outputs * group);
+  static constexpr index_t wanted = ((index_t{1} << 17) + Layout::outputs * group - 1) / (Layout::outputs * group);
   static constexpr index_t parts = std::max<index_t>(1, std::min<index_t>({most, wanted, 1024}));
-  static constexpr index_t threads = Plan::outputs * parts * group;
+  static constexpr index_t threads = Layout::outputs * parts * group;
   using count = count_for<std::max(Big::size, threads)>;
-  static constexpr auto all() { return reduced_rows<Plan, count>(); }
+  static constexpr auto all() { return reduced_rows<Layout, count>(); }
   using rows = decltype(all());
   static constexpr auto by(index_t n) { return divisor<count>(static_cast<count>(n)); }
 };
@@ -168,31 +168,31 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
   template <class T, class Small, class Big>
   static void forward(context<cuda>& ctx, view<T, Small, cuda> y, view<std::int32_t, Small, cuda> at,
                       view<const T, Big, cuda> x) {
-    using plan = reduction_plan<Big, Small>;
-    static_assert(plan::count < (index_t{1} << 31),
+    using layout = reduction_layout<Big, Small>;
+    static_assert(layout::count < (index_t{1} << 31),
                   "max, min, argmax: more elements to choose from than an i32 can number");
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
-    using how = cuda_kit::extremum_plan<plan, Big>;
+    using how = cuda_kit::extremum_layout<layout, Big>;
     candidate* const partial =
-        how::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, plan::outputs * how::parts);
+        how::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, layout::outputs * how::parts);
     cuda_kit::launch(
-        ctx, &cuda_kit::extremum_kernel<plan::inner_reduced, typename how::rows, typename how::count, candidate, T>,
+        ctx, &cuda_kit::extremum_kernel<layout::inner_reduced, typename how::rows, typename how::count, candidate, T>,
         cuda_kit::blocks_for(how::threads), cuda_kit::block_threads, y.data(), at.data(), partial, x.data(), how::all(),
-        {how::terms, (how::terms + how::parts - 1) / how::parts, how::threads, how::by(plan::inner),
-         how::by(plan::outputs)});
+        {how::terms, (how::terms + how::parts - 1) / how::parts, how::threads, how::by(layout::inner),
+         how::by(layout::outputs)});
     if (how::parts > 1)
-      cuda_kit::launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(plan::outputs * 32),
-                       cuda_kit::block_threads, y.data(), at.data(), partial, plan::outputs, how::parts);
+      cuda_kit::launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(layout::outputs * 32),
+                       cuda_kit::block_threads, y.data(), at.data(), partial, layout::outputs, how::parts);
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, view<const TY, Small, cuda> dy,
                        view<const std::int32_t, Small, cuda> at) {
-    using plan = reduction_plan<Big, Small>;
-    using how = cuda_kit::extremum_plan<plan, Big>;
+    using layout = reduction_layout<Big, Small>;
+    using how = cuda_kit::extremum_layout<layout, Big>;
     cuda_kit::launch(
-        ctx, &cuda_kit::extremum_gradient_kernel<plan::inner_reduced, typename how::rows, typename how::count, T, TY>,
-        cuda_kit::blocks_for(plan::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
-        how::by(plan::inner), plan::outputs);
+        ctx, &cuda_kit::extremum_gradient_kernel<layout::inner_reduced, typename how::rows, typename how::count, T, TY>,
+        cuda_kit::blocks_for(layout::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
+        how::by(layout::inner), layout::outputs);
   }
 };
 
@@ -201,20 +201,20 @@ struct kernel<op::variance<Axes, Keep>, cuda> {
   template <class TY, class Small, class C, class T, class Big>
   static void forward(context<cuda>& ctx, view<TY, Small, cuda> y, view<C, Small, cuda> mean,
                       view<const T, Big, cuda> x) {
-    using plan = reduction_plan<Big, Small>;
-    cuda_kit::sum_into(ctx, mean, x, false, 1.0 / static_cast<double>(plan::count));
-    cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(plan::count),
+    using layout = reduction_layout<Big, Small>;
+    cuda_kit::sum_into(ctx, mean, x, false, 1.0 / static_cast<double>(layout::count));
+    cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(layout::count),
                        cuda_kit::squared_distances<C>{mean.data()});
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cuda>& ctx, view<TDX, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy,
                        view<const T, Big, cuda> x, view<const C, Small, cuda> mean) {
-    using plan = reduction_plan<Big, Small>;
+    using layout = reduction_layout<Big, Small>;
     using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<TDX, TY, T, C>, Small>;
     const auto from = walk::template operand<0>(dy.data());
     cuda_kit::launch(ctx, &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, typename walk::type, from.moves>,
                      walk::blocks, cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from, x.data(),
-                     walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(plan::count)));
+                     walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(layout::count)));
   }
 };
 

@@ -11,32 +11,32 @@ namespace cuda_kit {
 /// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what
 /// it alone writes.
 template <bool Log, index_t Columns, class TY, class T>
-__global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x, index_t rows) {
+__global__ void __launch_bounds__(row_layout<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x, index_t rows) {
   using C = compute_type<promote<TY, T>>;
-  using plan = row_plan<Columns, TY, T>;
-  const index_t row = plan::first_row();
+  using layout = row_layout<Columns, TY, T>;
+  const index_t row = layout::first_row();
   if (row >= rows) return;  // a whole warp, or nobody
-  const held_row<plan, T> values(x + row * Columns);
+  const held_row<layout, T> values(x + row * Columns);
   TY* const to = y + row * Columns;
   C most = -INFINITY;
-  plan::each([&](int slot, int at) {
+  layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
 #pragma unroll
-    for (int i = 0; i < plan::width; ++i)
+    for (int i = 0; i < layout::width; ++i)
       if (const C one = static_cast<C>(v.at[i]); one > most) most = one;
   });
-  const C top = row_max<plan::threads>(most);
+  const C top = row_max<layout::threads>(most);
   C total = 0;
-  plan::each([&](int slot, int at) {
+  layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
 #pragma unroll
-    for (int i = 0; i < plan::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
+    for (int i = 0; i < layout::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
   });
-  const C sum = row_sum<plan::threads>(total);
+  const C sum = row_sum<layout::threads>(total);
   const C shift = Log ? math::log(sum) : C(1) / sum;
-  plan::each([&](int slot, int at) {
+  layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
-    put<plan::width, true>(to + at, false, plan::width, [&](int i) {
+    put<layout::width, true>(to + at, false, layout::width, [&](int i) {
       const C distance = static_cast<C>(v.at[i]) - top;
       if constexpr (Log) return distance - shift;
       else return math::exp(distance) * shift;
@@ -45,26 +45,26 @@ __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kerne
 }
 
 template <bool Log, index_t Columns, class T, class TY>
-__global__ void __launch_bounds__(row_plan<Columns, T, TY>::block)
+__global__ void __launch_bounds__(row_layout<Columns, T, TY>::block)
     softmax_gradient_kernel(T* dx, bool accumulate, const TY* dy, const TY* y, index_t rows) {
   using C = compute_type<promote<TY, T>>;
-  using plan = row_plan<Columns, T, TY>;
-  const index_t row = plan::first_row();
+  using layout = row_layout<Columns, T, TY>;
+  const index_t row = layout::first_row();
   if (row >= rows) return;
-  const held_row<plan, TY> gradients(dy + row * Columns), values(y + row * Columns);
+  const held_row<layout, TY> gradients(dy + row * Columns), values(y + row * Columns);
   C total = 0;
-  plan::each([&](int slot, int at) {
+  layout::each([&](int slot, int at) {
     const auto g = gradients.run(slot, at);
     const auto v = values.run(slot, at);
 #pragma unroll
-    for (int i = 0; i < plan::width; ++i)
+    for (int i = 0; i < layout::width; ++i)
       total += Log ? static_cast<C>(g.at[i]) : static_cast<C>(g.at[i]) * static_cast<C>(v.at[i]);
   });
-  const C sum = row_sum<plan::threads>(total);
-  plan::each([&](int slot, int at) {
+  const C sum = row_sum<layout::threads>(total);
+  layout::each([&](int slot, int at) {
     const auto g = gradients.run(slot, at);
     const auto v = values.run(slot, at);
-    put<plan::width, true>(dx + row * Columns + at, accumulate, plan::width, [&](int i) {
+    put<layout::width, true>(dx + row * Columns + at, accumulate, layout::width, [&](int i) {
       const C d = static_cast<C>(g.at[i]), value = static_cast<C>(v.at[i]);
       if constexpr (Log) return d - math::exp(value) * sum;
       else return value * (d - sum);
@@ -79,16 +79,16 @@ template <bool Log>
 struct kernel<op::softmax<Log>, cuda> {
   template <class TY, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, S, cuda> y, view<const T, S, cuda> x) {
-    using plan = cuda_kit::row_plan<columns_of<S>, TY, T>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, plan::blocks(rows_of<S>), plan::block,
-                     y.data(), x.data(), rows_of<S>);
+    using layout = cuda_kit::row_layout<columns_of<S>, TY, T>;
+    cuda_kit::launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, layout::blocks(rows_of<S>),
+                     layout::block, y.data(), x.data(), rows_of<S>);
   }
   template <class T, class TY, class S>
   static void backward(context<cuda>& ctx, view<T, S, cuda> dx, bool accumulate, view<const TY, S, cuda> dy,
                        view<const TY, S, cuda> y) {
-    using plan = cuda_kit::row_plan<columns_of<S>, T, TY>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, plan::blocks(rows_of<S>),
-                     plan::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
+    using layout = cuda_kit::row_layout<columns_of<S>, T, TY>;
+    cuda_kit::launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, layout::blocks(rows_of<S>),
+                     layout::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
   }
 };
 

@@ -1,4 +1,6 @@
 #pragma once
+// The step of Adafactor on the CPU.
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -6,12 +8,13 @@
 #include "../../core/config.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../adafactor.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {
 
-/// Tensor by tensor. A matrix is cut into parts of rows, a vector into parts of elements, by size alone; sums of parts
-/// are added up in order.
+/// Updates one tensor after another. It cuts a matrix into parts of rows and a vector into parts of elements, by size
+/// alone, and adds the sums of parts in order: any number of threads gives the same bits.
 template <>
 struct kernel<op::adafactor_step, cpu> {
   template <class T, class G>
@@ -24,46 +27,40 @@ struct kernel<op::adafactor_step, cpu> {
  private:
   using P = pack<float>;
   static constexpr index_t most = op::adafactor_step::most_parts;
-  struct sums {
-    double values, updates;  // squares of
-  };
-  struct rates {
-    float keep, lr, beta1, rest1;
-  };
 
-  // What the passes over one tensor share.
+  // The inputs of all passes over one tensor.
   template <class T, class G>
   struct work {
     const factored_span<T, G>& t;
     const step_inputs& in;
     gradient_scaling<float> scaling;
-    float beta, eps;
+    float beta, eps, beta1, one_minus_beta1;
 
     template <class Which>
     GRADUS_INLINE P gradient(index_t i, Which n) const {
       return scaling(cpu_kit::load<float>(t.gradient + i, n));
     }
     GRADUS_INLINE P averaged(P so_far, P now) const { return P(beta) * so_far + P(1 - beta) * now; }
-    // Takes the step of elements i .. by the update u.
+    // Applies the update u to the elements from i on.
     template <class Which>
-    GRADUS_INLINE void take(index_t i, P u, const rates& r, Which n, cpu_kit::value_writer& writer) const {
+    GRADUS_INLINE void take(index_t i, P u, const step_rates& r, Which n, cpu_kit::value_writer& writer) const {
       u = u * P(r.lr);
       if (t.update != nullptr) {
-        u = P(r.beta1) * cpu_kit::load<float>(t.update + i, n) + P(r.rest1) * u;
+        u = P(beta1) * cpu_kit::load<float>(t.update + i, n) + P(one_minus_beta1) * u;
         cpu_kit::store(u, t.update + i, n);
       }
-      writer.write(cpu_kit::load<float>(t.value + i, n) * P(r.keep) - u, t.value + i, n, t.first + i);
+      writer.write(cpu_kit::load<float>(t.value + i, n) * P(r.decay_factor) - u, t.value + i, n, t.first + i);
     }
   };
 
-  // f(begin, end, part) on parts of n units of `size` elements.
+  // Runs f(begin, end, part) on parts of n rows of `size` elements; returns the number of parts.
   template <class F>
   static index_t in_parts(context<cpu>& ctx, index_t n, index_t size, const F& f) {
     const index_t grain = std::max<index_t>({1, (n + most - 1) / most, (index_t{1} << 14) / size});
     cpu_kit::parallel_ranges(ctx, n, grain, [&](index_t begin, index_t end) { f(begin, end, begin / grain); });
     return (n + grain - 1) / grain;
   }
-  // Short float sums, accumulated in double.
+  // Adds up f(i, which) in short runs of float, and those in double.
   template <class F>
   static double sum_of(index_t n, const F& f) {
     constexpr index_t run = 64 * lanes<float>;
@@ -77,30 +74,17 @@ struct kernel<op::adafactor_step, cpu> {
     }
     return all;
   }
-  static double added(const double* part, index_t parts) {
-    double all = 0;
-    for (index_t i = 0; i < parts; ++i) all += part[i];
-    return all;
-  }
-  static rates rates_of(const adafactor_options& o, const tensor_step& s, index_t size, const sums& sum) {
-    double lr = s.lr;
-    if (o.lr == 0) lr *= std::min(o.warmup ? 1e-6 * s.t : 1e-2, 1 / std::sqrt(s.t));
-    const auto n = static_cast<double>(size);
-    if (o.scale_parameter) lr *= std::max(o.eps2, std::sqrt(sum.values / n));
-    const double held = std::max(1.0, std::sqrt(sum.updates / n) / o.clip_threshold);
-    return {static_cast<float>(1 - s.weight_decay * lr), static_cast<float>(lr / held), static_cast<float>(o.beta1),
-            static_cast<float>(1 - o.beta1)};
-  }
-
   template <class T, class G>
   static void tensor_step_of(context<cpu>& ctx, const adafactor_options& o, const factored_span<T, G>& t,
                              const step_inputs& in, double* scratch) {
-    struct {
-      double lr, weight_decay;
-    } const rule{o.lr == 0 ? 1.0 : o.lr, o.weight_decay};
-    const tensor_step s = in.at(rule, t);
-    const work<T, G> w{t, in, gradient_scaling<float>(in), static_cast<float>(1 - std::pow(s.t, o.decay_rate)),
-                       static_cast<float>(o.eps1)};
+    const tensor_step s = in.at(o.rule(), t);
+    const work<T, G> w{t,
+                       in,
+                       gradient_scaling<float>(in),
+                       static_cast<float>(1 - std::pow(s.t, o.decay_rate)),
+                       static_cast<float>(o.eps1),
+                       static_cast<float>(o.beta1),
+                       static_cast<float>(1 - o.beta1)};
     if (t.rows == 0) step_of_vector(ctx, o, w, s, scratch);
     else step_of_matrices(ctx, o, w, s, scratch);
   }
@@ -122,7 +106,8 @@ struct kernel<op::adafactor_step, cpu> {
         return g * g / v;
       });
     });
-    const rates r = rates_of(o, s, t.size, {added(scratch, parts), added(scratch + most, parts)});
+    const step_rates r =
+        o.rates(s, t.size, cpu_kit::sum_in_order(scratch, parts), cpu_kit::sum_in_order(scratch + most, parts));
     in_parts(ctx, t.size, 1, [&](index_t begin, index_t end, index_t) {
       cpu_kit::value_writer writer(w.in);
       cpu_kit::for_packs<float>(end - begin, [&](index_t k, auto n) {
@@ -140,7 +125,7 @@ struct kernel<op::adafactor_step, cpu> {
     double* const sum_updates = scratch + most;
     auto* const column_sums = reinterpret_cast<float*>(scratch + 3 * most);  // of each part
     auto* const column_factors = reinterpret_cast<float*>(scratch + most * (t.columns + 3));
-    sums sum{0, 0};
+    double values = 0, updates = 0;  // sums of squares
     for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
       const index_t first = matrix * t.rows * t.columns;
       float* const means = t.row_means + matrix * t.rows;
@@ -169,8 +154,7 @@ struct kernel<op::adafactor_step, cpu> {
         for (index_t part = 0; part < parts; ++part) all += static_cast<double>(column_sums[part * t.columns + j]);
         averages[j] = w.beta * averages[j] + (1 - w.beta) * static_cast<float>(all / static_cast<double>(t.rows));
       }
-      sum.values += added(sum_values, parts);
-      // The updates of this matrix, for their root mean square.
+      values += cpu_kit::sum_in_order(sum_values, parts);
       const double mean = factors_of_columns(t, matrix, column_factors);
       in_parts(ctx, t.rows, t.columns, [&](index_t begin, index_t end, index_t part) {
         sum_updates[part] = 0;
@@ -180,9 +164,9 @@ struct kernel<op::adafactor_step, cpu> {
             return u * u;
           });
       });
-      sum.updates += added(sum_updates, parts);
+      updates += cpu_kit::sum_in_order(sum_updates, parts);
     }
-    const rates r = rates_of(o, s, t.size, sum);
+    const step_rates r = o.rates(s, t.size, values, updates);
     for (index_t matrix = 0; matrix < t.matrices; ++matrix) {
       const index_t first = matrix * t.rows * t.columns;
       const double mean = factors_of_columns(t, matrix, column_factors);
@@ -198,7 +182,7 @@ struct kernel<op::adafactor_step, cpu> {
       });
     }
   }
-  // 1 / sqrt(C) of each column; returns the mean of R.
+  // Writes 1 / sqrt(C) of each column; returns the mean of R.
   template <class T, class G>
   static double factors_of_columns(const factored_span<T, G>& t, index_t matrix, float* factors) {
     const float* averages = t.column_means + matrix * t.columns;

@@ -1,4 +1,6 @@
 #pragma once
+// The step of AdamW with moments of 8 bits, on the CPU.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include "../../core/config.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../adamw_8bit.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {
@@ -43,7 +46,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
               pack<float> p = cpu_kit::load<float>(t.value + begin + i, which);
               pack<float> m1 = cpu_kit::load<float>(m + i, which), v1 = cpu_kit::load<float>(v + i, which);
               update(p, scaling(cpu_kit::load<float>(t.gradient + begin + i, which)), m1, v1);
-              if (coded) {  // else it would be its block's scale
+              if (coded) {  // an infinity would be the scale of its block
                 const auto finite = v1 <= pack<float>(std::numeric_limits<float>::max());
                 m1 = select(finite, m1, pack<float>(0)), v1 = select(finite, v1, pack<float>(0));
               }
@@ -66,8 +69,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
   using shorts = typename cpu_kit::vector_of<std::uint16_t, lanes<float>>::type;
   using bytes = typename cpu_kit::vector_of<std::uint8_t, lanes<float>>::type;
 
-  // The map's value of each code, times scale. Where registers are wide, computing it is quicker than reading it from
-  // the table.
+  // Writes scale times the number of each code. With wide registers, computing it is faster than reading the table.
   template <bool Signed>
   static void decode(const std::uint8_t* codes, index_t n, float scale, float* to) {
     using map = dynamic_map<Signed>;
@@ -80,11 +82,11 @@ struct kernel<op::adamw_8bit_step, cpu> {
         using floats = pack<float>::native;
         bytes narrow{};
         std::memcpy(&narrow, codes + i, cpu_kit::lanes_in(which));
-        // In two steps: g++ 12 widens fourfold lane by lane.
+        // In two steps: g++ 12 converts u8 to i32 lane by lane.
         const integers code = __builtin_convertvector(__builtin_convertvector(narrow, shorts), integers) - zero;
         const integers steps = code < 0 ? -code : code;
         const floats count = __builtin_convertvector(steps + (first_of_decade - 1), floats);
-        // What a decade's numbers are counted from is a power of two: the count without its fraction.
+        // A decade's `first` is a power of two: the count without its mantissa.
         const integers bits = cpu_math::bits_as<integers>(count) & 0x7F800000;
         const pack<float> first(cpu_math::bits_as<floats>(bits));
         const pack<float> power = lanes_at(pack<float>::load(powers_of_5), (bits >> 23) - (126 + first_of_decade));
@@ -105,7 +107,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
       const pack<float> raw = cpu_kit::load<float>(from + i, which), x = raw * scale;
       const pack<float> size = abs(x);
       integers steps = __builtin_convertvector(map.steps_from_zero(size).v, integers);
-      // Decoded as 0, its root would leave eps alone to divide by.
+      // A mean of squares above 0 is never coded as 0: the step would divide by eps alone.
       if constexpr (!Signed) steps = ((raw.v > 0) & (steps == 0)) ? integers{} + 1 : steps;
       integers code = (x.v < 0 ? -steps : steps) + static_cast<std::int32_t>(map.zero);
       code = code < 0 ? integers{} : code;  // there is no -1

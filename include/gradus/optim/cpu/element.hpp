@@ -1,84 +1,18 @@
 #pragma once
-#include <algorithm>
+// The step of a rule for one element, on the CPU.
+
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "../../core/config.hpp"
 #include "../../cpu/simd_math.hpp"
 #include "../element_optimizer.hpp"
+#include "gradient_pass.hpp"
 #include "spans.hpp"
 
 namespace gradus {
-
-template <>
-struct kernel<op::gradient_pass, cpu> {
-  template <class G>
-  static void forward(context<cpu>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
-                      view<double, op::gradient_pass::partial_sums> partial,
-                      const std::vector<gradient_span<G>>& spans) {
-    using C = compute_type<G>;
-    using P = pack<C>;
-    constexpr index_t most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
-    const index_t chunks = cpu_kit::span_chunks(spans);
-    const index_t together = std::max<index_t>(1, (chunks + most - 1) / most);
-    const P factor(pass.early_factor(*to)), high(pass.limit), low(-pass.limit), zero(0);
-    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index_t first, index_t last) {
-      double sum = 0, not_finite = 0;
-      for (index_t chunk = first; chunk < last; ++chunk)
-        cpu_kit::with_chunk(spans, chunk, [&](const gradient_span<G>& s, index_t begin, index_t end) {
-          constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
-          P bad(0);
-          for (index_t i = begin; i < end; i += run) {
-            P squares(0);
-            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
-              const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
-              const P g = select(scaled > high, high, select(scaled < low, low, scaled));
-              squares = squares + g * g;
-              bad = bad + raw * zero;  // NaN for infinities, too
-            });
-            sum += static_cast<double>(sum_lanes(squares));
-          }
-          not_finite += static_cast<double>(sum_lanes(bad));
-        });
-      partial(0, first / together) = sum;
-      partial(1, first / together) = not_finite;
-    });
-    double sum = 0, not_finite = 0;
-    for (index_t i = 0; i * together < chunks; ++i) {
-      sum += partial(0, i);
-      not_finite += partial(1, i);
-    }
-    pass.conclude(*to, sum, not_finite);
-  }
-};
-
-template <>
-struct kernel<op::note_skip, cpu> {
-  static void forward(context<cpu>&, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
-    if (scalars->found_inf == 0) return;
-    *skipped += 1;
-    counts->found_inf = 1;
-  }
-};
-
-template <>
-struct kernel<op::note_missed, cpu> {
-  static void forward(context<cpu>&, const gradient_scalars* scalars, double* missed,
-                      const std::vector<std::uint32_t>& which) {
-    if (scalars != nullptr && scalars->found_inf != 0) return;
-    for (const std::uint32_t i : which) missed[i] += 1;
-  }
-};
-
-template <>
-struct kernel<op::update_loss_scale, cpu> {
-  static void forward(context<cpu>&, const op::update_loss_scale& update, float* scale, loss_scale_counts* counts) {
-    update(*scale, *counts);
-  }
-};
 
 template <>
 struct kernel<op::element_step, cpu> {
@@ -98,7 +32,7 @@ struct kernel<op::element_step, cpu> {
         const index_t i = begin + k;
         const P g = scaling(cpu_kit::load<C>(t.gradient + i, n));
         P p = cpu_kit::load<C>(t.value + i, n);
-        if constexpr (compensated) p = p + cpu_kit::load<C>(states.rest + t.first + i, n);
+        if constexpr (compensated) p = p + cpu_kit::load<C>(states.compensation + t.first + i, n);
         std::array<P, N> s;
         for (std::size_t j = 0; j < N; ++j)
           s[j] = optional && states.at[j] == nullptr ? P(0) : cpu_kit::load<C>(states.at[j] + t.first + i, n);
@@ -107,7 +41,8 @@ struct kernel<op::element_step, cpu> {
         for (std::size_t j = 0; j < N; ++j)
           if (!optional || states.at[j] != nullptr) cpu_kit::store(s[j], states.at[j] + t.first + i, n);
         writer.write(p, t.value + i, n, t.first + i);
-        if constexpr (compensated) cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.rest + t.first + i, n);
+        if constexpr (compensated)
+          cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.compensation + t.first + i, n);
       });
     });
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What the steps of all optimizers share on the CPU: a loop over the spans of parameters, and the rounding of values.
+// The loop over parameters and the rounding of values that all optimizers share on the CPU.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// All spans cut into chunks of a fixed size, so that one parallel loop serves them, however many tensors there are.
+/// Elements of a chunk. One parallel loop runs over the chunks of all tensors.
 inline constexpr index_t span_chunk = 1 << 15;
 template <class Span>
 index_t span_chunks(const std::vector<Span>& spans) {
@@ -28,7 +28,7 @@ index_t span_chunks(const std::vector<Span>& spans) {
   for (const auto& s : spans) chunks += (s.size + span_chunk - 1) / span_chunk;
   return chunks;
 }
-/// Runs f(span, begin, end) on a chunk.
+/// Runs f(span, begin, end) on chunk number `chunk`.
 template <class Span, class F>
 void with_chunk(const std::vector<Span>& spans, index_t chunk, const F& f) {
   index_t i = 0;
@@ -40,14 +40,22 @@ void parallel_spans(context<cpu>& ctx, const std::vector<Span>& spans, const F& 
   parallel_tasks(ctx, span_chunks(spans), [&](index_t chunk) { with_chunk(spans, chunk, f); });
 }
 
+/// The sum of n partial sums, in double.
+template <class T>
+double sum_in_order(const T* parts, index_t n) {
+  double all = 0;
+  for (index_t i = 0; i < n; ++i) all += static_cast<double>(parts[i]);
+  return all;
+}
+
 GRADUS_INLINE index_t lanes_in(all_lanes) { return lanes<float>; }
 GRADUS_INLINE index_t lanes_in(first_lanes n) { return n.count; }
 
-/// Random halves for elements that are rounded one after another: half i % 8 of the words of group i / 8 is that of
-/// element i, as for round_stochastically. Drawn many at a time.
+/// Random 16-bit draws for elements that are rounded in order, made many at a time. Element i has draw i % 8 of group
+/// i / 8, as in round_stochastically.
 class rounding_draws {
  public:
-  /// That of element `first`, and those of the following ones of a pack.
+  /// The draws of a pack of elements that begins with `first`.
   GRADUS_INLINE const std::uint16_t* at(const random_key& key, index_t first) {
     if (first < from_ || first + lanes<float> > from_ + philox_lanes::halves) {
       from_ = first / 8 * 8;
@@ -62,12 +70,12 @@ class rounding_draws {
   std::uint16_t drawn_[philox_lanes::halves];
 };
 
-/// Writes new values, one after another, rounded as the step asks for. Each thread has its own.
+/// Rounds and writes new values in order. Each thread has its own writer.
 class value_writer {
  public:
   explicit value_writer(const step_inputs& in) : in_(in) {}
 
-  /// `first` is the number of the first one in the row of all values.
+  /// @param first number of x's first element among all values
   template <class T, class Which>
   GRADUS_INLINE void write(pack<compute_type<T>> x, T* to, Which n, [[maybe_unused]] index_t first) {
     if constexpr (std::is_same_v<T, bf16>)

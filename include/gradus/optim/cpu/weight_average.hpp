@@ -1,4 +1,6 @@
 #pragma once
+// Moving averages of weights, on the CPU.
+
 #include <algorithm>
 #include <vector>
 
@@ -13,12 +15,12 @@ struct kernel<op::average_weights, cpu> {
   template <class T, class G, class S>
   static void forward(context<cpu>& ctx, const op::average_weights& how, const std::vector<update_span<T, G>>& spans,
                       S* averages) {
-    const pack<S> keep(how.decay), rest(1 - how.decay);
+    const pack<S> decay(how.decay), one_minus_decay(1 - how.decay);
     cpu_kit::parallel_spans(ctx, spans, [&](const update_span<T, G>& t, index_t begin, index_t end) {
       cpu_kit::for_packs<S>(end - begin, [&](index_t k, auto n) {
         S* at = averages + t.first + begin + k;
         const pack<S> value = cpu_kit::load<S>(t.value + begin + k, n);
-        cpu_kit::store(how.decay == 0 ? value : keep * cpu_kit::load<S>(at, n) + rest * value, at, n);
+        cpu_kit::store(how.decay == 0 ? value : decay * cpu_kit::load<S>(at, n) + one_minus_decay * value, at, n);
       });
     });
   }

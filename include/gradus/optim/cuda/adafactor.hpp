@@ -1,4 +1,6 @@
 #pragma once
+// The step of Adafactor on the GPU.
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -8,19 +10,21 @@
 #include "../../cuda/workspace.hpp"
 #include "../adafactor.hpp"
 #include "followed_step.hpp"
+#include "gradient_pass.hpp"
+#include "spans.hpp"
 
 namespace gradus {
 
 namespace cuda_kit {
 
-/// What the passes over one tensor find out, on the GPU.
+/// What the passes over one tensor compute, on the GPU.
 struct adafactor_numbers {
   double values, updates;  ///< sums of squares, over all matrices of the tensor
-  double row_mean;         ///< of the averages of the matrix at hand
-  float beta;              ///< how much averages keep
-  float keep, lr;          ///< the value times this, less the update times that
+  double row_mean;         ///< of the row means of the current matrix
+  float beta;              ///< decay of the means of squares
+  step_rates rates;
 };
-inline constexpr int adafactor_blocks = 256;  ///< at most, of passes that leave one partial sum a block
+inline constexpr int adafactor_blocks = 256;  ///< the most blocks of a pass that writes a partial sum for each
 
 template <class T, class G>
 struct adafactor_work {
@@ -31,27 +35,22 @@ struct adafactor_work {
   double* column_sums;  ///< [row_chunks, columns]
   int blocks;           ///< of this tensor's passes
   index_t row_chunks;   ///< of the pass over columns
-  index_t first;        ///< element of the matrix at hand
+  index_t first;        ///< element of the current matrix
   float *row_means, *column_means;
 
-  /// False where the step is skipped. To be called first.
+  /// Reads the step's settings; false if the step is skipped. Each kernel calls it first.
   __device__ bool begins() {
     if (step.in.skips()) return false;
     const auto now = step.now();
     step.rule = now.rule, step.in = now.in;
     return true;
   }
-  __device__ tensor_step now() const {
-    struct {
-      double lr, weight_decay;
-    } const rule{step.rule.lr == 0 ? 1.0 : step.rule.lr, step.rule.weight_decay};
-    return step.in.at(rule, t);
-  }
+  __device__ tensor_step now() const { return step.in.at(step.rule.rule(), t); }
   __device__ float square(const gradient_scaling<float>& scaling, index_t i) const {
     const float g = scaling(static_cast<float>(t.gradient[i]));
     return g * g;
   }
-  /// Elements of this block: rows of `columns` in turn, or parts of a vector.
+  /// Calls f(row) for each row of this block.
   template <class F>
   __device__ void for_rows(const F& f) const {
     for (index_t row = blockIdx.x; row < t.rows; row += gridDim.x) f(row);
@@ -70,7 +69,7 @@ __global__ void adafactor_begin_kernel(adafactor_work<T, G> w) {
   w.numbers->beta = static_cast<float>(1 - math::pow(w.now().t, w.step.rule.decay_rate));
 }
 
-/// Averages of the rows, and the squares of the values.
+/// Updates the row means, and adds up the squares of the values.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_rows_kernel(adafactor_work<T, G> w) {
   if (!w.begins()) return;
@@ -171,25 +170,24 @@ __global__ void __launch_bounds__(block_threads) adafactor_updates_kernel(adafac
   });
   w.leave(0, updates);
 }
-/// A vector's averages, and both sums of squares.
+/// Updates a vector's means, and adds up both sums of squares.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_vector_kernel(adafactor_work<T, G> w) {
   if (!w.begins()) return;
   const gradient_scaling<float> scaling(w.step.in);
   const float beta = w.numbers->beta;
   double values = 0, updates = 0;
-  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
-       i += static_cast<index_t>(gridDim.x) * block_threads) {
+  for_grid(w.t.size, [&](index_t i) {
     const float squared = w.square(scaling, i);
     const float v = beta * w.row_means[i] + (1 - beta) * (squared + static_cast<float>(w.step.rule.eps1));
     w.row_means[i] = v;
     updates += static_cast<double>(squared / v);
     const double p = static_cast<double>(static_cast<float>(w.t.value[i]));
     values += p * p;
-  }
+  });
   w.leave(values, updates);
 }
-/// Adds up what the blocks left of the updates (and of a vector's values); `last`: makes the rates of it.
+/// Adds up the blocks' sums of updates (and of a vector's values); `last`: then computes the rates.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     adafactor_rates_kernel(adafactor_work<T, G> w, bool vector, bool last) {
@@ -204,38 +202,26 @@ __global__ void __launch_bounds__(block_threads)
   n.values += values;
   n.updates += updates;
   if (!last) return;
-  const adafactor_options& o = w.step.rule;
-  const tensor_step s = w.now();
-  double lr = s.lr;
-  if (o.lr == 0) lr *= fmin(o.warmup ? 1e-6 * s.t : 1e-2, 1 / math::sqrt(s.t));
-  const auto size = static_cast<double>(w.t.size);
-  if (o.scale_parameter) lr *= fmax(o.eps2, math::sqrt(n.values / size));
-  const double held = fmax(1.0, math::sqrt(n.updates / size) / o.clip_threshold);
-  n.keep = static_cast<float>(1 - s.weight_decay * lr);
-  n.lr = static_cast<float>(lr / held);
+  n.rates = w.step.rule.rates(w.now(), w.t.size, n.values, n.updates);
 }
-/// Takes the step.
+/// Updates the values.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor_work<T, G> w) {
   if (!w.begins()) return;
   const gradient_scaling<float> scaling(w.step.in);
-  const adafactor_numbers n = *w.numbers;
+  const step_rates r = w.numbers->rates;
   const auto take = [&](index_t i, float u) {
-    u *= n.lr;
+    u *= r.lr;
     if (w.t.update != nullptr) {
       u = static_cast<float>(w.step.rule.beta1) * w.t.update[i] + static_cast<float>(1 - w.step.rule.beta1) * u;
       w.t.update[i] = u;
     }
-    const float p = static_cast<float>(w.t.value[i]) * n.keep - u;
-    w.t.value[i] = convert_element<T>(p);
-    if constexpr (std::is_same_v<T, bf16>)
-      if (w.step.in.rounds == rounding::stochastic)
-        w.t.value[i] = round_stochastically(p, w.step.in.key.words((w.t.first + i) / 8), (w.t.first + i) % 8);
+    const float p = static_cast<float>(w.t.value[i]) * r.decay_factor - u;
+    write_value(w.t.value + i, p, w.step.in.rounds, w.step.in.key, w.t.first + i);
   };
   if (w.t.rows == 0) {
-    for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < w.t.size;
-         i += static_cast<index_t>(gridDim.x) * block_threads)
-      take(i, scaling(static_cast<float>(w.t.gradient[i])) / sqrtf(w.row_means[i]));
+    for_grid(w.t.size,
+             [&](index_t i) { take(i, scaling(static_cast<float>(w.t.gradient[i])) / sqrtf(w.row_means[i])); });
   } else {
     w.for_rows([&](index_t row) {
       const float factor = adafactor_row_factor(w, row);
@@ -247,7 +233,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor
 
 }  // namespace cuda_kit
 
-/// Tensor by tensor. Nothing comes back to the host: rates are made on the GPU.
+/// Updates one tensor after another. The rates are computed on the GPU, so the host waits for nothing.
 template <>
 struct kernel<op::adafactor_step, cuda> {
   template <class T, class G>

@@ -1,4 +1,6 @@
 #pragma once
+// The settings and scalars of a step, as kernels in a captured graph read them.
+
 #include <cstdint>
 
 #include "../../cuda/followed.hpp"
@@ -6,22 +8,22 @@
 
 namespace gradus::cuda_kit {
 
-/// Settings of an optimizer and what its step shares, as kernels get at them.
+/// Settings of an optimizer and the scalars of its step, up to date in every launch of a graph.
 template <class Rule>
 struct followed_step {
-  Rule rule;  ///< these two as they were when the step was launched or captured
+  Rule rule;  ///< `rule` and `in` have the values of the launch, or of the capture
   step_inputs in;
-  const Rule* rule_now;        ///< null: `rule`
-  const std::uint32_t* moved;  ///< calls of step since `in` was made; null: none
+  const Rule* rule_now;        ///< the current rule; null: `rule`
+  const std::uint32_t* moved;  ///< calls of step since the capture; null: none
 
-  /// What to go by in this launch. Who needs it once should have one thread ask: it is a lot for the registers of all.
+  /// The values of this launch. Kernels should call now() in one thread of a block: the result takes many registers.
   struct present {
     Rule rule;
     step_inputs in;
   };
   __device__ present now() const {
     present p{rule_now == nullptr ? rule : *rule_now, in};
-    p.in.steps += static_cast<double>(static_cast<std::int32_t>(calls()));  // who resumes sets them back
+    p.in.steps += static_cast<double>(static_cast<std::int32_t>(calls()));  // below 0 after set_steps
     p.in.key.step += calls();
     return p;
   }
@@ -34,7 +36,7 @@ struct followed_step {
  private:
   __device__ std::uint32_t calls() const { return moved == nullptr ? 0 : *moved; }
 };
-/// `rule` must be the optimizer's own, and stay where it is.
+/// `rule` must be the optimizer's own options, at an address that does not change.
 template <class Rule>
 followed_step<Rule> follow(context<cuda>& ctx, const Rule& rule, const step_inputs& in) {
   followed_values* const values = ctx.stream().followed();

@@ -1,4 +1,6 @@
 #pragma once
+// The step of Muon on the GPU.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +12,8 @@
 #include "../../cuda/rows.hpp"
 #include "../muon.hpp"
 #include "followed_step.hpp"
+#include "gradient_pass.hpp"
+#include "spans.hpp"
 
 namespace gradus {
 
@@ -17,8 +21,7 @@ namespace cuda_kit {
 
 inline constexpr unsigned muon_blocks = 256;  ///< at most
 
-/// Brings the momentum up to date and leaves the direction in `to`, and the sums of its squares in partial, one a
-/// block.
+/// Updates the momentum, writes the direction to `to`, and each block's sum of its squares to `partial`.
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     muon_direction_kernel(matrix_span<T, G> t, followed_step<muon_options> known, float* to, double* partial) {
@@ -27,14 +30,13 @@ __global__ void __launch_bounds__(block_threads)
   const float weight = static_cast<float>(1 - o.momentum), mix = static_cast<float>(o.nesterov ? o.momentum : 1.0);
   const bool skips = known.in.skips();
   double squares = 0;
-  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < t.size;
-       i += static_cast<index_t>(gridDim.x) * block_threads) {
+  for_grid(t.size, [&](index_t i) {
     const float g = scaling(static_cast<float>(t.gradient[i])), before = t.momentum[i];
     const float m = before + weight * (g - before), u = g + mix * (m - g);
     if (!skips) t.momentum[i] = m;
     to[i] = skips ? 0.0f : u;
     squares += static_cast<double>(u) * static_cast<double>(u);
-  }
+  });
   const double sum = row_sum<static_cast<int>(block_threads)>(squares);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -44,36 +46,30 @@ __global__ void __launch_bounds__(block_threads) muon_normalise_kernel(float* x,
   static_assert(muon_blocks == block_threads);
   const double squares = row_sum<static_cast<int>(block_threads)>(threadIdx.x < gridDim.x ? partial[threadIdx.x] : 0.0);
   const float by = static_cast<float>(1 / (math::sqrt(squares) + 1e-7));
-  for (index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x; i < size;
-       i += static_cast<index_t>(gridDim.x) * block_threads)
-    x[i] *= by;
+  for_grid(size, [&](index_t i) { x[i] *= by; });
 }
-/// b = 3.4445 I - 4.7750 a + 2.0315 b, of side x side.
+/// b = A I + B a + C b of side x side, with Muon's constants A, B and C.
 template <class = void>
 __global__ void __launch_bounds__(block_threads) muon_polynomial_kernel(float* b, const float* a, index_t side) {
   const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (i < side * side) b[i] = -4.7750f * a[i] + 2.0315f * b[i] + (i / side == i % side ? 3.4445f : 0.0f);
+  using step = op::muon_step;
+  if (i < side * side) b[i] = step::b * a[i] + step::c * b[i] + (i / side == i % side ? step::a : 0.0f);
 }
 template <class T, class G>
 __global__ void __launch_bounds__(block_threads)
     muon_step_kernel(matrix_span<T, G> t, followed_step<muon_options> known, const float* orthogonal) {
   if (known.in.skips()) return;
   const auto [rule, in] = known.now();
-  const tensor_step s = in.at(rule, t);
-  const double longer = fmax(1.0, static_cast<double>(t.columns) / static_cast<double>(t.rows));
-  const float by = static_cast<float>(s.lr * math::sqrt(longer)), keep = static_cast<float>(1 - s.lr * s.weight_decay);
+  const step_rates r = op::muon_step::rates(in.at(rule, t), t.rows, t.columns);
   const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i >= t.size) return;
-  const float p = static_cast<float>(t.value[i]) * keep - by * orthogonal[i];
-  t.value[i] = convert_element<T>(p);
-  if constexpr (std::is_same_v<T, bf16>)
-    if (in.rounds == rounding::stochastic)
-      t.value[i] = round_stochastically(p, in.key.words((t.first + i) / 8), (t.first + i) % 8);
+  const float p = static_cast<float>(t.value[i]) * r.decay_factor - r.lr * orthogonal[i];
+  write_value(t.value + i, p, in.rounds, in.key, t.first + i);
 }
 
 }  // namespace cuda_kit
 
-/// Matrix by matrix; products in float. A step that is skipped does the work all the same, and changes nothing.
+/// Updates one matrix after another, with products in float. A skipped step computes the same and writes nothing.
 template <>
 struct kernel<op::muon_step, cuda> {
   template <class T, class G>
@@ -93,14 +89,14 @@ struct kernel<op::muon_step, cuda> {
   }
 
  private:
-  // Newton and Schulz's iteration, as on the CPU.
+  // The Newton-Schulz iteration, as on the CPU.
   static const float* iterated(context<cuda>& ctx, index_t rows, index_t columns, float* x) {
     auto& products = ctx.get<cuda_kit::float_products>();
     const bool wide = rows <= columns;
     const index_t side = std::min(rows, columns), n = rows * columns;
     constexpr auto part = &op::muon_step::part;
     float *y = x + part(n), *const a = y + part(n), *const b = a + part(side * side);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < op::muon_step::iterations; ++i) {
       products.multiply(ctx, !wide, wide, side, side, std::max(rows, columns), x, x, a);
       products.multiply(ctx, false, false, side, side, side, a, a, b);
       cuda_kit::launch(ctx, &cuda_kit::muon_polynomial_kernel<>, cuda_kit::blocks_for(side * side),

@@ -1,0 +1,77 @@
+#pragma once
+// The norm and finiteness of all gradients, and the counters that steps keep, on the CPU.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "../../core/config.hpp"
+#include "../../cpu/simd_math.hpp"
+#include "spans.hpp"
+
+namespace gradus {
+
+template <>
+struct kernel<op::gradient_pass, cpu> {
+  template <class G>
+  static void forward(context<cpu>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
+                      view<double, op::gradient_pass::partial_sums> partial,
+                      const std::vector<gradient_span<G>>& spans) {
+    using C = compute_type<G>;
+    using P = pack<C>;
+    constexpr index_t most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
+    const index_t chunks = cpu_kit::span_chunks(spans);
+    const index_t together = std::max<index_t>(1, (chunks + most - 1) / most);
+    const P factor(pass.early_factor(*to)), high(pass.limit), low(-pass.limit), zero(0);
+    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index_t first, index_t last) {
+      double sum = 0, not_finite = 0;
+      for (index_t chunk = first; chunk < last; ++chunk)
+        cpu_kit::with_chunk(spans, chunk, [&](const gradient_span<G>& s, index_t begin, index_t end) {
+          constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
+          P bad(0);
+          for (index_t i = begin; i < end; i += run) {
+            P squares(0);
+            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
+              const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
+              const P g = select(scaled > high, high, select(scaled < low, low, scaled));
+              squares = squares + g * g;
+              bad = bad + raw * zero;  // NaN for infinities, too
+            });
+            sum += static_cast<double>(sum_lanes(squares));
+          }
+          not_finite += static_cast<double>(sum_lanes(bad));
+        });
+      partial(0, first / together) = sum;
+      partial(1, first / together) = not_finite;
+    });
+    const index_t parts = (chunks + together - 1) / together;
+    pass.conclude(*to, cpu_kit::sum_in_order(&partial(0, 0), parts), cpu_kit::sum_in_order(&partial(1, 0), parts));
+  }
+};
+
+template <>
+struct kernel<op::count_skipped, cpu> {
+  static void forward(context<cpu>&, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
+    if (scalars->found_inf == 0) return;
+    *skipped += 1;
+    counts->found_inf = 1;
+  }
+};
+
+template <>
+struct kernel<op::count_missed, cpu> {
+  static void forward(context<cpu>&, const gradient_scalars* scalars, double* missed,
+                      const std::vector<std::uint32_t>& which) {
+    if (scalars != nullptr && scalars->found_inf != 0) return;
+    for (const std::uint32_t i : which) missed[i] += 1;
+  }
+};
+
+template <>
+struct kernel<op::update_loss_scale, cpu> {
+  static void forward(context<cpu>&, const op::update_loss_scale& update, float* scale, loss_scale_counts* counts) {
+    update(*scale, *counts);
+  }
+};
+
+}  // namespace gradus

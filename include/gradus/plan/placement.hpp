@@ -1,0 +1,186 @@
+#pragma once
+// Places the blocks of a step in one workspace.
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "../core/error.hpp"
+#include "../core/sort.hpp"
+#include "../memory/memory_plan.hpp"
+#include "../memory/trace.hpp"
+#include "occupied_offsets.hpp"
+
+namespace gradus {
+
+/// The offsets of a step's blocks in one workspace.
+struct placement {
+  std::vector<std::size_t> offsets;  ///< of each block, multiples of the trace's alignment; 0 for blocks of zero bytes
+  std::size_t bytes = 0;             ///< of the workspace
+};
+
+namespace detail {
+
+// The size of a block, rounded up to the device's alignment.
+constexpr std::size_t aligned_size(const step_trace& trace, std::size_t block) {
+  return round_up(trace.blocks[block].bytes, trace.alignment);
+}
+
+// Peak of live bytes, in aligned sizes.
+inline std::size_t largest_live_sum(const step_trace& trace) {
+  std::size_t live = 0, peak = 0;
+  for (const memory_event& e : trace.events) {
+    const std::size_t bytes = aligned_size(trace, e.block);
+    live = e.begins ? live + bytes : live - bytes;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+// The moment of each event: the number of runs of ends before it. Two blocks overlap if their moments do, and there are
+// fewer moments than events, which halves the time of packing.
+inline std::vector<std::size_t> moments_of(const step_trace& trace) {
+  std::vector<std::size_t> moments(trace.events.size() + 1, 0);
+  for (std::size_t e = 0; e < trace.events.size(); ++e) {
+    const bool last_end = !trace.events[e].begins && (e + 1 == trace.events.size() || trace.events[e + 1].begins);
+    moments[e + 1] = moments[e] + (last_end ? 1 : 0);
+  }
+  return moments;
+}
+
+// The most blocks that place() packs to improve a placement. A tenth of it places most steps, in a tenth of the time.
+inline constexpr std::size_t placement_effort = 500'000;
+
+/// Packs blocks in an order, each at the lowest offset that is free during its life. Every order gives a valid
+/// placement, and some order gives the smallest one.
+class block_packer {
+ public:
+  using order = std::vector<std::size_t>;
+
+  explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
+
+  /// All blocks in the order of their requests: optimal for a stack.
+  order by_request() const {
+    order result(items_.size());
+    std::iota(result.begin(), result.end(), std::size_t{0});
+    return result;
+  }
+  /// The largest blocks first, of equal ones the one that lives longest.
+  order by_size() const {
+    order result = by_request();
+    sort_stably(result, [&](std::size_t i, std::size_t j) {
+      const item &a = items_[i], &b = items_[j];
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.life > b.life;
+    });
+    return result;
+  }
+
+  /// Packs in this order, and keeps the smallest placement so far.
+  void pack(const order& blocks) {
+    occupied_.clear();
+    top_ = 0;
+    for (const std::size_t i : blocks) {
+      const item& b = items_[i];
+      offsets_[i] = occupied_.lowest_gap(b.bytes, b.first_moment, b.end_moment);
+      occupied_.take(offsets_[i], b.bytes, b.first_moment, b.end_moment);
+      top_ = std::max(top_, offsets_[i] + b.bytes);
+    }
+    if (top_ < best_ || best_offsets_.empty()) {
+      best_ = top_;
+      best_offsets_ = offsets_;
+      best_order_ = blocks;
+    }
+  }
+
+  /// Starts from the best order and repeatedly moves the blocks that reach the top to the front, until the placement is
+  /// optimal or takes at most `enough` bytes, or `effort` blocks are packed.
+  void improve(std::size_t enough, std::size_t effort) {
+    order blocks = best_order_;
+    offsets_ = best_offsets_;
+    top_ = best_;
+    const std::size_t rounds = std::min<std::size_t>(1000, effort / (items_.size() + 1) + 1);
+    for (std::size_t round = 0; round < rounds && !optimal() && best_ > enough; ++round) {
+      const auto reaches_top = [&](std::size_t i) { return offsets_[i] + items_[i].bytes == top_; };
+      sort_stably(blocks, [&](std::size_t a, std::size_t b) { return reaches_top(a) && !reaches_top(b); });
+      pack(blocks);
+    }
+  }
+
+  std::size_t bytes() const { return best_; }       ///< of the smallest placement so far
+  bool optimal() const { return best_ <= bound_; }  ///< no placement can be smaller
+
+  void write(placement& result) const {
+    for (std::size_t i = 0; i < items_.size(); ++i) result.offsets[items_[i].block] = best_offsets_[i];
+    result.bytes = best_;
+  }
+
+ private:
+  struct item {
+    std::size_t bytes, life, block, first_moment, end_moment;
+  };
+
+  block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
+      : bound_(largest_live_sum(trace)), occupied_(moments.back() + 1) {
+    for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
+      const block_life& b = trace.blocks[i];
+      if (b.bytes == 0) continue;
+      const std::size_t end_moment = moments[std::min(b.until, trace.events.size())] + 1;
+      items_.push_back({aligned_size(trace, i), b.until - b.from, i, moments[b.from], end_moment});
+    }
+    offsets_.resize(items_.size());
+  }
+
+  std::vector<item> items_;
+  std::size_t bound_;
+  occupied_offsets occupied_;         // by the blocks packed so far
+  std::vector<std::size_t> offsets_;  // of the last order packed
+  std::size_t top_ = 0;
+  std::vector<std::size_t> best_offsets_;
+  order best_order_;
+  std::size_t best_ = 0;
+};
+
+}  // namespace detail
+
+/// Places the blocks of a step in one workspace, so that no two live blocks overlap. It packs them in the order of
+/// their requests, in the order of size, and improves the better of both; training steps end at their peak of live
+/// bytes, or close to it. The same trace always gets the same placement. The search stops at a placement of at most
+/// `enough` bytes; with less `effort` it may find a larger one.
+inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
+  placement result;
+  result.offsets.resize(trace.blocks.size());
+  detail::block_packer packer(trace);
+  packer.pack(packer.by_request());
+  if (!packer.optimal() && packer.bytes() > enough) packer.pack(packer.by_size());
+  packer.improve(enough, effort);
+  packer.write(result);
+  return result;
+}
+
+/// The memory plan of a step whose blocks lie at `where`. Throws error if a block outlives the step: only a steady
+/// step, which ends with the blocks that it began with, has a plan.
+inline memory_plan make_plan(const step_trace& trace, const placement& where) {
+  memory_plan plan;
+  plan.bytes = where.bytes;
+  plan.alignment = trace.alignment;
+  std::vector<std::size_t> number(trace.blocks.size());
+  for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
+    const block_life& b = trace.blocks[i];
+    if (b.bytes == 0) continue;
+    number[i] = plan.allocations.size();
+    plan.allocations.push_back({b.bytes, b.what, b.source, where.offsets[i]});
+    if (b.until >= trace.events.size())
+      throw error("memory plan: request " + std::to_string(number[i] + 1) + " of the step, " +
+                  describe_request(b.bytes, b.what, b.source) +
+                  ", outlives the step; plan a steady step, which ends with what it began");
+  }
+  for (const memory_event& e : trace.events)
+    if (trace.blocks[e.block].bytes > 0) plan.events.push_back({number[e.block], e.begins});
+  return plan;
+}
+/// The memory plan of a step whose blocks place() places.
+inline memory_plan make_plan(const step_trace& trace) { return make_plan(trace, place(trace)); }
+
+}  // namespace gradus

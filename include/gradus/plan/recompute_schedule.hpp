@@ -1,0 +1,282 @@
+#pragma once
+// Finds the recompute schedule of a model for a budget of bytes. It traces the blocks of the model's chain on meta,
+// lets chain_planner propose schedules, and traces and places each proposal, so that its bytes are exact.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../autodiff/checkpoint/chain.hpp"
+#include "../core/byte_size.hpp"
+#include "../core/sort.hpp"
+#include "block_choices.hpp"
+#include "chain_planner.hpp"
+#include "placement.hpp"
+#include "schedule_text.hpp"
+#include "step_summary.hpp"
+#include "time_table.hpp"
+
+namespace gradus {
+
+/// A recompute schedule of a model's chain, and the memory and time of a step under it.
+struct scheduled_step {
+  region_schedule regions;
+  step_summary summary;  ///< exact
+  double seconds = 0;    ///< predicted, of a step
+  std::string description;
+};
+
+namespace detail {
+
+inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
+                                  const std::vector<std::vector<block_choice>>& choices) {
+  region_schedule s;
+  for (const schedule_node& n : nodes) {
+    const std::size_t chain_end = choices.size() - 1;  // the stage after the chain
+    if (n.first == chain_end) continue;
+    if (n.last == chain_end) {
+      for (chain_part& p : to_regions(n.inner, choices).parts) s.parts.push_back(std::move(p));
+    } else if (n.inner.empty()) {
+      const block_choice& c = choices[n.first][n.option];
+      s.parts.push_back({n.first, n.last, c.region, c.keep});
+    } else if (n.first == n.last) {  // a region of one block recomputes only what backward reads
+      s.parts.push_back({n.first, n.last, true, 0});
+    } else {
+      s.parts.push_back({n.first, n.last, true, 0, to_regions(n.inner, choices).parts});
+    }
+  }
+  return s;
+}
+
+// The operations after the chain (the head and the loss) as one more stage, from the trace of a step whose blocks keep
+// nothing: its events up to the first recomputed block.
+inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::size_t input) {
+  std::size_t end = lean.events.size();
+  for (const op_span& op : lean.ops)
+    if (op.what.phase == phase::recompute) {
+      end = op.first_event;
+      break;
+    }
+  std::size_t live = 0;
+  std::size_t most = 0;
+  for (std::size_t e = 0; e < end; ++e) {
+    const std::size_t bytes = lean.blocks[lean.events[e].block].bytes;
+    live = lean.events[e].begins ? live + bytes : live - bytes;
+    most = std::max(most, live);
+  }
+  const auto beyond = [](std::size_t a, std::size_t b) { return a > b ? a - b : 0; };
+  chain_stage stage;
+  stage.input = input;
+  stage.gradients = beyond(live, (blocks + 1) * input);
+  const std::size_t peak = beyond(most, (blocks + 1) * input);
+  stage.options.push_back({0, 0, peak, std::max(peak, input + stage.gradients)});
+  return stage;
+}
+
+}  // namespace detail
+
+/// The operations of each block of the model's chain. `Options` has a member `regions` that the model passes to
+/// gradus::chain.
+template <class Training, class Options>
+std::vector<block_facts> survey_blocks(Options options) {
+  std::vector<block_facts> blocks;
+  options.regions = {};
+  options.regions.survey = &blocks;
+  trace_step<Training>(options);
+  if (blocks.empty()) throw error("schedule: the model runs no gradus::chain under its options' `regions`");
+  return blocks;
+}
+
+/// A schedule in which every block is a region that saves by `policy`. Throws error if the policy names an operation
+/// that no block has.
+template <save_policy Policy>
+region_schedule every_block(const std::vector<block_facts>& blocks, const Policy& policy) {
+  region_schedule s;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    detail::policy_of<Policy> what(policy);
+    std::uint64_t keep = 0;
+    for (std::size_t i = 0; i < blocks[b].operations.size(); ++i) {
+      const auto& op = blocks[b].operations[i];
+      if (what.saves({op.name, op.family, i, op.work, op.bytes}) && i < 64) keep |= std::uint64_t{1} << i;
+    }
+    if (const auto name = what.missing(); !name.empty()) {
+      std::string has;
+      for (const auto& op : blocks[b].operations)
+        if (has.find(op.name) == std::string::npos) has.append(has.empty() ? "" : ", ").append(op.name);
+      throw error("checkpoint policy: the blocks apply nothing named '" + std::string(name) + "'; they apply " + has);
+    }
+    s.parts.push_back({b, b, true, keep});
+  }
+  return s;
+}
+
+/// Finds the Pareto-optimal recompute schedules of a model, and the fastest within a budget, among those that
+/// chain_planner compares.
+/// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that it passes to
+/// gradus::chain
+template <class Training, class Options>
+class recompute_scheduler {
+ public:
+  explicit recompute_scheduler(const Options& options, time_table table = time_table{})
+      : options_(options),
+        table_(std::move(table)),
+        blocks_(survey_blocks<Training>(options)),
+        choices_(detail::choices_of(blocks_, table_)) {
+    propose();
+  }
+
+  /// The Pareto-optimal schedules, from the least peak of live bytes to the least time: exact peaks, predicted times.
+  const std::vector<scheduled_step>& worth_having() const { return front_; }
+
+  /// The least bytes that a step can take: persistent memory, and the workspace that place() finds for its other
+  /// blocks.
+  std::size_t least_budget() const {
+    std::size_t least = static_cast<std::size_t>(-1);
+    for (auto p = proposals_.rbegin(); p != proposals_.rend(); ++p)  // small ones first: they rule out others
+      if (p->peak_bytes < least) least = std::min(least, placed_bytes(trace(p->regions), 0, detail::placement_effort));
+    return least;
+  }
+
+  /// The fastest schedule under which a step takes at most `budget` bytes, counted as by least_budget(); empty if there
+  /// is none.
+  std::optional<scheduled_step> find_within(std::size_t budget) const {
+    for (const std::size_t effort : {detail::placement_effort / 10, detail::placement_effort})
+      for (const proposal& p : proposals_) {
+        if (p.peak_bytes > budget) continue;
+        const step_trace step = trace(p.regions);
+        if (placed_bytes(step, budget, effort) <= budget) return improved(measured(p.regions, step), budget);
+      }
+    return std::nullopt;
+  }
+  /// The fastest schedule within `budget` bytes. Throws error, naming the least feasible budget, if there is none.
+  scheduled_step within(std::size_t budget) const {
+    if (std::optional<scheduled_step> found = find_within(budget)) return *std::move(found);
+    const std::size_t least = least_budget();
+    throw error("memory budget: no schedule fits in " + std::to_string(budget) + " bytes (" + format_bytes(budget) +
+                "); the least that is feasible is " + std::to_string(least) + " bytes (" + format_bytes(least) + ")");
+  }
+
+ private:
+  // A schedule, and the peak of live bytes and the time of a step under it.
+  struct proposal {
+    region_schedule regions;
+    std::size_t peak_bytes;
+    double seconds;
+  };
+
+  // Collects the planner's schedules and a few uniform ones, and traces a step under each.
+  void propose() {
+    const scheduled_step plain = measured({}, trace({}));
+    const std::size_t gradients =
+        plain.summary.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
+    stage_chain chain;
+    auto choices = choices_;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) chain.stages.push_back(stage_of(b, gradients));
+    const step_trace lean = trace(region_schedule::every_block(blocks_.size()));
+    chain.stages.push_back(detail::stage_after(lean, blocks_.size(), blocks_.back().input_bytes));
+    choices.emplace_back(1);
+
+    std::vector<scheduled_step> all;
+    const auto add = [&](const region_schedule& regions) { all.push_back(measured(regions, trace(regions))); };
+    const chain_planner planner(chain, region_schedule::max_depth, 500);
+    for (const schedule_cost& point : planner.trade_off())
+      add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
+    // The planner models the chain alone. If the step peaks elsewhere, the same choice for all blocks may be better.
+    for (const detail::block_choice& c : choices_.front())
+      if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
+    all.push_back(plain);
+    // The schedule of the least peak with another choice for one block may have the same peak and a better placement.
+    const scheduled_step leanest = *std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a.summary.peak_bytes < b.summary.peak_bytes;
+    });
+    for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
+
+    // Keeps dominated proposals, too: they may have the better placement.
+    for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds});
+    detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
+    detail::sort_stably(all, [](const auto& a, const auto& b) {
+      return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes
+                                                          : a.seconds < b.seconds;
+    });
+    for (scheduled_step& s : all)
+      if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
+  }
+  chain_stage stage_of(std::size_t b, std::size_t gradients) const {
+    chain_stage stage;
+    stage.input = blocks_[b].input_bytes;
+    stage.gradients = gradients;
+    std::size_t largest = 0;
+    for (const auto& op : blocks_[b].operations) {
+      stage.forward_time += table_.seconds(activity{op.name, phase::forward, op.work});
+      largest = std::max(largest, op.bytes);
+    }
+    stage.forward_temporaries = 2 * largest;
+    for (const detail::block_choice& c : choices_[b])
+      stage.options.push_back({c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
+    return stage;
+  }
+  step_trace trace(const region_schedule& regions) const {
+    Options options = options_;
+    options.regions = regions;
+    return trace_step<Training>(options);
+  }
+  scheduled_step measured(const region_schedule& regions, const step_trace& step) const {
+    scheduled_step s{regions, summarize(step), table_.seconds(step), {}};
+    detail::describe_parts(s.regions.parts, blocks_, "", s.description);
+    return s;
+  }
+  // The bytes of a step whose blocks are placed. The search for a placement stops at `enough` bytes.
+  static std::size_t placed_bytes(const step_trace& step, std::size_t enough, std::size_t effort) {
+    const std::size_t persistent = step.live_before;
+    return persistent + place(step, enough > persistent ? enough - persistent : 0, effort).bytes;
+  }
+  // Calls f with a schedule for each other choice of part number `part`, from the fastest on, if the part is one block.
+  template <class F>
+  void for_choices(region_schedule regions, std::size_t part, const F& f) const {
+    chain_part& changed = regions.parts[part];
+    if (changed.first != changed.last) return;
+    changed.inner.clear();
+    const auto& choices = choices_[changed.first];
+    for (auto c = choices.rbegin(); c != choices.rend(); ++c) {
+      changed.region = c->region;
+      changed.keep = c->keep;
+      f(std::as_const(regions));
+    }
+  }
+  // Spends the rest of the budget on blocks that keep more, from the last block on: it keeps results for the shortest
+  // time.
+  scheduled_step improved(scheduled_step best, std::size_t budget) const {
+    for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
+      if (!best.regions.parts[p].region) continue;
+      for_choices(best.regions, p, [&](const region_schedule& regions) {
+        const step_trace step = trace(regions);
+        scheduled_step tried = measured(regions, step);
+        if (tried.summary.peak_bytes <= budget && tried.seconds < best.seconds &&
+            placed_bytes(step, budget, detail::placement_effort / 10) <= budget)
+          best = std::move(tried);
+      });
+    }
+    return best;
+  }
+
+  Options options_;
+  time_table table_;
+  std::vector<block_facts> blocks_;
+  std::vector<std::vector<detail::block_choice>> choices_;
+  std::vector<proposal> proposals_;  // the fastest first
+  std::vector<scheduled_step> front_;
+};
+
+/// The fastest recompute schedule under which a step of `Training` takes at most `budget` bytes, parameters and
+/// optimizer state included (see recompute_scheduler::within). Throws error, naming the least budget that is feasible,
+/// if there is none.
+template <class Training, class Options>
+scheduled_step recompute_schedule(std::size_t budget, const Options& options, const time_table& table = time_table{}) {
+  return recompute_scheduler<Training, Options>(options, table).within(budget);
+}
+
+}  // namespace gradus
