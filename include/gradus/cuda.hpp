@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// The library for GPUs, for .cu files. Without the CPU's kernels: a program that computes on both includes
-/// gradus/gradus.hpp, too.
+/// The library for GPUs, for .cu files. Without the CPU's kernels: for both, include gradus/gradus.hpp, too.
 
 #if !defined(__CUDACC__)
 #error "gradus/cuda.hpp holds GPU code: include it from a .cu file, which nvcc compiles"

@@ -1,6 +1,5 @@
 #pragma once
-// All macros of the library. None changes the body of a class or of an inline function, so .cpp and .cu files of one
-// program share every header.
+// All macros of the library. None changes the body of a class or inline function, so .cpp and .cu files share headers.
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "gradus needs C++20: compile with -std=c++20"
@@ -26,16 +25,14 @@
 #endif
 
 // nvcc reads a .cu file once for the host and once for the GPU (__CUDA_ARCH__). In the second pass it would reject SIMD
-// packs of the CPU in a functor that also runs on the GPU, so CPU kernels omit their calls of functors there. No host
-// object has a 1 here.
+// packs in a functor that also runs on the GPU, so CPU kernels omit their calls of functors. No host object has a 1.
 #if defined(__CUDA_ARCH__)
 #define GRADUS_GPU_PASS 1
 #else
 #define GRADUS_GPU_PASS 0
 #endif
 
-// Built with -fsanitize=address. The only macro that changes functions (memory/poison.hpp): all of a program is built
-// with the sanitizer.
+// Built with -fsanitize=address. The only macro that changes functions (memory/poison.hpp): for whole programs.
 #if defined(__SANITIZE_ADDRESS__)
 #define GRADUS_ADDRESS_SANITIZER 1
 #elif defined(__has_feature)
@@ -63,9 +60,8 @@
 
 // A program may link files that were compiled for different instruction sets. They share tensors, parameters and tapes,
 // but each must run its own kernels: with equal names the linker would keep only one. Kernels and operations are in the
-// inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. The name is that of each
-// instruction set that the headers or the compilers use: a level of the x86-64 ABI, or else the widest registers and
-// their extensions.
+// inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. The name is that of the
+// instruction sets that the headers or compilers use: a level of the x86-64 ABI, or else the widest registers.
 //
 // GRADUS_KERNELS_COMPILED: whether a library has this build's kernels, announced by GRADUS_KERNELS_OF_<name>=1.
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \

@@ -63,14 +63,12 @@ struct cuda_meta : meta {
 template <class D>
 class context;
 
-/// Moves bytes to, from and on a device: zero, fill, upload, download and copy, ordered on the context's stream.
-/// Specialised per device.
+/// Moves bytes to, from and on a device, ordered on the context's stream: zero, fill, upload, download and copy.
 template <class D>
 struct device_access;
 
-/// The kernels of `Op` on `Device`: static member functions `forward` and, if the op has one, `backward`. A backward in
-/// several parts has one overload per operand, with `gradient_of<I>` as first argument. Specialised in cpu.hpp and
-/// cuda.hpp of each op's folder.
+/// The kernels of `Op` on `Device`: static functions `forward` and, if the op has one, `backward`; in several parts,
+/// one overload per operand, with `gradient_of<I>` as first argument. Specialised in cpu.hpp and cuda.hpp of each op.
 template <class Op, class Device>
 struct kernel;
 

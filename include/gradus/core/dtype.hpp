@@ -1,6 +1,5 @@
 #pragma once
-// Element types. bf16 and f16 are storage formats: they convert to float exactly, and from float by rounding to nearest
-// even.
+// Element types. bf16 and f16 are storage formats: exactly convertible to float, rounded from float to nearest even.
 
 #include <bit>
 #include <cstdint>

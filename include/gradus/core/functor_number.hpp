@@ -1,6 +1,5 @@
 #pragma once
-// The number types that map() calls functors with, packs and duals of packs: how they mix with plain numbers, and the
-// messages for what they do not support.
+// The number types of functors in map(), packs and duals: how they mix with plain numbers, and the errors of misuse.
 
 #include <type_traits>
 
@@ -9,8 +8,7 @@
 
 namespace gradus {
 
-/// The base of packs and duals. Their unsupported conversions are its members, so the compiler prints one message, at
-/// the first place: the probe in map().
+/// The base of packs and duals. Declares unsupported conversions, so the compiler prints one message, from map().
 struct functor_number {
   /// Rejects std::exp(x).
   template <class Double = double>

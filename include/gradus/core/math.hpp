@@ -38,8 +38,7 @@ namespace detail {
 }
 }  // namespace detail
 
-/// a / b of integers, truncated; the smallest number over -1 wraps around. If b is 0, throws error; on a GPU, which
-/// cannot throw, the result is 0.
+/// a / b of integers, truncated; the smallest number over -1 wraps around. Throws error if b is 0; on a GPU returns 0.
 template <class T>
   requires std::is_integral_v<T>
 GRADUS_HD constexpr T quotient(T a, T b) {

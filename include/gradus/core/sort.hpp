@@ -9,8 +9,7 @@
 
 namespace gradus::detail {
 
-/// std::stable_sort without its temporary buffer, for which libstdc++ 12 calls a deprecated function that clang warns
-/// about in user code.
+/// std::stable_sort without its temporary buffer, for which libstdc++ 12 calls a deprecated function: clang warns.
 template <class T, class Before>
 void sort_stably(std::vector<T>& values, const Before& before) {
   std::vector<std::size_t> order(values.size());

@@ -14,8 +14,7 @@
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k *
-/// ak], so a may be transposed. `rows` must be even. Operands are elements of C, or words of bf16 pairs, and `inner`
-/// then counts pairs.
+/// ak]: a may be transposed. `rows` is even. Operands are elements of C, or words of bf16 pairs, which `inner` counts.
 ///
 /// A register tile has four rows by four packs: sixteen independent multiply-adds for eight loads hide the latency.
 template <class C, index_t LdB, index_t LdC, class Word = C>

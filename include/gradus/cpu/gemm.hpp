@@ -11,8 +11,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Divides a result into rows x columns tiles, of whole strips of rows and panels of columns. The bits of the result do
-/// not depend on it.
+/// Divides a result into rows x columns tiles of whole strips and panels. The result's bits do not depend on it.
 struct tile_grid {
   index_t m, n, strip, panel;     ///< extents of the result, and the units of a tile
   index_t rows = 1, columns = 1;  ///< tiles in each direction

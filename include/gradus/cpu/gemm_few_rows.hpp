@@ -73,8 +73,7 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
   static constexpr index_t sums_stride =
       max_columns + width;  // not a power of two: rows would map to the same cache set
 
-  // sums [m, across] += left B for `inner` rows of B in place. `left` holds four steps of the first row, then of the
-  // next.
+  // sums [m, across] += left B for `inner` rows of B in place. `left` holds four steps of each row in turn.
   template <class S>
   static void add_rows(const S* b, index_t stride, index_t inner, index_t across, const word* left, index_t m,
                        T* sums) {

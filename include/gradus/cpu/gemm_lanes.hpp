@@ -42,9 +42,8 @@ inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Registers of products summed in T. Elements of a wider type than Factor are rounded to it first. Factors are
-/// multiplied as T; or, if Factor is bf16 and the processor has dot products of bf16 pairs, as words of two factors
-/// that are adjacent along k.
+/// Registers of products summed in T. Elements of a wider type than Factor are rounded to it first. Factors are T; or,
+/// if Factor is bf16 and the processor has dot products of bf16 pairs, words of two factors that are adjacent along k.
 template <class T, index_t Bytes, class Factor>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
@@ -95,8 +94,7 @@ struct gemm_lanes {
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
   static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
 
-  // A word has `per_word` factors, adjacent along k, `stride` elements apart in memory. Loads words that are adjacent
-  // across k:
+  // A word has `per_word` factors, adjacent along k, `stride` elements apart. Loads words adjacent across k:
   template <class S>
   static GRADUS_INLINE words load_across(const S* from, index_t stride) {
     if constexpr (pairs) {

@@ -51,8 +51,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
     index_t right, bias, sums, all;  ///< offsets of the block of B, the bias in T and the sums of C; the end
     std::size_t bytes() const { return all * sizeof(T); }
   };
-  /// For tiles of at most `tallest` x `widest` elements of a product with n columns. The order of summation follows
-  /// from kc, hence from n and k only.
+  /// For tiles of at most `tallest` x `widest` elements. The order of summation follows from kc, hence from n and k.
   template <class SC, class SBias>
   static constexpr block_sizes block_sizes_for(index_t n, index_t k, index_t tallest, index_t widest) {
     block_sizes p{};
@@ -127,8 +126,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   };
 
   // A block of B stays in the L2 cache while strips of A pass through L1. The register kernel packs what it can on the
-  // fly: the first strip reads panels of B in place, and the first panel reads a transposed strip of A in place, so
-  // that arithmetic hides the loads.
+  // fly: the first strip reads panels of B in place, the first panel a transposed strip of A. Arithmetic hides loads.
   template <bool TransposeA, class SA, class SB, class SC, class SBias>
   static void blocks(const block_sizes& sizes, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                      bool accumulate, const SBias* bias, SC* c, index_t ldc, void* scratch) {
@@ -187,8 +185,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   }
 
   // ---- packing ------------------------------------------------------------------------------------------------------
-  // A strip of A is [k, strip] if A is transposed and [strip, depth] otherwise, so that runs are copied either way.
-  // Missing rows are zero.
+  // A strip of A is [k, strip] if A is transposed, else [strip, depth]: runs are copied. Missing rows are zero.
 
   template <bool TransposeA, class S>
   static void pack_a(const S* a, index_t stride, index_t inner, index_t rows, word* to) {
@@ -324,8 +321,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
   }
 };
 
-/// The kernel of products summed in T, of operands stored as SA and SB. If A has 16 bits, a float B is rounded to A's
-/// type.
+/// The kernel of products summed in T, of operands stored as SA and SB. A B of float is rounded to A's 16-bit type.
 template <class T, class SA, class SB>
 using gemm_kernel =
     packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,

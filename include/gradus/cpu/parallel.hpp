@@ -9,8 +9,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Runs f(task) for task = 0 .. tasks-1 on the context's threads. Which thread runs a task may vary; the result must
-/// not.
+/// Runs f(task) for task = 0 .. tasks-1 on the context's threads. The result must not depend on the threads.
 template <class F>
 void parallel_tasks(context<cpu>& ctx, index_t tasks, const F& f) {
   ctx.stream().get<workers>().run(tasks, 0, [&](index_t task, void*) { f(task); });
@@ -21,8 +20,7 @@ void parallel_tasks(context<cpu>& ctx, index_t tasks, std::size_t bytes, const F
   ctx.stream().get<workers>().run(tasks, bytes, f);
 }
 
-/// Runs f(begin, end) over a fixed grid of ranges of `grain` elements, independent of the thread count: sums within a
-/// range are reproducible.
+/// Runs f(begin, end) over a fixed grid of ranges of `grain` elements: sums within a range do not depend on threads.
 template <class F>
 void parallel_ranges(context<cpu>& ctx, index_t n, index_t grain, const F& f) {
   parallel_tasks(ctx, (n + grain - 1) / grain, [&](index_t t) { f(t * grain, std::min(n, (t + 1) * grain)); });

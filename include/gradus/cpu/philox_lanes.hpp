@@ -10,8 +10,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Eight Philox draws with the words of random_key::words: lane g holds the draw of group first + g, its four words in
-/// the lower halves of w[0..3].
+/// Eight Philox draws, as random_key::words: lane g has group first + g, in the lower halves of w[0..3].
 struct philox_lanes {
   using words __attribute__((vector_size(64))) = std::uint64_t;
   static constexpr index_t groups = 8;

@@ -1,6 +1,5 @@
 #pragma once
-// Loops over rows and over packs of a row, with sums in a fixed order. Extents are arguments: one kernel serves all
-// shapes.
+// Loops over rows and over packs of a row, with sums in a fixed order. Extents are arguments, not template parameters.
 
 #include <algorithm>
 #include <cstddef>

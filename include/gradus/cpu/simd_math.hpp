@@ -45,8 +45,7 @@ using float_pack = pack<float>;
 using float_bits = float_pack::mask_native;
 GRADUS_INLINE float_pack to_floats(float_bits x) { return float_pack(__builtin_convertvector(x, float_pack::native)); }
 
-/// e^x as the product `high * low` of normal numbers: a product such as x * e^x is rounded only once, even if e^x is
-/// subnormal.
+/// e^x as the product `high * low` of normal numbers: x * e^x is rounded only once, even if e^x is subnormal.
 struct exp_factors {
   float_pack high, low;
   GRADUS_INLINE float_pack product() const { return high * low; }
@@ -166,8 +165,7 @@ GRADUS_INLINE pack<T> abs(pack<T> x) {
   return pack<T>(cpu_math::bits_as<typename pack<T>::native>(cpu_math::bits_as<bits>(x.v) & all_but_sign));
 }
 
-/// Square root, correctly rounded, by the vector instruction of x86-64 and AArch64; compilers do not use it for
-/// std::sqrt, which may set errno.
+/// Square root, correctly rounded, by the vector instruction; compilers do not use it for std::sqrt, which sets errno.
 template <class T>
 GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #if defined(__SSE2__) || defined(__aarch64__)
@@ -222,8 +220,8 @@ GRADUS_INLINE pack<T> exp(pack<T> x) {
   }
 }
 
-/// e^x for x <= 0, as accurate as results of type Stored need. For 16 bits: half the instructions, a relative error of
-/// at most 1e-5, and 0 below -87. Keeps NaN.
+/// e^x for x <= 0, as accurate as results of type Stored need. For 16 bits: half the instructions, relative error 1e-5,
+/// 0 below -87. Keeps NaN.
 template <class Stored, class T>
 GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
   if constexpr (sizeof(Stored) > 2 || !std::is_same_v<T, float>) {

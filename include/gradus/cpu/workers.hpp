@@ -100,8 +100,7 @@ class workers {
   };
 
   static constexpr std::uint32_t open = std::uint32_t{1} << 31;
-  // How often a thread polls before it sleeps, about 50 microseconds: longer than the gap between two loops of a step,
-  // too short to disturb other programs.
+  // How often a thread polls before it sleeps, about 50 microseconds: longer than the gap between two loops of a step.
   static constexpr int patience = 1500;
 
   void run(const work& w, index_t tasks, std::size_t bytes);
@@ -119,8 +118,7 @@ class workers {
     std::uint32_t seen;
   };
   static void* start(void* words);
-  // The main function of a thread. It reads the loop's data only inside the gate; they change only while the gate is
-  // closed and empty.
+  // The main function of a thread. Reads the loop's data inside the gate; they change while it is closed and empty.
   void serve(index_t self, std::uint32_t seen);
   void announce();
   void wait_for_those_inside();

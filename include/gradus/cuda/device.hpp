@@ -55,8 +55,7 @@ inline void check_available(cuda_device device, const char* who) {
                             : "the " + std::to_string(count) + " GPUs have numbers 0 to " + std::to_string(count - 1)));
 }
 
-/// Makes a GPU the calling thread's current one during its lifetime: launches, libraries, and new events, streams and
-/// memory use the current GPU.
+/// Makes a GPU the calling thread's current one during its lifetime: the one of launches and new streams and memory.
 class device_guard {
  public:
   explicit device_guard(cuda_device device) noexcept : before_(cuda_device::current()) {

@@ -46,8 +46,7 @@ inline const char* advice(cudaError_t status) {
               advice(status));
 }
 
-/// Throws an error that names the call, unless it succeeded. Kernels run asynchronously: a later call reports their
-/// errors.
+/// Throws an error that names the call, unless it succeeded. A kernel's error is reported by a later call.
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) fail(status, call);
 }

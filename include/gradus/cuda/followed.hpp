@@ -74,8 +74,7 @@ class followed_values {
   }
   template <class V>
   const V* of(const V&&) = delete;
-  /// The device address of how far a counter has advanced since the capture. Throws error for a counter that begin()
-  /// did not get.
+  /// The device address of a counter's advance since the capture. Throws error for a counter unknown to begin().
   const std::uint32_t* moved(const void* counter) {
     for (std::size_t i = 0; i < counters_.size(); ++i)
       if (counters_[i] == counter) return reinterpret_cast<const std::uint32_t*>(memory_) + i;

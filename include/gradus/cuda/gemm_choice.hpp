@@ -52,15 +52,13 @@ struct gemm_description {
   }
 };
 
-/// The permitted reductions of a product with split k: not in place, where the order of the blocks varies and the last
-/// bits change from run to run.
+/// The permitted reductions of a product with split k: not in place, where the order of blocks, hence the bits, varies.
 inline constexpr std::uint32_t in_one_order = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
 
 /// The most algorithms compared for a product.
 inline constexpr int most_algorithms = 16;
 
-/// The algorithms that the heuristics suggest for a product, best first: at most `wanted`, none if the library has no
-/// kernel.
+/// The algorithms that the heuristics suggest for a product, best first: at most `wanted`, none without a kernel.
 class gemm_suggestions {
   std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found_{};
   int count_ = 0;

@@ -25,8 +25,7 @@
 
 namespace gradus::cuda_kit {
 
-/// The library's handle, and factors in GPU memory for products whose factor is computed there. Its kernels use the
-/// context's workspace.
+/// The library's handle, and factors in GPU memory for products whose factor is computed there.
 class gemm_library {
  public:
   explicit gemm_library(context<cuda>& ctx) {
@@ -88,9 +87,8 @@ template <class First, class Second>
 inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products are
-/// contiguous; an operand shared by all has stride 0. Alignment is the smallest of all three addresses, in bytes. A
-/// type, because each product has one plan. `Sums` is the type of the sums; tf32_products computes floats on tensor
-/// cores, fp8_sums rounds them to 8 bits.
+/// contiguous; an operand shared by all has stride 0. Alignment is the smallest of all three addresses, in bytes. Each
+/// type has one plan. `Sums` is the type of the sums, tf32_products (on tensor cores) or fp8_sums (rounded to 8 bits).
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
           index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
 struct product {

@@ -1,6 +1,5 @@
 #pragma once
-// Products in FP8: scales both operands by their largest magnitude, rounds them to 8 bits, and multiplies by cuBLASLt
-// with float sums.
+// Products in FP8: scales both operands by their largest magnitude, rounds them to 8 bits, and multiplies by cuBLASLt.
 
 #include <cuda_fp8.h>
 
@@ -37,8 +36,7 @@ struct e5m2 {
   static constexpr cudaDataType_t library_type = CUDA_R_8F_E5M2;
 };
 
-/// The scale of an operand before rounding: maps its largest magnitude to the format's largest number. 1 if that is 0
-/// or not finite.
+/// The scale of an operand: maps its largest magnitude to the format's largest number. 1 if that is 0 or not finite.
 template <class Format>
 __device__ inline float fp8_scale(float largest) {
   return largest > 0 && isfinite(largest) ? fminf(Format::largest / largest, 0x1p120f) : 1.0f;
@@ -114,8 +112,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Whether the library supports product P in FP8: extents are multiples of 16; one dense matrix of bf16; the result is
-/// bf16 or float.
+/// Whether the library supports product P in FP8: one dense matrix of bf16, extents multiples of 16, to bf16 or float.
 template <class P>
 constexpr bool fits_fp8() {
   const bool types = std::is_same_v<typename P::input, bf16> &&

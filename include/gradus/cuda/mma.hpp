@@ -70,8 +70,7 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
   return pair;
 }
 
-/// A tile in shared memory, rows of Width elements. Rows are padded by 16 bytes, so that eight of them start in
-/// different banks.
+/// A tile in shared memory, rows of Width elements and 16 bytes of padding: eight rows start in different banks.
 template <class T, int Width>
 struct shared_tile {
   static_assert(sizeof(T) == 2 && Width % 16 == 0);

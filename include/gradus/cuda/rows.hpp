@@ -1,6 +1,5 @@
 #pragma once
-// A row in the registers of a warp or block, for softmax and norms: read once, passed over several times, with sums in
-// a fixed order.
+// A row in the registers of a warp or block, for softmax and norms: read once, with sums in a fixed order.
 
 #include <algorithm>
 
@@ -34,8 +33,7 @@ __device__ inline T row_max(T x) {
   return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
 }
 
-/// How rows of Columns elements of types Ts are distributed: one row per warp, or per block if a warp's registers do
-/// not suffice.
+/// How rows of Columns elements of types Ts are distributed: one per warp, or per block if registers do not suffice.
 template <index_t Columns, class... Ts>
 struct row_plan {
   static constexpr int widest = vector_width<Ts...>;

@@ -18,8 +18,7 @@
 
 namespace gradus::cuda_kit {
 
-/// The index type for N elements: 32 bits if they suffice for all threads of the grid, because 64-bit index arithmetic
-/// is slow on a GPU.
+/// The index type for N elements: 32 bits if they suffice, because 64-bit index arithmetic is slow on a GPU.
 template <index_t N>
 using count_for = std::conditional_t<(N + 16 * block_threads < (index_t{1} << 31)), std::uint32_t, std::uint64_t>;
 

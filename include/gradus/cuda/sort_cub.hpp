@@ -12,8 +12,7 @@
 
 namespace gradus::cuda_kit {
 
-/// Calls f on the context's GPU. CUB reports any error that cudaGetLastError holds as its own; if the program left one
-/// there, f runs on a separate thread.
+/// Calls f on the context's GPU; on a new thread if cudaGetLastError holds an error, which CUB would report as its own.
 template <class F>
 cudaError_t call_cub(context<cuda>& ctx, const F& f) {
   cudaError_t status = cudaSuccess;

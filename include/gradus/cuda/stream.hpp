@@ -18,9 +18,8 @@ namespace cuda_kit {
 class followed_values;
 }
 
-/// An event of a cuda_stream; see event_stream. Creates its GPU event at the first record and reuses it. An event that
-/// was recorded during a capture belongs to that graph: it is not done before the capture ends, and is then behind all
-/// work submitted to its stream.
+/// An event of a cuda_stream; see event_stream. Creates its GPU event at the first record and reuses it. An event of a
+/// captured stream belongs to the graph: it is done after the capture, behind all work submitted to its stream.
 class cuda_event {
  public:
   cuda_event() = default;
@@ -45,8 +44,7 @@ class cuda_event {
     cuda_kit::check(status, "cudaEventQuery");
     return true;
   }
-  /// Returns when that work has run. Throws the error of a failed kernel; throws error during the capture that recorded
-  /// the event.
+  /// Returns when that work has run. Throws the error of a failed kernel, and error during the event's own capture.
   void synchronize() const {
     if (recorded_on_ == nullptr) return;
     if (!settled())
@@ -79,8 +77,7 @@ class cuda_event {
     if (status == cudaStreamCaptureStatusInvalidated) return lost_capture;
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
-  // Whether the GPU can be queried: a query would invalidate a running capture. An event of an ended capture is
-  // recorded again.
+  // Whether the GPU can be queried, which would invalidate a running capture. Records an ended capture's event again.
   bool settled() const {
     if (capture_ == 0) return true;
     if (capture_of(recorded_on_) != 0) return false;
@@ -169,8 +166,7 @@ class cuda_stream {
   cuda_device device() const { return device_; }
   int processors() const { return processors_; }
 
-  /// The values that kernels look up at each launch of the graph that is being captured; null unless the graph will be
-  /// replayed.
+  /// The values that kernels look up at each launch of the graph being captured; null unless it will be replayed.
   cuda_kit::followed_values* followed() const { return followed_; }
   void follow(cuda_kit::followed_values* values) { followed_ = values; }
   /// How often memory moved that kernels get as an argument and no tensor owns.

@@ -1,7 +1,6 @@
 #pragma once
 // Two-stage sums: blocks sum chunks of the terms into the workspace, then a second kernel adds the chunks. No atomics:
-// the order of summation depends on the shapes only. A Reduction describes the walk over memory, like reduction_plan of
-// ops/reduce.
+// the order depends on the shapes only. A Reduction describes the walk over memory, like reduction_plan of ops/reduce.
 
 #include <algorithm>
 #include <type_traits>
@@ -79,8 +78,7 @@ constexpr auto reduced_rows() {
   else return nested_rows<Reduction>{};
 }
 
-/// Sums by column: `terms` rows of `columns` for each row of outputs, `each` rows per chunk. A block has one (strip,
-/// chunk, output row).
+/// Sums by column: `terms` rows of `columns` per output row, `each` rows per chunk. One block per (strip, chunk, row).
 template <class Count>
 struct column_shares {
   Count columns, terms, each;
@@ -152,8 +150,7 @@ __global__ void __launch_bounds__(block_threads)
   else partial[group] = sum;
 }
 
-/// The second stage: to[o] (+)= factor * the sum of `chunks` partial sums, laid out [outputs / columns, chunks, apart,
-/// columns].
+/// Stage two: to[o] (+)= factor * the sum of `chunks` partial sums, [outputs / columns, chunks, apart, columns].
 template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,

@@ -41,19 +41,16 @@ std::pair<std::size_t, std::size_t> find_place(const std::vector<std::size_t>& e
 
 }  // namespace detail
 
-/// Splits off the last `validation_share` of all tokens for validation: whole sequences from the end, and the end of
-/// one that is cut in two. Not shuffled, so that no training window overlaps a validation window. Omits pieces shorter
-/// than `context` + 1 tokens. Throws gradus::error if a part has no window; for a single sequence the message says how
-/// many tokens it needs.
+/// Splits off the last `validation_share` of all tokens: whole sequences from the end, and the end of one that is cut.
+/// Not shuffled, so training and validation windows do not overlap. Omits pieces of less than `context` + 1 tokens.
+/// Throws gradus::error if a part has no window; for a single sequence the message says how many tokens it needs.
 sequence_split split_sequences(std::span<const token_sequence> sequences, std::size_t context,
                                double validation_share = 0.1);
 
 /// Windows of `Context` tokens, and the next token of each, within several sequences. Batches are pure functions of
-/// their arguments: any thread may compute any batch in any order, and a run resumes with its seed and a number. Tokens
-/// in memory must outlive this object.
+/// their arguments: a run resumes with its seed and a number. Tokens in memory must outlive this object.
 ///
-/// Every token of a batch is checked against the vocabulary; a batch from a file that changed after it was opened
-/// throws.
+/// Checks the tokens of each batch against the vocabulary, and throws if a file has changed since it was opened.
 template <token_type Token, index_t Context>
 class token_windows {
  public:
@@ -82,10 +79,9 @@ class token_windows {
   /// Windows in an epoch of shuffled_batch.
   std::size_t windows() const { return windows_.back(); }
 
-  /// Batch `number`, counted from 0: the sequences are cut into adjacent windows, which are shuffled anew for each
-  /// epoch. Every window occurs once per epoch; a batch may span two epochs. If a sequence is not a whole number of
-  /// windows, each epoch cuts it at other positions. Throws gradus::error if an epoch is smaller than a batch, or for a
-  /// token outside the vocabulary.
+  /// Batch `number`, counted from 0: the sequences are cut into adjacent windows, shuffled anew for each epoch. Each
+  /// window occurs once an epoch; a batch may span two. Each epoch cuts a sequence at other positions unless its length
+  /// is a multiple. Throws gradus::error if an epoch is smaller than a batch, or for a token outside the vocabulary.
   template <index_t Batch>
   token_batch<Token, Batch, Context> shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
     if (windows() < Batch)
@@ -120,8 +116,7 @@ class token_windows {
     return batch;
   }
 
-  /// Batch `part` of `parts` whose windows are spread evenly over all sequences: the same windows each time, for the
-  /// validation loss.
+  /// Batch `part` of `parts` for validation: windows spread evenly over all sequences, the same each time.
   template <index_t Batch>
   token_batch<Token, Batch, Context> spread_batch(std::size_t part, std::size_t parts) const {
     token_batch<Token, Batch, Context> batch;

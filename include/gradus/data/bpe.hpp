@@ -34,8 +34,7 @@ struct encode_options {
 };
 
 /// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): splits a text into words by
-/// GPT-2's pattern and words into bytes, then merges bytes by a ranked list of pairs. Encodes any bytes; decoding
-/// restores them.
+/// GPT-2's pattern and words into bytes, then merges bytes by a ranked list of pairs. Decoding restores any bytes.
 ///
 /// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; bpe_trainer.hpp learns one from text.
 class bpe_tokenizer {
@@ -84,8 +83,7 @@ class bpe_tokenizer {
   std::array<detail::added_token_finder, 2> finders_;
 };
 
-/// Encodes texts with a tokenizer, which must outlive it, and caches words: each is merged once. For one thread at a
-/// time.
+/// Encodes texts with a tokenizer, which must outlive it; caches words. For one thread at a time.
 class bpe_encoder {
  public:
   using token = bpe_tokenizer::token;

@@ -14,8 +14,7 @@
 
 namespace gradus {
 
-/// Two tokens and the token that replaces them. In a word, the pair that is first in the list of merges is merged
-/// first.
+/// Two tokens and the token that replaces them. In a word, the pair that is first in the list is merged first.
 struct bpe_merge {
   std::int32_t left = 0;
   std::int32_t right = 0;

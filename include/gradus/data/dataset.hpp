@@ -20,8 +20,7 @@
 namespace gradus {
 
 /// Tokens for training and for validation, from texts or from shards. A single byte-level text, and shards, stay in
-/// their files, may exceed memory, and must not change meanwhile (see random_access_file); several texts, and texts
-/// encoded by a tokenizer, are in memory.
+/// their files and must not change (see random_access_file); several texts, and encoded texts, are in memory.
 ///
 /// Throws gradus::error, which names the file, if one is missing, damaged or empty, if texts and shards are mixed, or
 /// if a part has no window of `context` + 1 tokens.
@@ -40,8 +39,7 @@ class dataset {
   /// Tokens of both parts.
   std::size_t tokens() const;
 
-  /// FNV-1a hash of the stored tokens: of all of them up to 64 MiB per sequence, of evenly spread pieces of longer
-  /// ones.
+  /// FNV-1a hash of the stored tokens; of sequences above 64 MiB, of evenly spread pieces.
   std::uint64_t fingerprint() const;
 
   /// Reads all tokens; throws gradus::error if one is not below `vocabulary`: a shard may hold any 16-bit number.

@@ -21,8 +21,7 @@ struct gpt2_word {
 /// (Radford et al. 2019, encoder.py). The words concatenated are the text. Bytes that are not UTF-8 are neither letter,
 /// number nor space. The text must outlive the splitter; `next()` returns an empty word at its end.
 ///
-/// Written by hand: several times as fast as a regular expression, without a library, with the character classes of one
-/// Unicode version on all machines.
+/// Written by hand: several times as fast as a regular expression, and one Unicode version on all machines.
 class gpt2_splitter {
  public:
   explicit gpt2_splitter(std::string_view text) : text_(text) {}

@@ -13,8 +13,7 @@
 
 namespace gradus {
 
-/// The contents of a text file. Throws gradus::error, which names the file, if it is missing, a directory, unreadable
-/// or empty.
+/// The contents of a text file. Throws gradus::error if it is missing, a directory, unreadable or empty.
 std::string read_text(const std::filesystem::path& path);
 
 /// The tokenizer whose tokens are bytes: a vocabulary of 256, for any text, without training.

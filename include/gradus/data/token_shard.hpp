@@ -43,8 +43,7 @@ class token_shard {
   /// Releases the pages that were read from the process's memory; see mapped_file::release.
   void release() const { file_.release(); }
 
-  /// Reads the whole shard; throws gradus::error if a token is not below `vocabulary`. Batches check their own tokens;
-  /// this check runs before training.
+  /// Reads the whole shard; throws gradus::error if a token is not below `vocabulary`. For a check before training.
   void check_vocabulary(std::size_t vocabulary) const;
 
  private:

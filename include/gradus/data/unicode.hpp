@@ -27,8 +27,7 @@ constexpr character_class classify(char32_t c) {
 inline constexpr char32_t replacement_character = 0xFFFD;
 inline constexpr std::string_view replacement_in_utf8 = "\xEF\xBF\xBD";
 
-/// One character of a text, and its bytes. If not `valid`, the bytes are not UTF-8, and the character is the
-/// replacement character.
+/// One character of a text, and its bytes; the replacement character for invalid bytes.
 struct utf8_character {
   char32_t value = replacement_character;
   std::size_t bytes = 1;

@@ -42,9 +42,8 @@ class token_sampler {
           rule.repetition_penalty);
   }
 
-  /// The candidate tokens and their probabilities, which add up to 1; token i has logits[i]. `before` are the tokens so
-  /// far, to which the penalty applies; tokens without a logit are ignored. Valid until the next call. Throws
-  /// gradus::error if a logit is not finite.
+  /// The candidate tokens and their probabilities, which add up to 1; token i has logits[i]. The penalty applies to the
+  /// tokens `before`. Valid until the next call. Throws gradus::error if a logit is not finite.
   template <class T, class Token>
   std::span<const token_probability> probabilities(std::span<const T> logits, std::span<const Token> before) {
     take(logits);

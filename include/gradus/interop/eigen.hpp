@@ -107,9 +107,8 @@ auto as_eigen(const tensor<T, Shape, D>& x) {
 template <class T, class Shape, class D>
 void as_eigen(const tensor<T, Shape, D>&&) = delete;
 
-/// Evaluates an Eigen expression directly into a tensor in memory of `ctx`: a vector becomes [n], a matrix [rows,
-/// columns]. If its sizes are known only at run time, name the shape: `from_eigen<shape<2, 3>>(ctx, m)` throws error if
-/// they differ.
+/// Evaluates an Eigen expression into a tensor in memory of `ctx`: a vector becomes [n], a matrix [rows, columns]. If
+/// its sizes are known only at run time, name the shape: `from_eigen<shape<2, 3>>(ctx, m)` throws error if they differ.
 template <class Shape = void, class E>
 auto from_eigen(context<cpu>& ctx, const Eigen::DenseBase<E>& from, category what = category::activation) {
   using S = detail::shape_for_expression<Shape, E>;

@@ -14,8 +14,7 @@
 namespace gradus {
 
 /// Writes to `<path>.tmp`; commit() flushes it to disk and renames it to `path`. A failure before that (full disk,
-/// exception, kill, power loss) leaves the old file unchanged. Every failure throws gradus::error with the file and the
-/// reason.
+/// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);

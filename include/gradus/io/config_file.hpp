@@ -14,9 +14,8 @@ namespace gradus {
 /// The entries of a configuration file: names and values, in order. A name may occur several times.
 using config_entries = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads a file of lines `name = value`. Trims blanks around both, and removes quotation marks around a value, which
-/// protect its blanks. Skips empty lines and lines that begin with #. Throws gradus::error, which names file and line,
-/// for any other line.
+/// Reads a file of lines `name = value`. Trims blanks around both, and removes quotation marks around a value. Skips
+/// empty lines and lines that begin with #. Throws gradus::error, which names file and line, for any other line.
 config_entries read_config(const std::filesystem::path& path);
 
 /// The text that read_config parses into these entries. Throws gradus::error for a value with a line end.

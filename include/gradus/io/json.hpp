@@ -14,8 +14,7 @@ namespace gradus {
 
 namespace detail {
 
-/// Builds a JSON value from the parser's events; stops at a key that occurs twice in an object, for which nlohmann's
-/// own parser silently keeps the last value.
+/// Builds a JSON value from the parser's events; stops at a duplicate key, of which nlohmann's parser keeps the last.
 class strict_json_builder {
  public:
   using json = nlohmann::json;
@@ -80,8 +79,7 @@ class strict_json_builder {
 
 }  // namespace detail
 
-/// Parses a JSON text. Throws gradus::error, prefixed by `name`, if it is not JSON, has a key twice in an object, or
-/// nests deeper than 64 levels.
+/// Parses a JSON text. Throws gradus::error, prefixed by `name`, for other text, duplicate keys, or over 64 levels.
 inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
   detail::strict_json_builder builder;
   if (!nlohmann::json::sax_parse(text, &builder)) throw error(name + ": " + builder.problem);

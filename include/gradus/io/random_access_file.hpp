@@ -17,8 +17,7 @@ namespace gradus {
 /// Reads parts of a file that must not change. Keeps nothing in memory, so files may exceed it. Reads pipes, and any
 /// file on a system without pread, as a whole.
 ///
-/// Unlike with a mapped_file, the file may be rewritten or shortened at any time: the next read() throws and returns
-/// nothing of the new contents.
+/// Unlike with a mapped_file, the file may be rewritten or shortened at any time: the next read() throws.
 ///
 /// Throws gradus::error, which names the file, if it is missing, a directory or unreadable.
 class random_access_file {

@@ -51,9 +51,8 @@ class safetensors_file {
  public:
   explicit safetensors_file(std::filesystem::path path);
 
-  /// Reads the whole file and throws gradus::error if its checksum (see safetensors_writer::add_checksum) does not
-  /// match, for example after a bit flip. Accepts files without a checksum; a program that modifies a file should
-  /// remove `crc32c` from its metadata.
+  /// Reads the whole file; throws gradus::error if its checksum (see safetensors_writer::add_checksum) does not match.
+  /// Accepts files without one; a program that modifies a file should remove `crc32c` from its metadata.
   void check_checksum();
 
   const std::filesystem::path& path() const { return path_; }
@@ -84,8 +83,7 @@ class safetensors_file {
   /// Reads a tensor's bytes into `to`. The tensor must have this dtype ("F32") and as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
 
-  /// Reads a tensor of this shape, stored in any floating-point type, and rounds its values to T (to nearest; values
-  /// out of range become infinite).
+  /// Reads a tensor of this shape, stored in any floating-point type, and rounds it to T (to nearest, or to infinity).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
     static_assert(is_floating<T>, "safetensors_file::read_as<T>: T must be f64, f32, bf16 or f16");
@@ -126,8 +124,7 @@ class safetensors_file {
   std::map<std::string, std::string, std::less<>> metadata_;
 };
 
-/// Collects tensors and writes them to one safetensors file, in order of addition. Does not copy values: they must stay
-/// valid until write() returns.
+/// Collects tensors and writes them to one safetensors file, in order. Values must stay valid until write() returns.
 class safetensors_writer {
  public:
   void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }

@@ -13,9 +13,8 @@
 
 namespace gradus {
 
-/// A safetensors file, or all files of an index (model.safetensors.index.json), opened. The constructor checks each
-/// file like safetensors_file, and that it holds exactly the tensors that the index lists for it. Otherwise throws
-/// gradus::error, which names the file.
+/// A safetensors file, or all files of an index (model.safetensors.index.json). The constructor checks each file like
+/// safetensors_file, and that it holds exactly the tensors that the index lists. Otherwise throws gradus::error.
 class sharded_safetensors {
  public:
   /// `path`: an index if its name ends in ".json", with its files in the same folder; otherwise the only file.

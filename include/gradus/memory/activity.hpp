@@ -48,8 +48,7 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
-  /// Reports the values that an operation computed, on the CPU; of several results (statistics) only the first. An
-  /// exception ends the step.
+  /// Reports the values that an operation computed, on the CPU; of several, the first. An exception ends the step.
   constexpr virtual void computed(const activity&, const computed_values&) {}
   /// The operation named `by` keeps the block of `request` until its backward.
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}

@@ -26,8 +26,7 @@ class block_table {
     Stream* by = nullptr;
     event last{};
   };
-  // The key of a free range in the index: ranges of one stream are adjacent, by size. Ranges that wait for another
-  // stream have none.
+  // The key of a free range in the index, by stream and size. Ranges that wait for another stream have none.
   struct place {
     const Stream* home = nullptr;
     std::size_t bytes = 0;

@@ -37,8 +37,7 @@ class buffer {
   constexpr context<D>& owner() const { return *block_->owner; }
   /// The request; of a part, the request of the whole with the part's bytes.
   constexpr const memory_request& request() const { return block_->request; }
-  /// True if no other handle shares the bytes, so that they may be overwritten. A part shares its bytes with all
-  /// handles of the whole buffer.
+  /// True if no other handle shares the bytes; a part shares its bytes with all handles of the whole buffer.
   constexpr bool unique() const {
     return sole() && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
   }

@@ -17,9 +17,8 @@
 
 namespace gradus {
 
-/// A stream and a memory resource: where work runs and where its memory comes from. Tensors refer to their context,
-/// which must outlive them: a context that is destroyed while its buffers are in use ends the program with one line on
-/// stderr.
+/// A stream and a memory resource: where work runs and where its memory comes from. Tensors refer to their context; its
+/// destruction while buffers are in use ends the program with one line on stderr.
 ///
 /// One thread at a time uses a context. Threads that share a model each have their own stream and context, and none
 /// uses the model's; each drops its tensors in its context.

@@ -11,8 +11,7 @@
 
 namespace gradus {
 
-/// "4000000 bytes (3.81 MiB)": exact, for messages. format_bytes (core/byte_size.hpp) rounds to three digits, for
-/// tables.
+/// "4000000 bytes (3.81 MiB)": exact, for messages; format_bytes (core/byte_size.hpp) rounds, for tables.
 std::string bytes_text(std::size_t bytes);
 
 /// "activation of matmul", or "activation" for a request outside of operations, without `source`.

@@ -14,8 +14,7 @@
 
 namespace gradus {
 
-/// The heap of the operating system. Large requests are aligned to 2 MiB and ask for huge pages, which avoids most page
-/// faults.
+/// The heap of the operating system. Large requests are aligned to 2 MiB and ask for huge pages: fewer page faults.
 class host_resource final : public memory_resource {
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
 

@@ -13,8 +13,7 @@
 
 namespace gradus {
 
-/// What the elements of a buffer were computed from outside of any recording. A recorded operation rejects parameters
-/// and gradients as implicit constants.
+/// The origin of a buffer's elements. Recorded operations reject parameters and gradients as implicit constants.
 enum class origin : unsigned char { any, parameter, gradient };
 
 /// Control block of a reference-counted buffer, with its context, hence its stream and resource.

@@ -21,16 +21,14 @@ namespace gradus {
 ///
 /// Requests (bytes, category, source) and frees must come in the planned order. The first deviation throws error: of a
 /// request at once, of a free, which cannot throw, at the next request or in check(). Requests then fail until all
-/// blocks are freed, as after any exception that unwinds a step; the next request begins a new step. If a step may stop
-/// while no block is in use, call restart() before the next one. All work goes to the stream given at construction, and
-/// one thread uses the resource at a time.
+/// blocks are freed, as after any exception that unwinds a step; the next one begins a new step. If a step may stop
+/// while no block is in use, call restart() before the next one. For one stream and one thread at a time.
 ///
 /// Several plans (a training step, an evaluation) may share the workspace, one at a time; `use(i)` selects the next.
 template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
-  /// Throws out_of_memory if the workspace cannot be allocated, and error if a plan's alignment is less than the device
-  /// needs.
+  /// Throws out_of_memory if the workspace cannot be allocated, and error if a plan's alignment is too small.
   basic_planned_resource(memory_plan step, basic_resource<Stream>& from, Stream& on)
       : basic_planned_resource(std::vector<memory_plan>{std::move(step)}, from, on) {}
   basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)

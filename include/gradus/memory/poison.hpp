@@ -1,7 +1,6 @@
 #pragma once
-// In a build with the address sanitizer (-fsanitize=address), poisons memory that is kept for reuse, so that its use is
-// reported like a use after free. Build all files of a program with the flag: otherwise one file's pool would allocate
-// what another file's has poisoned.
+// In a build with the address sanitizer (-fsanitize=address), poisons memory that is kept for reuse: uses are reported
+// like a use after free. Build all files with the flag: one file's pool may allocate what another file's has poisoned.
 
 #include <cstddef>
 #include <type_traits>

@@ -15,8 +15,7 @@ namespace gradus {
 
 /// Keeps memory for reuse: best fit over free ranges, which split when allocated and merge with free neighbours when
 /// freed. Allocates segments from another resource and returns them when it is destroyed, on release(), or when memory
-/// runs out. Training steps repeat their requests: after the first step, neither the operating system nor the heap is
-/// asked for anything.
+/// runs out. Training steps repeat their requests: after the first step, nothing is allocated from the system.
 ///
 /// Each stream has its own free ranges, which it can reuse at once. It takes another stream's range if that stream has
 /// passed the point of the free, or else waits for that point; the host never waits. Blocks that were used_on other
@@ -122,8 +121,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
     return b;
   }
 
-  // Merges the smallest sufficient run of free neighbours, of any streams, into one block for `on`, which waits for
-  // them.
+  // Merges the smallest sufficient run of free neighbours, of any streams, into a block for `on`, which waits for them.
   iterator fold(std::size_t bytes, Stream& on, bool also_set_aside) {
     iterator first = table_.end(), last = first;
     std::size_t best = table::most;

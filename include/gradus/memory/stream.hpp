@@ -47,8 +47,7 @@ class stream {
   void record(event&) noexcept {}
   void wait(const event&) {}
 
-  /// The object of type T that belongs to this stream, constructed from it at first use and destroyed with it: the
-  /// threads of parallel loops.
+  /// The object of type T that belongs to this stream, constructed from it at first use: the threads of parallel loops.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);

@@ -1,6 +1,5 @@
 #pragma once
-// Precision policies: types that select the types of storage, computation, accumulation and reduction of a model, which
-// itself does not change.
+// Precision policies: types that select a model's types of storage, computation, accumulation and reduction.
 
 #include <string_view>
 #include <type_traits>
@@ -43,13 +42,11 @@ struct precision {
   }
 };
 
-/// As `accumulate`: products round their operands to TF32 (10 bits of mantissa) and add in float, on NVIDIA's tensor
-/// cores.
+/// As `accumulate`: products round their operands to TF32 (10 bits of mantissa) and add in float, on tensor cores.
 struct tf32_products {};
 /// As `accumulate`: products of bf16 are computed in FP8 and added in float, on NVIDIA GPUs since compute capability
 /// 8.9. Each operand is scaled so that its largest magnitude is the format's largest number, and rounded: values to
-/// E4M3 (4 bits of exponent, 3 of mantissa), gradients to E5M2. The scale is computed from the operand itself: no state
-/// between steps.
+/// E4M3 (4 bits of exponent, 3 of mantissa), gradients to E5M2. No state is kept between steps.
 struct fp8_products {};
 /// Whether `Sums` is such a format, not a type.
 template <class Sums>
@@ -74,8 +71,7 @@ using tf32 = precision<float, float, tf32_products>;
 /// products, attention and `linear_cross_entropy` in bf16.
 using fp8_mixed = precision<float, bf16, fp8_products>;
 
-/// A rule that moves operations to the list `low`: `in_low<op::softmax<false>>`. A family (op::matmul) means all its
-/// operations.
+/// A rule that moves operations to the list `low`: `in_low<op::softmax<false>>`, or a family, `in_low<op::matmul>`.
 template <class... Ops>
 struct in_low {
   static constexpr op_precision list = op_precision::low;

@@ -37,8 +37,7 @@ struct promoted<A, B, Rest...> : promoted<typename decltype(promote_two<A, B>())
 
 }  // namespace detail
 
-/// The common type of operands, as in PyTorch: floating-point types before integers; of one kind, the wider; float for
-/// bf16 with f16.
+/// The common type of operands, as in PyTorch: floating-point before integers, then the wider; float for bf16 with f16.
 template <class... Ts>
 using promote = typename detail::promoted<Ts...>::type;
 

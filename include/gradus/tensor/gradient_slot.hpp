@@ -79,9 +79,8 @@ class gradient_slot : public any_slot {
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 
-  /// Makes the gradient accumulate in `storage` from now on, possibly part of a larger buffer: the first contribution
-  /// overwrites it, and clear() keeps it. An empty tensor ends that. All owners of these bytes see the changes. Throws
-  /// error if a gradient exists.
+  /// Makes the gradient accumulate in `storage`, possibly part of a larger buffer: the first contribution overwrites,
+  /// clear() keeps it, an empty tensor ends that. All owners see the changes. Throws error if a gradient exists.
   constexpr void place(Tensor storage) {
     if (value_) detail::fail_placed_gradient();
     storage_ = std::move(storage);

@@ -108,8 +108,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// Number of changes of the value; see edit().
   constexpr const std::uint64_t& version() const { return known().version; }
-  /// The value in the policy's compute type. A copy in another type is cached beside the value, and made again after a
-  /// change.
+  /// The value in the policy's compute type. A copy in another type is cached, and made again after a change.
   GRADUS_OF_BUILD constexpr const compute_tensor& computed() const {
     if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
       return value_;

@@ -1,6 +1,5 @@
 #pragma once
-// Random tensors. Element i depends only on the key and i: the same numbers for any number of threads, and for every
-// element type up to rounding.
+// Random tensors. Element i depends only on the key and i: the same on any number of threads.
 
 #include <algorithm>
 #include <array>

@@ -22,8 +22,7 @@ class gradient_slot;
 /// A dense row-major array of T with shape and device in its type. A tensor is a handle: copies share the elements, and
 /// the last copy frees the memory. A default-constructed or moved-from tensor is empty (`operator bool` is false).
 ///
-/// Elements are written at creation (see creation.hpp) or through `data()`; an operation never overwrites an operand
-/// that has other owners.
+/// Creation and `data()` write elements; an operation never overwrites an operand that has other owners.
 template <class T, class Shape, class D = cpu>
 class tensor {
  public:
@@ -39,8 +38,7 @@ class tensor {
   constexpr tensor() = default;
   /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.
   constexpr explicit tensor(context<D>& ctx, category what = category::activation) : storage_(ctx, bytes, what) {}
-  /// Elements in `storage`, which is shared: another tensor's (as by reshape) or a part of a larger buffer. Throws
-  /// error if its size differs.
+  /// Elements in `storage`, which is shared: another tensor's, or a part of a buffer. Throws error if its size differs.
   constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {
     if (storage_ && storage_.bytes() != bytes) detail::fail_storage_size(storage_.bytes(), bytes);
   }
@@ -60,8 +58,7 @@ class tensor {
   /// True if no other tensor shares the elements.
   constexpr bool unique() const { return storage_.unique(); }
 
-  /// Address of the first element, on the tensor's device. Does not compile for a temporary, whose memory ends with the
-  /// expression.
+  /// Address of the first element, on the tensor's device. Does not compile for a temporary, whose memory ends.
   constexpr T* data() & {
     if constexpr (!D::computes) return nullptr;
     else return static_cast<T*>(storage_.data());

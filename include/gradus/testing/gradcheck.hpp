@@ -240,8 +240,7 @@ inline gradcheck_result gradcheck_problem_of(const testing::tolerances& within, 
 /// if no other one is computed, and that it is added to an existing gradient.
 ///
 /// `f` takes traced values and returns one: `gradcheck([](auto x) { return gr::tanh(x); }, x)`. The operands are double
-/// tensors on the CPU (integer ones are constants). `f` runs twice per element, so keep the operands small; it must be
-/// smooth at the point.
+/// tensors on the CPU (integer ones are constants), and small: `f` runs twice per element. `f` must be smooth.
 template <class F, class... Xs>
 gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const Xs&... xs) {
   static_assert(sizeof...(Xs) >= 1 && (is_tensor<Xs> && ...), "gradcheck(f, x...): the operands must be tensors");

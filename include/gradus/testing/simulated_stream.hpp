@@ -88,8 +88,7 @@ class simulated_stream {
   /// Runs all work, and the work of other streams that it waits for.
   void complete_all() { run(*line_, line_->submitted); }
 
-  /// True if work submitted from now on cannot run before `e`: it is done, or this stream waits for it, directly or
-  /// through others.
+  /// True if work submitted from now on cannot run before `e`: it is done, or this stream waits for it.
   bool ordered_after(const event& e) const {
     if (e.done() || e.at_ == line_) return true;
     const auto found = after_.find(e.at_);
@@ -125,8 +124,7 @@ class simulated_stream {
 
 static_assert(event_stream<simulated_stream>);
 
-/// Memory for simulated streams, up to a limit. Never reuses an address, so that two users of one address reveal a
-/// fault of a resource above.
+/// Memory for simulated streams, up to a limit. Never reuses an address: a shared one is a fault of a resource above.
 class simulated_memory final : public basic_resource<simulated_stream> {
  public:
   explicit simulated_memory(std::size_t limit_bytes = std::size_t{1} << 40) : limit_(limit_bytes) {}

@@ -38,8 +38,7 @@ struct attention_operand {
 
 namespace detail {
 
-/// Layouts of the queries, keys and values in a packed operand [batch, time, 3 width], and of a result [batch, time,
-/// width].
+/// Layouts of queries, keys and values in an operand [batch, time, 3 width], and of a result [batch, time, width].
 template <index_t Heads, class X>
 struct packed_attention {
   static constexpr index_t batch = X::extent(0);
@@ -86,8 +85,8 @@ struct attention {
   static constexpr std::string_view name = "attention";
 };
 
-/// softmax(q k^T / sqrt(D) + causal mask) v for packed q, k, v. Saves the log-sum-exp of each row of scores; backward
-/// computes the scores again, tile by tile.
+/// softmax(q k^T / sqrt(D) + causal mask) v for packed q, k, v. Saves the log-sum-exp of each row of scores, which
+/// backward recomputes.
 template <index_t Heads>
 struct causal_attention {
   using family = attention;
@@ -207,8 +206,7 @@ struct scaled_attention {
     return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
                                            K::shape::extent(2), Q::shape::extent(3), Causal, products);
   }
-  /// Where the kernel writes a gradient: in the sink, or, if the sink's type is not T, in a temporary that finish()
-  /// converts.
+  /// Where the kernel writes a gradient: in the sink, or in a temporary of type T that finish() converts.
   template <class T, class X>
   struct gradient_output {
     using device = typename X::device;
@@ -294,8 +292,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   }
 }
 
-/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and
-/// needs S = T.
+/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]; `attention<true>`: causal, S = T.
 template <bool Causal = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sq = shape_of<Q>;

@@ -52,8 +52,7 @@ inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 }  // namespace detail
 
 /// causal_attention<Heads> of new positions: qkv [B, T, 3*H*D] -> [B, T, H*D]. The first past.count positions of qkv
-/// are new; the others are not read, and their output rows are zero. Writes the new keys and values into the cache; the
-/// cache's owner then advances its position.
+/// are new, the other rows of the output zero. Writes the new keys and values into the cache, which then advances.
 ///
 /// Row t equals row past.position + t of causal_attention of [B, S, 3*H*D], on the CPU bit for bit. Inference only: a
 /// recorded qkv does not compile. Throws gradus::error if the cache is too small for the new positions.

@@ -103,8 +103,7 @@ struct attention_blocks {
     else return score;
   }
 
-  // Writes the results for one key after another, for one pack of queries, as pairs of bf16: words along the queries,
-  // across the keys, or both.
+  // Writes results of a pack of queries, key after key, as bf16 pairs: along the queries, across the keys, or both.
   class pair_writer {
    public:
     pair_writer(word* along, word* across) : along_(along), across_(across) {}

@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(block_threads)
 inline constexpr int cached_attention_warps = 8;
 
 /// One block per query: time t of head h of sequence b is block (b * time + t) * heads + h. Each warp takes every
-/// eighth key and its lanes split the head's elements; the warps' partial sums are merged in order. Output rows from
-/// `count` on are zero.
+/// eighth key, its lanes split the head; partial sums are merged in order. Output rows from `count` on are zero.
 template <class C, class T, index_t Depth>
 __global__ void __launch_bounds__(32 * cached_attention_warps)
     cached_attention_kernel(T* y, const T* qkv, const T* keys, const T* values, cached_extents extents, C scale) {

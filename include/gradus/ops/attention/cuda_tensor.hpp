@@ -67,8 +67,7 @@ struct tensor_attention {
   }
 };
 
-/// Double-buffered main loop: compute(first row, stage) for each streamed tile, while load(first row, stage) fills the
-/// other stage.
+/// Double-buffered main loop: compute(first row, stage) for each tile, while load(first row, stage) fills the other.
 template <int Step, class Load, class Compute>
 __device__ inline void pipelined(index_t begin, index_t end, const Load& load, const Compute& compute) {
   load(begin, 0);

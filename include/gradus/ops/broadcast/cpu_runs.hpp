@@ -81,8 +81,7 @@ class run_operand {
   index_t laid_out_ = 0;
 };
 
-/// Calls f(first element of the output, elements, operands...) for runs of the output, with each operand adjacent in
-/// memory.
+/// Calls f(first element of the output, elements, operands...) for runs of the output; operands are contiguous.
 template <index_t Most, class... Ts, std::size_t... K, class F>
 void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes, std::index_sequence<K...>, const F& f,
               const Ts*... in) {

@@ -53,8 +53,7 @@ double cross_entropy_row(const T* x, index_t n, index_t target, T* to, C weight)
   return std::log(static_cast<double>(sum)) + (static_cast<double>(largest) - static_cast<double>(at_target));
 }
 
-/// Losses and gradients (times `kept`) of `rows` rows, for a mean over `count` rows. `gradient` may be null (not
-/// needed) or the logits themselves.
+/// Losses and gradients (times `kept`) of `rows` rows, for a mean over `count`. `gradient` may be null or the logits.
 template <class T, class I>
 void cross_entropy_rows(context<cpu>& ctx, long long ignore, int kept, index_t count, T* gradient, double* row_losses,
                         const T* logits, const I* targets, index_t rows, index_t columns, index_t vocabulary) {

@@ -1,6 +1,5 @@
 #pragma once
-// Cross-entropy on a GPU in three launches: count the rows, one block per row, mean. Never synchronizes with the host:
-// a target out of range makes the loss NaN.
+// Cross-entropy on a GPU: counts the rows, one block per row, mean. A target out of range makes the loss NaN.
 
 #include <cmath>
 
@@ -18,8 +17,7 @@ inline constexpr int count_threads = 1024;
 /// The workspace for the number of targets that count, as an integer.
 using count_workspace = basic_workspace<256>;
 
-/// Stores the number of targets that are not `ignore` in *count, and, unless `factors` is null, {1 / (count * Kept), 0,
-/// 1} there, for gemm_library.
+/// Stores the number of targets that are not `ignore` in *count, and {1 / (count * Kept), 0, 1} in `factors`, if any.
 template <class I, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
     cross_entropy_count_kernel(int* count, F* factors, const I* targets, index_t rows, long long ignore) {

@@ -16,8 +16,7 @@
 
 namespace gradus {
 
-/// A functor is linear if its derivatives are constants (`static constexpr bool linear = true`): its gradient needs no
-/// saved value.
+/// A functor whose derivatives are constants (`static constexpr bool linear = true`): backward needs no saved value.
 template <class F>
 inline constexpr bool is_linear_functor = requires { requires F::linear; };
 /// A functor that may compute 16-bit results on coarse_pack (`static constexpr bool coarse_form = true`).
@@ -45,8 +44,7 @@ constexpr std::size_t functor_flops() {
   else return 1;
 }
 
-/// A functor whose result needs more than 16 bits (`static constexpr bool full = true`): exp, log, pow. See
-/// op_precision::full.
+/// A functor whose result needs more than 16 bits (`static constexpr bool full = true`), as exp: op_precision::full.
 template <class F>
 inline constexpr bool is_full_functor = requires { requires F::full; };
 
@@ -214,8 +212,7 @@ struct map {
     }
   }
 
-  // Where the kernel writes one operand's gradient: the slot, or a temporary of the output's shape that finish() sums
-  // into the slot.
+  // Where the kernel writes one operand's gradient: the slot, or a wide temporary that finish() sums into the slot.
   template <class Grad, class X>
   struct contribution {
     gradient_sink<X> sink;

@@ -109,8 +109,7 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 
 }  // namespace cuda_kit
 
-/// The gradient visits tokens in sorted order: one block sums each row of the table, or a few if the token is frequent,
-/// in the tokens' order and without atomics.
+/// The gradient visits tokens in sorted order: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
   template <class T, class Y, class I, class S, class Table>

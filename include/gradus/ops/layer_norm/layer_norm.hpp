@@ -109,8 +109,7 @@ struct layer_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. Adds `eps` to
-/// the variance.
+/// Normalises along the last axis (variance + eps), then scales and shifts: x [..., C], weight, bias [C] -> [..., C].
 template <operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
   using sx = shape_of<X>;

@@ -17,8 +17,7 @@ constexpr std::size_t alignment_of_steps(std::size_t step) { return std::min(cud
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
-  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits` with their gradient, in the type in which its
-  /// products are fast.
+  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits` with their gradient, in the products' type.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class T, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, view<Loss, shape<>, cuda> loss,

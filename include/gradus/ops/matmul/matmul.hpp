@@ -115,8 +115,7 @@ struct matrix_product {
   static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
 };
 
-/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Adds the
-/// bias before rounding, so it is not cast.
+/// y = x w + b for w [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Does not cast the bias.
 struct linear {
   using family = matmul;
   static constexpr std::string_view name = "linear";

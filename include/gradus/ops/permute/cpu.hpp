@@ -53,8 +53,7 @@ GRADUS_INLINE void fetch_run(const T* at) {
 }
 
 /// If the last axis stays last, copies rows; otherwise exchanges tiles of the two axes that are innermost on either
-/// side, so that both sides are accessed by whole cache lines. `moved` is the output's axis that is innermost in the
-/// input.
+/// side, by whole cache lines. `moved` is the output's axis that is innermost in the input.
 template <class T, index_t Most>
 void permute_axes(context<cpu>& ctx, T* to, const T* from, const permuted_axes<Most>& axes, index_t moved,
                   bool accumulate) {

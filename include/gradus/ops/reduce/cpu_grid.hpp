@@ -68,8 +68,7 @@ struct reduced_rows {
   }
 };
 
-/// Calls reduce(state, task, first unit, last unit) for the chunks of every task, merges their states, and calls
-/// finish(state, task).
+/// Calls reduce(state, task, first unit, last unit) for chunks of each task, merges them, calls finish(state, task).
 template <class State, class Reduce, class Finish>
 void for_tasks(context<cpu>& ctx, const reduction_grid& grid, const Reduce& reduce, const Finish& finish) {
   if (grid.chunks == 1) {
@@ -97,8 +96,7 @@ void for_tasks(context<cpu>& ctx, const reduction_grid& grid, const Reduce& redu
   }
 }
 
-/// Reduces whole rows: take(state, output, run, elements, index of the first) for every run in a row, then
-/// finish(output, state).
+/// Reduces whole rows: take(state, output, run, elements, first index) for every run, then finish(output, state).
 template <class State, class T, class Take, class Finish>
 void reduce_rows(context<cpu>& ctx, const reduction_grid& grid, const T* x, const Take& take, const Finish& finish) {
   const auto reduce = [&](State& state, index_t output, index_t first, index_t last) {
@@ -136,8 +134,7 @@ GRADUS_INLINE void for_strips(index_t width, const F& f) {
   if (column < width) f(std::integral_constant<index_t, 1>{}, column, first_lanes{width - column});
 }
 
-/// Reduces columns: take(state, rows, count, column, width) for every few rows of a block of columns, then finish(first
-/// output, state, width).
+/// Reduces columns: take(state, rows, count, column, width) for a few rows, then finish(first output, state, width).
 template <class State, class T, class Take, class Finish>
 void reduce_columns(context<cpu>& ctx, const reduction_grid& grid, const T* x, const Take& take, const Finish& finish) {
   constexpr index_t rows_at_once = 32;

@@ -232,8 +232,7 @@ GRADUS_OF_BUILD constexpr auto min(X&& x) {
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
-/// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; over several axes the
-/// index is row-major. Has no gradient.
+/// Row-major index (std::int32_t) of the first largest element over the given axes, or of the first NaN. No gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,

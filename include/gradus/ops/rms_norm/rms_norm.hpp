@@ -70,8 +70,7 @@ struct rms_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. Adds `eps` to the mean
-/// square.
+/// Divides rows by their root mean square (of mean square + eps), then scales: x [..., C], weight [C] -> [..., C].
 template <operand X, operand W>
 GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sx = shape_of<X>;

@@ -10,8 +10,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// y may be x: a thread reads its part of a row before any thread of the row writes, or else reads only what it alone
-/// writes.
+/// y may be x: a thread reads its part of a row before any thread of the row writes, or writes what it alone reads.
 template <bool Log, index_t Columns, class TY, class T>
 __global__ void __launch_bounds__(row_plan<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x, index_t rows) {
   using C = compute_type<promote<TY, T>>;
