@@ -31,8 +31,7 @@ inline constexpr byte_unit byte_units[] = {
 };
 }  // namespace detail
 
-/// Parses a number, possibly with a fraction, and a unit: "600MiB", "1.5GiB", "512 MB", "1000B". Rounds down to whole
-/// bytes. Throws error for any other text, and for 0.
+/// Parses a number and a unit, rounding down to bytes: "600MiB", "1.5GiB", "512 MB". Throws error for other text and 0.
 inline std::size_t parse_bytes(std::string_view text) {
   const auto refuse = [&](const std::string& why) -> std::size_t {
     throw error("size \"" + std::string(text) + "\": " + why);

@@ -1,6 +1,5 @@
 #pragma once
-// Scalar functions for elementwise functors. Write `using gradus::math::exp;` and exp(x) in a functor: for packs and
-// duals, argument-dependent lookup finds their overloads.
+// Scalar functions for functors. Write `using gradus::math::exp;` and exp(x), which also finds the overloads of packs.
 
 #include <cmath>
 #include <cstdint>

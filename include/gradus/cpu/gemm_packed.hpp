@@ -19,8 +19,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Products on one thread, summed in T; see gemm_lanes for Factor. The registers are template parameters, so objects
-/// compiled for different processors do not share a type.
+/// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers.
 template <class T, index_t Rows = native_gemm_registers.rows, index_t Across = native_gemm_registers.across,
           index_t Bytes = native_gemm_registers.bytes, class Factor = T>
 class packed_gemm : gemm_lanes<T, Bytes, Factor> {

@@ -1,6 +1,5 @@
 #pragma once
-// Dot products of bf16 pairs. A word holds a pair, the first element in the lower half; matrix products pair elements
-// that are adjacent along the summed dimension.
+// Dot products of bf16 pairs: words of two elements adjacent along the summed dimension, the first in the lower half.
 
 #include <cstdint>
 #include <cstring>

@@ -55,8 +55,7 @@ class step_graph {
   step_graph& operator=(const step_graph&) = delete;
   ~step_graph() { forget(); }
 
-  /// Runs step(), or launches its graph. Rethrows its exceptions and leaves the graph unchanged then; throws error if
-  /// the step did something that a graph cannot contain.
+  /// Runs step(), or launches its graph. Rethrows its exceptions; throws error if it did what a graph cannot contain.
   template <class Step>
   void run(const Step& step) {
     const cuda_kit::device_guard guard(ctx_->stream().device());

@@ -7,8 +7,7 @@
 
 namespace gradus::cuda_kit {
 
-/// Reduces a value over the Threads threads that share a row, a warp or a block; all get the result, and all must call
-/// it. f must be commutative; the order is fixed.
+/// Reduces a value over the Threads threads of a row, in a fixed order; all get it, all must call. f is commutative.
 template <int Threads, class T, class F>
 __device__ inline T row_reduce(T x, const F& f) {
 #pragma unroll

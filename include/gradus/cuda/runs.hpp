@@ -1,6 +1,5 @@
 #pragma once
-// Runs: the elements that a thread loads at once, up to 16 bytes. Elementwise kernels have a body for one run. Extents
-// are arguments, so one kernel serves every shape.
+// Runs: the elements that a thread loads at once, up to 16 bytes. Extents are arguments: one kernel serves every shape.
 
 #include <cuda_runtime.h>
 

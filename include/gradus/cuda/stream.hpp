@@ -144,8 +144,7 @@ class cuda_stream {
     mark.recorded_on_ = nullptr;
     if (cudaStreamSynchronize(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
-  /// Makes later work of this stream wait for another stream's event; the host continues. A captured stream cannot wait
-  /// for an event outside the capture: then the host waits.
+  /// Makes later work of this stream wait for an event; the host waits instead if only this stream is captured.
   void wait(const event& mark) {
     if (mark.recorded_on_ == nullptr || mark.recorded_on_ == handle_) return;
     const unsigned long long capture = event::capture_of(handle_);

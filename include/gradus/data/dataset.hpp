@@ -45,8 +45,7 @@ class dataset {
   /// Reads all tokens; throws gradus::error if one is not below `vocabulary`: a shard may hold any 16-bit number.
   void check_tokens(std::size_t vocabulary) const;
 
-  /// The files that were replaced or removed since they were opened, and the texts in memory that were rewritten:
-  /// "a.txt, b.txt". The tokens are still those of the opened files.
+  /// The files replaced, removed or rewritten since they were opened: "a.txt, b.txt". The tokens stay those opened.
   std::string replaced_files() const;
 
  private:

@@ -25,8 +25,7 @@ struct prefetch_options {
   std::size_t ahead = 2;    ///< the most batches computed, or being computed, before next(); 1 or more
 };
 
-/// Computes batches on its own threads. Batch number k is `make(k)`, on whichever thread, so the reader gets the same
-/// batches in the same order for any number of workers.
+/// Computes batches on its own threads. Batch number k is `make(k)`, in order, for any number of workers.
 ///
 /// Several workers call `make` concurrently: it must be a pure function of its argument, like
 /// token_windows::shuffled_batch; what it refers to must outlive the prefetcher. Works with fewer threads if the system
@@ -58,8 +57,7 @@ class prefetcher {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// The next batch, by number; waits until it is computed. Rethrows the exception of its `make`, in all further calls,
-  /// too: no batch is skipped. One thread at a time may call this.
+  /// The next batch, by number; waits until it is computed. Rethrows the exception of its `make`, also in later calls.
   batch_type next() {
     if (threads_.empty()) {
       batch_type batch = make_(next_);

@@ -22,8 +22,7 @@ template <class T>
 concept token_type =
     std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::int32_t>;
 
-/// A sequence of tokens (a text, a shard), stored in one, two or four bytes each, with its name for errors. The tokens
-/// are in memory, which must outlive this object, or in a file.
+/// A named sequence of tokens (a text, a shard) of one, two or four bytes: in memory, which must outlive it, or a file.
 class token_sequence {
  public:
   template <token_type T>

@@ -17,8 +17,7 @@ namespace gradus {
 
 namespace detail {
 
-/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix. Eigen requires a single
-/// column to be column-major, which is the same order of elements.
+/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix, unless it has one column.
 template <class T, class Shape>
 struct eigen_matrix_of;
 template <class T, index_t N>

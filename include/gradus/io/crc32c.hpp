@@ -33,8 +33,7 @@ inline constexpr auto crc32c_tables = make_crc32c_tables();
 
 }  // namespace detail
 
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that arrive in parts. Detects every change within 32
-/// consecutive bits, and all others except one in 2^32.
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that arrive in parts. Detects changes within 32 bits in a row.
 class crc32c {
  public:
   GRADUS_OF_BUILD void add(std::span<const std::byte> bytes) {

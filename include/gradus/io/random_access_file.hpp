@@ -14,8 +14,7 @@
 
 namespace gradus {
 
-/// Reads parts of a file that must not change. Keeps nothing in memory, so files may exceed it. Reads pipes, and any
-/// file on a system without pread, as a whole.
+/// Reads parts of a file that must not change, possibly larger than memory. Reads pipes as a whole.
 ///
 /// Unlike with a mapped_file, the file may be rewritten or shortened at any time: the next read() throws.
 ///

@@ -20,8 +20,7 @@ namespace gradus {
 /// A stream and a memory resource: where work runs and where its memory comes from. Tensors refer to their context; its
 /// destruction while buffers are in use ends the program with one line on stderr.
 ///
-/// One thread at a time uses a context. Threads that share a model each have their own stream and context, and none
-/// uses the model's; each drops its tensors in its context.
+/// One thread at a time uses a context. Threads that share a model each use their own stream and context.
 template <class D>
 class context {
  public:
@@ -40,8 +39,7 @@ class context {
   constexpr activity_log& activities() { return activities_; }
   constexpr const activity_log& activities() const { return activities_; }
 
-  /// The object of type T that belongs to this context, constructed from the context at first use and destroyed with
-  /// it: library handles, tuned plans, compiled primitives.
+  /// The object of type T that belongs to this context, constructed from it at first use: library handles, tuned plans.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);

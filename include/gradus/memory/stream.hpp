@@ -12,8 +12,7 @@ namespace gradus {
 
 /// A sequence of work that runs in order, as resources use it. An event marks a point in it: `record` puts it after the
 /// work submitted so far, `done` asks whether that has run, `synchronize` makes the host wait for it, `wait` makes
-/// another stream's later work wait, not the host. An event that was never recorded is done. The destructor waits for
-/// all work. Memory is aligned to `alignment` bytes.
+/// another stream wait. An event never recorded is done. The destructor waits. Memory is aligned to `alignment` bytes.
 template <class S>
 concept event_stream = std::movable<typename S::event> && std::default_initializable<typename S::event> &&
                        requires(S& stream, typename S::event& mark, const typename S::event& marked) {

@@ -22,8 +22,7 @@ struct tracked_block {
   std::string_view label;  ///< the label() at its allocation
 };
 
-/// Records every live block and its request, so that a leak can be named. Freeing a block that is not live (twice, or
-/// in the wrong resource) ends the program with one line on stderr.
+/// Records every live block and its request, to name leaks. Ends the program with one line if a block is freed wrongly.
 template <class Stream>
 class basic_tracking_resource final : public resource_adaptor<Stream> {
  public:

@@ -12,8 +12,7 @@
 namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
-/// Converts element types and accumulates gradients: forward(ctx, to, from, n, accumulate) rounds each of the n
-/// elements of `from` once and writes it to `to`, or adds it.
+/// forward(ctx, to, from, n, accumulate) rounds each of the n elements of `from` once and writes or adds it to `to`.
 struct convert {};
 }  // namespace op::inline GRADUS_BUILD
 
@@ -67,8 +66,7 @@ class gradient_slot : public any_slot {
   using device = typename Tensor::device;
 
   constexpr const Tensor& value() const { return value_; }
-  /// The gradient, marked as such, so that no recording takes it for an implicit constant. A tensor shared with others,
-  /// such as a constant returned by a custom_op, keeps its mark.
+  /// The gradient, marked as such, so that no recording takes it for a constant; a shared tensor keeps its mark.
   constexpr const Tensor& marked() {
     if (value_ && value_.storage().origin() != origin::gradient) {
       if (!value_.storage().sole()) value_ = Tensor(value_.storage().part(0, Tensor::bytes));
@@ -134,8 +132,7 @@ class gradient_sink {
                                                           to.accumulate);
   }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
-  /// Calls write(target) for a kernel that writes elements of type T: directly to the slot, or, if that has another
-  /// type, to a temporary that is then converted.
+  /// Calls write(target) for a kernel that writes T: to the slot, or to a temporary that is then converted.
   template <class T, class Write>
   GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
     if constexpr (std::is_same_v<T, typename Tensor::value_type>) {

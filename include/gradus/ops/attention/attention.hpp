@@ -21,8 +21,7 @@
 
 namespace gradus {
 
-/// How attention is computed: `flash` computes the scores tile by tile and never stores them (Dao et al.,
-/// "FlashAttention", 2022); `plain` stores all scores.
+/// `flash` computes the scores tile by tile (Dao et al., "FlashAttention", 2022); `plain` stores all scores.
 enum class attention_kernel { flash, plain };
 
 /// The layout of one operand of attention: strides between batches, heads and positions, in elements. The elements of

@@ -18,8 +18,7 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// Blocks of queries and blocks of keys that stay in the cache.
 ///
-/// Scores are stored transposed, [keys, queries]: each lane of the online softmax is a query, and the right operand of
-/// both products in forward is contiguous along the lanes.
+/// Scores are stored transposed, [keys, queries]: a lane of the softmax is a query, and products read along the lanes.
 ///
 /// Products use elements of type C; or, if T is bf16 and the processor has dot products of bf16 pairs, words of two
 /// elements that are adjacent along the summed dimension. Two products that sum over different dimensions then need two

@@ -232,9 +232,8 @@ void attention_cached(context<cpu>& ctx, attention_extents extents, index_t firs
   });
 }
 
-/// Writes those of dq, dk and dv that are not null. One task per head accumulates dk and dv over its query blocks. If
-/// that leaves threads idle, dq gets separate tasks, one per query block, and dk and dv one per key range: 7 products
-/// per block instead of 5, summed in the same order.
+/// Writes those of dq, dk and dv that are not null. One task per head; or, if that leaves threads idle, tasks per query
+/// block for dq, and per key range for dk and dv: 7 products per block instead of 5, summed in the same order.
 template <index_t Depth, class C, class T>
 void attention_backward(context<cpu>& ctx, attention_extents extents, attention_operand<T> dq, attention_operand<T> dk,
                         attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,

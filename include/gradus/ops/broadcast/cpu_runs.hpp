@@ -12,8 +12,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// The axes of a broadcast output, innermost first, and the operands' strides. Merges adjacent axes that all operands
-/// traverse alike: without broadcasting there is one.
+/// The axes of a broadcast output, innermost first, and the operands' strides. Merges axes that broadcast alike.
 template <index_t Operands, index_t Most>
 struct broadcast_axes {
   index_t count = 0;

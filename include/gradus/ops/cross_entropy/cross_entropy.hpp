@@ -30,8 +30,7 @@ template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
 
-  /// The factor of the saved gradient, by which backward divides: f16 cannot represent a small probability divided by
-  /// thousands of rows, and loss scaling comes too late.
+  /// Factor of the saved gradient, divided out in backward: f16 underflows for probabilities over thousands of rows.
   template <class T>
   using kept = std::integral_constant<int, std::is_same_v<T, f16> ? 4096 : 1>;
 

@@ -17,9 +17,8 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Sets each element to 0 with probability p, rounded to 16 bits, and scales the others by 1/(1-p) (Srivastava et al.,
-/// 2014). Drops element i if its 16 random bits, key.half(i), are below p * 2^16: a pure function of the key and i. The
-/// gradient draws the same bits again, so only the key is saved.
+/// Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014). Drops element i
+/// if its random bits, key.half(i), are below p * 2^16. Saves only the key: the gradient draws the same bits again.
 struct dropout {
   double p;
   random_key key;

@@ -45,9 +45,8 @@ __global__ void __launch_bounds__(block_threads)
   positions[i] = i;
 }
 
-/// Sums the gradients of equal keys. A block takes `piece` positions in key order and adds the segments within its
-/// piece to the table. The sum of a segment that continues from the previous piece goes to partial[piece][0], of one
-/// that continues in the next piece to partial[piece][1].
+/// Sums the gradients of equal keys. A block takes `piece` positions in key order and adds segments within it to the
+/// table; sums of a segment begun earlier go to partial[piece][0], of one that continues to partial[piece][1].
 struct segment_sums {
   static constexpr std::uint32_t piece = 64;
   static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
@@ -109,7 +108,7 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 
 }  // namespace cuda_kit
 
-/// The gradient visits tokens in sorted order: one block, or a few, sum each row of the table in order, without atomics.
+/// The gradient visits sorted tokens: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
   template <class T, class Y, class I, class S, class Table>

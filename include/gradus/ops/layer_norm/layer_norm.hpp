@@ -23,8 +23,7 @@ inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight ==
 template <class... Ts>
 inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 
-/// The blocks of rows in which parameter gradients of a norm are summed: a fixed grid, so that the sums do not depend
-/// on the thread count. One partial sum per block.
+/// The blocks of rows whose parameter gradients a norm sums separately: a fixed grid, independent of the thread count.
 template <class Shape>
 struct norm_blocks {
   static constexpr index_t rows = rows_of<Shape>;

@@ -54,13 +54,11 @@ struct linear_cross_entropy {
     return {0, 0, 0};  // forward computed the gradients; a scale other than 1 takes one pass
   }
 
-  /// Logits of bf16 are stored in bf16, like the result of a product; others in the accumulation type, because the
-  /// range of f16 is too narrow for their gradient.
+  /// Logits of bf16 are stored in bf16, others in the accumulation type: f16 has too narrow a range for the gradient.
   template <class T, class Accumulate>
   using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
-  /// Rows per chunk: the fewest equal chunks within `chunk_bytes`, in multiples of 128. Each chunk reads the whole
-  /// table and updates its gradient, so few large chunks are faster.
+  /// Rows per chunk: the fewest equal chunks within `chunk_bytes`, in multiples of 128. Each reads the whole table.
   template <class X, class Table>
   static constexpr index_t chunk_rows() {
     constexpr index_t rows = rows_of<typename X::shape>;

@@ -32,8 +32,7 @@ struct variance_derivative {
   }
 };
 
-/// dx (+)= value(i, lanes, elements of x...): row by row if rows are reduced and long, so that one value serves a row;
-/// otherwise with the operands expanded to runs.
+/// dx (+)= value(i, lanes, elements of x...): by row if rows are reduced and long, otherwise with expanded operands.
 template <class T, class Value, index_t Most, class... Ts>
 void spread(context<cpu>& ctx, const reduction_grid& grid, const broadcast_axes<sizeof...(Ts), Most>& axes, T* dx,
             bool accumulate, const Value& value, const Ts*... per_output) {

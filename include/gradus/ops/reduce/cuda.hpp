@@ -40,8 +40,7 @@ struct candidate {
   }
 };
 
-/// Distributes the candidates of each result: `each` of them per thread if results are adjacent in memory, else per
-/// warp, in as many parts as make some thousand warps.
+/// Distributes the candidates of each result over some thousand warps: `each` per thread if results are adjacent.
 template <class Count>
 struct extremum_shares {
   Count terms, each, threads;
