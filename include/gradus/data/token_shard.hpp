@@ -21,7 +21,7 @@ enum class shard_layout {
   llm_c,    ///< a header of 256 int32: 20240520, version 1, the number of tokens, zeros; then the tokens
 };
 
-/// A file of tokens, mapped into memory (see mapped_file). Recognizes llm.c's header: its first word is not a GPT-2 token.
+/// A file of tokens, mapped into memory (see mapped_file). Recognizes llm.c's header: it begins with no GPT-2 token.
 ///
 /// Throws gradus::error, which names the file, if its size is not a whole number of tokens, 0, or not that of its
 /// header, or if the header has an unsupported version or kind.
