@@ -63,7 +63,7 @@ class activity_log {
 
   /// The current activity; memory requests are labelled with it.
   constexpr const activity& current() const { return current_; }
-  /// Notifies `who` of all later operations; null: nobody.
+  /// Notifies `who` of all later operations; null ends that.
   constexpr void observe(observer* who) { observer_ = who; }
   constexpr observer* observed_by() const { return observer_; }
 

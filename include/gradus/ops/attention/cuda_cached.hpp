@@ -116,7 +116,8 @@ struct kernel<op::cached_attention<Heads>, cuda> {
     using namespace cuda_kit;
     using C = compute_type<T>;
     constexpr index_t batch = X::extent(0), time = X::extent(1);
-    static_assert(batch * time * Heads < (index_t{1} << 31), "cached_attention: the GPU takes fewer than 2^31 queries");
+    static_assert(batch * time * Heads < (index_t{1} << 31),
+                  "cached_attention: the GPU supports fewer than 2^31 queries");
     const auto by = [](index_t n) { return divisor<unsigned>(static_cast<unsigned>(n)); };
     const cached_extents extents = {by(Heads), by(time), Context, past.position, past.count};
     const index_t kept = batch * past.count * Heads * Depth;

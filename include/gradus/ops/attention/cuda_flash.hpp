@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(F::threads)
   C* const weights = vs + F::block_n * F::row_stride;
   const index_t blocks = F::row_blocks_of(queries);
   const index_t pair = blockIdx.x % pairs,
-                q0 = (blocks - 1 - blockIdx.x / pairs) * F::block_m;  // the longest rows of tiles first
+                q0 = (blocks - 1 - blockIdx.x / pairs) * F::block_m;  // longest first
   F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, F::scale);
   typename F::sums sum{};
   C row_max[F::per_thread], row_sum[F::per_thread];

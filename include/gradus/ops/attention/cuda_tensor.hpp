@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(F::threads)
   const auto ks = [&](int stage) { return tile{qs.data + (F::block_m + stage * F::block_n) * tile::row_stride}; };
   const auto vs = [&](int stage) { return tile{qs.data + (F::block_m + (2 + stage) * F::block_n) * tile::row_stride}; };
   const index_t pair = blockIdx.x % pairs;
-  const index_t q0 =
-      (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;  // the longest rows of tiles first
+  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;  // longest first
   F::template load_tile<F::block_m>(qs, q, heads, pair, q0, queries);
   typename F::sums sum{};
   float row_max[2] = {-INFINITY, -INFINITY}, row_sum[2] = {0, 0};
