@@ -39,8 +39,8 @@ def main():
 
 namespace gradus::detail {{
 
-/// Where runs of characters of one class begin, in order: the first one's code point times 4, plus the class: 0 other,
-/// 1 letter (general category L), 2 number (N), 3 space (property White_Space).
+/// Start of each run of characters of one class, in order: code point times 4, plus the class: 0 other, 1 letter
+/// (general category L), 2 number (N), 3 space (property White_Space).
 // clang-format off
 inline constexpr std::array<std::uint32_t, {len(entries)}> unicode_runs{{""")
     print("\n".join(lines))

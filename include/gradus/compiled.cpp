@@ -1,6 +1,5 @@
-// The functions of gradus that are neither templates nor kernels, compiled once for a program: what the target
-// gradus::compiled is made of. A build without CMake compiles this file beside its own sources, all of them with
-// GRADUS_COMPILED defined.
+// The functions of gradus that are neither templates nor kernels, compiled once per program, in the target
+// gradus::compiled. A build without CMake compiles this file, too, with GRADUS_COMPILED defined for all sources.
 #ifndef GRADUS_COMPILED
 #define GRADUS_COMPILED 1
 #endif
@@ -38,7 +37,7 @@
 #include "train/tensorboard.ipp"
 #include "train/trace_times.ipp"
 
-#if __has_include(<nlohmann/json.hpp>)  // without it, what reads JSON is left out
+#if __has_include(<nlohmann/json.hpp>)  // without it, files that read JSON are omitted
 #include "data/dataset.ipp"
 #include "data/tokenizer_json.ipp"
 #include "io/safetensors.ipp"

@@ -1,7 +1,6 @@
 #pragma once
-// The templates that gradus::compiled holds: kernels for the usual element types, and the classes that every program
-// has of the CPU. Where it was compiled with the flags of a source, the source only calls them; elsewhere the source
-// compiles those that it uses.
+// The instantiations in gradus::compiled: kernels for the usual element types, and classes that every program uses. A
+// source with the library's compiler flags links them; another instantiates those that it uses.
 
 #include <cstdint>
 #include <tuple>
@@ -17,7 +16,9 @@
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
 #include "ops/dropout/cpu.hpp"
+#include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/cpu.hpp"
+#include "ops/elementwise/functions.hpp"
 #include "ops/embedding/cpu.hpp"
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
@@ -48,7 +49,7 @@
 namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
-// Products, by what they are summed in, and the types of both operands, the result and the bias.
+// Products, by the types of sums, both operands, the result and the bias.
 GRADUS_KERNEL(gemm<float, void, float, float, float, float>)
 GRADUS_KERNEL(gemm<double, void, double, double, double, double>)
 GRADUS_KERNEL(gemm<float, void, bf16, bf16, bf16, bf16>)
@@ -63,7 +64,7 @@ GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
 
-// What is stored as T, and computed in C.
+// Kernels for elements stored as T and computed in C.
 #define GRADUS_KERNELS_OF_TYPE(T, C)                                                                               \
   GRADUS_KERNEL(add_run<T, T>)                                                                                     \
   GRADUS_KERNEL(dropout_run<T>)                                                                                    \
@@ -110,7 +111,7 @@ GRADUS_KERNELS_OF_TYPE(bf16, float)
 GRADUS_KERNELS_OF_TYPE(f16, float)
 #undef GRADUS_KERNELS_OF_TYPE
 
-// Where parameters and sums are float, and values are T.
+// Kernels for parameters and sums in float, and values in T.
 #define GRADUS_KERNELS_OF_MIXED(T)                              \
   GRADUS_KERNEL(sum_into<float, T>)                             \
   GRADUS_KERNEL(add_run<T, float>)                              \

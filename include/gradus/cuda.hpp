@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// The GPU: what a .cu file includes. It does not bring in the CPU's kernels: a program that
-/// computes on both includes gradus/gradus.hpp too.
+/// The library for GPUs, for .cu files. Without the CPU's kernels: for both, include gradus/gradus.hpp, too.
 
 #if !defined(__CUDACC__)
 #error "gradus/cuda.hpp holds GPU code: include it from a .cu file, which nvcc compiles"
@@ -39,8 +38,10 @@
 #include "ops/broadcast/cuda.hpp"
 #include "ops/cross_entropy/cuda.hpp"
 #include "ops/dropout/cuda.hpp"
+#include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/cuda.hpp"
 #include "ops/elementwise/functions.hpp"
+#include "ops/elementwise/selection.hpp"
 #include "ops/embedding/cuda.hpp"
 #include "ops/layer_norm/cuda.hpp"
 #include "ops/linear_cross_entropy/cuda.hpp"

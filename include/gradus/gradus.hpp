@@ -1,11 +1,11 @@
 #pragma once
 /// @file
-/// Everything for the CPU (and for `meta`) but planning, which gradus/planning.hpp adds; gradus/cuda.hpp adds the GPU.
+/// The library for the CPU (and for `meta`). gradus/planning.hpp adds planning, gradus/cuda.hpp adds GPUs.
 
-// First, for it refuses what cannot work.
+// First: it rejects unsupported compilers and flags.
 #include "core/config.hpp"
 
-// Then, so that messages about functors and an operation's gradient say in few lines where they come from.
+// Then, for short messages about functors and gradients.
 #include "core/functor_number.hpp"
 //
 #include "autodiff/op.hpp"
@@ -31,8 +31,10 @@
 #include "ops/attention/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
 #include "ops/dropout/cpu.hpp"
+#include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/cpu.hpp"
 #include "ops/elementwise/functions.hpp"
+#include "ops/elementwise/selection.hpp"
 #include "ops/embedding/cpu.hpp"
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
@@ -73,6 +75,5 @@
 //
 #include "compiled_kernels.hpp"
 
-/// Tensors whose shape, element type and device are part of their type; gradients by a tape; models, optimizers,
-/// training runs.
+/// Tensors with shape, element type and device in their type; gradients by a tape; models, optimizers, training runs.
 namespace gradus {}

@@ -260,7 +260,7 @@ text() {
   refuses 1 '\.: is a directory' "$train" --data text . --out run
   refuses 1 '\.: has no shards to train on' "$train" --data . --out run
   # The program is compiled for a context of 128 bytes, and the last tenth of the text is for validation.
-  refuses 1 'short: too short: 500 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for validation \(--validation\)$' \
+  refuses 1 'short: too short: 500 tokens; a context of 128 needs at least 1281 where a share of 0.1 is for validation \(--validation\)$' \
     "$train" --data short --out run
   if [[ $(id -u) -ne 0 ]]; then  # root may read anything
     cp text locked
@@ -528,7 +528,7 @@ signals() {
     eval "$change"
     ends 1 rewritten
     set +m
-    problem='book: has changed since it was opened; it must stay as it is while it is in use'
+    problem='book: has changed since it was opened; it must not change while it is in use'
     [[ $(cat err) == "gpt_train: warning: $problem; the run is saved and ends"$'\n'"gpt_train: $problem" ]] ||
       wrong "$change: $(cat err)"
     has out '^saved rewritten/model.safetensors after step [0-9]+$'
@@ -866,7 +866,7 @@ model() {
   refuses 1 'nowhere: no such file' "$sample" nowhere
   refuses 1 'not a safetensors file' "$sample" text
   head -c 100000 run/model.safetensors >cut
-  refuses 1 'cut: holds .* bytes of values, and its header accounts for' "$sample" cut
+  refuses 1 'cut: holds .* bytes of values; its header describes' "$sample" cut
   sed 's/"dtype":"F32"/"dtype":"I32"/g; s/"crc32c":/"edited":/' run/model.safetensors >whole
   refuses 1 "whole: '.*' is stored as I32, which is not a floating-point type to convert to F32" "$sample" whole
   flip run/model.safetensors 500000 >flipped

@@ -85,7 +85,7 @@ for round in $(seq "$rounds"); do
   rmdir run/checkpoint.safetensors.tmp 2>/dev/null
   [[ $full -eq 1 || $status =~ ^($expected)$ ]] || wrong "status $status after $event: $(tail -n 1 err)"
   if [[ $event == text ]]; then
-    said='gpt_train: text: has changed since it was opened; it must stay as it is while it is in use'
+    said='gpt_train: text: has changed since it was opened; it must not change while it is in use'
     [[ $(tail -n 1 err) == "$said" ]] || wrong "$(cat err)"
     cp original text
   fi

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include <gradus/autodiff/backward.hpp>
+#include <gradus/ops/elementwise/arithmetic.hpp>
 #include <gradus/ops/elementwise/functions.hpp>
+#include <gradus/ops/elementwise/selection.hpp>
 #include <gradus/ops/reduce/reduce.hpp>
 #include <gradus/tensor/creation.hpp>
 

@@ -308,7 +308,7 @@ TEST_CASE("a graph is not launched again over tensors that are still in use") {
   for (int i = 0; i < 3; ++i) graph.run(step);
   {
     const auto held = p.s.net(p.s.tape.watch(p.s.x[0]), 0.25);
-    CHECK(gradus_test::message_of([&] { graph.run(step); }).ends_with("let go of their tensors before run()"));
+    CHECK(gradus_test::message_of([&] { graph.run(step); }).ends_with("destroy their tensors before run()"));
     p.s.tape.clear();
   }
   graph.run(step);

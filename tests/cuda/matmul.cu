@@ -63,12 +63,12 @@ TEST_CASE("tuned products have their values, and a program that finds its produc
   CHECK(std::count(both.begin(), both.end(), '\n') == lines + 1);
 }
 
-TEST_CASE("what is no file of tuned products is refused, and stays as it is") {
+TEST_CASE("what is not a file of tuned products is refused, and stays as it is") {
   if (no_gpu()) return;
   const gradus_test::scratch_folder folder;
   const std::string file = (folder.path / "products").string();
   std::ofstream(file) << "a letter\n";
-  CHECK(refused(file).find("is no file of tuned products") != std::string::npos);
+  CHECK(refused(file).find("is not a file of tuned products") != std::string::npos);
   CHECK(text_of(file) == "a letter\n");
   std::ofstream(file, std::ios::trunc)
       << "gradus: the fastest algorithms of cuBLASLt, a product a line\nGPU\t1\t2\ta b\t12\n";

@@ -140,7 +140,8 @@ TEST_CASE("a cache takes no more than it was made for, and says so") {
   const auto one = gr::causal_attention<3>(qkv, past.layer(0, 1));  // the first of the two
   for (gr::index_t i = 0; i < 39; ++i) CHECK(one(0, 1, i) == 0);
   CHECK(message_of([&] { (void)gr::causal_attention<3>(qkv, past.layer(0, 4)); }) ==
-        "causal_attention(qkv, past): 4 new times behind 3 that are kept; there can be 13 in all, and up to 2 at once");
+        "causal_attention(qkv, past): 4 new positions do not fit after the 3 cached ones: the cache holds 13, and qkv "
+        "has 2 positions");
   gr::nn::key_value_cache<gr::on<gr::cpu>, 2, 1, 3, 13, 13> two(w.place.ctx);
   CHECK(message_of([&] { (void)two.layer(2, 1); }) == "key_value_cache: layer(2): it was made for the layers 0 .. 1");
 }

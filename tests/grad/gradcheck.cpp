@@ -92,7 +92,7 @@ TEST_CASE("gradcheck finds a gradient that takes the place of the one that is th
       },
       a);
   CHECK(!replaced.ok);
-  CHECK(replaced.message.find("is not added to the one that is there already") != std::string::npos);
+  CHECK(replaced.message.find("is not added to an existing one") != std::string::npos);
 }
 
 TEST_CASE("gradcheck finds gradients that are right in sum alone, each at the place of another") {
@@ -125,7 +125,7 @@ TEST_CASE("gradcheck finds a gradient that is another one when no other input's 
       a, a);
   CHECK(!alone.ok);
   CHECK(alone.input == 1);
-  CHECK(alone.message.find("differs when no other input's is wanted") != std::string::npos);
+  CHECK(alone.message.find("differs if no other input's is computed") != std::string::npos);
 }
 
 TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero") {
@@ -138,7 +138,7 @@ TEST_CASE("gradcheck takes NaN for a wrong gradient, and a missing one for zero"
       },
       a);
   CHECK(!nan.ok);
-  CHECK(nan.message.find("central differences say") != std::string::npos);
+  CHECK(nan.message.find("central differences ") != std::string::npos);
   CHECK(gr::gradcheck([](auto u, auto v) { return u + gr::sum(v) * 0.0; }, a, a).ok);
   CHECK(gr::gradcheck([](auto u, auto) { return u * 2.0; }, a, a).ok);
 }

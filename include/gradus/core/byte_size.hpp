@@ -1,4 +1,6 @@
 #pragma once
+// Sizes of memory as text: parse_bytes("600MiB"), format_bytes(n).
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +31,7 @@ inline constexpr byte_unit byte_units[] = {
 };
 }  // namespace detail
 
-/// Bytes of a size as people write it: a number, perhaps with a fraction, and a unit that says which power is meant:
-/// "600MiB", "1.5GiB", "512 MB", "1000B". A part of a byte is dropped. Throws error for anything else, and for a size
-/// of 0.
+/// Parses a number and a unit, rounding down to bytes: "600MiB", "1.5GiB", "512 MB". Throws error for other text and 0.
 inline std::size_t parse_bytes(std::string_view text) {
   const auto refuse = [&](const std::string& why) -> std::size_t {
     throw error("size \"" + std::string(text) + "\": " + why);
@@ -68,12 +68,12 @@ inline std::size_t parse_bytes(std::string_view text) {
     const std::size_t bytes = whole * u.bytes;
     const auto rest = static_cast<std::size_t>(fraction * static_cast<double>(u.bytes));
     if (rest > SIZE_MAX - bytes) return refuse("more than this machine can address");
-    return bytes + rest > 0 ? bytes + rest : refuse("a size of nothing; " + example);
+    return bytes + rest > 0 ? bytes + rest : refuse("a size of 0 bytes; " + example);
   }
   return refuse("unknown unit \"" + std::string(unit) + "\"; write B, KB, MB, GB, TB, KiB, MiB, GiB or TiB");
 }
 
-/// A size to read, with three digits: "1.24 GiB", "600 MiB", "17 B".
+/// Formats a size with three significant digits: "1.24 GiB", "600 MiB", "17 B".
 inline std::string format_bytes(std::size_t bytes) {
   constexpr std::array<const char*, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto value = static_cast<double>(bytes);

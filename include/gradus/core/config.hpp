@@ -1,6 +1,5 @@
 #pragma once
-// The only home of the library's macros. A macro here may add a declaration or an attribute; it never changes the body
-// of a class or an inline function, so that .cpp and .cu files can share every header in one program.
+// All macros of the library. None changes the body of a class or inline function, so .cpp and .cu files share headers.
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "gradus needs C++20: compile with -std=c++20"
@@ -12,7 +11,7 @@
 #define GRADUS_IS_SUPPORTED
 #endif
 #if !defined(GRADUS_IS_SUPPORTED)
-#include "see the error above"  // ends the compilation: one error, and not hundreds that follow from it
+#include "see the error above"  // a missing file ends the compilation after one error
 #endif
 
 #define GRADUS_VERSION_MAJOR 0
@@ -25,17 +24,15 @@
 #define GRADUS_HD
 #endif
 
-// nvcc reads a .cu once for the host and once for the GPU (__CUDA_ARCH__). The second time it would refuse the CPU's
-// SIMD packets in a functor that also runs on the GPU, so CPU kernels leave their calls of functors out. No host object
-// file sees a 1 here.
+// nvcc reads a .cu file once for the host and once for the GPU (__CUDA_ARCH__). In the second pass it would reject SIMD
+// packs in a functor that also runs on the GPU, so CPU kernels omit their calls of functors. No host object has a 1.
 #if defined(__CUDA_ARCH__)
 #define GRADUS_GPU_PASS 1
 #else
 #define GRADUS_GPU_PASS 0
 #endif
 
-// Built with -fsanitize=address. The one macro that changes what functions do (memory/poison.hpp): a sanitizer build is
-// a whole program.
+// Built with -fsanitize=address. The only macro that changes functions (memory/poison.hpp): for whole programs.
 #if defined(__SANITIZE_ADDRESS__)
 #define GRADUS_ADDRESS_SANITIZER 1
 #elif defined(__has_feature)
@@ -49,28 +46,24 @@
 
 #define GRADUS_INLINE inline __attribute__((always_inline))
 
-// Before a function that is called from very many places and takes its time anyway: one copy of it is compiled, not one
-// for each call.
+// For slow, widely called functions: never inline.
 #define GRADUS_NOINLINE __attribute__((noinline))
 
-// Before each function that a .ipp file defines. A header includes its .ipp, so that a program needs headers alone;
-// where GRADUS_COMPILED is defined (the target gradus::compiled does so), it does not, and compiled.cpp is the one
-// source that reads them. Such functions are no templates and no kernels: what they are compiled to does not depend on
-// the program.
+// Marks the definitions in .ipp files. A header includes its .ipp, so that headers suffice; with GRADUS_COMPILED
+// defined (as by the target gradus::compiled) it does not, and compiled.cpp alone compiles them. They are neither
+// templates nor kernels: their code does not depend on the program.
 #if defined(GRADUS_COMPILED)
 #define GRADUS_IMPL
 #else
 #define GRADUS_IMPL inline
 #endif
 
-// One program may join files that were compiled with different flags. They share tensors, parameters and tapes, but
-// each has to run kernels of its own: what depends on the flags must not be one definition for the linker, which would
-// keep any of them. Kernels and operations lie in the inline namespace GRADUS_BUILD, and functions that users call
-// carry its name as a tag. So the tag names each instruction set that the headers ask for or that compilers use
-// unasked: by a level of the x86-64 ABI where the flags have one, otherwise by the widest registers and what goes with
-// them.
+// A program may link files that were compiled for different instruction sets. They share tensors, parameters and tapes,
+// but each must run its own kernels: with equal names the linker would keep only one. Kernels and operations are in the
+// inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. The name is that of the
+// instruction sets that the headers or compilers use: a level of the x86-64 ABI, or else the widest registers.
 //
-// GRADUS_KERNELS_COMPILED: whether a library has the kernels of this build, and says so by GRADUS_KERNELS_OF_<name>=1.
+// GRADUS_KERNELS_COMPILED: whether a library has this build's kernels, announced by GRADUS_KERNELS_OF_<name>=1.
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__FMA__) && defined(__F16C__) && defined(__BMI2__)
 #define GRADUS_INSTRUCTIONS x86v4
@@ -120,13 +113,12 @@
 #define GRADUS_KERNELS_COMPILED     GRADUS_JOIN(GRADUS_KERNELS_OF_, GRADUS_BUILD, )
 #define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 #if defined(__NVCC__)
-#pragma nv_diag_suppress 2648  // of a tagged member template nvcc 13 says that its tag is superseded: by the same one
+#pragma nv_diag_suppress 2648  // nvcc 13: the ABI tag of a member template is superseded (by itself)
 #endif
 
-/// Names the members of a model, in order, so that parameters get names such as `blocks.3.attention.qkv.weight`.
-/// Write it once inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an
-/// aggregate; a class with private members or constructors may have the line as well. A derived class needs a line of
-/// its own, with all members.
+/// Names the members of a module, in order, for parameter names such as `blocks.3.attention.qkv.weight`. Write it once
+/// inside the struct, where it is public: `GRADUS_MEMBERS(w1, b1, w2, b2)`. The struct stays an aggregate; classes with
+/// private members or constructors may have it, too. A derived class needs its own, with all members.
 #define GRADUS_MEMBERS(...)                                               \
   constexpr auto gradus_members() { return std::tie(__VA_ARGS__); }       \
   constexpr auto gradus_members() const { return std::tie(__VA_ARGS__); } \

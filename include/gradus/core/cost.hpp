@@ -1,11 +1,13 @@
 #pragma once
+// The cost of one operation: FLOPs and bytes.
+
 #include <cstddef>
 
 namespace gradus {
 
-/// What one application of an operation takes, from its shapes alone.
+/// The cost of one call of an operation, a function of its shapes.
 struct cost {
-  std::size_t flops = 0;       ///< floating-point operations; a multiply-add counts as two
+  std::size_t flops = 0;       ///< floating-point operations; a multiply-add is two
   std::size_t bytes_read = 0;  ///< from memory, each input once
   std::size_t bytes_written = 0;
   constexpr std::size_t bytes() const { return bytes_read + bytes_written; }

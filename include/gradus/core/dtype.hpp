@@ -1,6 +1,5 @@
 #pragma once
-// Element types. bf16 and f16 are storage formats: they convert exactly to float, and from float by
-// round-to-nearest-even.
+// Element types. bf16 and f16 are storage formats: exactly convertible to float, rounded from float to nearest even.
 
 #include <bit>
 #include <cstdint>
@@ -13,7 +12,7 @@ namespace gradus {
 
 #if defined(__CUDACC__)
 namespace detail {
-// By the GPU's instructions. The results are those of the functions below, but for the bits of a NaN.
+// The GPU's instructions. The results are those of the functions below, except for the bits of a NaN.
 #if GRADUS_GPU_PASS
 __device__ inline std::uint16_t bf16_on_gpu(float x) {
   std::uint16_t bits;
@@ -39,7 +38,7 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   constexpr bf16() = default;
-  /// Rounds to nearest, ties to even; infinities stay infinite, NaN becomes quiet.
+  /// Rounds to nearest even; infinities stay infinite, NaN becomes quiet.
   GRADUS_HD constexpr explicit bf16(float value) : bits(rounded(value)) {}
   GRADUS_HD constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   static GRADUS_HD constexpr bf16 from_bits(std::uint16_t b) {
@@ -56,7 +55,7 @@ struct bf16 {
     return from_float(std::bit_cast<std::uint32_t>(value));
   }
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
-    if ((u & 0x7FFFFFFFu) > 0x7F800000u)  // NaN: keep the upper payload bits, and make it quiet
+    if ((u & 0x7FFFFFFFu) > 0x7F800000u)  // NaN: keep the upper payload bits, set the quiet bit
       return static_cast<std::uint16_t>((u >> 16) | 0x40u);
     return static_cast<std::uint16_t>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);
   }
@@ -67,7 +66,7 @@ struct f16 {
   std::uint16_t bits = 0;
 
   constexpr f16() = default;
-  /// Rounds to nearest, ties to even; overflow gives infinity; subnormals are kept, NaN becomes quiet.
+  /// Rounds to nearest even; overflow becomes infinity, subnormals are kept, NaN becomes quiet.
   GRADUS_HD constexpr explicit f16(float value) : bits(rounded(value)) {}
   GRADUS_HD constexpr operator float() const {
 #if GRADUS_GPU_PASS
@@ -91,11 +90,11 @@ struct f16 {
   static GRADUS_HD constexpr std::uint16_t from_float(std::uint32_t u) {
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     const std::uint32_t magnitude = u & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u)  // NaN: keep the upper payload bits, and make it quiet
+    if (magnitude > 0x7F800000u)  // NaN: keep the upper payload bits, set the quiet bit
       return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
     if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // rounds to >= 65520
     const std::uint32_t exponent = magnitude >> 23;
-    if (exponent >= 113) {  // normal: rebias by 112 and round the 13 bits that go
+    if (exponent >= 113) {  // normal: rebias by 112 and round off 13 bits
       const std::uint32_t rebased = magnitude - (112u << 23);
       return static_cast<std::uint16_t>(sign | ((rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13));
     }
@@ -126,19 +125,19 @@ struct f16 {
   }
 };
 
-/// True for the element types in which gradients exist.
+/// True for element types that have gradients.
 template <class T>
 inline constexpr bool is_floating = std::is_floating_point_v<T> || std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
 
-/// The type in which values stored as T are computed: float for bf16 and f16, T itself otherwise.
+/// The type in which kernels compute elements of type T: float for bf16 and f16, otherwise T.
 template <class T>
 using compute_type = std::conditional_t<std::is_same_v<T, bf16> || std::is_same_v<T, f16>, float, T>;
 
-/// True where storing a computed value rounds it: for bf16 and f16.
+/// True for bf16 and f16: storing a computed value rounds it.
 template <class T>
 inline constexpr bool is_rounded = !std::is_same_v<T, compute_type<T>>;
 
-/// An element as another type: floating-point numbers are rounded to nearest, or cut to an integer.
+/// Converts an element: floating-point numbers are rounded to nearest, or truncated to an integer.
 template <class To, class From>
 GRADUS_HD constexpr To convert_element(From x) {
   return static_cast<To>(static_cast<compute_type<To>>(static_cast<compute_type<From>>(x)));

@@ -30,21 +30,20 @@ struct dual : functor_number {
 };
 
 namespace detail {
-/// slope * partial, and 0 where the partial is 0, whatever the slope: what does not depend on an operand has no
-/// derivative in it, not an undefined one where the slope is infinite or NaN. Where the partial is a constant, no test
-/// is left.
+/// slope * partial, but 0 if the partial is 0: a result that does not depend on an operand has derivative 0, even if
+/// the slope is infinite or NaN. The test is optimized away for constant partials.
 template <class V>
 GRADUS_HD inline V contribution(V slope, V partial) {
   using math::select;
   return select(partial == V(0), V(0), slope * partial);
 }
-/// x between -bound and bound.
+/// x limited to [-bound, bound].
 template <class V>
 GRADUS_HD inline V held(V x, int bound) {
   using math::select;
   return select(x > V(bound), V(bound), select(x < V(-bound), V(-bound), x));
 }
-/// f(x) whose derivative is `slope`: the chain rule.
+/// f(x) with derivative `slope`: the chain rule.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V slope) {
   dual<V, N> r;
@@ -61,7 +60,7 @@ GRADUS_HD inline dual<V, N> chain(V value, const dual<V, N>& x, V dx, const dual
 }
 }  // namespace detail
 
-/// Arithmetic by the rules of differentiation: for sums, products, quotients and signs.
+/// Sums, products, quotients and signs, by the rules of differentiation.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator+(const dual<V, N>& a, const dual<V, N>& b) {
   dual<V, N> r;
@@ -83,14 +82,14 @@ GRADUS_HD inline dual<V, N> operator*(const dual<V, N>& a, const dual<V, N>& b) 
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator/(const dual<V, N>& a, const dual<V, N>& b) {
   const V q = a.value / b.value;
-  return detail::chain(q, a, V(1) / b.value, b, -(q / b.value));  // 1/b^2 would overflow where the quotients do not
+  return detail::chain(q, a, V(1) / b.value, b, -(q / b.value));  // 1/b^2 could overflow although the quotients do not
 }
 template <class V, int N>
 GRADUS_HD inline dual<V, N> operator-(const dual<V, N>& a) {
   return detail::chain(-a.value, a, V(-1));
 }
 
-/// Comparisons look at values only.
+/// Comparisons compare values.
 template <class V, int N>
 GRADUS_HD inline auto operator<(const dual<V, N>& a, const dual<V, N>& b) {
   return a.value < b.value;
@@ -162,7 +161,7 @@ GRADUS_HD inline dual<V, N> abs(const dual<V, N>& x) {
   using math::select;
   return detail::chain(abs(x.value), x, select(x.value > V(0), V(1), select(x.value < V(0), V(-1), V(0))));
 }
-/// x^y. The derivative in y is taken as 0 where x is 0, and x^0 has derivative 0 in x.
+/// x^y. The derivative in y is 0 if x is 0, and the derivative of x^0 in x is 0.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> pow(const dual<V, N>& x, const dual<V, N>& y) {
   using math::log;
@@ -173,7 +172,7 @@ GRADUS_HD inline dual<V, N> pow(const dual<V, N>& x, const dual<V, N>& y) {
   const V dy = select(x.value > V(0), p * log(select(x.value > V(0), x.value, V(1))), V(0));
   return detail::chain(p, x, dx, y, dy);
 }
-/// sigmoid(x); the derivative e / (1 + e)^2 with e = e^-|x| has its digits in both tails.
+/// sigmoid(x); the derivative e / (1 + e)^2, with e = e^-|x|, is accurate in both tails.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> sigmoid(const dual<V, N>& x) {
   using math::abs;
@@ -183,8 +182,7 @@ GRADUS_HD inline dual<V, N> sigmoid(const dual<V, N>& x) {
   const V d = V(1) / (V(1) + e);
   return detail::chain(select(x.value < V(0), e * d, d), x, e * d * d);
 }
-/// x sigmoid(x), the two forms of gelu, and the normal distribution's probabilities; their derivatives hold at infinity
-/// too.
+/// x sigmoid(x), both forms of gelu, and the normal distribution; their derivatives are right at infinity, too.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> silu(const dual<V, N>& x) {
   using math::silu;

@@ -1,11 +1,13 @@
 #pragma once
+// The exceptions of the library: error and out_of_memory.
+
 #include <cstddef>
 #include <stdexcept>
 #include <string>
 
 namespace gradus {
 
-/// Every error the library throws at run time. The message is one line: what was wrong, where, and what would be right.
+/// Every error that the library throws at run time. The message is one line: what was wrong, where, and what is right.
 struct error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -14,10 +16,10 @@ struct error : std::runtime_error {
 struct memory_figures {
   static constexpr std::size_t unknown = static_cast<std::size_t>(-1);
   std::size_t asked = unknown;
-  std::size_t live = unknown;    ///< handed out
-  std::size_t cached = unknown;  ///< held back for reuse
-  std::size_t limit = unknown;   ///< most that may be live
-  std::size_t fits = unknown;    ///< largest request that could be served
+  std::size_t live = unknown;    ///< in use
+  std::size_t cached = unknown;  ///< cached for reuse
+  std::size_t limit = unknown;   ///< largest `live` allowed
+  std::size_t fits = unknown;    ///< largest request that would succeed
 };
 
 /// A memory resource could not serve a request.

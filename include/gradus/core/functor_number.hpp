@@ -1,6 +1,5 @@
 #pragma once
-// What functors of map() compute with instead of floats: packs, and duals of packs. Plain numbers mix with them, and
-// what they cannot do is said in a sentence.
+// The number types of functors in map(), packs and duals: how they mix with plain numbers, and the errors of misuse.
 
 #include <type_traits>
 
@@ -9,11 +8,9 @@
 
 namespace gradus {
 
-/// The base of what map() calls functors with in place of a float: a pack or a dual. The member templates of these two
-/// are the same for all that derive, so that the compiler says a sentence once, for the place that it meets first: the
-/// probe in map().
+/// The base of packs and duals. Declares unsupported conversions, so the compiler prints one message, from map().
 struct functor_number {
-  /// Not to be called: this is what std::exp(x) would need.
+  /// Rejects std::exp(x).
   template <class Double = double>
     requires std::is_same_v<Double, double>
   GRADUS_HD constexpr operator Double() const {
@@ -24,9 +21,9 @@ struct functor_number {
     return {};
   }
 };
-/// The base of what comparisons of these give: true or false for each element.
+/// The base of the results of comparisons: true or false for each element.
 struct functor_condition {
-  /// Not to be called: this is what `c ? a : b` would need.
+  /// Rejects `c ? a : b`.
   template <class Bool = bool>
     requires std::is_same_v<Bool, bool>
   GRADUS_HD constexpr explicit operator Bool() const {
@@ -42,8 +39,7 @@ template <class X>
 concept functor_numbers = std::is_base_of_v<functor_number, X>;
 template <class C>
 concept plain_number = std::is_arithmetic_v<C>;
-// Plain numbers become packs and duals unasked, but for double: `c ? x : 0.0` could not tell which of the two becomes
-// the other.
+// Plain numbers convert to packs and duals implicitly, except double: `c ? x : 0.0` would be ambiguous.
 template <class C>
 inline constexpr bool converts_when_asked = std::is_same_v<C, double>;
 }  // namespace detail
@@ -102,8 +98,7 @@ GRADUS_HD GRADUS_INLINE X pow(C c, const X& x) { return pow(X(c), x); }
 // clang-format on
 
 namespace detail {
-// Stands for a pack where map() looks at what a functor does, so that a refusal is said there and not deep within a
-// kernel.
+// Stands for a pack when map() checks a functor, so that errors point there, not into a kernel.
 struct any_pack : functor_number {
   struct condition : functor_condition {
     constexpr condition operator!() const { return {}; }

@@ -1,6 +1,5 @@
 #pragma once
-// Scalar functions under the names that elementwise functors use. Inside a functor write `using gradus::math::exp;` and
-// call exp(x): for packs and duals the overload beside them is found by argument-dependent lookup.
+// Scalar functions for functors. Write `using gradus::math::exp;` and exp(x), which also finds the overloads of packs.
 
 #include <cmath>
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace gradus::math {
 
-// Integers wrap where the result does not fit, as two's complement has it.
+// Integers wrap around on overflow (two's complement).
 template <class T>
   requires std::is_integral_v<T>
 GRADUS_HD constexpr T wrapping_add(T a, T b) {
@@ -38,8 +37,7 @@ namespace detail {
 }
 }  // namespace detail
 
-/// a / b of integers, cut to a whole number; the smallest number over -1 wraps. Where b is 0 it throws error, and on a
-/// GPU, which cannot throw, it is 0.
+/// a / b of integers, truncated; the smallest number over -1 wraps around. Throws error if b is 0; on a GPU returns 0.
 template <class T>
   requires std::is_integral_v<T>
 GRADUS_HD constexpr T quotient(T a, T b) {
@@ -72,8 +70,8 @@ GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on
 
-// What the C library has no name for. In double, and rounded once for float; on the GPU, where double is slow, float is
-// good to a few units of the last place where the result is not small, and to |x| times that in the lower tails.
+// Functions that the C library lacks. In double, rounded once for float; on a GPU, where double is slow, float is
+// within a few ulp where the result is not small, and |x| times that in the lower tails.
 
 /// 1 / (1 + e^-x).
 GRADUS_HD inline double sigmoid(double x) {
@@ -98,7 +96,7 @@ GRADUS_HD inline float gelu(float x) {
   if constexpr (GRADUS_GPU_PASS) return x / (1.0f + ::expf(-x * (1.59576912160573f + 0.07135481627f * x * x)));
   else return static_cast<float>(gelu(static_cast<double>(x)));
 }
-/// The probability that a standard normal draw is below x.
+/// The standard normal distribution function: P(Z < x).
 GRADUS_HD inline double normal_cdf(double x) { return 0.5 * ::erfc(x * -0.70710678118654752440); }
 GRADUS_HD inline float normal_cdf(float x) {
   if constexpr (GRADUS_GPU_PASS) return 0.5f * ::erfcf(x * -0.707106781f);
@@ -111,13 +109,13 @@ GRADUS_HD inline float gelu_erf(float x) {
   else return static_cast<float>(gelu_erf(static_cast<double>(x)));
 }
 
-/// `a` where the condition holds, `b` elsewhere; the form of ?: that also works lane by lane.
+/// `a` where the condition holds, `b` elsewhere: a ?: that also works lane by lane.
 template <class T>
   requires std::is_arithmetic_v<T>
 GRADUS_HD constexpr T select(bool condition, T a, T b) {
   return condition ? a : b;
 }
-/// Numbers of two types meet in the one that holds both: `select(x > 0, x, 0.1 * x)`.
+/// Numbers of two types convert to their common type: `select(x > 0, x, 0.1 * x)`.
 template <class A, class B>
   requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && !std::is_same_v<A, B>)
 GRADUS_HD constexpr auto select(bool condition, A a, B b) {

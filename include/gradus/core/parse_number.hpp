@@ -1,5 +1,6 @@
 #pragma once
 // Numbers from text. libc++ before version 20 has no std::from_chars for floating-point numbers.
+
 #include <cerrno>
 #include <charconv>
 #include <clocale>
@@ -17,12 +18,12 @@ namespace detail {
 
 template <std::floating_point T>
 std::optional<T> parse_by_strtod(std::string_view text) {
-  // What strtod takes and std::from_chars does not: space before the number, a plus sign, and hexadecimal digits.
+  // strtod accepts these, std::from_chars does not: leading space, a plus sign, and hexadecimal digits.
   if (text.empty() || text.front() == '+' || text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r') ||
       text.find_first_of("xX") != std::string_view::npos)
     return std::nullopt;
   const std::string copy(text);
-  // Whatever the program's locale: a number has a point, and no comma.
+  // Independent of the program's locale: the decimal point is a point.
   const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", nullptr);
   const locale_t before = uselocale(plain);
   errno = 0;
@@ -47,8 +48,8 @@ std::optional<T> parse_by_from_chars(std::string_view text) {
 
 }  // namespace detail
 
-/// The number that the whole of `text` is, in decimal digits: `-12`, `0.5`, `3e-4`, `inf`, `nan`, whatever the locale.
-/// Nothing where it is something else, starts with a space or a plus sign, or does not fit into T.
+/// Parses all of `text` as one decimal number: `-12`, `0.5`, `3e-4`, `inf`, `nan`, in any locale. Returns nullopt for
+/// other text, leading space, a plus sign, or a value that T cannot represent.
 template <class T>
   requires std::integral<T> || std::floating_point<T>
 std::optional<T> parse_number(std::string_view text) {

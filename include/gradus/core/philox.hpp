@@ -1,4 +1,6 @@
 #pragma once
+// Counter-based random numbers: Philox, and the keys that identify a stream of draws.
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -21,24 +23,23 @@ GRADUS_HD constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint
   return counter;
 }
 
-/// Whose numbers a key counts. Keys of different domains never give the same draw, whatever else they have in common.
+/// The owner of a key. Keys of different domains never yield the same draws.
 enum class random_domain : std::uint32_t {
-  user,      ///< keys that a program writes down: `uniform(ctx, {.seed = 1})`
-  tape,      ///< keys that a tape hands out: dropout
+  user,      ///< keys that a program specifies: `uniform(ctx, {.seed = 1})`
+  tape,      ///< keys that a tape assigns: dropout
   rounding,  ///< keys of an optimizer that rounds stochastically
-  data,      ///< keys that choose what goes into a batch
+  data,      ///< keys that select the data of a batch
 };
 
-/// Identifies one stream of random numbers: who draws (domain and seed), when (step) and for which operation (ordinal).
-/// The draw for element i is a pure function of this and i, so it is the same on any thread, in any order, and when
-/// recomputed.
+/// Identifies one stream of random numbers: owner (domain and seed), time (step) and operation (ordinal). Draw i is a
+/// pure function of the key and i: the same on any thread, in any order, and when recomputed.
 struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t ordinal = 0;
   random_domain domain = random_domain::user;
 
-  /// The upper half of a group's counter: no tensor has 2^56 groups, so its first byte is free for the domain.
+  /// The upper half of a group's counter: a tensor has fewer than 2^56 groups, so the top byte holds the domain.
   GRADUS_HD constexpr std::uint32_t upper_counter(std::uint64_t group) const {
     return static_cast<std::uint32_t>(group >> 32) | static_cast<std::uint32_t>(domain) << 24;
   }
@@ -47,7 +48,7 @@ struct random_key {
     return philox4x32({static_cast<std::uint32_t>(group), upper_counter(group), ordinal, step},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   }
-  /// Sixteen random bits for element i: a half, the lower one first, of the words of group i / 8.
+  /// Sixteen random bits for element i: half of a word of group i / 8, the lower half first.
   GRADUS_HD constexpr std::uint32_t half(std::uint64_t i) const {
     return words(i / 8)[i % 8 / 2] >> i % 2 * 16 & 0xFFFF;
   }
@@ -58,7 +59,7 @@ GRADUS_HD constexpr float uniform_float(std::uint32_t word) { return static_cast
 
 /// Two independent standard normal draws from two words (Box-Muller).
 inline std::array<float, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
-  const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // in (0, 1], so that its logarithm is finite
+  const double u = (static_cast<double>(a) + 1.0) * 0x1p-32;  // in (0, 1], for a finite logarithm
   const double angle = 6.283185307179586476925 * (static_cast<double>(b) * 0x1p-32);
   const double radius = std::sqrt(-2.0 * std::log(u));
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};

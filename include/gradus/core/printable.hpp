@@ -1,4 +1,6 @@
 #pragma once
+// Makes text safe for a terminal: escapes control characters and invalid UTF-8.
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -7,7 +9,7 @@ namespace gradus {
 
 namespace detail {
 
-// Bytes of the UTF-8 character that starts a text: 0 where it is none, and `more` where the text ends within it.
+// Bytes of the UTF-8 character at the start of a text: 0 if it is invalid; `more` if the text ends within it.
 constexpr std::size_t utf8_length(std::string_view text, bool& more) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -30,17 +32,16 @@ constexpr std::size_t utf8_length(std::string_view text, bool& more) {
 
 }  // namespace detail
 
-/// Which control characters a text for the screen may have.
+/// Whether line ends are escaped, too.
 enum class line_ends { escaped, kept };
 
-/// Makes a text that comes in parts fit for a terminal: control characters, by which a text could move the cursor,
-/// change its colours or its title, and bytes that are no UTF-8 become `\x1b`. Tabs, and line ends if they are kept,
-/// stay.
+/// Makes text that arrives in parts safe for a terminal: control characters, which could move the cursor or change
+/// colours, and bytes that are not UTF-8 become `\x1b`. Tabs stay, and line ends if kept.
 class printable_text {
  public:
   explicit printable_text(line_ends ends = line_ends::kept) : ends_(ends) {}
 
-  /// What can be shown with this part. The beginning of a character that a part ends in comes with the next one.
+  /// The printable text of this part. An incomplete character at its end is kept for the next part.
   std::string add(std::string_view part) {
     const std::string whole = held_.append(part);
     held_.clear();
@@ -65,7 +66,7 @@ class printable_text {
     }
     return out;
   }
-  /// What was held back.
+  /// The rest that add() kept.
   std::string finish() {
     std::string out;
     for (const char c : held_) escape(out, static_cast<unsigned char>(c));
@@ -85,7 +86,7 @@ class printable_text {
   std::string held_;
 };
 
-/// A whole text, made fit for a terminal; see printable_text.
+/// A whole text, made safe for a terminal; see printable_text.
 inline std::string printable(std::string_view text, line_ends ends = line_ends::escaped) {
   printable_text all(ends);
   std::string out = all.add(text);

@@ -1,4 +1,6 @@
 #pragma once
+// Shapes as types: extents known at compile time.
+
 #include <array>
 #include <cstddef>
 #include <initializer_list>
@@ -9,7 +11,7 @@
 namespace gradus {
 
 namespace detail {
-// The product of extents, or 0 where it cannot be counted (2^48 elements and more: no machine has room).
+// The product of extents, or 0 if it is 2^48 or more.
 constexpr index_t checked_product(std::initializer_list<index_t> extents) {
   index_t product = 1;
   for (const index_t e : extents) {
@@ -37,7 +39,7 @@ struct shape {
   static constexpr index_t extent(std::ptrdiff_t axis) {
     return extents[static_cast<index_t>(axis < 0 ? axis + static_cast<std::ptrdiff_t>(rank) : axis)];
   }
-  /// Distance, in elements, between neighbours along `axis` in row-major order.
+  /// Elements between neighbours along `axis` in row-major order.
   static constexpr index_t stride(std::ptrdiff_t axis) {
     index_t a = static_cast<index_t>(axis < 0 ? axis + static_cast<std::ptrdiff_t>(rank) : axis);
     index_t s = 1;
@@ -46,9 +48,8 @@ struct shape {
   }
 };
 
-/// True for the extents of a matrix, or of several: of two axes, or of more if at least two are longer than 1.
-/// Initialisers draw matrices and weight decay reaches them. Others are vectors: a bias of shape [channels, 1, 1] is
-/// one, while the weights [1, n] of a layer of one input are a matrix.
+/// True for the extents of a matrix or a batch of them: two axes, or more if at least two extents exceed 1.
+/// Initialisers and weight decay apply to matrices. A bias [channels, 1, 1] is a vector, weights [1, n] are a matrix.
 constexpr bool is_matrix(std::initializer_list<index_t> extents) {
   std::size_t longer = 0;
   for (const index_t e : extents) longer += e > 1 ? 1 : 0;

@@ -1,7 +1,6 @@
 #pragma once
-// Shape rules shared by the operations: each is a pure function from extents to extents, evaluated by the compiler.
-// A class that holds an array must not appear in a kernel's template arguments (nvcc 13), so results come back as
-// packs of std::size_t through make_shape.
+// Shape rules of the operations: constexpr functions from extents to extents. nvcc 13 rejects classes with arrays in a
+// kernel's template arguments, so results are packs of std::size_t (make_shape).
 
 #include <array>
 #include <cstddef>
@@ -68,7 +67,7 @@ struct broadcast_rule {
 
 }  // namespace detail
 
-/// True when the shapes agree axis by axis from the back, where an extent of 1 (or a missing axis) fits any other.
+/// True if the shapes agree axis by axis from the back; an extent of 1 or a missing axis fits any other.
 template <class... Shapes>
 inline constexpr bool can_broadcast = detail::broadcast_rule<Shapes...>::valid();
 
@@ -80,17 +79,16 @@ using broadcast_shape = typename detail::broadcast_rule<Shapes...>::type;
 template <std::ptrdiff_t... Axes>
 struct axes {
   static constexpr index_t count = sizeof...(Axes);
-  /// True when `axis` (0-based from the front, of a tensor of `rank` axes) is in the list; an empty list means every
-  /// axis.
+  /// True if `axis` (from the front, of a tensor of `rank` axes) is in the list; an empty list means every axis.
   static constexpr bool contains([[maybe_unused]] index_t axis, [[maybe_unused]] index_t rank) {
     if (count == 0) return true;
     return ((static_cast<index_t>(Axes < 0 ? Axes + static_cast<std::ptrdiff_t>(rank) : Axes) == axis) || ...);
   }
-  /// True when a tensor of `rank` axes has all of them.
+  /// True if a tensor of `rank` axes has all listed axes.
   static constexpr bool valid([[maybe_unused]] index_t rank) {
     return ((Axes < static_cast<std::ptrdiff_t>(rank) && Axes >= -static_cast<std::ptrdiff_t>(rank)) && ...);
   }
-  /// True when no axis of a tensor of `rank` axes is in the list twice, as in axes<1, -1> of a matrix.
+  /// True if no axis is listed twice, as in axes<1, -1> of a matrix.
   static constexpr bool different(index_t rank) {
     index_t named = 0;
     for (index_t axis = 0; axis < rank; ++axis) named += contains(axis, rank) ? 1 : 0;
@@ -128,7 +126,7 @@ struct permute_rule {
   };
   using type = typename shape_from<S::rank, list>::type;
 };
-// Apart from the rule, which cannot be instantiated for an order that names axes that are not there.
+// Separate from the rule, which cannot be instantiated if the order names a missing axis.
 template <index_t Rank, index_t... Order>
 constexpr bool names_each_axis_once() {
   if (sizeof...(Order) != Rank) return false;
@@ -174,14 +172,14 @@ struct join_rule<shape<A...>, shape<B...>> {
 
 }  // namespace detail
 
-/// `S` without the listed axes, or with them as 1 when `Keep`.
+/// `S` without the listed axes, or with extent 1 for them if `Keep`.
 template <class S, class Axes, bool Keep = false>
 using reduced_shape = typename detail::reduce_rule<S, Axes, Keep>::type;
 
 /// `S` with its axes in the given order.
 template <class S, index_t... Order>
 using permuted_shape = typename detail::permute_rule<S, Order...>::type;
-/// True when the order names each axis of `S` once.
+/// True if the order names each axis of `S` once.
 template <class S, index_t... Order>
 inline constexpr bool is_permutation_of = detail::names_each_axis_once<S::rank, Order...>();
 
@@ -197,10 +195,10 @@ using leading_shape = typename detail::leading_rule<S, Count>::type;
 template <class A, class B>
 using joined_shape = typename detail::join_rule<A, B>::type;
 
-/// Rows of `S` seen as a matrix: the product of all extents but the last (1 for a vector).
+/// Rows of `S` as a matrix: the product of all extents but the last (1 for a vector).
 template <class S>
 inline constexpr index_t rows_of = S::rank == 0 ? 1 : S::size / S::extents[S::rank - 1];
-/// Columns of `S` seen as a matrix: its last extent.
+/// Columns of `S` as a matrix: its last extent.
 template <class S>
 inline constexpr index_t columns_of = S::rank == 0 ? 1 : S::extents[S::rank == 0 ? 0 : S::rank - 1];
 

@@ -1,4 +1,6 @@
 #pragma once
+// Shapes as text, for messages.
+
 #include <string>
 
 #include "config.hpp"
@@ -8,7 +10,7 @@ namespace gradus::detail {
 
 std::string text_of_extents(const index_t* extents, index_t rank);
 
-/// A shape as it is written: `shape<2, 3>`.
+/// A shape as text: `shape<2, 3>`.
 template <class Shape>
 std::string shape_text() {
   return text_of_extents(Shape::extents.data(), Shape::rank);

@@ -1,4 +1,6 @@
 #pragma once
+// A stable sort without deprecated functions.
+
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -7,8 +9,7 @@
 
 namespace gradus::detail {
 
-/// std::stable_sort without its temporary buffer: libstdc++ 12 takes that by a deprecated function, of which clang
-/// warns in the user's file.
+/// std::stable_sort without its temporary buffer, for which libstdc++ 12 calls a deprecated function: clang warns.
 template <class T, class Before>
 void sort_stably(std::vector<T>& values, const Before& before) {
   std::vector<std::size_t> order(values.size());

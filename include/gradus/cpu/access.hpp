@@ -1,4 +1,6 @@
 #pragma once
+// Memory access on the CPU: zero, fill and copy, in parallel.
+
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -24,7 +26,7 @@ struct device_access<cpu> {
   static void download_later(context<cpu>& ctx, void* to, const void* from, std::size_t bytes) {
     copy(ctx, to, from, bytes);
   }
-  /// Memory of the host for values that are uploaded or downloaded.
+  /// Host memory for values to upload or download.
   template <class T>
   class host_values {
     std::vector<T> values_;
@@ -35,7 +37,7 @@ struct device_access<cpu> {
     std::span<const T> all() const { return values_; }
   };
 
-  /// f(begin, end) on ranges of n elements, on the context's threads.
+  /// Runs f(begin, end) on ranges of n elements, on the context's threads.
   template <class F>
   static void for_ranges(context<cpu>& ctx, index_t n, index_t grain, const F& f) {
     if (n <= grain) f(index_t{0}, n);

@@ -1,5 +1,5 @@
 #pragma once
-// The matrix product inside attention's blocks: small, on scratch memory in the cache, without packing.
+// The matrix product of attention's blocks: small, unpacked, on scratch in the cache.
 
 #include <cstddef>
 #include <cstring>
@@ -14,11 +14,9 @@
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 /// c (+)= a b for row-major b [inner, LdB] and c [rows, LdC], `packs` packs wide. Element (m, k) of a is a[m * am + k *
-/// ak], so that a may be taken transposed. `rows` is even (of a scratch that is padded so). Operands are of C, or are
-/// words of pairs of bf16, of which `inner` counts the pairs.
+/// ak]: a may be transposed. `rows` is even. Operands are elements of C, or words of bf16 pairs, which `inner` counts.
 ///
-/// Four rows by four packs of c stay in registers: sixteen multiply-adds for eight loads, enough of them in flight to
-/// hide their latency.
+/// A register tile has four rows by four packs: sixteen independent multiply-adds for eight loads hide the latency.
 template <class C, index_t LdB, index_t LdC, class Word = C>
 struct block_product {
   static void run(index_t rows, index_t packs, index_t inner, const Word* a, index_t am, index_t ak, const Word* b,
@@ -34,7 +32,7 @@ struct block_product {
   static void stripe(index_t rows, index_t inner, const Word* a, index_t am, index_t ak, const Word* b, C* c,
                      bool add) {
     index_t m = 0;
-    if constexpr (N <= 2)  // narrow: more rows, for as many multiply-adds in flight
+    if constexpr (N <= 2)  // narrow: more rows, for as many independent multiply-adds
       for (; m + 8 <= rows; m += 8) tile<8, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
     for (; m + 4 <= rows; m += 4) tile<4, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
     for (; m < rows; m += 2) tile<2, N>(inner, a + m * am, am, ak, b, c + m * LdC, add);
@@ -45,7 +43,7 @@ struct block_product {
     tile_of<N>(std::make_index_sequence<M>{}, std::make_index_sequence<N>{}, std::make_index_sequence<M * N>{}, inner,
                a, am, ak, b, c, add);
   }
-  // Folds instead of loops: every index is a constant, so that all of it is held in registers.
+  // Folds instead of loops: every index is a constant, so the sums stay in registers.
   template <index_t N, std::size_t... M, std::size_t... Pack, std::size_t... I>
   static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...>, std::index_sequence<I...>,
                                     index_t inner, const Word* a, index_t am, index_t ak, const Word* b, C* c,
@@ -58,7 +56,7 @@ struct block_product {
         const pack<C> right[N] = {pack<C>::load(b + Pack * lanes<C>)...};
         const pack<C> left[sizeof...(M)] = {pack<C>(a[M * am])...};
         ((sum[I].v += left[I / N].v * right[I % N].v),
-         ...);  // one expression, so that compilers contract it to a multiply-add
+         ...);  // one expression, which compilers contract to a multiply-add
       } else {
         using words = typename vector_of<Word, lanes<C>>::type;
         words right[N];

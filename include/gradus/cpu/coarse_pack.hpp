@@ -1,4 +1,6 @@
 #pragma once
+// Packs of float that compute exp, tanh, sigmoid, silu and gelu approximately, for results of 16 bits.
+
 #include <type_traits>
 
 #include "../core/config.hpp"
@@ -6,8 +8,8 @@
 
 namespace gradus::inline GRADUS_BUILD {
 
-/// A pack of floats on the way to a result of 16 bits, in functors that say `coarse_form = true`: exp and what is made
-/// of it are at most a few parts in 100,000 off, for half the instructions. Everything else is a pack's.
+/// A pack of floats for functors with `coarse_form = true` whose result has 16 bits: exp and functions built on it have
+/// relative errors of a few parts in 100,000, for half the instructions. All other operations are those of pack.
 class coarse_pack : public functor_number {
  public:
   coarse_pack() = default;
@@ -34,7 +36,7 @@ class coarse_pack : public functor_number {
   friend GRADUS_INLINE coarse_pack abs(coarse_pack a) { return coarse_pack(abs(a.x_)); }
 
   friend GRADUS_INLINE coarse_pack exp(coarse_pack a) {
-    const P most(89.0f);  // infinity there
+    const P most(89.0f);  // exp overflows here
     return coarse_pack(falling_exp<bf16>(select(a.x_ > most, most, a.x_)));
   }
   friend GRADUS_INLINE coarse_pack tanh(coarse_pack a) {
@@ -56,7 +58,7 @@ class coarse_pack : public functor_number {
  private:
   using P = pack<float>;
   static GRADUS_INLINE P held(P x, P least) { return select(x < least, least, x); }
-  // x sigmoid(v), from e^-|v|, so that neither tail cancels.
+  // x sigmoid(v) by e^-|v|: no cancellation in either tail.
   static GRADUS_INLINE P times_sigmoid(P x, P v) {
     const P e = falling_exp<bf16>(-abs(v)), d = x / (P(1.0f) + e);
     return select(v < P(0), d * e, d);

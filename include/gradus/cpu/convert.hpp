@@ -1,5 +1,5 @@
 #pragma once
-// Runs of elements from one type to another, a vector at a time: what products read and write in 16 bits.
+// Converts runs of elements between types, a vector at a time.
 
 #include <cstdint>
 #include <cstring>
@@ -11,14 +11,14 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Whether the processor that is compiled for rounds to bf16 itself, and has dot products of pairs (AVX-512 BF16).
+/// Whether the target processor rounds to bf16 and has dot products of bf16 pairs (AVX-512 BF16).
 #if defined(__AVX512BF16__)
 inline constexpr bool has_bf16_instructions = true;
 #else
 inline constexpr bool has_bf16_instructions = false;
 #endif
 
-/// N elements of T, as the vector extension has them.
+/// N elements of T as a compiler vector.
 template <class T, index_t N>
 struct vector_of {
   using type __attribute__((vector_size(N * sizeof(T)))) = T;
@@ -26,7 +26,7 @@ struct vector_of {
 
 namespace detail {
 
-// nvcc casts no vector to one of another element type.
+// nvcc cannot cast a vector to one of another element type.
 template <class To, class From>
 GRADUS_INLINE To vector_bits(const From& from) {
   To to;
@@ -34,7 +34,7 @@ GRADUS_INLINE To vector_bits(const From& from) {
   return to;
 }
 
-// How many elements an instruction converts between float and f16 at a time; 0 without F16C.
+// Elements per conversion instruction between float and f16; 0 without F16C.
 #if defined(__AVX512F__)
 inline constexpr index_t f16_lanes = 16;
 #elif defined(__F16C__)
@@ -51,12 +51,11 @@ GRADUS_INLINE void instruction_from_f16([[maybe_unused]] Halves from, [[maybe_un
 template <class Floats, class Halves>
 GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, [[maybe_unused]] Halves& to) {
 #if defined(__F16C__) || defined(__AVX512F__)
-  __asm__("vcvtps2ph $0, %1, %0" : "=v"(to) : "v"(from));  // 0: to nearest, ties to even
+  __asm__("vcvtps2ph $0, %1, %0" : "=v"(to) : "v"(from));  // 0: to nearest even
 #endif
 }
 
-// Bits of a float from those of an f16: its exponent moves by 112; subnormals become normal through a subtraction,
-// which is exact; NaN becomes quiet, as the instruction makes it.
+// The bits of a float from those of an f16: adds 112 to the exponent, normalises subnormals, makes NaN quiet.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   using floats __attribute__((vector_size(sizeof(Words)))) = float;
@@ -71,7 +70,7 @@ GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   bits = r | sign;
 }
 
-// The other way, to nearest and ties to even, as f16's constructor does it.
+// The inverse, rounding to nearest even, like the constructor of f16.
 template <class Words>
 GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   using floats __attribute__((vector_size(sizeof(Words)))) = float;
@@ -79,7 +78,7 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   const Words magnitude = u & 0x7FFFFFFFu;
   const Words rebased = magnitude - (112u << 23);
   const Words normal = (rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13;
-  const floats shifted = vector_bits<floats>(magnitude) + 0.5f;  // rounds where a subnormal's last bit is
+  const floats shifted = vector_bits<floats>(magnitude) + 0.5f;  // rounds at a subnormal's last bit
   const Words small = vector_bits<Words>(shifted) - 0x3F000000u;
   const Words nan = ((magnitude >> 13) & 0x3FFu) | 0x7E00u;
   Words r = (magnitude < (113u << 23)) ? small : normal;
@@ -88,7 +87,7 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   bits = r | sign;
 }
 
-// As bf16's constructor does it.
+// Rounds like the constructor of bf16.
 template <class Words>
 GRADUS_INLINE void narrow_bf16(Words u, Words& bits) {
   const Words nan = (u >> 16) | 0x40u;
@@ -101,7 +100,7 @@ inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16
 
 }  // namespace detail
 
-/// N elements stored as S, converted to T.
+/// Converts N elements from S to T.
 template <class T, index_t N, class S>
 GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
   if constexpr (std::is_same_v<S, T>) {
@@ -122,7 +121,7 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
       x = detail::vector_bits<floats>(bits);
     }
     to = __builtin_convertvector(x, typename vector_of<T, N>::type);
-  } else if constexpr (sizeof(S) == 1 && std::is_integral_v<S>) {  // compilers do one widening well, and two badly
+  } else if constexpr (sizeof(S) == 1 && std::is_integral_v<S>) {  // in one step: compilers vectorise two steps badly
     using shorts = typename vector_of<std::conditional_t<std::is_signed_v<S>, std::int16_t, std::uint16_t>, N>::type;
     typename vector_of<std::conditional_t<std::is_signed_v<S>, std::int8_t, std::uint8_t>, N>::type x;
     std::memcpy(&x, from, sizeof x);
@@ -136,7 +135,7 @@ GRADUS_INLINE void load_as(const S* from, typename vector_of<T, N>::type& to) {
 
 namespace detail {
 
-// Whether an instruction reads and writes the first few of N elements of T, and touches no memory behind them.
+// Whether a masked instruction reads and writes the first of N elements of T without touching the memory behind them.
 #if defined(__AVX512VL__) && defined(__AVX512BW__) && !GRADUS_ADDRESS_SANITIZER
 template <class T, index_t N>
 inline constexpr bool has_masks = sizeof(T) >= 2 && sizeof(T) * N >= 16 && sizeof(T) * N <= 64;
@@ -148,7 +147,7 @@ template <class, index_t>
 inline constexpr bool has_masks = false;
 #endif
 
-// Fewer than 2 K elements, without a loop.
+// Copies fewer than 2 K elements, without a loop.
 template <index_t K, class T>
 GRADUS_INLINE void copy_few(T* to, const T* from, index_t n) {
   if ((n & K) != 0) {
@@ -171,7 +170,7 @@ GRADUS_INLINE Words lane_numbers() {
     at[i] = static_cast<std::remove_cvref_t<decltype(at[0])>>(i);
   return at;
 }
-// Lanes below n, as the instructions want them.
+// A mask of the lanes below n, as the instructions expect it.
 template <class Words>
 GRADUS_INLINE Words lanes_below(index_t n) {
   const Words at = lane_numbers<Words>();
@@ -180,7 +179,7 @@ GRADUS_INLINE Words lanes_below(index_t n) {
 
 }  // namespace detail
 
-/// Reads n elements, fewer than N; the rest of `to` is 0.
+/// Loads n elements, fewer than N; the rest of `to` is 0.
 template <index_t N, class T>
 GRADUS_INLINE void read_first(const T* from, index_t n, T (&to)[N]) {
   if constexpr (detail::has_masks<T, N>) {
@@ -202,7 +201,7 @@ GRADUS_INLINE void read_first(const T* from, index_t n, T (&to)[N]) {
     detail::copy_few<N / 2>(to, from, n);
   }
 }
-/// Writes the first n of N elements.
+/// Stores the first n of N elements.
 template <index_t N, class T>
 GRADUS_INLINE void write_first(const T (&from)[N], T* to, index_t n) {
   if constexpr (detail::has_masks<T, N>) {
@@ -223,7 +222,7 @@ GRADUS_INLINE void write_first(const T (&from)[N], T* to, index_t n) {
   }
 }
 
-/// 16 floats rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
+/// Rounds 16 floats to bf16, to nearest even; subnormals become 0.
 template <class Floats>
 GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_unused]] Floats x) {
   static_assert(sizeof(Floats) == 64);
@@ -234,7 +233,7 @@ GRADUS_INLINE typename vector_of<std::uint16_t, 16>::type round_to_bf16([[maybe_
   return rounded;
 }
 
-/// N elements of T, rounded to S.
+/// Rounds N elements of T to S.
 template <class T, index_t N, class S>
 GRADUS_INLINE void store_as(const typename vector_of<T, N>::type& x, S* to) {
   if constexpr (std::is_same_v<S, T>) {

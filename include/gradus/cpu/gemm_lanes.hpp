@@ -1,5 +1,5 @@
 #pragma once
-// What products of matrices are made of: lanes of a register, how elements get into them, and how sums leave them.
+// Registers of matrix products: loads factors as lanes or pairs, multiplies, and rounds the sums to the result's type.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// A row-major matrix, `stride` elements from row to row as it is stored, which may be taken transposed.
+/// A row-major matrix with `stride` elements from row to row, which may be transposed.
 template <class T>
 struct gemm_operand {
   const T* data;
@@ -28,7 +28,7 @@ struct gemm_operand {
   }
 };
 
-/// The piece of the result that is held in registers: its rows, and how many registers of how many bytes lie across.
+/// The register tile of the result: rows, and registers per row of `bytes` bytes each.
 struct gemm_registers {
   index_t rows, across, bytes;
 };
@@ -42,30 +42,30 @@ inline constexpr gemm_registers native_gemm_registers{8, 3, 16};  // 24 of 32
 inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 #endif
 
-/// Registers of products that are summed in T. Elements stored in a wider type than Factor are rounded to it before
-/// they are multiplied. Factors are multiplied as T; or, of bf16, in pairs, where the processor has dot products of
-/// them: a lane then has two neighbours along k.
+/// Registers of products summed in T. Elements of a wider type than Factor are rounded to it first. Factors are T; or,
+/// if Factor is bf16 and the processor has dot products of bf16 pairs, words of two factors that are adjacent along k.
 template <class T, index_t Bytes, class Factor>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
   static constexpr bool pairs =
       has_bf16_instructions && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
-  static constexpr index_t each = pairs ? 2 : 1;  // factors of a lane
+  static constexpr index_t per_word = pairs ? 2 : 1;  // factors in a word
   using word = std::conditional_t<pairs, std::uint32_t, T>;
   // Not packs: g++ holds packs in registers only where a register has 64 bytes.
   using vector __attribute__((vector_size(Bytes))) = T;
   using words __attribute__((vector_size(Bytes))) = word;
   static constexpr index_t width = Bytes / sizeof(T);
-  static constexpr index_t depth = 2048 / sizeof(T);        // lanes of the sum over k, most between two visits to C
-  static constexpr index_t block = 768 * 1024 / sizeof(T);  // of B, in the second-level cache
+  static constexpr index_t depth = 2048 / sizeof(T);        // the largest kc, in words
+  static constexpr index_t block = 768 * 1024 / sizeof(T);  // words of a block of B: fits in the L2 cache
 
-  /// The order in which an element is summed: how much of the sum over k is taken between two visits to C.
-  static constexpr index_t deep_of(index_t n, index_t k) {
-    const index_t most = n * depth <= block ? depth : depth / 2;  // of a wide B half, and more columns at a time
-    return part(k, most * each, width * each);
+  /// kc: how many terms of the sum over k are added before C is updated. It determines the order of summation.
+  static constexpr index_t kc_of(index_t n, index_t k) {
+    const index_t most =
+        n * depth <= block ? depth : depth / 2;  // a wide B gets half the depth and more columns per block
+    return part(k, most * per_word, width * per_word);
   }
 
-  // The length of equal parts of n, `most` at most and a multiple of `step`.
+  // The length of equal parts of n: at most `most`, and a multiple of `step`.
   static constexpr index_t part(index_t n, index_t most, index_t step) {
     const index_t parts = std::max<index_t>(1, (n + most - 1) / most);
     return std::max<index_t>(1, ((n + parts - 1) / parts + step - 1) / step) * step;
@@ -80,7 +80,7 @@ struct gemm_lanes {
       ((sum[P] += a * b[P]), ...);  // one expression, so that compilers contract it to a multiply-add
     }
   }
-  static GRADUS_INLINE void finish(bool wanted, vector sum, const T* add, T* to) {
+  static GRADUS_INLINE void store_sum(bool wanted, vector sum, const T* add, T* to) {
     if (!wanted) return;
     store(add != nullptr ? load(add) + sum : sum, to);
   }
@@ -94,8 +94,7 @@ struct gemm_lanes {
   static GRADUS_INLINE void store(vector x, T* to) { std::memcpy(to, &x, sizeof(x)); }
   static GRADUS_INLINE void store(words x, std::uint32_t* to) { std::memcpy(to, &x, sizeof(x)); }
 
-  // A lane has `each` factors, neighbours along k, which are `stride` elements apart in memory. Lanes that lie side by
-  // side across k:
+  // A word has `per_word` factors, adjacent along k, `stride` elements apart. Loads words adjacent across k:
   template <class S>
   static GRADUS_INLINE words load_across(const S* from, index_t stride) {
     if constexpr (pairs) {
@@ -106,7 +105,7 @@ struct gemm_lanes {
       return rounded(load(from), from);
     }
   }
-  // Lanes that lie side by side along k, where nothing is between the two factors of one.
+  // Loads words that are adjacent along k, whose two factors are adjacent in memory.
   template <class S>
   static GRADUS_INLINE words load_along(const S* from) {
     if constexpr (pairs) {
@@ -117,14 +116,14 @@ struct gemm_lanes {
       return rounded(load(from), from);
     }
   }
-  // One lane, of which `left` factors exist; a missing one is 0.
+  // Loads one word with up to `left` factors; a missing one is 0.
   template <class S>
-  static word one(const S* from, index_t stride, index_t left) {
+  static word load_one(const S* from, index_t stride, index_t left) {
     if constexpr (pairs) return join_pair(bf16(*from), left < 2 ? bf16{} : bf16(from[stride]));
     else if constexpr (std::is_same_v<S, Factor>) return static_cast<T>(*from);
     else return static_cast<T>(Factor(*from));
   }
-  // Elements stored as S, to Factor.
+  // Rounds elements of type S to Factor.
   template <class S>
   static GRADUS_INLINE vector rounded(const vector& x, const S*) {
     if constexpr (std::is_same_v<Factor, T> || std::is_same_v<S, Factor>) {
@@ -145,7 +144,7 @@ struct gemm_lanes {
       return to;
     }
   }
-  // Sums that are complete, into C: the one rounding of its elements.
+  // Stores complete sums to C: its elements are rounded here only.
   template <class SC>
   static void round_rows(const T* sums, index_t stride, index_t rows, index_t across, bool accumulate, SC* c,
                          index_t ldc) {

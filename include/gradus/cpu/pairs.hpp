@@ -1,7 +1,5 @@
 #pragma once
-// Dot products of pairs of bf16. A word is such a pair, the first of them in its lower half; sum += a . b adds up both
-// products in a lane of float. Products of matrices take for pairs what are neighbours along the dimension that is
-// summed over.
+// Dot products of bf16 pairs: words of two elements adjacent along the summed dimension, the first in the lower half.
 
 #include <cstdint>
 #include <cstring>
@@ -13,8 +11,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// sum += a . b in every lane, for vectors of 64 bytes: of float, and of words. Subnormal numbers count as 0. Written
-/// out, because the intrinsic function's header takes a third of a second to compile.
+/// sum += a . b in every lane: 64-byte vectors of float and of words. Subnormals count as 0. Inline assembly, because
+/// the intrinsic's header takes a third of a second to compile.
 template <class Floats, class Words>
 GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unused]] Words a, [[maybe_unused]] Words b) {
   static_assert(has_bf16_instructions && sizeof(Floats) == 64 && sizeof(Words) == 64);
@@ -23,7 +21,7 @@ GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unuse
 #endif
 }
 
-/// N words whose halves are N elements from `first` and N from `second` on.
+/// N words: element i of `first` in the lower half, of `second` in the upper half.
 template <index_t N>
 GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename vector_of<std::uint32_t, N>::type& to) {
   using words = typename vector_of<std::uint32_t, N>::type;
@@ -32,7 +30,7 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
   std::memcpy(&y, static_cast<const void*>(second), sizeof y);
   to = __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
 }
-/// The same of floats, rounded to bf16: to nearest, ties to even; subnormal numbers become 0.
+/// The same for floats, rounded to bf16, to nearest even; subnormals become 0.
 template <index_t N>
 GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
@@ -48,12 +46,12 @@ GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unuse
   __asm__("vpermw %1, %2, %0" : "=v"(to) : "v"(halves), "v"(order));
 #endif
 }
-/// N words that lie side by side.
+/// N adjacent words.
 template <index_t N>
 GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t, N>::type& to) {
   std::memcpy(&to, static_cast<const void*>(from), sizeof to);
 }
-/// The same of floats, rounded as by join_pairs.
+/// The same for floats, rounded as in join_pairs.
 template <index_t N>
 GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {

@@ -1,4 +1,6 @@
 #pragma once
+// Philox in SIMD lanes: eight draws at once.
+
 #include <cstdint>
 #include <cstring>
 
@@ -8,8 +10,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Eight Philox draws at once, the same words as random_key::words: lane g holds the draw for group first + g, and its
-/// four words are the lower halves of w[0..3].
+/// Eight Philox draws, as random_key::words: lane g has group first + g, in the lower halves of w[0..3].
 struct philox_lanes {
   using words __attribute__((vector_size(64))) = std::uint64_t;
   static constexpr index_t groups = 8;
@@ -38,7 +39,7 @@ struct philox_lanes {
   }
 
   static constexpr index_t halves = 8 * groups;
-  /// The halves of the words in the order of random_key::half.
+  /// Stores the halves of the words in the order of random_key::half.
   GRADUS_INLINE void store(std::uint16_t* to) const {
     const words a = w[0] | w[1] << 32, b = w[2] | w[3] << 32;
     const words first{a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]};

@@ -1,6 +1,5 @@
 #pragma once
-// How many processors a process may use: what the system has, what the process is bound to, and what its container may
-// take.
+// Counts the processors that a process may use: by the system, its affinity and its container's limits.
 
 #include <string>
 
@@ -8,21 +7,20 @@
 
 namespace gradus::cpu_kit {  // shared by all builds
 
-/// `quota` microseconds of processor time in a `period`, as a number of processors, rounded up; 0: no limit.
+/// `quota` microseconds of processor time per `period`, as a number of processors, rounded up; 0: no limit.
 int processors_of_quota(const std::string& quota, const std::string& period);
 
-/// Processors that the control groups of this process may take: the lowest limit of its group and those above it
-/// (cpu.max of version 2, cpu.cfs_quota_us of version 1); 0: no limit. A container often sees the groups above its own
-/// alone, at the root.
+/// The processors that this process's control groups allow: the lowest limit of its group and its ancestors (cpu.max in
+/// version 2, cpu.cfs_quota_us in version 1); 0: no limit. A container often sees only its ancestors, at the root.
 /// @param membership /proc/self/cgroup
-/// @param root       where the groups are: /sys/fs/cgroup
+/// @param root       the file system of the groups: /sys/fs/cgroup
 int processors_of_cgroups(const std::string& membership = "/proc/self/cgroup",
                           const std::string& root = "/sys/fs/cgroup");
 
-/// Processors that the calling thread may run on.
+/// Processors in the calling thread's affinity mask.
 int processors_to_run_on();
 
-/// Processors that this process may use: more threads than that take turns.
+/// Processors that this process may use; more threads would take turns.
 int usable_processors();
 
 }  // namespace gradus::cpu_kit

@@ -14,7 +14,7 @@
 
 namespace gradus::cpu_kit {  // shared by all builds
 
-// The first line of the file `name` in `folder`, without its end; empty where there is none.
+// The first line of the file `name` in `folder`; empty if there is none.
 GRADUS_IMPL GRADUS_NOINLINE std::string first_line_for_processors(const std::string& folder, const char* name) {
   std::FILE* const file = std::fopen((folder + name).c_str(), "r");
   if (file == nullptr) return {};
@@ -23,7 +23,7 @@ GRADUS_IMPL GRADUS_NOINLINE std::string first_line_for_processors(const std::str
   std::fclose(file);
   return std::string(std::string_view(line).substr(0, std::string_view(line).find('\n')));
 }
-// The limit of the control group in `folder`, of version 2 or 1; 0: none.
+// The limit of the control group in `folder`; 0: no limit.
 GRADUS_IMPL int processors_of_group(const std::string& folder, bool version_2) {
   if (!version_2)
     return processors_of_quota(first_line_for_processors(folder, "/cpu.cfs_quota_us"),
@@ -69,7 +69,7 @@ GRADUS_IMPL int processors_of_cgroups(const std::string& membership, const std::
 GRADUS_IMPL int processors_to_run_on() {
 #if defined(__linux__)
   for (std::size_t most = 1024; most <= std::size_t{1} << 20;
-       most *= 2) {  // the set has to hold all that the system can have
+       most *= 2) {  // the set must hold all processors that the system may have
     cpu_set_t* const usable = CPU_ALLOC(most);
     if (usable == nullptr) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(most);

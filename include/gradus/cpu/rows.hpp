@@ -1,6 +1,5 @@
 #pragma once
-// The row kit: kernels walk rows on the context's threads, and a row in packs. Extents are arguments, so one kernel
-// serves all shapes. Sums are taken in a fixed order.
+// Loops over rows and over packs of a row, with sums in a fixed order. Extents are arguments, not template parameters.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,27 +12,27 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Runs f(row) for row = 0 .. rows-1 on the context's threads, about `elements` elements at a time.
+/// Runs f(row) for row = 0 .. rows-1 on the context's threads, about `elements` elements per task.
 template <class F>
 void for_rows(context<cpu>& ctx, index_t rows, index_t columns, index_t elements, const F& f) {
   parallel_elements(
       ctx, rows, std::max<index_t>(1, elements / columns),
-      [&](index_t first, index_t last) __attribute__((flatten)) {  // one function a row would cost short rows
+      [&](index_t first, index_t last) __attribute__((flatten)) {  // a call per row would slow short rows
         for (index_t r = first; r < last; ++r) f(r);
       });
 }
 
-/// Which lanes of a pack a step of for_packs covers: all, or the first few at the end of a run.
+/// The lanes that one step of for_packs covers: all, or the first few at the end.
 struct all_lanes {};
 struct first_lanes {
-  index_t count;  ///< all, if as many and more
+  index_t count;  ///< all, if not below the number of lanes
 };
 
 template <class C, class S>
 GRADUS_INLINE pack<C> load(const S* from, all_lanes) {
   return pack<C>::load(from);
 }
-/// Lanes outside the run are 0.
+/// Loads lanes; those outside the run are 0.
 template <class C, class S>
 GRADUS_INLINE pack<C> load(const S* from, first_lanes n) {
   return pack<C>::load(from, n.count);
@@ -46,13 +45,13 @@ template <class C, class S>
 GRADUS_INLINE void store(pack<C> x, S* to, first_lanes n) {
   x.store(to, n.count);
 }
-/// Writes x to `to`, or adds it to what is there.
+/// Stores x to `to`, or adds it if `accumulate`.
 template <class C, class S, class Which>
 GRADUS_INLINE void put(pack<C> x, S* to, bool accumulate, Which which) {
   if (accumulate) x = x + load<C>(to, which);
   store(x, to, which);
 }
-/// Lanes outside the run take the value `other`.
+/// Replaces the lanes outside the run by `other`.
 template <class C>
 GRADUS_INLINE pack<C> inside_or(pack<C> x, C, all_lanes) {
   return x;
@@ -62,7 +61,7 @@ GRADUS_INLINE pack<C> inside_or(pack<C> x, C other, first_lanes n) {
   return select(pack_mask<C>(detail::lanes_below<typename pack<C>::mask_native>(n.count)), x, pack<C>(other));
 }
 
-/// Runs f(i, which lanes) over 0 .. n-1 in steps of a pack.
+/// Calls f(i, lanes) over 0 .. n-1 in steps of a pack.
 template <class C, class F>
 GRADUS_INLINE void for_packs(index_t n, const F& f) {
   index_t i = 0;
@@ -70,8 +69,7 @@ GRADUS_INLINE void for_packs(index_t n, const F& f) {
   if (i < n) f(i, first_lanes{n - i});
 }
 
-/// The packs f(i, which lanes) over 0 .. n-1, joined by join(a, b) from `start` on, in `Chains` that do not wait for
-/// each other.
+/// Reduces the packs f(i, lanes) over 0 .. n-1 with join(a, b), starting at `start`, in `Chains` independent chains.
 template <class C, index_t Chains, class Join, class F>
 GRADUS_INLINE pack<C> fold_packs(index_t n, pack<C> start, const Join& join, const F& f) {
   static_assert(Chains == 1 || Chains == 2 || Chains == 4);
@@ -92,13 +90,13 @@ GRADUS_INLINE pack<C> fold_packs(index_t n, pack<C> start, const Join& join, con
   return a;
 }
 
-/// The sum of f(i, which lanes) over 0 .. n-1, in `Chains` chains. Lanes outside the run must be 0.
+/// Sums f(i, lanes) over 0 .. n-1 in `Chains` chains. Lanes outside the run must be 0.
 template <class C, index_t Chains = 2, class F>
 GRADUS_INLINE C sum_packs(index_t n, const F& f) {
   const auto add = [](pack<C> a, pack<C> b) { return a + b; };
   return sum_lanes(fold_packs<C, Chains>(n, pack<C>(0), add, f));
 }
-/// The largest of n elements; NaN is none.
+/// The largest of n elements; ignores NaN.
 template <class C, class S>
 GRADUS_INLINE C largest_of(const S* x, index_t n) {
   constexpr C lowest = -std::numeric_limits<C>::infinity();

@@ -1,7 +1,6 @@
 #pragma once
-// A SIMD value type on the vector extension that g++, clang and nvcc's host side share. A pack is as wide as the
-// registers of the processor that is compiled for, and the width is part of its type. Elementwise functors run on
-// packs, scalars and duals.
+// pack<T>: a SIMD register as a value, on the vector extension of g++, clang and nvcc's host compiler. Its width, part
+// of the type, is that of the target processor's registers. Elementwise functors run on packs.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace gradus::inline GRADUS_BUILD {
 
-/// A SIMD register's width.
+/// Bytes of a SIMD register.
 #if defined(__AVX512F__)
 inline constexpr std::size_t register_bytes = 64;
 #elif defined(__AVX2__)
@@ -25,7 +24,7 @@ inline constexpr std::size_t register_bytes = 32;
 inline constexpr std::size_t register_bytes = 16;
 #endif
 
-/// A register of T, computed with lane by lane.
+/// A register of T with lane-wise arithmetic.
 template <class T, std::size_t Bytes = register_bytes>
 struct pack : functor_number {
   using value_type = T;
@@ -41,7 +40,7 @@ struct pack : functor_number {
   template <class U>
     requires std::is_arithmetic_v<U>
   GRADUS_INLINE explicit(gradus::detail::converts_when_asked<U>) pack(U x)
-      : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x, so no subtraction is left
+      : v(static_cast<T>(x) - native{}) {}  // x - 0 is x for every x: compiled to a broadcast
 
   /// Loads elements stored as S, converting to T.
   template <class S>
@@ -53,7 +52,7 @@ struct pack : functor_number {
       for (std::size_t i = 0; i < size; ++i) r.v[i] = static_cast<T>(from[i]);
     return r;
   }
-  /// Loads the first `count` lanes, of `size` at most; the rest are 0.
+  /// Loads the first `count` lanes, at most `size`; the rest are 0.
   template <class S>
   static GRADUS_INLINE pack load(const S* from, std::size_t count) {
     if (count >= size) return load(from);
@@ -80,7 +79,7 @@ struct pack : functor_number {
   }
 
  private:
-  // What is converted a vector at a time.
+  // The vector types that load and store convert directly.
   template <class S>
   static constexpr bool is_vectorised =
       std::is_same_v<S, T> ||
@@ -91,7 +90,7 @@ struct pack : functor_number {
 template <class T>
 inline constexpr std::size_t lanes = pack<T>::size;
 
-/// Lane-wise truth: all bits set or none.
+/// A lane-wise condition: all bits of a lane set, or none.
 template <class T, std::size_t Bytes = register_bytes>
 struct pack_mask : functor_condition {
   typename pack<T, Bytes>::mask_native m;
@@ -146,13 +145,13 @@ GRADUS_INLINE pack_mask<T> operator!=(pack<T> a, pack<T> b) {
   return {a.v != b.v};
 }
 
-/// Lanes of `a` where the mask holds, of `b` elsewhere.
+/// Lanes of `a` where the mask is true, of `b` elsewhere.
 template <class T>
 GRADUS_INLINE pack<T> select(pack_mask<T> m, pack<T> a, pack<T> b) {
   return pack<T>(m.m ? a.v : b.v);
 }
 
-/// Lane i[k] of x in each lane k; where there is no lane i[k], that of its lowest bits.
+/// Lane k of the result is lane i[k] of x; i[k] counts modulo the number of lanes.
 template <class T>
 GRADUS_INLINE pack<T> lanes_at(pack<T> x, typename pack<T>::mask_native i) {
 #if defined(__clang__)
@@ -164,7 +163,7 @@ GRADUS_INLINE pack<T> lanes_at(pack<T> x, typename pack<T>::mask_native i) {
 #endif
 }
 
-/// Whether the mask holds in every lane.
+/// True if the mask is true in every lane.
 template <class T>
 GRADUS_INLINE bool all(pack_mask<T> m) {
   std::uint64_t words[sizeof(m.m) / 8], joint = ~std::uint64_t{0};
@@ -173,7 +172,7 @@ GRADUS_INLINE bool all(pack_mask<T> m) {
   return joint == ~std::uint64_t{0};
 }
 
-/// Sum and largest of the lanes, in a fixed order.
+/// Sum and maximum of the lanes, in a fixed order.
 template <class T>
 GRADUS_INLINE T sum_lanes(pack<T> x) {
   T part[pack<T>::size];

@@ -1,7 +1,6 @@
 #pragma once
-// Functions of packs. Float functions are computed lane by lane in polynomials and are within 4 units of the last place
-// of the exact result for every float, subnormal results included; docs/guide/numbers.md has the table of measured
-// bounds.
+// Math functions of packs. Float functions are polynomials, computed lane by lane, within 4 ulp for every float,
+// subnormal results included; docs/guide/numbers.md lists measured bounds.
 
 #include <cmath>
 #include <cstddef>
@@ -34,7 +33,7 @@ GRADUS_INLINE To bits_as(const From& from) {
   return to;
 }
 
-/// A polynomial in x by Horner's rule, the coefficient of the highest power first.
+/// Evaluates a polynomial in x by Horner's rule, highest power first.
 template <class T, class... Coefficients>
 GRADUS_INLINE pack<T> horner(pack<T> x, T highest, Coefficients... lower) {
   pack<T> p(highest);
@@ -46,14 +45,13 @@ using float_pack = pack<float>;
 using float_bits = float_pack::mask_native;
 GRADUS_INLINE float_pack to_floats(float_bits x) { return float_pack(__builtin_convertvector(x, float_pack::native)); }
 
-/// e^x as a product, `high * low`. Both factors are normal numbers, so that what is between them, as in x * e^x, is
-/// rounded once where e^x itself would be subnormal.
+/// e^x as the product `high * low` of normal numbers: x * e^x is rounded only once, even if e^x is subnormal.
 struct exp_factors {
   float_pack high, low;
   GRADUS_INLINE float_pack product() const { return high * low; }
 };
 
-// Adding 1.5 * 2^23 rounds to an integer, in the low bits of the mantissa.
+// Adding 1.5 * 2^23 rounds to an integer, held in the low bits of the mantissa.
 inline constexpr float rounding_shift = 12582912.0f;
 
 // e^r 2^n with n in the low bits of `shifted`: a degree-7 polynomial, |r| <= ln(2)/2, and 2^n in two halves.
@@ -66,7 +64,7 @@ GRADUS_INLINE exp_factors exp_of_reduced(float_pack shifted, float_pack r) {
   const auto low = bits_as<float_pack::native>((n - half + 127) << 23);
   return {p * float_pack(high), float_pack(low)};
 }
-// e^(x + rest) for -170 <= x <= 89 and a small rest (the classical Cody-Waite reduction). Keeps NaN.
+// e^(x + rest) for -170 <= x <= 89 and a small rest (Cody-Waite reduction). Keeps NaN.
 GRADUS_INLINE exp_factors exp_in_factors(float_pack x, float_pack rest) {
   const float_pack shifted = x * float_pack(1.44269504088896341f) + float_pack(rounding_shift);
   const float_pack n = shifted - float_pack(rounding_shift);
@@ -81,7 +79,7 @@ GRADUS_INLINE float_pack upper_half(float_pack x) {
 
 }  // namespace cpu_math
 
-/// Natural logarithm. Float: the mantissa between sqrt(1/2) and sqrt(2), a polynomial of the Cephes library.
+/// Natural logarithm. Float: reduces the mantissa to [sqrt(1/2), sqrt(2)]; polynomial of the Cephes library.
 template <class T>
 GRADUS_INLINE pack<T> log(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -91,7 +89,7 @@ GRADUS_INLINE pack<T> log(pack<T> x) {
     using bits = cpu_math::float_bits;
     constexpr std::int32_t root_of_half = 0x3F3504F3, all_but_sign = 0x7FFFFFFF;
     const auto subnormal = x < P(0x1p-126f);
-    // Without the sign, so that nothing overflows: below zero there is no logarithm.
+    // The sign is cleared, so that nothing overflows; the result for negative x is set below.
     const bits raw = cpu_math::bits_as<bits>(select(subnormal, x * P(0x1p23f), x).v) & all_but_sign;
     const bits exponent = (raw - root_of_half) >> 23;
     const P f = P(cpu_math::bits_as<P::native>(raw - (exponent << 23))) - P(1.0f);
@@ -102,13 +100,13 @@ GRADUS_INLINE pack<T> log(pack<T> x) {
     const P z = f * f;
     const P small = f * z * p + e * P(-2.12194440e-4f) - P(0.5f) * z;
     const P infinite(std::numeric_limits<float>::infinity());
-    const P y = select(x < infinite, f + small + e * P(0.693359375f), x);  // infinity and NaN are their own
+    const P y = select(x < infinite, f + small + e * P(0.693359375f), x);  // infinity and NaN are unchanged
     return select(x > P(0), y, select(x == P(0), -infinite, P(std::numeric_limits<float>::quiet_NaN())));
   }
 }
 
 namespace cpu_math {
-/// x^y for positive finite numbers, half a pack at a time in double: 2^(y log2 x), rounded once.
+/// x^y for positive finite x, half a pack at a time in double: 2^(y log2 x), rounded once.
 template <std::size_t Half>
 GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
   using doubles = pack<double>;
@@ -125,7 +123,7 @@ GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
   const doubles p =
       horner(z, 2.885390081777926815 / 13, 2.885390081777926815 / 11, 2.885390081777926815 / 9,
              2.885390081777926815 / 7, 2.885390081777926815 / 5, 2.885390081777926815 / 3, 2.885390081777926815);
-  const doubles least(-200.0), most(200.0);  // 2^these are 0 and infinity in float
+  const doubles least(-200.0), most(200.0);  // 2 to these powers is 0 and infinity in float
   doubles t = doubles::load(y) * (s * p + e);
   t = select(t < least, least, select(t > most, most, t));
   const doubles shifted = t + shift;
@@ -134,7 +132,7 @@ GRADUS_INLINE void pow_half(const float* x, const float* y, float* to) {
   const bits n = bits_as<bits>(shifted.v) - shift_bits;
   doubles(bits_as<doubles::native>(bits_as<bits>(q.v) + (n << 52))).store(to);
 }
-// A call, for its code is long and derivatives take it twice.
+// Not inline: its code is long, and derivatives call it twice.
 [[gnu::noinline]] inline void pow_floats(const float* x, const float* y, float* to) {
   const float_pack a = float_pack::load(x), b = float_pack::load(y), zero(0.0f);
   if (all(a > zero && a < float_pack(std::numeric_limits<float>::infinity()) && b - b == zero)) {
@@ -167,12 +165,11 @@ GRADUS_INLINE pack<T> abs(pack<T> x) {
   return pack<T>(cpu_math::bits_as<typename pack<T>::native>(cpu_math::bits_as<bits>(x.v) & all_but_sign));
 }
 
-/// Square root, correctly rounded. x86-64 and AArch64 have it as a vector instruction, which no compiler makes of
-/// std::sqrt (it may set errno).
+/// Square root, correctly rounded, by the vector instruction; compilers do not use it for std::sqrt, which sets errno.
 template <class T>
 GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #if defined(__SSE2__) || defined(__aarch64__)
-  // The compilers' own names for the instructions: <immintrin.h> takes a third of a second to read.
+  // Compiler builtins, because <immintrin.h> takes a third of a second to parse.
   constexpr bool is_float = std::is_same_v<T, float>;
 #if defined(__AVX512F__)
   constexpr std::size_t bytes = 64;
@@ -183,12 +180,12 @@ GRADUS_INLINE pack<T> sqrt(pack<T> x) {
 #endif
   using floats __attribute__((vector_size(bytes))) = float;
   using doubles __attribute__((vector_size(bytes))) = double;
-  using part = std::conditional_t<is_float, floats, doubles>;  // nvcc knows no T here
+  using part = std::conditional_t<is_float, floats, doubles>;  // nvcc does not accept T here
   part parts[sizeof(x.v) / bytes];
   std::memcpy(parts, &x.v, sizeof(parts));
   for (part& p : parts) {
 #if defined(__AVX512F__) && defined(__clang__)
-    if constexpr (is_float) p = __builtin_ia32_sqrtps512(p, 4);  // 4: rounded as everything else
+    if constexpr (is_float) p = __builtin_ia32_sqrtps512(p, 4);  // 4: the current rounding mode
     else p = __builtin_ia32_sqrtpd512(p, 4);
 #elif defined(__AVX512F__)
     if constexpr (is_float) p = __builtin_ia32_sqrtps512_mask(p, p, -1, 4);
@@ -223,15 +220,15 @@ GRADUS_INLINE pack<T> exp(pack<T> x) {
   }
 }
 
-/// e^x for x <= 0, as exact as a result shows that is rounded to Stored. For 16 bits: half the instructions, at most
-/// 1e-5 of it off, and 0 below -87. Keeps NaN.
+/// e^x for x <= 0, as accurate as results of type Stored need. For 16 bits: half the instructions, relative error 1e-5,
+/// 0 below -87. Keeps NaN.
 template <class Stored, class T>
 GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
   if constexpr (sizeof(Stored) > 2 || !std::is_same_v<T, float>) {
     return exp(x);
   } else {
     using P = pack<float>;
-    // 2^t = 2^n 2^r: n in the low bits of `shifted`, a polynomial of 2^r interpolated at Chebyshev nodes, |r| <= 1/2.
+    // 2^t = 2^n 2^r: n in the low bits of `shifted`; a polynomial for 2^r, |r| <= 1/2, from Chebyshev nodes.
     const P t = x * P(1.44269504088896341f);
     const P shifted = t + P(cpu_math::rounding_shift);
     const P r = t - (shifted - P(cpu_math::rounding_shift));
@@ -241,8 +238,7 @@ GRADUS_INLINE pack<T> falling_exp(pack<T> x) {
   }
 }
 
-/// Hyperbolic tangent. Float: an odd polynomial below 0.625 (coefficients of the Cephes library), 1 - 2/(e^2x + 1)
-/// above.
+/// Hyperbolic tangent. Float: an odd polynomial below 0.625 (Cephes), 1 - 2/(e^2x + 1) above.
 template <class T>
 GRADUS_INLINE pack<T> tanh(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -260,7 +256,7 @@ GRADUS_INLINE pack<T> tanh(pack<T> x) {
   }
 }
 
-/// 1 / (1 + e^-x), from e^-|x|, so that neither tail cancels; NaN stays.
+/// 1 / (1 + e^-x), computed from e^-|x|: no cancellation in either tail. Keeps NaN.
 template <class T>
 GRADUS_INLINE pack<T> sigmoid(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -275,7 +271,7 @@ GRADUS_INLINE pack<T> sigmoid(pack<T> x) {
 }
 
 namespace cpu_math {
-// x * e / (1 + e) for a negative x, x / (1 + e) else: x sigmoid(v) for the v of x's sign with e = e^-|v|.
+// x * e / (1 + e) for negative x, else x / (1 + e): x sigmoid(v) with e = e^-|v|, v of the sign of x.
 GRADUS_INLINE float_pack times_sigmoid(float_pack x, float_pack lowest, const exp_factors& e) {
   const float_pack one(1.0f);
   const auto negative = x < float_pack(0);
@@ -295,8 +291,8 @@ GRADUS_INLINE pack<T> silu(pack<T> x) {
   }
 }
 
-/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), which is x sigmoid(v) with v = x (c1 + c3 x^2); -0 at minus infinity.
-/// In the tail an error of v is one of the result's digits, so v is computed in two parts.
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) = x sigmoid(v) with v = x (c1 + c3 x^2); -0 at minus infinity. In the
+/// tail an error of v is a relative error of the result, so v is computed in two parts.
 template <class T>
 GRADUS_INLINE pack<T> gelu(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -305,11 +301,11 @@ GRADUS_INLINE pack<T> gelu(pack<T> x) {
     using cpu_math::upper_half;
     using P = pack<float>;
     constexpr double c1 = 1.59576912160573071176, c3 = 0.07135481627260024878;
-    constexpr float c1_high = 1634.0f / 1024, c3_high = 292.0f / 4096;  // 11 and 9 bits: products with them are exact
-    const P most(12.0f);                                                // e^-v is below every subnormal there
+    constexpr float c1_high = 1634.0f / 1024, c3_high = 292.0f / 4096;  // 11 and 9 bits: exact products
+    const P most(12.0f);                                                // e^-v underflows there
     const P size = abs(x);
     const P a = select(size > most, most, size);
-    // s = a^2 = high + rest, w = c1 + c3 s = even + odd with `even` a multiple of 2^-8, and v = a w.
+    // s = a^2 = high + rest, w = c1 + c3 s = even + odd with `even` a multiple of 2^-8; v = a w.
     const P a_high = upper_half(a), a_rest = a - a_high;
     const P s = a_high * a_high, s_rest = a_rest * (a + a_high);
     const P s_high = upper_half(s);
@@ -324,20 +320,20 @@ GRADUS_INLINE pack<T> gelu(pack<T> x) {
 }
 
 namespace cpu_math {
-// With w = 2 a / (a + 3): e^(a^2/2) (a + 3) times the standard normal distribution's tail beyond a, 0 <= a <= 14.5. A
-// polynomial in w - 1, interpolated at Chebyshev nodes; 1e-9 off.
+// With w = 2 a / (a + 3): e^(a^2/2) (a + 3) times the upper tail of the standard normal distribution at a, 0 <= a <=
+// 14.5. A polynomial in w - 1 from Chebyshev nodes, error 1e-9.
 GRADUS_INLINE float_pack tail_polynomial(float_pack w) {
   const float_pack u = w - float_pack(1.0f);
   return horner(u, 5.53559663e-5f, 1.331259088e-4f, -2.445826664e-4f, -1.034222059e-3f, 1.024135711e-3f,
                 6.969813131e-3f, -1.046229376e-2f, -4.726274528e-2f, 2.300176777e-1f, -5.093319895e-1f,
                 7.290836907e-1f);
 }
-// e^(-a^2/2), 0 <= a <= 14.5: the square in two parts, for an error of the exponent is one of the result's digits.
+// e^(-a^2/2), 0 <= a <= 14.5: the square in two parts, because an error of the exponent is a relative error of e.
 GRADUS_INLINE exp_factors normal_density_factors(float_pack a) {
   const float_pack high = upper_half(a), half(0.5f);
   return exp_in_factors(-(half * (high * high)), -(half * ((a - high) * (a + high))));
 }
-// The probability that a standard normal draw is below x, |x| < 0.7, where the other way would cancel.
+// The standard normal distribution function for |x| < 0.7, where 1 - tail would cancel.
 GRADUS_INLINE float_pack normal_cdf_near_zero(float_pack x) {
   const float_pack z = x * x;
   const float_pack p = horner(z, 1.042779776e-4f, -1.182535892e-3f, 9.972708268e-3f, -6.649032722e-2f, 3.989422799e-1f);
@@ -364,7 +360,7 @@ GRADUS_INLINE pack<T> erf(pack<T> x) {
   }
 }
 
-/// The probability that a standard normal draw is below x.
+/// The standard normal distribution function: P(Z < x).
 template <class T>
 GRADUS_INLINE pack<T> normal_cdf(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -379,7 +375,7 @@ GRADUS_INLINE pack<T> normal_cdf(pack<T> x) {
                   select(x < pack<float>(0), tail, pack<float>(1.0f) - tail));
   }
 }
-/// x/2 (1 + erf(x / sqrt(2))): x times the probability that a standard normal draw is below x; -0 at minus infinity.
+/// x/2 (1 + erf(x / sqrt(2))) = x P(Z < x); -0 at minus infinity.
 template <class T>
 GRADUS_INLINE pack<T> gelu_erf(pack<T> x) {
   if constexpr (!std::is_same_v<T, float>) {
@@ -389,7 +385,7 @@ GRADUS_INLINE pack<T> gelu_erf(pack<T> x) {
     const pack<float> a = select(size > most, most, size);
     const auto e = cpu_math::normal_density_factors(a);
     const pack<float> w = (a + a) / (a + pack<float>(3.0f));
-    // |x| times the tail's probability; the errors of w in the two factors make up for each other.
+    // |x| times the tail; the errors of w in the two factors cancel.
     const pack<float> tail = pack<float>(0.5f) * w * e.high * cpu_math::tail_polynomial(w) * e.low;
     return select(size < pack<float>(0.6f), x * cpu_math::normal_cdf_near_zero(x),
                   select(x < pack<float>(0), -tail, x - tail));

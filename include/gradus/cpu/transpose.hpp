@@ -1,5 +1,5 @@
 #pragma once
-// Squares of a matrix, transposed in registers.
+// Transposes square blocks in registers.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,14 +14,14 @@
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 namespace detail {
-// The lanes of a and b in turn, from lane `First` of both.
+// Interleaves the lanes of a and b, from lane `First` on.
 template <std::size_t First, class Vector, std::size_t... I>
 GRADUS_INLINE void riffle(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
   to = Vector{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
 }
 }  // namespace detail
 
-/// Transposes N rows of N lanes. Riffling the upper half of the rows into the lower one, log2(N) times, does it.
+/// Transposes N rows of N lanes by log2(N) perfect shuffles of the upper and lower halves of the rows.
 template <class Vector, std::size_t... I>
 GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(I)], std::index_sequence<I...> all) {
   constexpr index_t n = sizeof...(I);
@@ -32,7 +32,7 @@ GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(I)], std::index_seq
   }
 }
 
-/// Transposes a matrix of Size rows and columns where it lies.
+/// Transposes a Size x Size matrix in place.
 template <index_t Size, class T>
 void transpose_tile(T* tile) {
   using word = std::conditional_t<sizeof(T) == 8, std::uint64_t,

@@ -1,6 +1,5 @@
 #pragma once
-// The threads of parallel loops, and the memory that their tasks work in. They belong to a stream, which is where work
-// runs: there is no runtime beside it, and nothing depends on -fopenmp.
+// The thread pool of a stream: runs parallel loops and owns their scratch. It needs no runtime such as OpenMP.
 
 #include <pthread.h>
 
@@ -20,10 +19,10 @@
 
 namespace gradus::cpu_kit {  // shared by all builds
 
-/// OMP_NUM_THREADS where it is set, or else the processors that the process may use.
+/// OMP_NUM_THREADS, or else the number of processors that the process may use.
 int default_thread_count();
 
-/// A piece of a loop: runs task number `task`.
+/// The body of a loop: runs task number `task`.
 class task_runner {
  public:
   template <class F>
@@ -36,7 +35,7 @@ class task_runner {
   void (*call_)(const void* f, index_t task);
 };
 
-/// Runs parallel loops in place of the threads, for measurements.
+/// Runs parallel loops instead of the threads, for measurements.
 class loop_observer {
  public:
   /// Calls run(task) for task = 0 .. tasks-1.
@@ -46,12 +45,11 @@ class loop_observer {
   ~loop_observer() = default;
 };
 
-/// Threads of a stream that wait for work, and memory for each. The thread that uses the stream works with them.
+/// The waiting threads of a stream, with scratch for each. The thread that uses the stream takes part in the work.
 ///
-/// A loop does not wait for a thread that has not come: each thread begins with its own share of the tasks and goes on
-/// with what is left of the others', and only tasks that have begun are waited for. So a processor that is busy with
-/// another program costs its share of the speed and no more, where a barrier would cost a scheduler's time slice for
-/// each loop.
+/// A loop does not wait for late threads: each thread starts with its own share of the tasks and then steals from the
+/// others, and the loop ends when all started tasks have ended. A processor that runs another program costs its share
+/// of the speed; a barrier would cost a time slice of the scheduler per loop.
 class workers {
  public:
   explicit workers(const stream&) : wanted_(default_thread_count()) {}
@@ -59,20 +57,20 @@ class workers {
   workers& operator=(const workers&) = delete;
   ~workers();
 
-  /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, that no other
-  /// running task has. It is kept for later loops, so that a steady state asks the heap for nothing. Rethrows what a
-  /// task throws, once all have ended. A task may start a loop on the same stream: it runs on the thread of that task.
+  /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, exclusive to
+  /// the running task. Later loops reuse it, so the steady state does not allocate. Rethrows a task's exception after
+  /// all have ended. A task may start a loop on the same stream, which runs on that task's thread.
   template <class F>
   void run(index_t tasks, std::size_t bytes, const F& f) {
     run(work{&f, [](const void* g, index_t task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
         bytes);
   }
 
-  /// Threads that a loop uses at most, the calling one among them.
+  /// The most threads that a loop uses, including the caller.
   int count() const { return wanted_; }
   void set_count(int threads) { wanted_ = std::max(1, threads); }
 
-  /// Has `who` run loops from now on, on the calling thread; null ends that.
+  /// Lets `who` run all later loops, on the calling thread; null ends that.
   void observe(loop_observer* who) { observer_ = who; }
 
  private:
@@ -80,7 +78,7 @@ class workers {
     const void* f;
     void (*call)(const void* f, index_t task, void* memory);
   };
-  // The tasks that a thread begins with, in a cache line of its own.
+  // The first share of tasks of a thread, in a cache line of its own.
   struct alignas(64) share {
     std::atomic<index_t> next{0};
     index_t end = 0;
@@ -102,31 +100,29 @@ class workers {
   };
 
   static constexpr std::uint32_t open = std::uint32_t{1} << 31;
-  // A thread looks for work that often before it sleeps, about 50 microseconds: longer than the gap between two loops
-  // of a step, and too short to matter to whoever else wants the processor.
+  // How often a thread polls before it sleeps, about 50 microseconds: longer than the gap between two loops of a step.
   static constexpr int patience = 1500;
 
   void run(const work& w, index_t tasks, std::size_t bytes);
 
-  // Threads, shares and memory for `count`; or for fewer, if the system gives no more threads.
+  // Provides threads, shares and scratch for `count` threads, or fewer if the system creates no more.
   index_t prepare(index_t count, std::size_t bytes);
 
-  // Runs tasks until none is left to begin.
+  // Runs tasks until none is left to start.
   void take_part(index_t self);
 
-  // What a thread is told when it starts.
+  // Arguments of a new thread.
   struct first_words {
     workers* of;
     index_t self;
     std::uint32_t seen;
   };
   static void* start(void* words);
-  // The life of a thread. What a loop is made of is read only inside the gate, and the gate is closed and empty
-  // whenever that changes.
+  // The main function of a thread. Reads the loop's data inside the gate; they change while it is closed and empty.
   void serve(index_t self, std::uint32_t seen);
   void announce();
   void wait_for_those_inside();
-  // Looks for a while, then sleeps.
+  // Polls for a while, then sleeps.
   static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old);
 
   int wanted_;
@@ -138,19 +134,18 @@ class workers {
   index_t sharing_ = 0;
   std::exception_ptr error_;
   std::atomic<bool> busy_{false}, failed_{false}, stopping_{false};
-  alignas(64) std::atomic<std::uint32_t> news_{0};  // counts loops, so that a thread sees a new one
-  alignas(64) std::atomic<std::uint32_t> gate_{0};  // threads that look at the loop, and whether it is open
+  alignas(64) std::atomic<std::uint32_t> news_{0};  // number of loops, polled by the threads
+  alignas(64) std::atomic<std::uint32_t> gate_{0};  // number of threads inside, and whether the gate is open
 };
 
 }  // namespace gradus::cpu_kit
 
 namespace gradus {
 
-/// Threads that parallel loops on this stream use at most: what set_thread_count() said, or else what OMP_NUM_THREADS
-/// says, or else as many as there are processors that the process may use, by its affinity and by the limits of its
-/// container.
+/// The most threads that parallel loops on this stream use: set_thread_count(), or else OMP_NUM_THREADS, or else the
+/// processors that the process may use by its affinity and its container's limits.
 inline int thread_count(stream& on) { return on.get<cpu_kit::workers>().count(); }
-/// Threads that parallel loops on this stream use at most, from now on; 1 or more.
+/// Sets the most threads that parallel loops on this stream use; 1 or more.
 inline void set_thread_count(stream& on, int threads) { on.get<cpu_kit::workers>().set_count(threads); }
 
 }  // namespace gradus

@@ -1,4 +1,6 @@
 #pragma once
+// Memory access on a GPU: zero, fill, upload, download and copy, ordered on the context's stream.
+
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -22,13 +24,12 @@ __global__ void __launch_bounds__(block_threads) fill_kernel(T* to, T value, ind
 }
 }  // namespace cuda_kit
 
-/// Everything is ordered on the context's stream. An upload from ordinary memory is staged before it returns; pinned
-/// memory must stay as it is until the stream has passed. A download returns when the bytes are there; download_later
-/// at once.
+/// An upload from pageable memory has copied it on return; pinned memory must stay unchanged until the stream has
+/// passed the upload. A download returns when the bytes have arrived; download_later returns at once.
 template <>
 struct device_access<cuda> {
   static void zero(context<cuda>& ctx, void* to, std::size_t bytes) {
-    const cuda_kit::device_guard guard(ctx.stream().device());  // it may run as a kernel
+    const cuda_kit::device_guard guard(ctx.stream().device());  // the copy may be a kernel
     cuda_kit::check(cudaMemsetAsync(to, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
   }
   template <class T>
@@ -48,12 +49,12 @@ struct device_access<cuda> {
     download_later(ctx, to, from, bytes);
     ctx.stream().synchronize();
   }
-  /// Into pinned memory, which has the bytes once the stream has passed.
+  /// Copies into pinned memory, which is valid once the stream has passed the copy.
   static void download_later(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {
     cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, ctx.stream().handle()),
                     "cudaMemcpyAsync (device to host)");
   }
-  /// Pinned memory of the host. Throws where there is no more of it.
+  /// Pinned host memory. Throws error if there is no more.
   template <class T>
   class host_values {
     struct give_back {

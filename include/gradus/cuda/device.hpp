@@ -1,4 +1,6 @@
 #pragma once
+// GPUs by number, and whether one is usable.
+
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -8,7 +10,7 @@
 
 namespace gradus {
 
-/// Why no GPU can be used here, or an empty string when one can.
+/// Why no GPU is usable; empty if one is.
 inline std::string cuda_unavailable_reason() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
@@ -18,21 +20,21 @@ inline std::string cuda_unavailable_reason() {
   }
   return devices == 0 ? "there is no NVIDIA GPU here" : "";
 }
-/// True when a cuda_stream can be made.
+/// True if a cuda_stream can be created.
 inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
 
-/// A GPU by its number, as CUDA counts those that are visible to the program: 0, 1, ...
+/// A GPU by its number among those visible to the program: 0, 1, ...
 struct cuda_device {
   int number = 0;
   friend bool operator==(cuda_device, cuda_device) = default;
 
-  /// The one that is current in the calling thread: 0, or what cudaSetDevice said there.
+  /// The calling thread's current GPU: 0, or that of cudaSetDevice.
   static cuda_device current() noexcept {
     cuda_device found;
     if (cudaGetDevice(&found.number) != cudaSuccess) static_cast<void>(cudaGetLastError());
     return found;
   }
-  /// How many there are; 0 where no GPU can be used.
+  /// The number of GPUs; 0 if none is usable.
   static int count() noexcept {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) == cudaSuccess) return devices;
@@ -43,7 +45,7 @@ struct cuda_device {
 
 namespace cuda_kit {
 
-/// Throws error, which begins with `who`, where there is no such GPU.
+/// Throws error, prefixed by `who`, if there is no such GPU.
 inline void check_available(cuda_device device, const char* who) {
   if (const std::string reason = cuda_unavailable_reason(); !reason.empty())
     throw error(std::string(who) + ": " + reason);
@@ -53,14 +55,13 @@ inline void check_available(cuda_device device, const char* who) {
                             : "the " + std::to_string(count) + " GPUs have numbers 0 to " + std::to_string(count - 1)));
 }
 
-/// Makes a GPU the current one of the calling thread while it lives: launches, libraries, and new events, streams and
-/// memory go by that.
+/// Makes a GPU the calling thread's current one during its lifetime: the one of launches and new streams and memory.
 class device_guard {
  public:
   explicit device_guard(cuda_device device) noexcept : before_(cuda_device::current()) {
     if (device == before_) return;
     changed_ = cudaSetDevice(device.number) == cudaSuccess;
-    if (!changed_) static_cast<void>(cudaGetLastError());  // what needs the GPU will say so
+    if (!changed_) static_cast<void>(cudaGetLastError());  // the next use of the GPU reports it
   }
   device_guard(const device_guard&) = delete;
   device_guard& operator=(const device_guard&) = delete;

@@ -1,4 +1,6 @@
 #pragma once
+// Turns CUDA's status codes into exceptions.
+
 #include <cuda_runtime_api.h>
 
 #if defined(__GNUG__)
@@ -12,7 +14,7 @@
 
 namespace gradus::cuda_kit {
 
-/// What a user can do about a CUDA error, or nothing where the error string says it all.
+/// How a user can fix a CUDA error; null if the error string suffices.
 inline const char* advice(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:
@@ -39,18 +41,17 @@ inline const char* advice(cudaError_t status) {
 }
 
 [[noreturn]] inline void fail(cudaError_t status, const char* call) {
-  static_cast<void>(cudaGetLastError());  // an error that was reported must not come up again at the next launch
+  static_cast<void>(cudaGetLastError());  // the next launch must not report it again
   throw error(std::string(call) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")" +
               advice(status));
 }
 
-/// Throws an error that names the call, unless it succeeded. Kernels run later: an error of theirs shows at a later
-/// call.
+/// Throws an error that names the call, unless it succeeded. A kernel's error is reported by a later call.
 inline void check(cudaError_t status, const char* call) {
   if (status != cudaSuccess) fail(status, call);
 }
 
-/// The name of a kernel, without parameters and template arguments: "gradus::cuda_kit::adamw_kernel".
+/// The name of a kernel without parameters and template arguments: "gradus::cuda_kit::adamw_kernel".
 inline std::string kernel_name(const void* kernel) {
   const char* mangled = nullptr;
 #if CUDART_VERSION >= 12030
@@ -73,7 +74,7 @@ inline std::string kernel_name(const void* kernel) {
   return name.substr(0, name.find_first_of("<("));
 }
 
-/// Throws an error that names the kernel which could not be started, and its grid.
+/// Throws an error that names the kernel that failed to launch, and its grid.
 [[noreturn]] inline void fail_launch(cudaError_t status, const void* kernel, dim3 blocks, dim3 threads) {
   const auto extents = [](dim3 d) {
     return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);

@@ -1,12 +1,12 @@
 #pragma once
-// What a graph that is launched again and again reads anew each time: numbers and settings that the host changes from
-// step to step.
+// Host values that kernels of a replayed graph read anew at each launch: settings and counters that change per step.
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -20,7 +20,7 @@
 
 namespace gradus::cuda_kit {
 
-/// Values of the host on their way to the GPU, as a kernel takes them along.
+/// Values of the host, passed to the GPU as a kernel's argument.
 struct followed_bytes {
   static constexpr std::size_t most = 2048;
   alignas(16) unsigned char at[most];
@@ -30,9 +30,8 @@ __global__ void put_followed_kernel(const __grid_constant__ followed_bytes from,
   for (unsigned i = threadIdx.x; i < count; i += blockDim.x) to[i] = reinterpret_cast<const uint4*>(from.at)[i];
 }
 
-/// Where kernels of a captured step find what the host has changed since: settings, and how far counters have moved.
-/// While the step is captured, launchers ask for places (of, moved); before each launch of the graph, send() fills
-/// them.
+/// Device memory from which kernels of a captured step read the host's current settings and how far counters have
+/// advanced. While the step is captured, launchers reserve places (of, moved); send() fills them before each launch.
 class followed_values {
  public:
   static constexpr std::size_t most_counters = 16;
@@ -42,7 +41,7 @@ class followed_values {
   followed_values& operator=(const followed_values&) = delete;
   ~followed_values() { static_cast<void>(cudaFree(memory_)); }
 
-  /// Forgets what was asked for before. Counters are known by the addresses `counters`; that of the tape is null.
+  /// Starts a new capture. Identifies counters by their addresses; that of the tape is null.
   void begin(const cuda_stream& on, std::vector<const void*> counters) {
     const device_guard guard(on.device());
     if (memory_ == nullptr) check(cudaMalloc(&memory_, followed_bytes::most), "cudaMalloc (step_graph)");
@@ -52,7 +51,7 @@ class followed_values {
     used_ = most_counters * sizeof(std::uint32_t);
     std::memset(host_.at, 0, used_);
   }
-  /// Where kernels find `host`, as it is when the graph is launched.
+  /// The device address of `host`'s value at the time of the launch.
   template <class V>
   const V* of(const V& host) {
     static_assert(std::is_trivially_copyable_v<V> && alignof(V) <= 16);
@@ -65,7 +64,9 @@ class followed_values {
         return reinterpret_cast<const V*>(memory_ + v.place);
       }
     const std::size_t place = (used_ + 15) / 16 * 16;
-    if (place + sizeof(V) > followed_bytes::most) throw error("step_graph: more optimizers than there is room for");
+    if (place + sizeof(V) > followed_bytes::most)
+      throw error("step_graph: the options of all optimizers exceed " + std::to_string(followed_bytes::most) +
+                  " bytes");
     used_ = place + sizeof(V);
     values_.push_back({&host, sizeof(V), place});
     std::memcpy(host_.at + place, &host, sizeof(V));
@@ -73,8 +74,7 @@ class followed_values {
   }
   template <class V>
   const V* of(const V&&) = delete;
-  /// Where kernels find how far a counter has moved since the step was captured. Throws error for one that was not
-  /// given.
+  /// The device address of a counter's advance since the capture. Throws error for a counter unknown to begin().
   const std::uint32_t* moved(const void* counter) {
     for (std::size_t i = 0; i < counters_.size(); ++i)
       if (counters_[i] == counter) return reinterpret_cast<const std::uint32_t*>(memory_) + i;
@@ -88,7 +88,7 @@ class followed_values {
     const auto word = static_cast<std::uint32_t>(by);
     std::memcpy(host_.at + counter * sizeof word, &word, sizeof word);
   }
-  /// Takes the host's values as they are now; without it, send() sends them as they were when they were asked for.
+  /// Rereads the host's values; without it, send() sends the values of the capture.
   void look_again() {
     for (const value& v : values_) std::memcpy(host_.at + v.place, v.host, v.bytes);
   }
@@ -110,10 +110,10 @@ class followed_values {
   unsigned char* memory_ = nullptr;
 };
 
-/// A key of random draws, as kernels get at it.
+/// The key of random draws for kernels.
 struct followed_key {
   random_key then;
-  const std::uint32_t* moved;  ///< recordings of the tape since `then`; null: none
+  const std::uint32_t* moved;  ///< recordings of the tape since `then`; null: 0
   __device__ random_key now() const {
     random_key key = then;
     if (moved != nullptr) key.step += *moved;

@@ -1,7 +1,7 @@
 #pragma once
-// The one header that includes cuBLASLt. Which of its algorithms computes a product: the one that the library's
-// heuristics put first, or the fastest of those that they suggest, timed on the GPU when the product first comes and
-// kept in a file.
+// The only header that includes cuBLASLt: chooses a product's algorithm, the first one that the heuristics suggest, or
+// the fastest of the suggestions, timed at the product's first use and kept in a file.
+
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -30,12 +30,12 @@ inline void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) throw error(std::string(call) + ": " + cublasLtGetStatusString(status));
 }
 
-/// What cuBLASLt is told of a product: its operation and the layouts of both operands and of the result.
+/// A product as cuBLASLt describes it: operation, and layouts of operands and result.
 struct gemm_description {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
-  std::size_t alignment = 0;  ///< of all addresses, in bytes
-  /// Bytes of an element of the result; its address is a multiple of them in any case.
+  std::size_t alignment = 0;  ///< smallest of all addresses, in bytes
+  /// Bytes of an element of the result; its address is always a multiple.
   std::size_t result_element = 1;
 
   gemm_description() = default;
@@ -52,15 +52,13 @@ struct gemm_description {
   }
 };
 
-/// How the parts of a product whose k is split may be added up: not in place, where they come in the order in which
-/// blocks happen to end and the last bits change from run to run.
+/// The permitted reductions of a product with split k: not in place, where the order of blocks, hence the bits, varies.
 inline constexpr std::uint32_t in_one_order = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
 
-/// Most algorithms that are compared for a product.
+/// The most algorithms compared for a product.
 inline constexpr int most_algorithms = 16;
 
-/// What the heuristics suggest for a product, their favourite first. Fewer than `wanted` where the library has fewer;
-/// none where it has no kernel for the product.
+/// The algorithms that the heuristics suggest for a product, best first: at most `wanted`, none without a kernel.
 class gemm_suggestions {
   std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found_{};
   int count_ = 0;
@@ -98,17 +96,17 @@ class gemm_suggestions {
   const auto* end() const { return found_.data() + count_; }
 };
 
-/// The algorithms that were found to be the fastest, by product, and the file that keeps them. Belongs to a context.
+/// The fastest algorithms by product, and the file that stores them. Belongs to a context.
 class gemm_tuning {
  public:
   explicit gemm_tuning(context<cuda>&) {}
 
   bool on() const { return !path_.empty(); }
-  /// Reads what `path` has for this GPU, driver and library, and adds to it from now on.
+  /// Reads the entries of `path` for this GPU, driver and library; later choices are appended.
   void start(const context<cuda>& ctx, const std::string& path) {
     machine_ = machine_of(ctx.stream().device().number);
     std::ofstream writable(path, std::ios::app);
-    if (!writable) throw error("cannot write '" + path + "', where the fastest algorithms of products are to be kept");
+    if (!writable) throw error("cannot write '" + path + "' to store the fastest algorithms of products");
     if (writable.tellp() == std::ofstream::pos_type(0)) writable << heading << '\n';
     writable.close();
     read(path);
@@ -118,7 +116,7 @@ class gemm_tuning {
     const auto at = known_.find(product);
     return at == known_.end() ? std::nullopt : std::optional(at->second);
   }
-  /// A file that can no longer be written loses the choice; this program keeps it.
+  /// If the file is no longer writable, only this program keeps the choice.
   void keep(const std::string& product, const cublasLtMatmulAlgo_t& algorithm) {
     known_[product] = algorithm;
     std::ostringstream line;
@@ -147,11 +145,11 @@ class gemm_tuning {
     std::string line;
     const auto wrong = [&](const char* what) { return error("'" + path + "' " + what); };
     if (!std::getline(file, line) || line != heading)
-      throw wrong("is no file of tuned products; give another name, or remove it");
+      throw wrong("is not a file of tuned products; remove it or use another name");
     while (std::getline(file, line)) {
       const std::size_t words = line.rfind('\t'), product = words == 0 ? words : line.rfind('\t', words - 1);
       if (words == std::string::npos || product == std::string::npos || line.size() - words - 1 != 16 * 8)
-        throw wrong("is damaged: a line has no algorithm; remove the file, and products are timed anew");
+        throw wrong("is damaged: a line has no algorithm; remove the file to time the products again");
       if (line.compare(0, product, machine_) != 0) continue;
       cublasLtMatmulAlgo_t algorithm{};
       for (std::size_t i = 0; i < 8; ++i)
@@ -164,7 +162,7 @@ class gemm_tuning {
   std::map<std::string, cublasLtMatmulAlgo_t> known_;
 };
 
-/// Time on the GPU between two places of a stream.
+/// GPU time between two points of a stream.
 class gpu_stopwatch {
   cudaEvent_t began_ = nullptr, ended_ = nullptr;
   cudaStream_t stream_;
@@ -184,7 +182,7 @@ class gpu_stopwatch {
     static_cast<void>(cudaEventDestroy(ended_));
   }
   void start() { check(cudaEventRecord(began_, stream_), "cudaEventRecord"); }
-  /// Since start(); waits for what was submitted until now.
+  /// Time since start(); waits for the work submitted so far.
   float milliseconds() {
     check(cudaEventRecord(ended_, stream_), "cudaEventRecord");
     check(cudaEventSynchronize(ended_), "cudaEventSynchronize");
@@ -194,14 +192,14 @@ class gpu_stopwatch {
   }
 };
 
-/// The suggestion that runs in the least time, of three runs each. `submit(algorithm)` submits the product once.
+/// The fastest suggestion in three runs each. `submit(algorithm)` submits the product once.
 template <class Submit>
 std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_suggestions& among, const Submit& submit) {
   gpu_stopwatch watch(ctx.stream());
   std::optional<cublasLtMatmulAlgo_t> best;
   float least = 0;
   for (const auto& one : among) {
-    if (submit(one.algo) != CUBLAS_STATUS_SUCCESS) continue;  // and warms up
+    if (submit(one.algo) != CUBLAS_STATUS_SUCCESS) continue;  // also warms up
     for (int turn = 0; turn < 3; ++turn) {
       watch.start();
       static_cast<void>(submit(one.algo));
@@ -214,9 +212,9 @@ std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_sugge
   return best;
 }
 
-/// The algorithm for a product, or nothing where the library has no kernel for it. Where the context's products are
-/// tuned, `submit` is called with each suggestion, and memory of `scratch_bytes` for the result, unless it is known
-/// what is fastest or a graph is being captured. `name` makes the product's name, which tells it from every other.
+/// The algorithm for a product; empty if the library has no kernel. If the context tunes products, calls `submit` with
+/// each suggestion and `scratch_bytes` of memory for the result, unless the fastest is known or a graph is being
+/// captured. `name` returns the product's unique name.
 template <class Name, class Submit>
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasLtHandle_t library,
                                                      const gemm_description& of, const Name& name,
@@ -237,7 +235,7 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
   if (suggested.begin() == suggested.end()) return std::nullopt;
   if (!tuned) return suggested.begin()->algo;
   void* scratch = nullptr;
-  if (cudaMalloc(&scratch, scratch_bytes) != cudaSuccess) {  // no room to try: as without tuning
+  if (cudaMalloc(&scratch, scratch_bytes) != cudaSuccess) {  // not enough memory to time: as without tuning
     static_cast<void>(cudaGetLastError());
     return suggested.begin()->algo;
   }
@@ -250,12 +248,11 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
 
 }  // namespace cuda_kit
 
-/// From now on each matrix product of this context, when it comes first, is computed by all algorithms that cuBLASLt
-/// suggests, up to 16, and the fastest is kept: in this program, and in the file `path` for others on the same GPU,
-/// driver and library. A program that finds its products there times nothing. Products that have come before keep their
-/// algorithm, so call this before the first step. Which algorithm is fastest may change the last bits of a product, as
-/// another library would: keep the file to have the same bits again. Needs memory for one more result. Throws error
-/// where the file cannot be written, or is no such file.
+/// From now on, times all algorithms that cuBLASLt suggests for each new matrix product of this context, up to 16, and
+/// keeps the fastest: in this program, and in the file `path` for programs on the same GPU, driver and library, which
+/// then time nothing. Products already computed keep their algorithm, so call this before the first step. Algorithms
+/// may differ in the last bits: keep the file for reproducible results. Needs memory for one more result. Throws error
+/// if the file cannot be written or is not such a file.
 inline void tune_products(context<cuda>& ctx, const std::string& path) {
   ctx.get<cuda_kit::gemm_tuning>().start(ctx, path);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by cuBLASLt. Shapes are static, so each product of a program is described once: its layouts and an
-// algorithm (gemm_choice.hpp), made on first use and kept in the context.
+// Matrix products by cuBLASLt. Shapes are static, so each product is described once: its layouts and an algorithm
+// (gemm_choice.hpp), created at its first use and kept in the context.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,7 @@
 
 namespace gradus::cuda_kit {
 
-/// The library's handle, and a few numbers on the GPU for products whose factor is known there alone. Its kernels use
-/// the context's workspace.
+/// The library's handle, and factors in GPU memory for products whose factor is computed there.
 class gemm_library {
  public:
   explicit gemm_library(context<cuda>& ctx) {
@@ -45,8 +44,7 @@ class gemm_library {
     static_cast<void>(cublasLtDestroy(handle_));
   }
   cublasLtHandle_t handle() const { return handle_; }
-  /// Three numbers in the type that products are summed in: the factor of a `scaled` product, 0 and 1. A kernel writes
-  /// them.
+  /// Three numbers of the type of the sums: the factor of `scaled` products, written by a kernel; 0; and 1.
   void* factors() const { return factors_; }
 
  private:
@@ -65,7 +63,7 @@ constexpr cudaDataType_t cublas_type() {
   }
 }
 
-/// The formats of both operands of a product in FP8. In a gradient one of them is the gradient of the result.
+/// The FP8 formats of both operands of a product; gradients use the one with the wider range.
 template <class First, class Second>
 struct fp8_sums {
   using first = First;
@@ -88,10 +86,9 @@ inline constexpr bool is_fp8_sums = false;
 template <class First, class Second>
 inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
-/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products lie one
-/// after another; an operand that is shared by all of them has stride 0. Alignment is of all three addresses, in bytes.
-/// As a type, because each is described once. `Sums` is what it is computed in; tf32_products takes float operands to
-/// the tensor cores, fp8_sums rounds them to 8 bits.
+/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products are
+/// contiguous; an operand shared by all has stride 0. Alignment is the smallest of all three addresses, in bytes. Each
+/// type is described once. `Sums` is the type of the sums, tf32_products (on tensor cores) or fp8_sums (rounded to 8 bits).
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
           index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
 struct product {
@@ -103,18 +100,18 @@ struct product {
   static constexpr bool in_fp8 = is_fp8_sums<Sums>;
   static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
   static constexpr index_t m = M, n = N, k = K, batch = Batch;
-  static constexpr index_t row_of_a = TransposeA ? M : K;  ///< elements from one row of A, as it lies, to the next
+  static constexpr index_t row_of_a = TransposeA ? M : K;  ///< row stride of A as stored
   static constexpr bool scaled = false;
 };
-/// Product P of an A whose rows lie Apart elements apart, times gemm_library::factors()[0] where Scaled.
+/// Product P with a row stride of Apart elements in A, times gemm_library::factors()[0] if Scaled.
 template <class P, index_t Apart, bool Scaled>
 struct product_of_rows : P {
   static constexpr index_t row_of_a = Apart;
   static constexpr bool scaled = Scaled;
 };
 
-/// Descriptors and algorithm of one product. The library stores columns first, so it is given C^T = op(B)^T op(A)^T:
-/// what lies in memory as a row-major matrix is, to the library, its transpose.
+/// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
+/// op(A)^T: a row-major matrix is its transpose in column-major order.
 template <class P, bool Accumulate, bool Bias>
 class cublaslt_gemm {
   using scalar = compute_type<typename P::output>;
@@ -125,11 +122,11 @@ class cublaslt_gemm {
   cublaslt_gemm(const cublaslt_gemm&) = delete;
   cublaslt_gemm& operator=(const cublaslt_gemm&) = delete;
 
-  /// False when the library has no kernel for it: nothing was done then.
+  /// Returns false, without doing anything, if the library has no kernel for the product.
   bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
            const typename P::output* bias) {
     const device_guard guard(ctx.stream().device());
-    // The heuristics look at the bias pointer's alignment, so the first product's bias must be known.
+    // The heuristics check the bias pointer's alignment, so the first product's bias must be set.
     if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
       const scalar known[] = {1, 0, 1};
@@ -194,11 +191,11 @@ class cublaslt_gemm {
 
   gemm_library* library_;
   gemm_description product_;
-  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // nothing, once chosen: the library has no kernel
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // empty once chosen: the library has no kernel
   bool chosen_ = false;
 };
 
-/// Runs product P on the context's stream: assigns c, or adds to it.
+/// Runs product P on the context's stream: overwrites c, or adds to it.
 template <class P>
 void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
           bool accumulate) {
@@ -219,7 +216,7 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
                 std::string(dtype_name<typename P::input>()));
 }
 
-/// Runs product P and adds `bias`, of n elements, to every row of c. False when the library cannot do both at once.
+/// Runs product P and adds `bias` (n elements) to every row of c. Returns false if the library has no kernel for both.
 template <class P>
 bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
                const typename P::output* bias) {
@@ -227,8 +224,7 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   else return ctx.get<cublaslt_gemm<P, false, true>>().run(ctx, a, b, c, bias);
 }
 
-/// Products of floats whose extents are known only at run time, such as those of an optimizer. Each is described once,
-/// in the context.
+/// Products of floats with run-time extents, for optimizers. The context keeps the layouts and algorithm of each.
 class float_products {
  public:
   explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}

@@ -1,6 +1,5 @@
 #pragma once
-// Products in FP8: both operands are scaled by their largest magnitude and rounded to 8 bits, and cuBLASLt multiplies
-// those and adds in float.
+// Products in FP8: scales both operands by their largest magnitude, rounds them to 8 bits, and multiplies by cuBLASLt.
 
 #include <cuda_fp8.h>
 
@@ -37,18 +36,16 @@ struct e5m2 {
   static constexpr cudaDataType_t library_type = CUDA_R_8F_E5M2;
 };
 
-/// What an operand is multiplied by before it is rounded: what brings its largest magnitude to the largest number of
-/// the format, as far as a float goes. 1 where there is nothing to bring there, or nothing finite.
+/// The scale of an operand: maps its largest magnitude to the format's largest number. 1 if that is 0 or not finite.
 template <class Format>
 __device__ inline float fp8_scale(float largest) {
   return largest > 0 && isfinite(largest) ? fminf(Format::largest / largest, 0x1p120f) : 1.0f;
 }
 
-/// Leaves the bits of the largest magnitude in `most`, which was 0: as whole numbers they have the order of the
-/// magnitudes.
+/// Stores the bits of the largest magnitude in `most`, which must be 0: as integers they have the magnitudes' order.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    largest_magnitude_kernel(const T* x, unsigned* most, index_t size) {  // of whole runs
+    largest_magnitude_kernel(const T* x, unsigned* most, index_t size) {  // must be a multiple of a run
   constexpr int width = vector_width<T>;
   float found = 0;
   for (index_t at = (static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x) * width; at < size;
@@ -61,12 +58,12 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0) atomicMax(most, __float_as_uint(found));
 }
 
-/// Tiles that cover an extent. The blocks of a matrix are a grid of one dimension, for the others end at 65535.
+/// The side of a tile. The grid has one dimension, because the others are limited to 65535 blocks.
 inline constexpr int fp8_tile = 64;
 constexpr index_t fp8_tiles(index_t extent) { return (extent + fp8_tile - 1) / fp8_tile; }
 
-/// Rounds a rows x columns matrix of whole runs of 16, each block a tile, row by row `across` of them; `to` has it
-/// transposed if asked. Leaves in `unscale` what takes the scale back.
+/// Rounds a rows x columns matrix of whole runs of 16, one tile per block, `across` tiles in a row; transposes it if
+/// asked. Stores the inverse scale in `unscale`.
 template <class Format, bool Transpose, class T>
 __global__ void __launch_bounds__(block_threads)
     round_to_fp8_kernel(const T* x, const unsigned* most, std::uint8_t* to, float* unscale, index_t rows,
@@ -77,7 +74,7 @@ __global__ void __launch_bounds__(block_threads)
   unsigned tile_row = blockIdx.x;
   const index_t first_column = index_t{across.divide(tile_row)} * side, first_row = index_t{tile_row} * side;
   if (blockIdx.x == 0 && threadIdx.x == 0)
-    *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity is not to become 448 unseen
+    *unscale = isfinite(largest) ? 1 / scale : largest - largest;  // NaN: infinity must not silently become 448
   const index_t row = first_row + threadIdx.x / (side / width);
   const index_t column = first_column + threadIdx.x % (side / width) * width;
   const bool here = row < rows && column < columns;
@@ -115,8 +112,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Whether the library takes product P in FP8: extents in whole runs of 16, one matrix, dense; of bf16, to bf16 or
-/// float.
+/// Whether the library supports product P in FP8: one dense matrix of bf16, extents multiples of 16, to bf16 or float.
 template <class P>
 constexpr bool fits_fp8() {
   const bool types = std::is_same_v<typename P::input, bf16> &&
@@ -125,7 +121,7 @@ constexpr bool fits_fp8() {
   return P::in_fp8 && !P::scaled && types && sizes;
 }
 
-/// Descriptors, algorithm and operands of one product in FP8. The library wants both operands with k running fastest.
+/// Descriptors, algorithm and operands of one product in FP8. The library requires both operands contiguous along k.
 template <class P, bool Accumulate>
 class fp8_gemm {
   using T = typename P::input;
@@ -146,7 +142,7 @@ class fp8_gemm {
     auto* const unscale = reinterpret_cast<float*>(room) + 2;
     std::uint8_t *const codes_a = room + numbers, *const codes_b = codes_a + bytes_of_a;
     check(cudaMemsetAsync(most, 0, 2 * sizeof(unsigned), ctx.stream().handle()), "cudaMemsetAsync");
-    // op(a) is m x k, op(b) is k x n: a is transposed if its rows are not of k elements, b if they are of n.
+    // op(a) is m x k, op(b) is k x n: a is transposed unless its rows have k elements, b if they have n.
     round<first, P::transpose_a, P::transpose_a ? P::k : P::m, P::transpose_a ? P::m : P::k>(ctx, a, most, codes_a,
                                                                                              unscale);
     round<second, !P::transpose_b, P::transpose_b ? P::n : P::k, P::transpose_b ? P::k : P::n>(ctx, b, most + 1,
@@ -175,7 +171,7 @@ class fp8_gemm {
     const auto all = flat_blocks(Rows * Columns, vector_width<T>);
     launch(ctx, &largest_magnitude_kernel<T>, all < 1024 ? all : 1024u, block_threads, x, most, Rows * Columns);
     constexpr index_t across = fp8_tiles(Columns), tiles = across * fp8_tiles(Rows);
-    static_assert(tiles < (index_t{1} << 31), "fp8: a matrix of at most 2^31 tiles of 64 x 64");
+    static_assert(tiles < (index_t{1} << 31), "fp8: a matrix may have at most 2^31 tiles of 64 x 64");
     launch(ctx, &round_to_fp8_kernel<Format, Transpose, T>, static_cast<unsigned>(tiles), block_threads, x,
            static_cast<const unsigned*>(most), to, unscale, Rows, Columns, divisor<unsigned>(across));
   }
@@ -201,7 +197,7 @@ class fp8_gemm {
   }
 
   gemm_description product_;
-  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // nothing, once chosen: the library has no kernel
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;  // empty once chosen: the library has no kernel
   bool chosen_ = false;
 };
 

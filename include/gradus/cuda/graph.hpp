@@ -1,4 +1,6 @@
 #pragma once
+// step_graph: a training step as a CUDA graph.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -19,8 +21,8 @@
 
 namespace gradus {
 
-/// Runs a step as one CUDA graph: what the step submits to the context's stream is captured, and goes to the GPU in one
-/// launch. Launches then follow one another without gaps, and the host runs ahead.
+/// Runs a step as one CUDA graph: captures the work that the step submits to the context's stream, and launches it as a
+/// whole. Kernels follow one another without gaps, and the host runs ahead.
 ///
 ///     gr::step_graph graph{ctx, tape, optimizer};
 ///     for (...) {
@@ -29,18 +31,17 @@ namespace gradus {
 ///       graph.run([&] { backward(loss()); optimizer.step(ctx); });
 ///     }
 ///
-/// The first run is one without a graph: libraries choose their kernels then, and states and scratch memory come into
-/// being. The second one is captured. Given the tape and the optimizers that the step uses, and a context in planned
-/// memory, the graph is launched again from then on, and step() does not run any more: the host's part of a step is two
-/// launches. What changes from step to step is what the GPU looks up: the tape's count, which random draws depend on;
-/// the optimizers' counts and `options`; loss scales; what tensors hold. The rest, seeds among it, stays as it was when
-/// the step was captured; after a change of that, call renew().
+/// The first run is not captured: libraries choose their kernels, and states and scratch memory are allocated. The
+/// second run is captured. With the tape and the optimizers of the step, and a context in planned memory, later runs
+/// launch the same graph without calling step(): two launches of the host per step. The GPU reads what changes between
+/// steps: the tape's count, which random draws depend on; the optimizers' counts and `options`; loss scales; tensors.
+/// Everything else, such as seeds, keeps its value of the capture; after changing it, call renew().
 ///
-/// In any other memory, or with nothing but the context, a step is captured anew each time, and the graph that is there
-/// is updated with it: blocks of a pool that the graph would write may be others' by then.
+/// In any other memory, or without tape and optimizers, each run captures the step and updates the graph: by then other
+/// tensors may own the blocks of a pool that the old graph would write.
 ///
-/// Within step(), nothing may wait for the GPU (item, to_host, printing), nothing may come from host memory
-/// (from_host), and memory must come from where it is at hand: a pool that has it, or planned memory.
+/// step() must not wait for the GPU (item, to_host, printing) nor read host memory (from_host), and its allocations
+/// must be satisfied without the driver: by a pool that has the memory, or planned memory.
 class step_graph {
  public:
   /// @param counted the tape and the optimizers of the step, which must outlive the graph
@@ -54,8 +55,7 @@ class step_graph {
   step_graph& operator=(const step_graph&) = delete;
   ~step_graph() { forget(); }
 
-  /// Runs step(), or launches it again. Throws what it throws, after which the graph is as before it; and error where
-  /// it did what a graph cannot hold.
+  /// Runs step(), or launches its graph. Rethrows its exceptions; throws error if it did what a graph cannot contain.
   template <class Step>
   void run(const Step& step) {
     const cuda_kit::device_guard guard(ctx_->stream().device());
@@ -68,19 +68,19 @@ class step_graph {
       launch_captured(step);
     }
   }
-  /// The next run captures the step anew.
+  /// Makes the next run capture the step again.
   void renew() { lasts_ = false; }
 
-  /// Kernels, copies and fills of the last graph; 0 before the second run.
+  /// Kernels, copies and fills in the last graph; 0 before the second run.
   std::size_t nodes() const { return nodes_; }
-  /// How often a step was captured.
+  /// Number of captures.
   std::size_t captures() const { return captures_; }
-  /// How often a graph had to be made anew, because a step was made of other kernels than the one before.
+  /// How often a graph was instantiated because the step's kernels differed from the previous ones.
   std::size_t made() const { return made_; }
 
  private:
   using planned_memory = basic_planned_resource<cuda_stream>;
-  // A tape or an optimizer: how far it has counted, before the captured step and by it.
+  // The counter of a tape or an optimizer: its value before the captured step, and the step's increment.
   struct counted {
     void* what;
     const void* known_as;  // null: the tape
@@ -102,9 +102,8 @@ class step_graph {
 
   void launch_again() {
     if (planned_->live_blocks() > 0)
-      throw error(
-          "step_graph: " + std::to_string(planned_->live_blocks()) +
-          " blocks of the planned memory that the graph writes are in use; let go of their tensors before run()");
+      throw error("step_graph: " + std::to_string(planned_->live_blocks()) +
+                  " blocks of the planned memory that the graph writes are in use; destroy their tensors before run()");
     for (std::size_t i = 0; i < counted_.size(); ++i)
       followed_.set_moved(i, counted_[i].count(counted_[i].what) - counted_[i].before);
     followed_.look_again();
@@ -117,7 +116,7 @@ class step_graph {
     if (planned_ != nullptr) {
       std::vector<const void*> known_as;
       for (counted& c : counted_) {
-        c.advance(c.what, 0);  // copies of parameters in another type are part of the step, whoever made them before
+        c.advance(c.what, 0);  // the step includes the low-precision copies of parameters
         c.before = c.count(c.what);
         known_as.push_back(c.known_as);
       }
@@ -165,7 +164,7 @@ class step_graph {
       cudaGraphExecUpdateResultInfo why{};
       if (cudaGraphExecUpdate(launched_, captured, &why) == cudaSuccess) return;
       static_cast<void>(cudaGetLastError());
-      ctx_->stream().synchronize();  // it may be running
+      ctx_->stream().synchronize();  // the graph may be running
       forget();
     }
     cuda_kit::check(cudaGraphInstantiate(&launched_, captured, 0), "cudaGraphInstantiate");
@@ -183,7 +182,7 @@ class step_graph {
   cudaGraphExec_t launched_ = nullptr;
   std::size_t nodes_ = 0, captures_ = 0, made_ = 0, moves_ = 0;
   bool warm_ = false;
-  bool lasts_ = false;  // the graph may be launched again
+  bool lasts_ = false;  // the graph can be replayed
 };
 
 }  // namespace gradus

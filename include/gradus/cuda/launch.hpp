@@ -1,5 +1,5 @@
 #pragma once
-// How kernels are started.
+// Launches kernels on a context's stream.
 
 #include <cuda_runtime.h>
 
@@ -15,21 +15,20 @@
 
 namespace gradus::cuda_kit {
 
-/// Threads a block of kernels whose threads do not work together.
+/// Threads per block of kernels whose threads do not cooperate.
 inline constexpr unsigned block_threads = 256;
 
-/// Blocks of `threads` that `work` items need, one thread an item.
+/// Blocks of `threads` threads for `work` items, one per thread.
 constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
-/// Starts a kernel on the context's stream, in blocks that take `bytes` of shared memory beside what the kernel
-/// declares. Throws, naming the kernel, when it cannot start. An error that an earlier call of the program left for
-/// cudaGetLastError stays where it is.
+/// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
+/// kernel if the launch fails. Leaves an earlier error of the program in cudaGetLastError.
 template <class... Parameters>
 void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
                         std::type_identity_t<Parameters>... arguments) {
-  constexpr std::size_t unasked = std::size_t{48} << 10;  // more must be asked for
+  constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
   const auto* const address = reinterpret_cast<const void*>(kernel);
   const device_guard guard(ctx.stream().device());
   cudaError_t status = cudaSuccess;
@@ -42,11 +41,11 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
     how.dynamicSmemBytes = bytes;
     how.stream = ctx.stream().handle();
     void* addresses[] = {&arguments...};
-    status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> tells of no error but through cudaGetLastError
+    status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> reports errors only through cudaGetLastError
   }
   if (status != cudaSuccess) fail_launch(status, address, blocks, threads);
 }
-/// The same without such memory.
+/// The same without dynamic shared memory.
 template <class... Parameters>
 void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
             std::type_identity_t<Parameters>... arguments) {

@@ -1,4 +1,6 @@
 #pragma once
+// GPU memory from the driver's stream-ordered allocator.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -14,13 +16,13 @@
 
 namespace gradus {
 
-/// The driver's stream-ordered allocator, with a pool of its own that keeps what it got: after the first steps an
-/// allocation asks the operating system for nothing. Of one GPU; use it with streams of that GPU.
+/// The driver's stream-ordered allocator on one GPU, with its own memory pool, which keeps freed memory: after the
+/// first steps no allocation reaches the operating system. Use it with streams of that GPU.
 class device_resource final : public cuda_resource {
  public:
-  /// Of the GPU that is current in the calling thread. Throws error when there is no GPU.
+  /// On the calling thread's current GPU. Throws error if there is no GPU.
   device_resource() : device_resource(cuda_device::current()) {}
-  /// Of this GPU. Throws error where it is not there.
+  /// On this GPU. Throws error if it does not exist.
   explicit device_resource(cuda_device of) : device_(of) {
     cuda_kit::check_available(of, "device_resource");
     const cuda_kit::device_guard guard(device_);
@@ -29,19 +31,19 @@ class device_resource final : public cuda_resource {
     wanted.location.type = cudaMemLocationTypeDevice;
     wanted.location.id = device_.number;
     cuda_kit::check(cudaMemPoolCreate(&pool_, &wanted), "cudaMemPoolCreate");
-    std::uint64_t keep = UINT64_MAX;  // the default, 0, gives everything back at each synchronisation
+    std::uint64_t keep = UINT64_MAX;  // the default, 0, returns everything at each synchronisation
     const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
     if (status != cudaSuccess) {
       static_cast<void>(cudaMemPoolDestroy(pool_));
       cuda_kit::fail(status, "cudaMemPoolSetAttribute");
     }
   }
-  /// The pool goes once all frees submitted to it have run.
+  /// Frees the pool; its memory is released when all submitted frees have run.
   ~device_resource() override { static_cast<void>(cudaMemPoolDestroy(pool_)); }
 
-  /// Gives memory that is not in use back to the GPU.
+  /// Returns unused memory to the GPU.
   void trim() { cuda_kit::check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo"); }
-  /// Most bytes that were in use at once.
+  /// The most bytes in use at once.
   std::size_t peak_bytes() const {
     std::uint64_t bytes = 0;
     cuda_kit::check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes), "cudaMemPoolGetAttribute");
@@ -52,7 +54,7 @@ class device_resource final : public cuda_resource {
   void* do_allocate(const memory_request& request, cuda_stream& on) override {
     void* memory = nullptr;
     cudaError_t status = cudaMallocFromPoolAsync(&memory, request.bytes, pool_, on.handle());
-    if (status == cudaErrorMemoryAllocation) {  // unused blocks of other sizes may stand in the way
+    if (status == cudaErrorMemoryAllocation) {  // cached blocks of other sizes may take the space
       static_cast<void>(cudaGetLastError());
       on.synchronize();
       trim();
@@ -76,13 +78,13 @@ class device_resource final : public cuda_resource {
       user->second->record(end);
       try {
         on.wait(end);
-      } catch (const error&) {  // a stream that failed uses nothing more
+      } catch (const error&) {  // a failed stream no longer uses it
       }
     }
     users_.erase(first, last);
     static_cast<void>(cudaFreeAsync(memory, on.handle()));
   }
-  // The driver knows of one stream only, so that one waits for the others before it gives the memory back.
+  // The driver knows the block's own stream only, so that stream waits for the others before the free.
   void do_used_on(void* memory, const memory_request&, cuda_stream& by) override { users_.emplace(memory, &by); }
 
   std::size_t live_bytes() const {
@@ -94,7 +96,7 @@ class device_resource final : public cuda_resource {
 
   cuda_device device_;
   cudaMemPool_t pool_ = nullptr;
-  std::multimap<void*, cuda_stream*> users_;  // of blocks that were used on further streams
+  std::multimap<void*, cuda_stream*> users_;  // blocks used on other streams, too
 };
 
 context(cuda_stream&, cuda_resource&) -> context<cuda>;

@@ -1,6 +1,5 @@
 #pragma once
-// A row in the registers of a warp or of a block: what softmax and norms are made of. The row is read once, however
-// often it is gone through, and its sums are made in a fixed order.
+// A row in the registers of a warp or block, for softmax and norms: read once, with sums in a fixed order.
 
 #include <algorithm>
 
@@ -8,15 +7,14 @@
 
 namespace gradus::cuda_kit {
 
-/// What f makes of the values of the Threads threads that have a row together, a warp or a whole block, the same for
-/// all of them. Every one of the threads must call it. f must be commutative; the order is fixed.
+/// Reduces a value over the Threads threads of a row, in a fixed order; all get it, all must call. f is commutative.
 template <int Threads, class T, class F>
 __device__ inline T row_reduce(T x, const F& f) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) x = f(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
   if constexpr (Threads > 32) {
     __shared__ T of_warp[Threads / 32];
-    __syncthreads();  // what an earlier call left there has been read
+    __syncthreads();  // until an earlier call's values have been read
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
     __syncthreads();
     x = of_warp[0];
@@ -34,14 +32,13 @@ __device__ inline T row_max(T x) {
   return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
 }
 
-/// How rows of Columns elements of the types Ts are shared out: a row to a warp, or to a block where a warp's registers
-/// are too few.
+/// How rows of Columns elements of types Ts are distributed: one per warp, or per block if registers do not suffice.
 template <index_t Columns, class... Ts>
 struct row_layout {
   static constexpr int widest = vector_width<Ts...>;
   static constexpr int width = Columns % widest == 0 ? widest : 1;  ///< elements of a run
   static constexpr index_t runs = Columns / width;
-  static constexpr index_t elements_held = 32;  ///< by one thread, of each array
+  static constexpr index_t elements_held = 32;  ///< per thread and array
   static constexpr int threads = [] {
     int n = 32;
     while (n < 1024 && (runs + static_cast<index_t>(n) - 1) / static_cast<index_t>(n) * width > elements_held) n *= 2;
@@ -49,7 +46,7 @@ struct row_layout {
   }();
   static constexpr index_t runs_each = (runs + threads - 1) / threads;
   static constexpr bool held =
-      runs_each * width <= elements_held;                     ///< in registers; a longer row is read again each time
+      runs_each * width <= elements_held;                     ///< in registers; longer rows are reread in each pass
   static constexpr int rows_at_once = threads == 32 ? 8 : 1;  ///< of a block
   static constexpr int block = threads * rows_at_once;
   static constexpr int slots = held ? static_cast<int>(runs_each) : 1;
@@ -57,12 +54,11 @@ struct row_layout {
   static constexpr unsigned blocks(index_t rows) {
     return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
   }
-  /// The row that this thread begins with.
+  /// The first row of this thread.
   static __device__ index_t first_row() {
     return static_cast<index_t>(blockIdx.x) * rows_at_once + (rows_at_once == 1 ? 0 : threadIdx.x / threads);
   }
-  /// Calls f(slot, at) for this thread's runs of a row: number `slot` of those that it holds, which begins at element
-  /// `at`.
+  /// Calls f(slot, at) for this thread's runs of a row: its run number `slot` begins at element `at`.
   template <class F>
   static __device__ void each(const F& f) {
     const int lane = static_cast<int>(threadIdx.x) % threads;
@@ -78,7 +74,7 @@ struct row_layout {
   }
 };
 
-/// A thread's part of a row, as it lies in memory.
+/// A thread's part of a row in memory.
 template <class Layout, class T>
 class held_row {
  public:

@@ -1,6 +1,5 @@
 #pragma once
-// Runs: what a thread takes at once, 16 bytes where shapes allow it. Kernels over elements that have nothing to do with
-// each other are a body for one run. Extents are their arguments, so that one kernel serves every shape.
+// Runs: the elements that a thread loads at once, up to 16 bytes. Extents are arguments: one kernel serves every shape.
 
 #include <cuda_runtime.h>
 
@@ -18,13 +17,12 @@
 
 namespace gradus::cuda_kit {
 
-/// Counts N elements: in 32 bits where that is enough, threads behind the last element included, because 64-bit index
-/// arithmetic is slow on a GPU.
+/// The index type for N elements: 32 bits if they suffice, because 64-bit index arithmetic is slow on a GPU.
 template <index_t N>
 using count_for = std::conditional_t<(N + 16 * block_threads < (index_t{1} << 31)), std::uint32_t, std::uint64_t>;
 
-/// A number that a kernel divides by, and learns only when it starts: a quotient is a product and a shift (Granlund and
-/// Montgomery, "Division by Invariant Integers using Multiplication", 1994). Of dividends below half of Count's range.
+/// A divisor known at launch: divides by a product and a shift (Granlund and Montgomery, "Division by Invariant
+/// Integers using Multiplication", 1994). Dividends must be below half of Count's range.
 template <class Count>
 struct divisor {
   static constexpr int bits = sizeof(Count) * 8;
@@ -45,7 +43,7 @@ struct divisor {
     if constexpr (bits == 32) return static_cast<Count>(static_cast<std::uint64_t>(n) * factor >> (bits - 1 + shift));
     else return __umul64hi(n * 2, factor) >> shift;
   }
-  /// Leaves the quotient in `n`, and returns the remainder.
+  /// Replaces `n` by the quotient; returns the remainder.
   __device__ Count divide(Count& n) const {
     const Count q = quotient(n), rest = n - q * value;
     n = q;
@@ -53,13 +51,13 @@ struct divisor {
   }
 };
 
-/// N elements that are read or written at once.
+/// N adjacent elements, loaded and stored at once.
 template <class T, int N>
 struct alignas(sizeof(T) * N <= 16 ? sizeof(T) * N : 16) vector_of {
   T at[N];
 };
 
-/// Elements of the given types that a thread takes at once: as many as make 16 bytes of the largest type.
+/// Elements per thread: those that fill 16 bytes of the largest given type.
 template <class... Ts>
 inline constexpr int vector_width = [] {
   std::size_t largest = 1;
@@ -68,14 +66,14 @@ inline constexpr int vector_width = [] {
 }();
 
 namespace detail {
-// As one access: of a struct of elements the compiler may make several.
+// One load: the compiler may split a load of a struct.
 template <std::size_t Bytes>
 using word_of = std::conditional_t<
     Bytes % 16 == 0, uint4,
     std::conditional_t<Bytes % 8 == 0, uint2,
                        std::conditional_t<Bytes % 4 == 0, std::uint32_t,
                                           std::conditional_t<Bytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
-// As one instruction: the compiler makes several stores of what it has computed element by element.
+// One store: the compiler would split a struct that it computes element by element.
 __device__ inline void store_word(uint4* to, uint4 w) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(w.x), "r"(w.y),
                "r"(w.z), "r"(w.w)
@@ -90,7 +88,7 @@ __device__ inline void store_word(W* to, W w) {
 }
 }  // namespace detail
 
-/// N elements from an address aligned for them; only the first `count` when `Whole` is false.
+/// Loads N elements from an aligned address, or the first `count` if not Whole.
 template <int N, bool Whole, class T>
 __device__ inline vector_of<T, N> load(const T* from, int count) {
   vector_of<T, N> v;
@@ -106,7 +104,7 @@ __device__ inline vector_of<T, N> load(const T* from, int count) {
   }
   return v;
 }
-/// To global memory.
+/// Stores to global memory.
 template <int N, bool Whole, class T>
 __device__ inline void store(T* to, const vector_of<T, N>& v, int count) {
   if constexpr (Whole) {
@@ -138,12 +136,12 @@ __device__ inline void put(T* to, bool accumulate, int count, const F& from) {
   store<N, Whole>(to, v, count);
 }
 
-/// Blocks for `size` elements in runs of `width`, one a thread.
+/// Blocks for `size` elements, one run of `width` per thread.
 constexpr unsigned flat_blocks(index_t size, int width) {
   const auto run = static_cast<index_t>(width);
   return blocks_for((size + run - 1) / run);
 }
-/// Calls body(whole, at, n) for this thread's run of n elements from `at` on; `whole` says, as a type, that n is Width.
+/// Calls body(whole, at, n) for this thread's run of n elements from `at` on; the type `whole` is true if n is Width.
 template <int Width, class Count, class Body>
 __device__ inline void flat_run(Count size, const Body& body) {
   const Count at = (static_cast<Count>(blockIdx.x) * block_threads + threadIdx.x) * Width;
@@ -152,8 +150,8 @@ __device__ inline void flat_run(Count size, const Body& body) {
   else body(std::false_type{}, at, static_cast<int>(size - at));
 }
 
-/// How a kernel goes through the `size` elements of an output in runs of Width, and finds where they lie in its
-/// operands: in rows, and Axes axes outside of them, whose extents it is told from the inside.
+/// How a kernel walks the `size` elements of an output in runs of Width: rows, and Axes outer axes whose extents are
+/// arguments, innermost first; and where the elements are in its operands.
 template <class Count, int Width, int Axes>
 struct walk {
   using count = Count;
@@ -161,13 +159,13 @@ struct walk {
   Count size;
   divisor<Count> extent[Axes + 1];
 };
-/// What such a kernel knows of an operand. One that does not move along the rows is constant there.
+/// One operand of such a kernel. An operand that does not move is constant along a row.
 template <class S, class Walk, bool Moves>
 struct walked_operand {
   using value = S;
   static constexpr bool moves = Moves;
   const S* data;
-  typename Walk::count stride[Walk::axes + 1];  ///< along a row: 1 or 0
+  typename Walk::count stride[Walk::axes + 1];  ///< in a row: 1 or 0
 
   __device__ typename Walk::count position(const Walk& by, typename Walk::count at) const {
     if constexpr (Walk::axes == 0) return Moves ? at : 0;
@@ -179,7 +177,7 @@ struct walked_operand {
       return start + at * stride[Walk::axes];
     }
   }
-  /// N elements, those that belong to the output's from `at` on.
+  /// N elements of the operand, for the output's elements from `at` on.
   template <int N>
   __device__ vector_of<S, N> run(const Walk& by, typename Walk::count at) const {
     const S* const from = data + position(by, at);
@@ -191,8 +189,8 @@ struct walked_operand {
     return repeated;
   }
 };
-/// Calls body(N, at) for this thread's run of the output, N elements from `at` on, and N is a type. A run within a row
-/// is whole; what one long row has behind its last whole run goes element by element.
+/// Calls body(N, at) for this thread's run of the output, N elements from `at` on; N is a type. Runs in rows are whole;
+/// the rest of a single long row goes element by element.
 template <class Walk, class Body>
 __device__ inline void walk_run(const Walk& by, const Body& body) {
   using count = typename Walk::count;
@@ -208,10 +206,9 @@ __device__ inline void walk_run(const Walk& by, const Body& body) {
   }
 }
 
-/// How an output of shape Out is walked over operands of shapes Ins that broadcast. Neighbouring axes that each operand
-/// has, or has not, are one: without broadcasting, or with one-element operands only, the output is one long row.
-/// Otherwise a run stays within a row. An operand that has an axis of extent 1 where the output has one follows it, so
-/// that a batch of one is walked as any other.
+/// How to walk an output of shape Out over broadcast operands of shapes Ins. Merges adjacent axes that broadcast the
+/// same way: without broadcasting, or with one-element operands only, the output is one row. Otherwise a run stays
+/// within a row. An operand's axis of extent 1 does not count as broadcast if the output's extent is 1, too.
 template <class Out, int Widest, class... Ins>
 class broadcast_walk {
   static constexpr index_t operands = sizeof...(Ins);

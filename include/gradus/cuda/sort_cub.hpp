@@ -1,5 +1,6 @@
 #pragma once
-// The one header that includes CUB: a stable sort of numbers by keys.
+// The only header that includes CUB: a stable sort of pairs by keys.
+
 #include <cub/device/device_radix_sort.cuh>
 
 #include <cstddef>
@@ -11,8 +12,7 @@
 
 namespace gradus::cuda_kit {
 
-/// Calls f on the context's GPU. CUB takes what cudaGetLastError has for its own: where that is an error of the
-/// program's, f runs in a thread of its own.
+/// Calls f on the context's GPU; on a new thread if cudaGetLastError holds an error, which CUB would report as its own.
 template <class F>
 cudaError_t call_cub(context<cuda>& ctx, const F& f) {
   cudaError_t status = cudaSuccess;
@@ -25,7 +25,7 @@ cudaError_t call_cub(context<cuda>& ctx, const F& f) {
   return status;
 }
 
-/// Bytes of room that sort_pairs wants for `count` pairs, beside the pairs.
+/// Bytes of scratch that sort_pairs needs for `count` pairs.
 template <class = void>
 std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
   std::size_t bytes = 0;
@@ -37,8 +37,7 @@ std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
   check(call_cub(ctx, sort), "cub::DeviceRadixSort::SortPairs");
   return bytes;
 }
-/// The pairs (keys[i], values[i]) in the order of the lowest `bits` bits of their keys; pairs of equal keys stay in
-/// theirs.
+/// Sorts the pairs (keys[i], values[i]) by the lowest `bits` bits of their keys; stable.
 template <class = void>
 void sort_pairs(context<cuda>& ctx, void* room, std::size_t bytes, const std::uint32_t* keys,
                 std::uint32_t* sorted_keys, const std::uint32_t* values, std::uint32_t* sorted_values, int count,

@@ -1,4 +1,6 @@
 #pragma once
+// Streams and events of CUDA.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -16,9 +18,8 @@ namespace cuda_kit {
 class followed_values;
 }
 
-/// A mark in a cuda_stream; see event_stream. Its GPU event comes at the first record and is reused by later ones. A
-/// mark that was recorded while its stream was captured is a point of that graph: it is not done before the capture has
-/// ended, and then it is behind all work that its stream has.
+/// An event of a cuda_stream; see event_stream. Creates its GPU event at the first record and reuses it. An event of a
+/// captured stream belongs to the graph: it is done after the capture, behind all work submitted to its stream.
 class cuda_event {
  public:
   cuda_event() = default;
@@ -31,20 +32,19 @@ class cuda_event {
     if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(handle_));
   }
 
-  /// True when the work before the mark has run. Throws the error of a kernel that failed.
+  /// True if the work before the event has run. Throws the error of a failed kernel.
   bool done() const {
     if (recorded_on_ == nullptr) return true;
     if (!settled()) return false;
     const cudaError_t status = relaxed([&] { return cudaEventQuery(handle_); });
     if (status == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // an answer, which no later call should report
+      static_cast<void>(cudaGetLastError());  // not an error: no later call should report it
       return false;
     }
     cuda_kit::check(status, "cudaEventQuery");
     return true;
   }
-  /// Returns when that work has run. Throws the error of a kernel that failed, and error while the capture lasts that
-  /// the mark is in.
+  /// Returns when that work has run. Throws the error of a failed kernel, and error during the event's own capture.
   void synchronize() const {
     if (recorded_on_ == nullptr) return;
     if (!settled())
@@ -61,7 +61,7 @@ class cuda_event {
     std::swap(recorded_on_, other.recorded_on_);
     std::swap(capture_, other.capture_);
   }
-  // Makes the GPU's event, unless there is one of that GPU.
+  // Creates the GPU event, unless it exists on that GPU.
   cudaError_t make_on(cuda_device device) noexcept {
     if (handle_ != nullptr && made_on_ == device) return cudaSuccess;
     if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(std::exchange(handle_, nullptr)));
@@ -69,7 +69,7 @@ class cuda_event {
     const cuda_kit::device_guard guard(device);
     return cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming);
   }
-  // The capture that a stream is part of; 0: none.
+  // The capture in which a stream is; 0: none.
   static unsigned long long capture_of(cudaStream_t stream) noexcept {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     unsigned long long id = 0;
@@ -77,8 +77,7 @@ class cuda_event {
     if (status == cudaStreamCaptureStatusInvalidated) return lost_capture;
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
-  // Whether the GPU may be asked about the mark. To ask about one of a running capture would invalidate the capture.
-  // One of a capture that has ended is recorded anew.
+  // Whether the GPU can be queried, which would invalidate a running capture. Records an ended capture's event again.
   bool settled() const {
     if (capture_ == 0) return true;
     if (capture_of(recorded_on_) != 0) return false;
@@ -86,7 +85,7 @@ class cuda_event {
     capture_ = 0;
     return true;
   }
-  // Calls f, which concerns no capture, where captures by this thread do not forbid it.
+  // Calls f, which is unrelated to any capture, while this thread's captures permit it.
   template <class F>
   static cudaError_t relaxed(const F& f) {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -96,24 +95,24 @@ class cuda_event {
     return status;
   }
 
-  static constexpr unsigned long long lost_capture = ~0ull;  // no id is known of one
+  static constexpr unsigned long long lost_capture = ~0ull;  // a capture without a known id
 
   cudaEvent_t handle_ = nullptr;
   cuda_device made_on_;
   cudaStream_t recorded_on_ = nullptr;      // null: not recorded
-  mutable unsigned long long capture_ = 0;  // that the mark is a point of; 0: none
+  mutable unsigned long long capture_ = 0;  // that contains the event; 0: none
 };
 
-/// A sequence of work on one GPU. Work is submitted in order, runs in order, and runs beside the host and beside other
-/// streams; the legacy default stream does not order it. Any thread may submit work, whichever GPU is current in it.
+/// A sequence of work on one GPU, which runs in submission order, asynchronously to the host and to other streams; the
+/// legacy default stream does not synchronize with it. Any thread may submit work, whatever its current GPU.
 class cuda_stream {
  public:
   using event = cuda_event;
   static constexpr std::size_t alignment = cuda::alignment;
 
-  /// On the GPU that is current in the calling thread. Throws error when there is no GPU.
+  /// A stream on the calling thread's current GPU. Throws error if there is no GPU.
   cuda_stream() : cuda_stream(cuda_device::current()) {}
-  /// On this GPU. Throws error where it is not there.
+  /// A stream on this GPU. Throws error if it does not exist.
   explicit cuda_stream(cuda_device on) : device_(on) {
     cuda_kit::check_available(on, "cuda_stream");
     const cuda_kit::device_guard guard(device_);
@@ -124,16 +123,15 @@ class cuda_stream {
   cuda_stream(int) = delete;  // a device number or a handle is not a stream
   cuda_stream(const cuda_stream&) = delete;
   cuda_stream& operator=(const cuda_stream&) = delete;
-  /// Waits for the work submitted, so that what it uses may go after it.
+  /// Waits for the submitted work, so that its memory may be freed.
   ~cuda_stream() {
     static_cast<void>(cudaStreamSynchronize(handle_));
     static_cast<void>(cudaStreamDestroy(handle_));
   }
 
-  /// Returns when all submitted work is done. Throws the error of a kernel that failed.
+  /// Returns when all submitted work is done. Throws the error of a failed kernel.
   void synchronize() const { cuda_kit::check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
-  /// Puts the mark after the work submitted so far. Should the GPU refuse an event, the host waits for the stream
-  /// instead.
+  /// Records the event after the work submitted so far. If CUDA cannot create an event, the host waits for the stream.
   void record(event& mark) noexcept {
     cudaError_t status = mark.make_on(device_);
     if (status == cudaSuccess) status = cudaEventRecord(mark.handle_, handle_);
@@ -146,8 +144,7 @@ class cuda_stream {
     mark.recorded_on_ = nullptr;
     if (cudaStreamSynchronize(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
-  /// Later work of this stream runs after the mark, which is another stream's; the host goes on. A stream that is
-  /// captured cannot wait for what is not: there the host waits before it goes on.
+  /// Makes later work of this stream wait for an event; the host waits instead if only this stream is captured.
   void wait(const event& mark) {
     if (mark.recorded_on_ == nullptr || mark.recorded_on_ == handle_) return;
     const unsigned long long capture = event::capture_of(handle_);
@@ -156,22 +153,22 @@ class cuda_stream {
     } else if (const auto current = event::capture_of(mark.recorded_on_); current != mark.capture_) {
       if (capture == current) return;  // both streams are in a graph that is launched after the mark's
       throw error(
-          "cuda_stream: wait() for a mark of an earlier captured step while its stream captures another; wait between "
+          "cuda_stream: wait() for an event of an earlier captured step while its stream captures another; wait "
+          "between "
           "the steps");
     }
     cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
   }
-  /// For calls to CUDA libraries.
+  /// The CUDA handle, for other libraries.
   cudaStream_t handle() const { return handle_; }
-  /// The GPU, and how many multiprocessors it has.
+  /// The GPU, and its number of multiprocessors.
   cuda_device device() const { return device_; }
   int processors() const { return processors_; }
 
-  /// What kernels are to look up at each launch of the graph that is being captured; null where there is none that is
-  /// launched again.
+  /// The values that kernels look up at each launch of the graph being captured; null unless it will be replayed.
   cuda_kit::followed_values* followed() const { return followed_; }
   void follow(cuda_kit::followed_values* values) { followed_ = values; }
-  /// How often memory was moved that kernels are launched with and that no tensor has.
+  /// How often memory moved that kernels get as an argument and no tensor owns.
   std::size_t moves() const { return moves_; }
   void note_move() { ++moves_; }
 

@@ -1,7 +1,6 @@
 #pragma once
-// Sums of many terms, in two stages: blocks sum parts of the terms into the workspace, then the parts are added. No
-// atomics: which terms are added together, and in which order, follows from the shapes alone. A Reduction says how it
-// walks memory, as reduction_layout of ops/reduce does.
+// Two-stage sums: blocks sum chunks of the terms into the workspace, then a second kernel adds the chunks. No atomics:
+// the order depends on the shapes only. A Reduction describes the walk over memory, like reduction_layout of ops/reduce.
 
 #include <algorithm>
 #include <type_traits>
@@ -11,22 +10,20 @@
 
 namespace gradus::cuda_kit {
 
-/// Threads by columns and rows: a block of 256 takes `Lanes` runs of Width columns side by side, and `row_lanes` rows
-/// at a time.
+/// The layout of a block of 256 threads: `Lanes` adjacent runs of Width columns, `row_lanes` rows at a time.
 template <int Width, int Lanes>
 struct column_layout {
   static constexpr int width = Width, lanes = Lanes;
   static constexpr int row_lanes = static_cast<int>(block_threads) / lanes;
   static constexpr index_t strips(index_t columns) { return (columns / width + lanes - 1) / lanes; }
-  /// Parts in which `terms` rows are summed, so that there are some hundred blocks for `strips` such sums.
+  /// Chunks into which `terms` rows are divided, so that `strips` such sums give some hundred blocks.
   static constexpr index_t chunks(index_t terms, index_t strips) {
     const index_t most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
     return std::max<index_t>(1, std::min<index_t>(most, (512 + strips - 1) / strips));
   }
 };
 
-/// Adds up what the threads of a block have, of each column those of all rows, for the threads of the first row; see
-/// column_layout.
+/// Adds the partial sums of all rows of threads into those of the first row; see column_layout.
 template <class Layout, class C>
 __device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
   __shared__ C room[Layout::row_lanes / 2 == 0 ? 1 : Layout::row_lanes / 2][Layout::width][Layout::lanes];
@@ -44,14 +41,14 @@ __device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
   }
 }
 
-/// What is summed: the elements themselves,
+/// Sums the elements,
 struct elements {
   template <class C>
   __device__ C operator()(C element, index_t /*output*/) const {
     return element;
   }
 };
-/// or the squares of their distances from what lies in `middle`, one for each output.
+/// or the squares of their differences from `middle`, one value per output.
 template <class C>
 struct squared_distances {
   const C* middle;
@@ -61,14 +58,13 @@ struct squared_distances {
   }
 };
 
-/// Where the rows of a reduction start, whose axes outside of a row are one that is reduced and one that is kept, or
-/// fewer.
+/// Where the rows of a reduction start, with at most one reduced and one kept axis outside a row.
 template <class Count>
 struct plain_rows {
   Count out_stride, step_stride;
   __device__ Count row(Count out_row, Count step) const { return out_row * out_stride + step * step_stride; }
 };
-/// Of one with more of them.
+/// The same with more outer axes.
 template <class Reduction>
 struct nested_rows {
   __device__ index_t row(index_t out_row, index_t step) const { return Reduction::row(out_row, step); }
@@ -82,14 +78,13 @@ constexpr auto reduced_rows() {
   else return nested_rows<Reduction>{};
 }
 
-/// Sums that go column by column: `terms` rows of `columns` for each row of outputs, `each` of them for one of its
-/// chunks. A block has (strip, chunk, output row).
+/// Sums by column: `terms` rows of `columns` per output row, `each` rows per chunk. One block per (strip, chunk, row).
 template <class Count>
 struct column_shares {
   Count columns, terms, each;
   divisor<Count> strips, chunks;
 };
-/// `partial` is null where there is one chunk.
+/// `partial` is null if there is one chunk.
 template <class Layout, class Rows, class Count, class C, class T, class U, class Terms>
 __global__ void __launch_bounds__(block_threads)
     sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of, Rows rows,
@@ -118,8 +113,7 @@ __global__ void __launch_bounds__(block_threads)
                                Layout::width);
 }
 
-/// Sums of whole rows: of `terms` runs for each output, `each` of them for one of its chunks. A warp has a chunk, or a
-/// block.
+/// Sums of rows: `terms` runs for each output, `each` runs per chunk. A chunk belongs to a warp, or to a block.
 template <class Count>
 struct row_shares {
   Count columns, terms, each, groups;
@@ -133,7 +127,7 @@ __global__ void __launch_bounds__(block_threads)
   const unsigned threads = shares.warps ? 32 : block_threads, thread = threadIdx.x % threads;
   const Count group = shares.warps ? static_cast<Count>(blockIdx.x) * (block_threads / 32) + threadIdx.x / 32
                                    : static_cast<Count>(blockIdx.x);
-  if (group >= shares.groups) return;  // a whole warp, or nobody
+  if (group >= shares.groups) return;  // for all threads of a warp, or for none
   Count output = group;
   const Count chunk = shares.chunks.divide(output);
   const Count last = (chunk + 1) * shares.each, end = last < shares.terms ? last : shares.terms;
@@ -157,8 +151,7 @@ __global__ void __launch_bounds__(block_threads)
   else partial[group] = sum;
 }
 
-/// The second stage: to[o] (+)= factor * the sum of `chunks` parts, which lie [outputs / columns, chunks, apart,
-/// columns].
+/// Stage two: to[o] (+)= factor * the sum of `chunks` partial sums, [outputs / columns, chunks, apart, columns].
 template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,

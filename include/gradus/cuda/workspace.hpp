@@ -1,4 +1,6 @@
 #pragma once
+// Scratch memory of a context's kernels.
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -12,10 +14,10 @@
 
 namespace gradus::cuda_kit {
 
-/// Scratch memory that all kernels of a context share: they run one after another on its stream, and none reads what
-/// another left there. It is the library's and no tensor: it does not come from the context's resource, whose requests
-/// may be planned. It grows where a kernel wants more than it begins with, which happens in a program's first step.
-/// @tparam Least bytes that it begins with
+/// Scratch memory shared by all kernels of a context, which run one after another on its stream and expect no content.
+/// Allocated by the library, not from the context's resource, whose requests may be planned. Grows when a kernel needs
+/// more, normally in the first step.
+/// @tparam Least initial bytes
 template <std::size_t Least>
 class basic_workspace {
  public:
@@ -26,7 +28,7 @@ class basic_workspace {
   basic_workspace& operator=(const basic_workspace&) = delete;
   ~basic_workspace() { static_cast<void>(cudaFree(memory_)); }
 
-  /// At least `bytes`, aligned to 256. Throws out_of_memory.
+  /// At least `bytes`, aligned to 256 bytes. Throws out_of_memory.
   void* reserve(context<cuda>& ctx, std::size_t bytes) {
     if (bytes <= bytes_) return memory_;
     const device_guard guard(ctx.stream().device());
@@ -55,11 +57,11 @@ class basic_workspace {
   std::size_t bytes_ = 0;
 };
 
-using workspace = basic_workspace<(std::size_t{32} << 20)>;  ///< as large as cuBLASLt wants it for its fastest kernels
-/// For what a product reads while it works in the workspace.
+using workspace = basic_workspace<(std::size_t{32} << 20)>;  ///< the size that cuBLASLt's fastest kernels need
+/// For operands of a product that uses the workspace.
 using operand_workspace = basic_workspace<(std::size_t{64} << 10)>;
 
-/// Room for `count` elements of T in the context's workspace, until the next kernel that asks for some.
+/// `count` elements of T in the context's workspace, valid until the next kernel reserves some.
 template <class T>
 T* scratch(context<cuda>& ctx, std::size_t count) {
   return static_cast<T*>(ctx.get<workspace>().reserve(ctx, count * sizeof(T)));

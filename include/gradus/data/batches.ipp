@@ -9,7 +9,7 @@ namespace gradus {
 
 namespace detail {
 
-// Operations number their draws 0, 1, 2, … within a step, so the last ordinal is free for the choice of windows.
+// Operations number their draws 0, 1, 2, … within a step; the last ordinal is free for windows.
 inline constexpr std::uint32_t window_ordinal = 0xFFFFFFFFu;
 
 GRADUS_IMPL std::uint64_t window_draw(std::uint64_t seed, std::uint32_t step, std::uint64_t row) {
@@ -61,9 +61,9 @@ GRADUS_IMPL sequence_split split_sequences(std::span<const token_sequence> seque
   if (!parts.train.empty() && !parts.validation.empty()) return parts;
   if (sequences.size() != 1)
     throw error("too short: of " + std::to_string(total) + " tokens in " + std::to_string(sequences.size()) +
-                " sequences, a share for " + (parts.train.empty() ? "training" : "validation") +
-                " holds no window of " + std::to_string(context) + " and the token after it");
-  std::size_t fewer = total, needed = std::size_t{1} << 53;  // between them by halves
+                " sequences, the part for " + (parts.train.empty() ? "training" : "validation") + " has no window of " +
+                std::to_string(context) + " and the next token");
+  std::size_t fewer = total, needed = std::size_t{1} << 53;  // for bisection
   while (needed - fewer > 1) {
     const std::size_t middle = fewer + (needed - fewer) / 2;
     const bool suffices = for_training(middle) > context && middle - for_training(middle) > context;
@@ -71,7 +71,7 @@ GRADUS_IMPL sequence_split split_sequences(std::span<const token_sequence> seque
   }
   char share[32];
   std::snprintf(share, sizeof share, "%g", validation_share);
-  throw error(sequences.front().name() + ": too short: " + std::to_string(total) + " tokens, and a context of " +
+  throw error(sequences.front().name() + ": too short: " + std::to_string(total) + " tokens; a context of " +
               std::to_string(context) + " needs at least " + std::to_string(needed) + " where a share of " + share +
               " is for validation (--validation)");
 }

@@ -1,4 +1,6 @@
 #pragma once
+// Byte-level byte pair encoding: tokenizer and encoder.
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,50 +21,46 @@
 
 namespace gradus {
 
-/// What becomes of bytes of a text that are no UTF-8.
+/// How to encode bytes that are not UTF-8.
 enum class broken_utf8 {
-  keep,     ///< they are bytes like any others: decode(encode(text)) == text, whatever the text
-  replace,  ///< U+FFFD stands for them, as in Python's errors="replace": the ids that Hugging Face's tokenizers give
+  keep,     ///< as bytes: decode(encode(text)) == text for every text
+  replace,  ///< as U+FFFD, like Python's errors="replace": the ids of Hugging Face's tokenizers
 };
 
-/// How a text is encoded.
+/// Options of encode().
 struct encode_options {
   broken_utf8 broken = broken_utf8::keep;
-  bool added_tokens = true;  ///< false: `<|endoftext|>` in the text is thirteen characters like any others
+  bool added_tokens = true;  ///< false: `<|endoftext|>` in a text is thirteen ordinary characters
 };
 
-/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): a text is split into words by
-/// GPT-2's pattern, a word into bytes, and bytes are merged by a list of pairs. Any bytes can be encoded, and decoding
-/// gives them back.
+/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): splits a text into words by
+/// GPT-2's pattern and words into bytes, then merges bytes by a ranked list of pairs. Decoding restores any bytes.
 ///
-/// Does not change once it is made, so threads may share it. tokenizer_json.hpp reads one from a file, and
-/// bpe_trainer.hpp makes one from a text.
+/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; bpe_trainer.hpp learns one from text.
 class bpe_tokenizer {
  public:
   using token = std::int32_t;
 
-  /// `tokens[id]` is what token `id` stands for; where ids are left out it is empty. `byte_tokens[b]` is the token of
-  /// byte b. Merges come in order of their rank. Throws gradus::error where an id is outside the vocabulary, where a
-  /// merged token is not what its two are together, and where a pair, or the text of an added token, occurs twice.
+  /// `tokens[id]` are the bytes of token `id`, empty for unused ids; `byte_tokens[b]` is the token of byte b. Merges
+  /// are in order of rank. Throws gradus::error if an id is outside the vocabulary, a merged token is not the
+  /// concatenation of its pair, or a pair or the text of an added token occurs twice.
   bpe_tokenizer(std::vector<std::string> tokens, const std::array<token, 256>& byte_tokens,
                 std::vector<bpe_merge> merges, std::vector<added_token> added = {});
 
-  /// How many ids there are: one more than the largest.
+  /// The number of ids: the largest plus one.
   std::size_t vocabulary() const { return tokens_.size(); }
-  /// What a token stands for.
+  /// The bytes of a token.
   std::string_view bytes_of(token id) const;
   token token_of_byte(unsigned char byte) const { return byte_tokens_[byte]; }
   std::span<const bpe_merge> merges() const { return merges_; }
   std::span<const added_token> added_tokens() const { return added_; }
-  /// The id of the added token with this spelling, if there is one.
+  /// The id of the added token with this text, if any.
   std::optional<token> added_token_id(std::string_view text) const;
 
-  /// The tokens of a text. To encode many texts, or one larger than its tokens should take in memory, use a
-  /// bpe_encoder.
+  /// The tokens of a text. For many texts, or for tokens that do not fit in memory, use a bpe_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
 
-  /// The bytes that tokens stand for. They need not be whole characters. Throws gradus::error for a token outside the
-  /// vocabulary.
+  /// The bytes of tokens; not necessarily whole characters. Throws gradus::error for a token outside the vocabulary.
   template <token_type Token>
   std::string decode(std::span<const Token> tokens) const {
     std::string text;
@@ -85,8 +83,7 @@ class bpe_tokenizer {
   std::array<detail::added_token_finder, 2> finders_;
 };
 
-/// Encodes texts by a tokenizer, which must outlive it, and remembers the words it has seen: a word is merged once. One
-/// thread uses it at a time.
+/// Encodes texts with a tokenizer, which must outlive it; caches words. For one thread at a time.
 class bpe_encoder {
  public:
   using token = bpe_tokenizer::token;
@@ -94,17 +91,17 @@ class bpe_encoder {
   explicit bpe_encoder(const bpe_tokenizer& tokenizer, encode_options options = {})
       : tokenizer_(tokenizer), options_(options) {}
 
-  /// Calls `sink` with the tokens of the text, a few at a time, as a std::span<const std::int32_t>.
+  /// Calls `sink` with a few tokens of the text at a time, as std::span<const std::int32_t>.
   template <class Sink>
   void encode(std::string_view text, Sink&& sink) {
     encode_to(text, [&](std::span<const token> some) { sink(some); });
   }
 
-  /// Words of the texts so far that had bytes that are no UTF-8 in them.
+  /// Words so far with bytes that are not UTF-8.
   std::uint64_t broken_words() const { return broken_words_; }
 
  private:
-  // A cache that grew with the text would be memory in no budget: these are some 20 MB.
+  // The most words in the cache, some 20 MB.
   static constexpr std::size_t most_words = std::size_t{1} << 17;
   static constexpr std::size_t longest_word = 64;
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -120,7 +117,7 @@ class bpe_encoder {
     token id;
     std::uint32_t previous, next;
   };
-  /// A pair that could be merged: the one of least rank goes first, and of those the leftmost.
+  /// A pair to merge: lowest rank first, then leftmost.
   struct candidate {
     std::int32_t rank;
     std::uint32_t at;
@@ -130,12 +127,12 @@ class bpe_encoder {
 
   using token_sink = std::function<void(std::span<const token>)>;
   void encode_to(std::string_view text, const token_sink& sink);
-  /// Splits the text at the added tokens that are found in this round of two and later ones.
+  /// Splits the text at the added tokens of this round of two, and of later ones.
   void split(std::string_view text, const token_sink& sink, std::size_t round);
   void encode_plain(std::string_view text, const token_sink& sink);
 
   std::span<const token> tokens_of(std::string_view word);
-  /// The tokens of one word, into merged_: O(n log n) in its bytes, for a word may be a megabyte of one letter.
+  /// Stores the tokens of one word in merged_: O(n log n) in its bytes, because a word may be a megabyte of one letter.
   void merge(std::string_view word);
   void consider(std::uint32_t at);
 

@@ -17,7 +17,7 @@ GRADUS_IMPL bpe_tokenizer::bpe_tokenizer(std::vector<std::string> tokens, const 
       table_(merges_.size()) {
   if (tokens_.size() > std::size_t{std::numeric_limits<token>::max()})
     throw error("bpe: a vocabulary of " + std::to_string(tokens_.size()) + " tokens is too large");
-  for (const token t : byte_tokens_) check(t, "the token of a byte");
+  for (const token t : byte_tokens_) check(t, "a byte's token");
   check_merges();
   for (std::size_t i = 0; i < added_.size(); ++i) {
     check(added_[i].id, "an added token");
@@ -56,7 +56,7 @@ GRADUS_IMPL void bpe_tokenizer::check_merges() {
     const std::string& merged = tokens_[static_cast<std::size_t>(m.merged)];
     if (left.empty() || right.empty() || merged.size() != left.size() + right.size() || !merged.starts_with(left) ||
         !merged.ends_with(right))
-      throw error("bpe: " + which + " gives token " + std::to_string(m.merged) + ", which is not tokens " +
+      throw error("bpe: " + which + " produces token " + std::to_string(m.merged) + ", which is not tokens " +
                   std::to_string(m.left) + " and " + std::to_string(m.right) + " together");
     if (!table_.insert(m, static_cast<std::int32_t>(rank))) throw error("bpe: " + which + " occurs twice");
   }
@@ -134,7 +134,7 @@ GRADUS_IMPL void bpe_encoder::merge(std::string_view word) {
     const candidate c = candidates_.back();
     candidates_.pop_back();
     symbol& left = symbols_[c.at];
-    // Another merge may have taken one of the two.
+    // Another merge may have used one of the two.
     if (left.id != c.left || left.next == none || symbols_[left.next].id != c.right) continue;
     symbols_[left.next].id = -1;
     left = {c.merged, left.previous, symbols_[left.next].next};

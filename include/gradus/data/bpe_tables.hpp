@@ -1,5 +1,5 @@
 #pragma once
-// What a byte-level BPE looks things up in.
+// The lookup tables of a byte-level BPE: merges and added tokens.
 
 #include <bit>
 #include <cstddef>
@@ -14,25 +14,25 @@
 
 namespace gradus {
 
-/// Two tokens that become one. Of all pairs in a word, the one that stands first in the list of merges is merged first.
+/// Two tokens and the token that replaces them. In a word, the pair that is first in the list is merged first.
 struct bpe_merge {
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::int32_t merged = 0;
 };
 
-/// A token that is found in a text by its spelling, before the text is split into words: `<|endoftext|>`.
+/// A token that is found in a text by its spelling, before the split into words: `<|endoftext|>`.
 struct added_token {
   std::string text;
   std::int32_t id = 0;
   bool special = true;
-  /// Looked for after those that are not: what a tokenizer.json calls `normalized`.
+  /// Searched for after the others: `normalized` in a tokenizer.json.
   bool second = false;
 };
 
 namespace detail {
 
-/// The merges by their pair: an open-addressing table, half empty at most.
+/// Merges by pair: an open-addressing table, at most half full.
 class merge_table {
  public:
   struct entry {
@@ -43,7 +43,7 @@ class merge_table {
 
   explicit merge_table(std::size_t merges = 0) : entries_(std::bit_ceil(2 * merges + 2)) {}
 
-  /// False if the pair is there already.
+  /// Returns false if the pair exists.
   bool insert(const bpe_merge& m, std::int32_t rank) {
     const std::uint64_t pair = key(m.left, m.right);
     entry& e = entries_[place(pair)];
@@ -51,7 +51,7 @@ class merge_table {
     e = {pair, rank, m.merged};
     return true;
   }
-  /// Nothing where these two are never merged.
+  /// Null if the pair is never merged.
   const entry* find(std::int32_t left, std::int32_t right) const {
     const entry& e = entries_[place(key(left, right))];
     return e.pair == empty ? nullptr : &e;
@@ -71,7 +71,7 @@ class merge_table {
   std::vector<entry> entries_;
 };
 
-/// Finds the added tokens of a text: the first one, and of several that begin there the longest.
+/// Finds added tokens in a text: the first one, and the longest of several that begin there.
 class added_token_finder {
  public:
   struct match {
@@ -86,7 +86,7 @@ class added_token_finder {
   match find(std::span<const added_token> tokens, std::string_view text) const;
 
  private:
-  std::vector<std::size_t> order_;  // by length, the longest first
+  std::vector<std::size_t> order_;  // longest first
   std::string starts_;              // their first characters
 };
 

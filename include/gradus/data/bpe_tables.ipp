@@ -17,7 +17,7 @@ GRADUS_IMPL added_token_finder::match added_token_finder::find(std::span<const a
                                                                std::string_view text) const {
   const std::string_view starts = starts_;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    // One first character is what nearly all tokenizers have, and what the C library finds fastest.
+    // Nearly all tokenizers have one first character, for which the C library is fastest.
     at = starts.size() == 1 ? text.find(starts.front(), at) : text.find_first_of(starts, at);
     if (at == std::string_view::npos) break;
     for (const std::size_t i : order_)

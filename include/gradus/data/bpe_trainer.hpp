@@ -1,4 +1,6 @@
 #pragma once
+// Learns a byte-level BPE from text.
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,33 +15,30 @@
 
 namespace gradus {
 
-/// What a tokenizer is to be like.
+/// Options of a bpe_trainer.
 struct bpe_training {
-  std::size_t vocabulary = 4096;    ///< tokens in all: 256 bytes, merged ones, and the special ones, which come last
-  std::uint64_t min_frequency = 2;  ///< a pair that is rarer in the text is not merged
+  std::size_t vocabulary = 4096;    ///< all tokens: 256 bytes, merged ones, and special ones, in this order
+  std::uint64_t min_frequency = 2;  ///< rarer pairs are not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};
   broken_utf8 broken = broken_utf8::keep;
 };
 
-/// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until
-/// there are enough tokens (Sennrich et al. 2016). Texts are given by `count()`, as many as there are; `train()` makes
-/// the tokenizer.
+/// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until the
+/// vocabulary is full (Sennrich et al. 2016). Call `count()` for each text, then `train()`.
 ///
-/// Deterministic: of pairs that are equally frequent, the one with the smaller left id is merged, then the one with the
-/// smaller right id. The merges are those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet
-/// (tokenizers 0.23). Memory grows with the number of different words, not with the texts.
+/// Deterministic: of equally frequent pairs, merges the one with the smaller left, then right id. The merges are
+/// those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet (tokenizers 0.23).
 class bpe_trainer {
  public:
   using token = bpe_tokenizer::token;
 
-  /// Throws gradus::error where the vocabulary has no room for bytes and special tokens, or is over 2^24.
+  /// Throws gradus::error if the vocabulary is too small for bytes and special tokens, or above 2^24.
   explicit bpe_trainer(bpe_training options = {});
 
   /// Counts the words of a text.
   void count(std::string_view text);
 
-  /// The tokenizer that the texts so far give. It has fewer tokens than asked for where no pair is left that is
-  /// frequent enough.
+  /// The tokenizer learned from the texts so far; smaller than requested if no pair is frequent enough.
   bpe_tokenizer train() const;
 
  private:

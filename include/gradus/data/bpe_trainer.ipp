@@ -56,7 +56,7 @@ class bpe_trainer::run {
       std::pop_heap(queue_.begin(), queue_.end());
       entry top = std::move(queue_.back());
       queue_.pop_back();
-      // Other merges may have made the pair rarer since it was put here.
+      // Other merges may have made the pair rarer since it was queued.
       if (const std::int64_t now = pair_counts_.at(top.both); now != top.count) {
         top.count = now;
         if (now > 0) push(std::move(top));
@@ -82,7 +82,7 @@ class bpe_trainer::run {
     std::vector<token> symbols;
     std::int64_t count;
   };
-  /// A pair, how often it occurs, and the words in which it may.
+  /// A pair, its count, and the words that may contain it.
   struct entry {
     std::int64_t count;
     pair both;
@@ -90,7 +90,7 @@ class bpe_trainer::run {
     bool operator<(const entry& other) const { return count != other.count ? count < other.count : both > other.both; }
   };
 
-  /// Bytes are numbered as in GPT-2: the visible ones of Latin-1 first.
+  /// Numbers bytes as GPT-2 does: the visible ones of Latin-1 first.
   void start_from_bytes() {
     const auto visible = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; };
     for (const bool wanted : {true, false})
@@ -106,7 +106,7 @@ class bpe_trainer::run {
     queue_.push_back(std::move(e));
     std::push_heap(queue_.begin(), queue_.end());
   }
-  /// Notes that a pair occurs so many times more, or less, in a word.
+  /// Changes the count of a pair in a word.
   void change(pair both, std::int64_t by, std::size_t in) {
     pair_counts_[both] += by;
     if (by <= 0) return;
@@ -118,11 +118,11 @@ class bpe_trainer::run {
       if (const std::int64_t count = pair_counts_.at(both); count > 0) push({count, both, std::move(words)});
     new_pairs_.clear();
   }
-  /// Merges a pair wherever it occurs. Two pairs may give one token: "in" + "g" and "i" + "ng".
+  /// Merges a pair everywhere. Two pairs may yield one token: "in" + "g" and "i" + "ng".
   void merge(const entry& top) {
     const auto [left, right] = top.both;
     std::string text = tokens_[static_cast<std::size_t>(left)] + tokens_[static_cast<std::size_t>(right)];
-    // The text of a special token belongs to that one.
+    // A special token keeps its text for itself.
     if (std::ranges::find(options_.special_tokens, text) != options_.special_tokens.end()) return;
     const auto [place, is_new] = ids_.emplace(text, static_cast<token>(tokens_.size()));
     if (is_new) tokens_.push_back(std::move(text));
@@ -133,7 +133,7 @@ class bpe_trainer::run {
   void merge_in(std::size_t w, pair both, token merged) {
     const std::int64_t count = words_[w].count;
     std::vector<token>& symbols = words_[w].symbols;
-    // What is read lies behind what is written.
+    // Compacts in place: reads stay ahead of writes.
     std::size_t to = 0;
     for (std::size_t at = 0; at < symbols.size(); ++to) {
       if (at + 1 == symbols.size() || pair(symbols[at], symbols[at + 1]) != both) {
@@ -154,7 +154,7 @@ class bpe_trainer::run {
     symbols.resize(to);
   }
   bpe_tokenizer finish() {
-    // A pair that was merged twice, because it came up again, has the later rank.
+    // A pair that was merged twice, because it reappeared, has the later rank.
     std::set<pair> seen;
     std::vector<bpe_merge> merges;
     for (auto m = merges_.rbegin(); m != merges_.rend(); ++m)

@@ -1,5 +1,5 @@
 #pragma once
-// Training data in files: texts and token shards. Not part of gradus.hpp, for a tokenizer.json needs nlohmann json.
+// Training data in files: texts and token shards. Not part of gradus.hpp: tokenizer.json files need nlohmann/json.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,37 +19,33 @@
 
 namespace gradus {
 
-/// Tokens to train on and tokens for validation, from texts or from shards. A single text of bytes, and shards, stay in
-/// their files, may be larger than memory, and must not change meanwhile (see random_access_file); several texts, and
-/// texts that a tokenizer encodes, are in memory.
+/// Tokens for training and for validation, from texts or from shards. A single byte-level text, and shards, stay in
+/// their files and must not change (see random_access_file); several texts, and encoded texts, are in memory.
 ///
-/// Throws gradus::error, in one line that names the file, where one is missing, damaged or empty, where texts and
-/// shards are mixed, and where there is no window of `context` tokens and the one after it in both parts.
+/// Throws gradus::error, which names the file, if one is missing, damaged or empty, if texts and shards are mixed, or
+/// if a part has no window of `context` + 1 tokens.
 class dataset {
  public:
   dataset(const dataset_files& files, std::size_t context);
 
   const std::vector<token_sequence>& train() const { return train_; }
   const std::vector<token_sequence>& validation() const { return validation_; }
-  /// How many ids tokens may have; 0: unknown, as of shards without a tokenizer.json.
+  /// The number of token ids; 0 if unknown, as for shards without a tokenizer.json.
   std::size_t vocabulary() const { return vocabulary_; }
-  /// Null: tokens are bytes, or nobody knows.
+  /// Null if tokens are bytes or the tokenizer is unknown.
   const bpe_tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  /// Whether each token is a byte of a text.
+  /// True if each token is a byte of a text.
   bool bytes() const { return bytes_; }
-  /// How many tokens both parts have.
+  /// Tokens of both parts.
   std::size_t tokens() const;
 
-  /// FNV-1a of the tokens, as they are stored: of all of them up to 64 MiB a sequence, of pieces spread evenly over a
-  /// longer one.
+  /// FNV-1a hash of the stored tokens; of sequences above 64 MiB, of evenly spread pieces.
   std::uint64_t fingerprint() const;
 
-  /// Reads all tokens, and throws gradus::error where one is not below `vocabulary`: a shard may hold any number of 16
-  /// bits.
+  /// Reads all tokens; throws gradus::error if one is not below `vocabulary`: a shard may hold any 16-bit number.
   void check_tokens(std::size_t vocabulary) const;
 
-  /// The files whose names are another file's by now, or nobody's, and the texts in memory that were rewritten: "a.txt,
-  /// b.txt". The tokens stay those of the files that were opened.
+  /// The files replaced, removed or rewritten since they were opened: "a.txt, b.txt". The tokens stay those opened.
   std::string replaced_files() const;
 
  private:
@@ -58,21 +54,21 @@ class dataset {
                    std::vector<token_sequence>& validation);
   token_sequence open_shard(const std::filesystem::path& path);
   std::vector<token_sequence> open(const std::vector<std::string>& paths);
-  struct text_state {  // of one whose tokens are in memory, when it was read
+  struct text_state {  // of a text in memory, when it was read
     std::filesystem::path path;
     std::uintmax_t size;
     std::filesystem::file_time_type modified;
     friend bool operator==(const text_state&, const text_state&) = default;
   };
   static text_state state_of(const std::filesystem::path& path);
-  static std::size_t check_texts(const std::vector<std::string>& paths);  // gives their size
+  static std::size_t check_texts(const std::vector<std::string>& paths);  // returns their size
   std::unique_ptr<const random_access_file> open_text(const std::string& path);
   template <class Token>
   token_sequence encoded(const std::vector<std::string>& paths, const std::string& name);
   token_sequence joined(const std::vector<std::string>& paths, const std::string& name);
   template <class Token>
   token_sequence kept(std::vector<Token> tokens, const std::string& name);
-  // What was cut into shards may have a short one at its end, which `may_be_short`.
+  // Checks lengths. Shards of one corpus may end with a short one, which `may_be_short`.
   static std::vector<token_sequence> long_enough(std::vector<token_sequence> sequences, std::size_t context,
                                                  bool may_be_short);
 

@@ -11,7 +11,7 @@
 namespace gradus {
 
 GRADUS_IMPL dataset::dataset(const dataset_files& files, std::size_t context) {
-  if (files.data.empty()) throw error("dataset: no file is named");
+  if (files.data.empty()) throw error("dataset: no file is given");
   std::vector<token_sequence> train, validation;
   std::string tokenizer = files.tokenizer;
   std::error_code ignored;
@@ -64,7 +64,7 @@ GRADUS_IMPL std::uint64_t dataset::fingerprint() const {
       const std::size_t count = whole ? (all + piece - 1) / piece : pieces;
       for (std::size_t p = 0; p < count; ++p) {
         const std::size_t at = whole ? p * piece : (all - piece) / (pieces - 1) * p;
-        const std::size_t before = at % width, bytes = std::min(piece, all - at);  // a piece may begin within a token
+        const std::size_t before = at % width, bytes = std::min(piece, all - at);  // a piece may begin inside a token
         const token_sequence some = s.part(at / width, (before + bytes + width - 1) / width);
         add(some.read(buffer).bytes().subspan(before, bytes));
       }
@@ -131,7 +131,7 @@ GRADUS_IMPL dataset::text_state dataset::state_of(const std::filesystem::path& p
   return s;
 }
 
-// All of them are looked at before work begins that takes its time.
+// Checks all files before the slow work begins.
 GRADUS_IMPL std::size_t dataset::check_texts(const std::vector<std::string>& paths) {
   std::error_code problem;
   std::size_t size = 0;
@@ -169,10 +169,10 @@ token_sequence dataset::encoded(const std::vector<std::string>& paths, const std
   return kept(std::move(all), name);
 }
 
-// For one of them may be shorter than a window.
+// Joins the texts, because a single one may be shorter than a window.
 GRADUS_IMPL token_sequence dataset::joined(const std::vector<std::string>& paths, const std::string& name) {
   std::vector<std::uint8_t> all;
-  all.reserve(check_texts(paths) + paths.size());  // and line ends
+  all.reserve(check_texts(paths) + paths.size());  // plus line ends
   for (const std::string& path : paths) {
     const auto text = open_text(path);
     if (!all.empty() && all.back() != '\n') all.push_back('\n');
@@ -216,7 +216,7 @@ GRADUS_IMPL std::vector<token_sequence> dataset::long_enough(std::vector<token_s
   if (may_be_short && !std::ranges::all_of(sequences, is_short)) std::erase_if(sequences, is_short);
   for (const token_sequence& s : sequences)
     if (s.size() <= context)
-      throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens, and a context of " +
+      throw error(s.name() + ": too short: " + std::to_string(s.size()) + " tokens; a context of " +
                   std::to_string(context) + " needs at least " + std::to_string(context + 1));
   return sequences;
 }

@@ -1,4 +1,6 @@
 #pragma once
+// GPT-2's split of text into words.
+
 #include <cstddef>
 #include <string_view>
 
@@ -6,21 +8,20 @@
 
 namespace gradus {
 
-/// A word of a text: its bytes, and whether all of them are UTF-8.
+/// A word: its bytes, and whether all of them are UTF-8.
 struct gpt2_word {
   std::string_view bytes;
   bool valid = true;
 };
 
-/// Splits a text into words as GPT-2 does, by the pattern
+/// Splits a text into words like GPT-2, by the pattern
 ///
 ///     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///
-/// (Radford et al. 2019, encoder.py). Together the words are the text. What is no UTF-8 is neither letter, number nor
-/// space. The text must outlive the splitter; `next()` gives an empty word at its end.
+/// (Radford et al. 2019, encoder.py). The words concatenated are the text. Bytes that are not UTF-8 are neither letter,
+/// number nor space. The text must outlive the splitter; `next()` returns an empty word at its end.
 ///
-/// The pattern is followed by hand: this is several times as fast as a regular expression, needs no library, and
-/// classifies characters by one version of Unicode wherever it runs.
+/// Written by hand: several times as fast as a regular expression, and one Unicode version on all machines.
 class gpt2_splitter {
  public:
   explicit gpt2_splitter(std::string_view text) : text_(text) {}
@@ -33,11 +34,11 @@ class gpt2_splitter {
   character look(std::size_t at) const;
   gpt2_word word() const;
 
-  /// Bytes of the English contraction that starts here, or 0.
+  /// Bytes of the English contraction at this position, or 0.
   std::size_t contraction() const;
-  /// As many characters of the class of `c` as there are; `c` is the first.
+  /// Takes `c` and all following characters of its class.
   void take_run(character c);
-  /// A run of spaces, without its last one where something follows, unless it has only that one.
+  /// Takes a run of spaces, without the last one if text follows, unless there is only one.
   void take_spaces();
 
   std::string_view text_;

@@ -31,7 +31,7 @@ GRADUS_IMPL gpt2_word gpt2_splitter::next() {
     return word();
   }
   character c = look(at_);
-  // A space belongs to the word behind it, if there is one.
+  // A space belongs to the next word, if any.
   if (text_[at_] == ' ' && at_ + 1 < text_.size()) {
     if (const character behind = look(at_ + 1); behind.kind != unicode::character_class::space) {
       ++at_;

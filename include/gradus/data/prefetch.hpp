@@ -1,4 +1,6 @@
 #pragma once
+// Computes batches ahead of their use, on other threads.
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstddef>
@@ -16,37 +18,36 @@
 
 namespace gradus {
 
-/// How a prefetcher works.
+/// Options of a prefetcher.
 struct prefetch_options {
-  std::uint64_t first = 0;  ///< number of the first batch; a resumed run begins where it was
-  std::size_t workers = 1;  ///< threads; 0: each batch is made by the reader, when it is asked for
-  std::size_t ahead = 2;    ///< most batches that are made, or being made, before they are asked for; 1 at least
+  std::uint64_t first = 0;  ///< number of the first batch; for a resumed run, the next one
+  std::size_t workers = 1;  ///< threads; 0: next() computes each batch itself
+  std::size_t ahead = 2;    ///< the most batches computed, or being computed, before next(); 1 or more
 };
 
-/// Makes batches on threads of its own while the reader does other things. Batch number k is what `make(k)` returns,
-/// whichever thread made it, so the reader gets the same batches in the same order with any number of workers.
+/// Computes batches on its own threads. Batch number k is `make(k)`, in order, for any number of workers.
 ///
-/// `make` is called by several threads at once, where there are several workers, and must be a function of its
-/// argument, as token_windows::shuffled_batch is; what it refers to must outlive the prefetcher. A thread that the
-/// system refuses is done without.
+/// Several workers call `make` concurrently: it must be a pure function of its argument, like
+/// token_windows::shuffled_batch; what it refers to must outlive the prefetcher. Works with fewer threads if the system
+/// creates no more.
 /// @tparam Make std::uint64_t -> batch, callable as const
 template <class Make>
 class prefetcher {
  public:
   using batch_type = std::invoke_result_t<const Make&, std::uint64_t>;
 
-  /// Throws gradus::error for `ahead` of 0.
+  /// Throws gradus::error if `ahead` is 0.
   explicit prefetcher(Make make, const prefetch_options& o = {})
       : make_(std::move(make)), slots_(o.ahead), next_(o.first), claimed_(o.first) {
     if (o.ahead == 0) throw error("prefetcher: ahead is 0; it must be 1 or more");
-    threads_.reserve(std::min(o.workers, o.ahead));  // more could never work at once
+    threads_.reserve(std::min(o.workers, o.ahead));  // more could never work concurrently
     try {
       while (threads_.size() < threads_.capacity()) threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {}
   }
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
-  /// Waits for the batches that are being made, and drops those that were not read.
+  /// Waits for the batches in progress, and drops those not read.
   ~prefetcher() {
     {
       const std::lock_guard lock(mutex_);
@@ -56,8 +57,7 @@ class prefetcher {
     for (std::thread& t : threads_) t.join();
   }
 
-  /// The next batch, in the order of numbers; waits until it is made. What `make` threw for it is thrown here, and
-  /// again by every further call: no batch is left out. One thread at a time may call this.
+  /// The next batch, by number; waits until it is computed. Rethrows the exception of its `make`, also in later calls.
   batch_type next() {
     if (threads_.empty()) {
       batch_type batch = make_(next_);
@@ -75,13 +75,13 @@ class prefetcher {
     room_.notify_one();
     return batch;
   }
-  /// Number of the batch that next() gives: what a run has to know to be resumed.
-  std::uint64_t position() const { return next_; }  // the reader alone changes it
-  /// Threads that make batches.
+  /// Number of the batch that next() returns; a run saves it to resume.
+  std::uint64_t position() const { return next_; }  // changed only by the reader
+  /// Threads that compute batches.
   std::size_t workers() const { return threads_.size(); }
 
  private:
-  struct slot {  // of batch k: slots_[k % size]
+  struct slot {  // batch k is in slots_[k % size]
     std::optional<batch_type> batch;
     std::exception_ptr problem;
   };
@@ -105,8 +105,8 @@ class prefetcher {
 
   const Make make_;
   std::vector<slot> slots_;
-  std::uint64_t next_;     // that the reader gets
-  std::uint64_t claimed_;  // that a worker makes
+  std::uint64_t next_;     // next batch of the reader
+  std::uint64_t claimed_;  // next batch of a worker
   bool ended_ = false;
   std::mutex mutex_;
   std::condition_variable room_, made_;

@@ -1,4 +1,6 @@
 #pragma once
+// Text files, and bytes as tokens.
+
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -11,11 +13,10 @@
 
 namespace gradus {
 
-/// The contents of one text file, byte for byte. Throws gradus::error, which names the file, if it is missing, a
-/// directory, unreadable or empty.
+/// The contents of a text file. Throws gradus::error if it is missing, a directory, unreadable or empty.
 std::string read_text(const std::filesystem::path& path);
 
-/// A token is a byte: 256 of them, any text, no training, nothing that cannot be decoded.
+/// The tokenizer whose tokens are bytes: a vocabulary of 256, for any text, without training.
 struct byte_tokenizer {
   using token = std::uint8_t;
   static constexpr std::size_t vocabulary = 256;

@@ -1,4 +1,6 @@
 #pragma once
+// Files of 16-bit tokens, in the formats of nanoGPT and llm.c.
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,17 +15,16 @@
 
 namespace gradus {
 
-/// How a file of tokens of 16 bits, little-endian, is laid out.
+/// The layout of a file of 16-bit little-endian tokens.
 enum class shard_layout {
-  nanogpt,  ///< nothing but tokens
+  nanogpt,  ///< only tokens
   llm_c,    ///< a header of 256 int32: 20240520, version 1, the number of tokens, zeros; then the tokens
 };
 
-/// A file of tokens, mapped into memory (see mapped_file). The layout is found by the first bytes: as tokens, those of
-/// llm.c's header would be 55432 and 308, and GPT-2 has no token 55432.
+/// A file of tokens, mapped into memory (see mapped_file). Recognizes llm.c's header: it begins with no GPT-2 token.
 ///
-/// Throws gradus::error, in one line that names the file, where it is no whole number of tokens, empty, or not as long
-/// as its header says, or where the header has another version or a kind that is not read.
+/// Throws gradus::error, which names the file, if its size is not a whole number of tokens, 0, or not that of its
+/// header, or if the header has an unsupported version or kind.
 class token_shard {
  public:
   using token = std::uint16_t;
@@ -32,17 +33,16 @@ class token_shard {
 
   const std::filesystem::path& path() const { return file_.path(); }
   shard_layout layout() const { return begin_ == 0 ? shard_layout::nanogpt : shard_layout::llm_c; }
-  /// Valid as long as this object, wherever it is moved to.
+  /// Valid during the lifetime of this object, also after moves.
   std::span<const token> tokens() const {
-    // A mapping begins at a page, memory from the heap is aligned for any type, and the header takes 1024 bytes.
+    // Aligned: a mapping begins at a page, heap memory is aligned for any type, and the header has 1024 bytes.
     return {reinterpret_cast<const token*>(file_.bytes().data() + begin_), (file_.size() - begin_) / sizeof(token)};
   }
 
-  /// Takes the tokens that were looked at out of the process's memory; see mapped_file::release.
+  /// Releases the pages that were read from the process's memory; see mapped_file::release.
   void release() const { file_.release(); }
 
-  /// Reads the whole shard, and throws gradus::error where a token is not below `vocabulary`. Batches check the
-  /// tokens they hold; this finds such a token before training begins.
+  /// Reads the whole shard; throws gradus::error if a token is not below `vocabulary`. For a check before training.
   void check_vocabulary(std::size_t vocabulary) const;
 
  private:
@@ -51,12 +51,12 @@ class token_shard {
 };
 
 namespace detail {
-/// The byte of a shard at which its tokens begin; `head` are its first 1024 bytes, or all. Throws as token_shard does.
+/// The offset of a shard's tokens; `head` are its first 1024 bytes, or all. Throws like token_shard.
 std::size_t first_token_of_shard(const std::filesystem::path& path, std::size_t size, std::span<const std::byte> head);
 }  // namespace detail
 
-/// Writes a file of tokens, some at a time. It appears whole with commit(), or not at all (see atomic_file). Throws
-/// gradus::error where it cannot be written, or where it gets more tokens than its header can say.
+/// Writes a file of tokens in parts. The file appears complete at commit(), or not at all (see atomic_file). Throws
+/// gradus::error if it cannot be written, or has more tokens than its header can represent.
 class token_shard_writer {
  public:
   using token = token_shard::token;
@@ -66,7 +66,7 @@ class token_shard_writer {
   void write(std::span<const token> tokens);
   std::uint64_t count() const { return count_; }
 
-  /// Puts the file in its place. Nothing may be written after it.
+  /// Moves the file into its place. Nothing may be written afterwards.
   void commit();
 
  private:

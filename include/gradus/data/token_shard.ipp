@@ -12,7 +12,7 @@ namespace gradus {
 namespace detail {
 inline constexpr std::int32_t llm_c_magic = 20240520;
 inline constexpr std::int32_t llm_c_version = 1;
-inline constexpr std::int32_t llm_c_magic_of_32_bits = 20240801;  // the one with tokens of 32 bits
+inline constexpr std::int32_t llm_c_magic_of_32_bits = 20240801;  // the magic number of shards with 32-bit tokens
 using llm_c_header = std::array<std::int32_t, 256>;
 }  // namespace detail
 
@@ -40,7 +40,7 @@ GRADUS_IMPL std::size_t detail::first_token_of_shard(const std::filesystem::path
     const std::uint64_t said = static_cast<std::uint64_t>(header[2]) * sizeof(token_shard::token),
                         there = size - sizeof header;
     if (said != there)
-      fail("its header says " + std::to_string(header[2]) + " tokens, which are " + std::to_string(said) +
+      fail("its header says " + std::to_string(header[2]) + " tokens, that is " + std::to_string(said) +
            " bytes, and " + std::to_string(there) + " follow");
   } else if (size % sizeof(token_shard::token) != 0) {
     fail(std::to_string(size) + " bytes is not a whole number of uint16 tokens");

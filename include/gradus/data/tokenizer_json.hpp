@@ -1,5 +1,5 @@
 #pragma once
-// tokenizer.json, the file in which Hugging Face's tokenizers keep a tokenizer. Needs nlohmann/json.
+// Reads and writes tokenizer.json, the file format of Hugging Face's tokenizers. Needs nlohmann/json.
 
 #include <filesystem>
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace gradus {
 
-/// Reads a tokenizer from the text of a tokenizer.json of GPT-2's kind: a byte-level BPE whose words are those of
-/// GPT-2's pattern, with merges as "a b" or ["a", "b"]. `name` begins the message of an error. Throws gradus::error for
-/// anything malformed, and for what would give other tokens than Hugging Face's: another model or pattern, a
-/// normalizer, dropout, a token for a byte missing. The post-processor is not applied: nothing is added around a text.
+/// Parses the text of a tokenizer.json like GPT-2's: a byte-level BPE with GPT-2's pattern, with merges as "a b" or
+/// ["a", "b"]. `name` begins error messages. Throws gradus::error for malformed text, and for features that would yield
+/// other tokens than Hugging Face's: another model or pattern, a normalizer, dropout, a byte without a token. Ignores
+/// the post-processor: encode() adds nothing around a text.
 bpe_tokenizer parse_tokenizer_json(std::string_view text, const std::string& name = "tokenizer.json");
 
 /// Reads a tokenizer.json; see parse_tokenizer_json.
 bpe_tokenizer read_tokenizer_json(const std::filesystem::path& path);
 
-/// The text of a tokenizer.json that Hugging Face's tokenizers load, and that gives there the tokens it gives here.
+/// The text of a tokenizer.json with which Hugging Face's tokenizers yield the same tokens.
 std::string tokenizer_json(const bpe_tokenizer& tokenizer);
 
-/// Writes a tokenizer.json in one step; see tokenizer_json and atomic_file.
+/// Writes a tokenizer.json atomically; see tokenizer_json and atomic_file.
 void write_tokenizer_json(const std::filesystem::path& path, const bpe_tokenizer& tokenizer);
 
 }  // namespace gradus

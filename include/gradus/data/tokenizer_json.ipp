@@ -18,8 +18,8 @@ namespace gradus {
 
 namespace detail {
 
-/// The character that stands for a byte in the tokens of such a file: visible ones for themselves, and 256, 257, … for
-/// the others in their order (Radford et al. 2019, encoder.py).
+/// The character that represents a byte in a tokenizer.json: visible ones represent themselves; the others are 256,
+/// 257, … in order (Radford et al. 2019, encoder.py).
 constexpr std::array<char32_t, 256> byte_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 256;
@@ -30,7 +30,7 @@ constexpr std::array<char32_t, 256> byte_characters() {
   return characters;
 }
 
-/// Reads one tokenizer.json.
+/// Parses one tokenizer.json.
 class tokenizer_json_reader {
  public:
   using json = nlohmann::json;
@@ -43,7 +43,7 @@ class tokenizer_json_reader {
 
   bpe_tokenizer read(std::string_view text) {
     const json file = parse_json(text, name_);
-    if (!file.is_object()) fail("is not a tokenizer.json: it holds no JSON object");
+    if (!file.is_object()) fail("is not a tokenizer.json: it is not a JSON object");
     if (!file.contains("model") || !file["model"].is_object())
       fail("is not a tokenizer.json: it has no object 'model'");
     check_kind(file);
@@ -56,7 +56,7 @@ class tokenizer_json_reader {
  private:
   [[noreturn]] void fail(const std::string& what) const { throw error(name_ + ": " + what); }
 
-  // A token as a message shows it: as JSON, so that no control character gets through, and not at any length.
+  // A token in a message: as JSON, so that control characters are escaped, and shortened.
   static std::string quoted(const std::string& text) {
     const std::string shown = json(text).dump(-1, ' ', true, json::error_handler_t::replace);
     return shown.size() <= 60 ? shown : shown.substr(0, 56) + "…\"";
@@ -68,7 +68,7 @@ class tokenizer_json_reader {
     return value.is_null() || value == false || value == 0.0;
   }
 
-  /// Anything that would make other tokens than a byte-level BPE with GPT-2's pattern is refused.
+  /// Rejects everything that yields other tokens than a byte-level BPE with GPT-2's pattern.
   void check_kind(const json& file) const {
     const json& model = file["model"];
     if (model.contains("type") && model["type"] != "BPE")
@@ -76,23 +76,23 @@ class tokenizer_json_reader {
     for (const char* option :
          {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"})
       if (!is_off(model, option))
-        fail("model." + std::string(option) + " is " + shown(model[option]) + ", and GPT-2 has none");
+        fail("model." + std::string(option) + " is " + shown(model[option]) + "; GPT-2 has none");
     if (file.contains("normalizer") && !file["normalizer"].is_null())
-      fail("it changes the text by a normalizer (" + type_of(file["normalizer"]) + "), and GPT-2 has none");
+      fail("it has a normalizer (" + type_of(file["normalizer"]) + "); GPT-2 has none");
     const json& before = file.contains("pre_tokenizer") ? file["pre_tokenizer"] : json();
     if (type_of(before) != "ByteLevel")
       fail("its pre_tokenizer is " + type_of(before) + "; only ByteLevel, with GPT-2's pattern, is read");
-    if (!is_off(before, "add_prefix_space")) fail("pre_tokenizer.add_prefix_space is true, and GPT-2's is false");
+    if (!is_off(before, "add_prefix_space")) fail("pre_tokenizer.add_prefix_space is true; GPT-2's is false");
     if (before.contains("use_regex") && before["use_regex"] != true)
       fail("pre_tokenizer.use_regex is false: it does not split by GPT-2's pattern");
   }
   static std::string type_of(const json& part) {
     if (part.is_null()) return "none";
     if (part.is_object() && part.contains("type") && part["type"].is_string()) return shown(part["type"]);
-    return "no object with a type";
+    return "not an object with a type";
   }
   static std::string shown(const json& value) {
-    if (!value.is_string()) return value.is_structured() ? "no single value" : value.dump();
+    if (!value.is_string()) return value.is_structured() ? "not a single value" : value.dump();
     const std::string text = quoted(value.get<std::string>());
     return text.substr(1, text.size() - 2);
   }
@@ -115,8 +115,7 @@ class tokenizer_json_reader {
     if (!added) fail(quoted(symbol) + " and " + quoted(place->second) + " have the same id " + std::to_string(id));
     spelled_.emplace(id, std::move(bytes));
   }
-  /// What a token stands for: a byte for each of its characters, or, where one of them stands for no byte, its own
-  /// bytes.
+  /// The bytes of a token: one per character; or, if a character represents no byte, the token's own bytes.
   std::string bytes_of(const std::string& symbol) const {
     std::string bytes;
     for (std::size_t at = 0; at < symbol.size();) {
@@ -179,7 +178,7 @@ class tokenizer_json_reader {
       const auto known = ids_.find(a.text);
       if (known == ids_.end()) add(a.text, a.id, a.text);
       else if (known->second != a.id)
-        fail("the added token " + quoted(a.text) + " has the id " + std::to_string(a.id) + ", and in the vocabulary " +
+        fail("the added token " + quoted(a.text) + " has the id " + std::to_string(a.id) + ", but in the vocabulary " +
              std::to_string(known->second));
       else spelled_[a.id] = a.text;
       added_.push_back(std::move(a));
@@ -188,7 +187,7 @@ class tokenizer_json_reader {
 
   bpe_tokenizer make() {
     if (names_.empty()) fail("its vocabulary is empty");
-    // A file of a few bytes must not ask for gigabytes.
+    // A small file must not allocate gigabytes.
     const auto& [last, name] = *names_.rbegin();
     if (static_cast<std::size_t>(last) > 2 * names_.size() + 1024)
       fail(quoted(name) + " has the id " + std::to_string(last) + ", far outside a vocabulary of " +
@@ -248,7 +247,7 @@ GRADUS_IMPL std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   std::string vocabulary, merges;
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = static_cast<bpe_tokenizer::token>(i);
-    if (tokenizer.bytes_of(id).empty()) continue;  // an id that no token has
+    if (tokenizer.bytes_of(id).empty()) continue;  // an unused id
     vocabulary += (vocabulary.empty() ? "\n      " : ",\n      ") +
                   quoted(added[i] != nullptr ? added[i]->text : symbol(id)) + ": " + std::to_string(i);
   }

@@ -1,4 +1,6 @@
 #pragma once
+// Sequences of tokens, in memory or in files.
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,13 +17,12 @@
 
 namespace gradus {
 
-/// What a token may be stored as: one byte, two, or four.
+/// The types that store tokens: integers of one, two or four bytes.
 template <class T>
 concept token_type =
     std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::int32_t>;
 
-/// Tokens that belong together (a text, a shard), stored in one, two or four bytes each, and what errors call them.
-/// They are in memory, which must outlive this, or in a file.
+/// A named sequence of tokens (a text, a shard) of one, two or four bytes: in memory, which must outlive it, or a file.
 class token_sequence {
  public:
   template <token_type T>
@@ -30,7 +31,7 @@ class token_sequence {
   template <token_type T>
   token_sequence(const std::vector<T>& tokens, std::string name)
       : token_sequence(std::span<const T>(tokens), std::move(name)) {}
-  /// All tokens of a file from byte `begin` on, as they lie in memory.
+  /// The tokens of a file from byte `begin` on, stored like in memory.
   template <token_type T>
   static token_sequence in_file(std::shared_ptr<const random_access_file> file, std::size_t begin, std::string name) {
     token_sequence s(std::span<const T>(), std::move(name));
@@ -41,10 +42,10 @@ class token_sequence {
   }
 
   std::size_t size() const { return size_; }
-  /// Bytes that a token is stored in.
+  /// Bytes per token.
   std::size_t token_bytes() const { return token_bytes_; }
   const std::string& name() const { return name_; }
-  /// The place of its first token in the sequence of which it is a part().
+  /// The position of its first token in the sequence of which it is a part().
   std::size_t first() const { return first_; }
   /// `count` tokens from `start` on.
   token_sequence part(std::size_t start, std::size_t count) const {
@@ -55,7 +56,7 @@ class token_sequence {
     p.first_ += start;
     return p;
   }
-  /// The same tokens in memory: in `buffer` where they are in a file. Throws gradus::error where they cannot be read,
+  /// The same tokens in memory, read into `buffer` if they are in a file. Throws gradus::error if they cannot be read
   /// or the file has changed since it was opened.
   token_sequence read(std::vector<std::byte>& buffer) const {
     token_sequence r = *this;
@@ -66,12 +67,12 @@ class token_sequence {
     r.file_ = nullptr;
     return r;
   }
-  /// The bytes of the tokens, as they are stored. Throws gradus::error where they are in a file: read() them first.
+  /// The stored bytes. Throws gradus::error if the tokens are in a file: read() them first.
   std::span<const std::byte> bytes() const {
-    if (file_ != nullptr) throw error(name_ + ": the tokens are in a file; read(buffer) gives them in memory");
+    if (file_ != nullptr) throw error(name_ + ": the tokens are in a file; call read(buffer) first");
     return {data_, size_ * token_bytes_};
   }
-  /// Calls f with the tokens as a std::span<const T>. Throws gradus::error where they are in a file: read() them first.
+  /// Calls f with the tokens as a std::span<const T>. Throws gradus::error if they are in a file: read() them first.
   template <class F>
   decltype(auto) visit(const F& f) const {
     const void* const data = bytes().data();
@@ -79,15 +80,15 @@ class token_sequence {
     if (token_bytes_ == 2) return f(std::span(static_cast<const std::uint16_t*>(data), size_));
     return f(std::span(static_cast<const std::int32_t*>(data), size_));
   }
-  /// Reads all tokens, and throws gradus::error where one is not below `vocabulary`.
+  /// Reads all tokens; throws gradus::error if one is not below `vocabulary`.
   void check_vocabulary(std::size_t vocabulary) const;
 
  private:
   const std::byte* data_;
   std::size_t size_, token_bytes_;
   std::string name_;
-  std::shared_ptr<const random_access_file> file_;  // null: the tokens are in memory, at data_
-  std::size_t begin_ = 0;                           // byte of the file
+  std::shared_ptr<const random_access_file> file_;  // null: the tokens are at data_
+  std::size_t begin_ = 0;                           // offset in the file
   std::size_t first_ = 0;
 };
 
@@ -95,7 +96,7 @@ namespace detail {
 [[noreturn]] void refuse_token(const token_sequence& from, std::size_t at, std::int64_t token, std::size_t vocabulary);
 }
 
-/// `Batch` windows of `Context` tokens, row after row, and as targets the same windows one token later.
+/// `Batch` windows of `Context` tokens, in rows, and as targets the same windows shifted by one token.
 template <token_type Token, index_t Batch, index_t Context>
 struct token_batch {
   std::vector<Token> inputs = std::vector<Token>(Batch * Context);

@@ -6,8 +6,8 @@
 
 namespace gradus::detail {
 
-/// Where runs of characters of one class begin, in order: the first one's code point times 4, plus the class: 0 other,
-/// 1 letter (general category L), 2 number (N), 3 space (property White_Space).
+/// Start of each run of characters of one class, in order: code point times 4, plus the class: 0 other, 1 letter
+/// (general category L), 2 number (N), 3 space (property White_Space).
 // clang-format off
 inline constexpr std::array<std::uint32_t, 1610> unicode_runs{
   0x0, 0x27, 0x38, 0x83, 0x84, 0xC2, 0xE8, 0x105, 0x16C, 0x185, 0x1EC, 0x217, 0x218, 0x283, 0x284, 0x2A9, 0x2AC, 0x2CA,

@@ -1,5 +1,5 @@
 #pragma once
-// Drawing the next token from a model's logits, as Hugging Face's transformers defines it.
+// Samples the next token from a model's logits, as defined by Hugging Face's transformers.
 
 #include <algorithm>
 #include <cmath>
@@ -15,29 +15,26 @@
 
 namespace gradus {
 
-/// How a token is drawn. What is not set changes nothing.
+/// How to sample a token. The defaults change nothing.
 struct sampling_rule {
-  double temperature =
-      1;                  ///< logits are divided by it: below 1, likely tokens become likelier; 0: always the likeliest
-  std::size_t top_k = 0;  ///< choose among the likeliest so many, and those as likely as the last of them; 0: among all
-  double top_p = 1;       ///< choose among the fewest likeliest tokens whose probabilities add up to this much
-  double repetition_penalty =
-      1;  ///< a positive logit of a token that was there is divided by it, a negative one multiplied
+  double temperature = 1;  ///< divides the logits: below 1 favours likely tokens; 0: always the most likely token
+  std::size_t top_k = 0;   ///< sample from the top k (ties included); 0: no limit
+  double top_p = 1;        ///< sample from the smallest set of most likely tokens with at least this probability
+  double repetition_penalty = 1;  ///< divides positive logits of earlier tokens, multiplies negative ones
 };
 
-/// A token, and how likely it is to be drawn.
+/// A token and its probability.
 struct token_probability {
   std::size_t token;
   double probability;
 };
 
-/// Draws tokens. Keeps its memory from draw to draw. The penalty (Keskar et al., "CTRL", 2019) comes first, then
-/// temperature, top_k (Fan et al. 2018) and top_p (Holtzman et al., "The Curious Case of Neural Text Degeneration",
-/// 2020), in the order of Hugging Face's `generate`. Of equally likely tokens the one with the smaller id counts as the
-/// likelier.
+/// Samples tokens; reuses its memory. Applies the repetition penalty (Keskar et al., "CTRL", 2019), then temperature,
+/// top_k (Fan et al. 2018) and top_p (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020), in the
+/// order of Hugging Face's `generate`. Of equally likely tokens, the smaller id counts as more likely.
 class token_sampler {
  public:
-  /// Throws gradus::error for a rule that no token can be drawn by.
+  /// Throws gradus::error for values outside their ranges.
   explicit token_sampler(const sampling_rule& rule) : rule_(rule) {
     check(rule.temperature >= 0 && std::isfinite(rule.temperature), "temperature must be 0 or more", rule.temperature);
     check(rule.top_p > 0 && rule.top_p <= 1, "top_p must be above 0 and at most 1", rule.top_p);
@@ -45,9 +42,8 @@ class token_sampler {
           rule.repetition_penalty);
   }
 
-  /// The tokens that can be drawn and their probabilities, which add up to 1; token i has logits[i]. `before` are the
-  /// tokens of the text so far, which the penalty is for; those that have no logit are passed over. Valid until the
-  /// next call. Throws gradus::error where a logit is not finite.
+  /// The candidate tokens and their probabilities, which add up to 1; token i has logits[i]. The penalty applies to the
+  /// tokens `before`. Valid until the next call. Throws gradus::error if a logit is not finite.
   template <class T, class Token>
   std::span<const token_probability> probabilities(std::span<const T> logits, std::span<const Token> before) {
     take(logits);
@@ -65,7 +61,7 @@ class token_sampler {
     if (rule_.top_p < 1) keep_top_p();
     return kept_;
   }
-  /// The token that `draw`, uniform in [0, 1), stands for: probabilities(logits, before) laid end to end.
+  /// Maps `draw`, uniform in [0, 1), to a token by the cumulative probabilities(logits, before).
   template <class T, class Token>
   std::size_t choose(std::span<const T> logits, std::span<const Token> before, double draw) {
     const auto among = probabilities(logits, before);
@@ -82,7 +78,7 @@ class token_sampler {
   }
   template <class T>
   void take(std::span<const T> logits) {
-    if (logits.empty()) throw error("token_sampler: there are no logits");
+    if (logits.empty()) throw error("token_sampler: logits is empty");
     logits_.resize(logits.size());
     was_there_.assign(logits.size(), false);
     for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -114,7 +110,7 @@ class token_sampler {
     for (const token_probability& t : kept_) sum += t.probability;
     for (token_probability& t : kept_) t.probability /= sum;
   }
-  // Takes the likeliest from a heap until they are likely enough: of many tokens, few are looked at.
+  // Takes the most likely tokens from a heap until top_p is reached: few of many tokens are sorted.
   void keep_top_p() {
     const auto less_likely = [](const token_probability& a, const token_probability& b) {
       return a.probability != b.probability ? a.probability < b.probability : a.token > b.token;

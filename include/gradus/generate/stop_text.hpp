@@ -1,4 +1,6 @@
 #pragma once
+// Finds stop texts in generated text.
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -10,18 +12,16 @@
 
 namespace gradus {
 
-/// Finds the first of some texts in bytes that come one after another, and holds back those that could be the beginning
-/// of one.
+/// Finds the first of several texts in a stream of bytes, and holds back bytes that may begin one.
 class stop_text_finder {
  public:
-  /// Throws gradus::error where a text is empty.
+  /// Throws gradus::error if a text is empty.
   explicit stop_text_finder(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (const std::string& text : texts_)
-      if (text.empty()) throw error("stop_text_finder: a text to stop at is empty; it must have a byte at least");
+      if (text.empty()) throw error("stop_text_finder: a stop text is empty; it must have at least one byte");
   }
 
-  /// Takes more bytes, and gives those that are certain not to belong to one of the texts. Once one was found, nothing
-  /// more comes.
+  /// Adds bytes; returns those that are certainly not part of one of the texts. Returns nothing after one was found.
   std::string add(std::string_view bytes) {
     std::string certain;
     for (const char byte : bytes) {
@@ -43,11 +43,11 @@ class stop_text_finder {
     return certain;
   }
   bool found() const { return found_; }
-  /// What was held back, where no more bytes come.
+  /// The bytes held back, at the end of the stream.
   std::string finish() { return std::exchange(held_, {}); }
 
  private:
-  // Of the end of what is held: the longest that a text begins with.
+  // The length of the longest suffix of the held bytes that begins a text.
   std::size_t longest_beginning() const {
     std::size_t longest = 0;
     for (const std::string& text : texts_)

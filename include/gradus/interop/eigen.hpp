@@ -1,8 +1,8 @@
 #pragma once
 // Tensors as Eigen matrices and back. Not part of gradus.hpp: it needs Eigen 3.3 or newer (Debian: libeigen3-dev).
 //
-// Eigen puts temporaries of compile-time sizes on the stack and refuses those of more than 128 KiB, so products of
-// large tensors should be evaluated by way of matrices with sizes of run time: `Eigen::MatrixXf m = gr::as_eigen(x);`.
+// Eigen puts temporaries of compile-time size on the stack and rejects those above 128 KiB, so evaluate products of
+// large tensors in matrices of run-time size: `Eigen::MatrixXf m = gr::as_eigen(x);`.
 
 #include <Eigen/Core>
 #include <string>
@@ -17,8 +17,7 @@ namespace gradus {
 
 namespace detail {
 
-/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix. Eigen wants a single column
-/// to be column-major, which is the same order of elements.
+/// The Eigen type of a tensor: [n] is a column vector, [rows, columns] a row-major matrix, unless it has one column.
 template <class T, class Shape>
 struct eigen_matrix_of;
 template <class T, index_t N>
@@ -46,7 +45,7 @@ constexpr bool check_for_eigen() {
   return has_one_or_two_axes<Shape> && is_on_the_cpu<D> && eigen_computes_with<T>;
 }
 
-/// The shape of an Eigen expression, where its sizes are known at compile time: void otherwise. Vectors have one axis.
+/// The shape of an Eigen expression; void unless its sizes are known at compile time. Vectors have one axis.
 template <class E>
 constexpr auto shape_of_expression() {
   constexpr auto rows = E::RowsAtCompileTime, columns = E::ColsAtCompileTime;
@@ -73,8 +72,7 @@ auto evaluate_into_tensor(context<cpu>& ctx, const E& from, category what) {
   if constexpr (extents_fit<E::RowsAtCompileTime, rows> && extents_fit<E::ColsAtCompileTime, columns>) {
     if (from.rows() != rows || from.cols() != columns)
       throw error("from_eigen<Shape>(ctx, m): m is " + std::to_string(from.rows()) + " x " +
-                  std::to_string(from.cols()) + ", and Shape is " + std::to_string(rows) + " x " +
-                  std::to_string(columns));
+                  std::to_string(from.cols()) + "; Shape is " + std::to_string(rows) + " x " + std::to_string(columns));
     tensor<T, Shape, cpu> x(ctx, what);
     Eigen::Map<M>(x.data()) = from;
     return x;
@@ -83,14 +81,13 @@ auto evaluate_into_tensor(context<cpu>& ctx, const E& from, category what) {
 
 }  // namespace detail
 
-/// The Eigen matrix type that a tensor of T and Shape is seen as.
+/// The Eigen matrix type for a tensor of T and Shape.
 template <class T, class Shape>
 using eigen_matrix = typename detail::eigen_matrix_of<T, Shape>::type;
 
-/// The elements of x as an Eigen matrix, without a copy: [n] as a column vector, [rows, columns] as a row-major matrix,
-/// sizes known at compile time. What is written to it is written to x, and to every tensor that shares x's elements.
-/// The tensor must outlive the map. Throws error when x is empty. Does not compile for temporaries, other devices and
-/// more than two axes.
+/// The elements of x as an Eigen matrix of compile-time size, without a copy: [n] as a column vector, [rows, columns]
+/// as a row-major matrix. Writing to it changes x and every tensor that shares its elements. The tensor must outlive
+/// the map. Throws error if x is empty. Does not compile for temporaries, other devices, or more than two axes.
 template <class T, class Shape, class D>
 auto as_eigen(tensor<T, Shape, D>& x) {
   if constexpr (detail::check_for_eigen<T, Shape, D>()) {
@@ -105,18 +102,18 @@ auto as_eigen(const tensor<T, Shape, D>& x) {
     return Eigen::Map<const eigen_matrix<T, Shape>>(x.data());
   }
 }
-/// A temporary's elements would be gone.
+/// Deleted for temporaries, whose elements would be freed.
 template <class T, class Shape, class D>
 void as_eigen(const tensor<T, Shape, D>&&) = delete;
 
-/// A tensor in memory of `ctx` of what an Eigen expression gives, evaluated straight into the tensor: a vector gives
-/// [n], a matrix [rows, columns]. Where sizes are known at run time only, name the shape:
-/// `from_eigen<shape<2, 3>>(ctx, m)`, which throws error if they differ.
+/// Evaluates an Eigen expression into a tensor in memory of `ctx`: a vector becomes [n], a matrix [rows, columns]. If
+/// its sizes are known only at run time, name the shape: `from_eigen<shape<2, 3>>(ctx, m)` throws error if they differ.
 template <class Shape = void, class E>
 auto from_eigen(context<cpu>& ctx, const Eigen::DenseBase<E>& from, category what = category::activation) {
   using S = detail::shape_for_expression<Shape, E>;
-  static_assert(detail::shape_is_known<S>,
-                "from_eigen(ctx, m): m has sizes of run time; name the shape: from_eigen<shape<...>>(ctx, m)");
+  static_assert(
+      detail::shape_is_known<S>,
+      "from_eigen(ctx, m): the size of m is known only at run time; name the shape: from_eigen<shape<...>>(ctx, m)");
   if constexpr (detail::shape_is_known<S>) {
     if constexpr (S::rank == 1 && E::RowsAtCompileTime == 1)
       return detail::evaluate_into_tensor<S>(ctx, from.derived().transpose(), what);

@@ -1,4 +1,6 @@
 #pragma once
+// Files that appear completely or not at all.
+
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -11,9 +13,8 @@
 
 namespace gradus {
 
-/// A file that appears whole or not at all: bytes go to `<path>.tmp`, and commit() sees to it that they are on the disk
-/// and renames it over `path`. Whatever goes wrong before that (a full disk, an exception, a kill, a loss of power)
-/// leaves the old file as it was. Every failure throws gradus::error and names the file and the reason.
+/// Writes to `<path>.tmp`; commit() flushes it to disk and renames it to `path`. A failure before that (full disk,
+/// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);
@@ -23,11 +24,10 @@ class atomic_file {
 
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Replaces bytes that were written before, the first of them at `position`; what is written next goes to the end
-  /// again.
+  /// Replaces earlier bytes from `position` on; later writes append again.
   void overwrite(long position, const void* bytes, std::size_t count);
 
-  /// Puts the file in its place, after a call of `before_rename`, unless that is null. Nothing may be written after it.
+  /// Moves the file into its place, after calling `before_rename` unless it is null. Nothing may be written afterwards.
   void commit(const std::function<void()>& before_rename = nullptr);
 
  private:
@@ -41,7 +41,7 @@ class atomic_file {
   bool opened_ = false;
 };
 
-/// Replaces the contents of a file in one step; see atomic_file.
+/// Replaces the contents of a file atomically; see atomic_file.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
 }  // namespace gradus

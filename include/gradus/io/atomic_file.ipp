@@ -17,7 +17,7 @@ namespace gradus {
 namespace detail {
 
 #if defined(__unix__) || defined(__APPLE__)
-// Pipes and the like, which have no disk, say EINVAL.
+// Flushes to disk. Pipes and the like, which have no disk, fail with EINVAL.
 GRADUS_IMPL bool reach_the_disk(std::FILE* file) {
   return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
 }
@@ -50,7 +50,7 @@ GRADUS_IMPL void atomic_file::overwrite(long position, const void* bytes, std::s
 GRADUS_IMPL void atomic_file::commit(const std::function<void()>& before_rename) {
   errno = 0;
   if (std::fflush(file_) != 0 || !detail::reach_the_disk(file_)) fail();
-  // A full disk may show only when the file is closed.
+  // A full disk may be reported only on close.
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
   if (before_rename) before_rename();
   std::error_code problem;
@@ -68,7 +68,7 @@ GRADUS_IMPL void atomic_file::fail() {
   throw error(path_.string() + ": cannot be written: " + (reason != 0 ? std::strerror(reason) : "unknown reason"));
 }
 
-// The new name itself; that it fails is no loss before the power does.
+// Flushes the directory entry; a failure matters only after a power loss.
 GRADUS_IMPL void atomic_file::record_the_name() const {
 #if defined(__unix__) || defined(__APPLE__)
   const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
@@ -81,7 +81,7 @@ GRADUS_IMPL void atomic_file::record_the_name() const {
 
 GRADUS_IMPL void atomic_file::discard() noexcept {
   if (file_ != nullptr) std::fclose(std::exchange(file_, nullptr));
-  // What could not be opened is not ours; after a commit there is nothing of that name.
+  // A file that could not be opened is not ours; after a commit it no longer exists.
   std::error_code ignored;
   if (opened_) std::filesystem::remove(temporary_, ignored);
 }

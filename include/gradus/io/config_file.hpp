@@ -1,4 +1,6 @@
 #pragma once
+// Configuration files of lines `name = value`.
+
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -9,15 +11,14 @@
 
 namespace gradus {
 
-/// What a configuration says: names with values, in their order. A name may come several times.
+/// The entries of a configuration file: names and values, in order. A name may occur several times.
 using config_entries = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads a file of lines `name = value`. Blanks around both are dropped, and quotation marks around a value, which keep
-/// blanks of its own. Empty lines and lines that begin with # say nothing. Throws gradus::error, which names the file
-/// and the line, where one is anything else.
+/// Reads a file of lines `name = value`. Trims blanks around both, and removes quotation marks around a value. Skips
+/// empty lines and lines that begin with #. Throws gradus::error, which names file and line, for any other line.
 config_entries read_config(const std::filesystem::path& path);
 
-/// The text of a file that read_config reads the same entries from. Throws gradus::error for a value with a line end.
+/// The text that read_config parses into these entries. Throws gradus::error for a value with a line end.
 std::string config_text(const config_entries& entries);
 
 }  // namespace gradus

@@ -1,4 +1,6 @@
 #pragma once
+// The checksum CRC-32C.
+
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -12,8 +14,7 @@ namespace gradus {
 
 namespace detail {
 
-// tables[0] is that of one byte; tables[k] that of a byte with k zero bytes behind it ("slicing by 8", Kounavis and
-// Berry 2008).
+// tables[0] is for one byte; tables[k] for a byte followed by k zero bytes ("slicing by 8", Kounavis and Berry 2008).
 constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_tables() {
   std::array<std::array<std::uint32_t, 256>, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -32,8 +33,7 @@ inline constexpr auto crc32c_tables = make_crc32c_tables();
 
 }  // namespace detail
 
-/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that come in parts. It finds every change of up to 32 bits in a
-/// row, and others but for one in 2^32.
+/// CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes that arrive in parts. Detects changes within 32 bits in a row.
 class crc32c {
  public:
   GRADUS_OF_BUILD void add(std::span<const std::byte> bytes) {
@@ -44,7 +44,7 @@ class crc32c {
       std::uint64_t eight;
       std::memcpy(&eight, bytes.data(), 8);
 #if defined(__AVX__)
-      // The compilers' own name for the instruction of SSE 4.2, which every processor with AVX has.
+      // The compilers' builtin for the SSE 4.2 instruction, which every processor with AVX has.
       crc = static_cast<std::uint32_t>(__builtin_ia32_crc32di(crc, eight));
 #else
       eight ^= crc;
@@ -61,7 +61,7 @@ class crc32c {
   std::uint32_t state_ = 0xFFFFFFFFu;
 };
 
-/// CRC-32C of all of these bytes.
+/// CRC-32C of these bytes.
 inline std::uint32_t crc32c_of(std::span<const std::byte> bytes) {
   crc32c sum;
   sum.add(bytes);

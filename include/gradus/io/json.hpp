@@ -1,5 +1,5 @@
 #pragma once
-// The only header that includes nlohmann/json, and gradus.hpp does not include it.
+// The only header that includes nlohmann/json: strict parsing. Not part of gradus.hpp.
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -14,8 +14,7 @@ namespace gradus {
 
 namespace detail {
 
-/// Builds a JSON value from what the parser reports, and stops at a key that an object has twice, of which the
-/// library's own parser would keep the last without a word.
+/// Builds a JSON value from the parser's events; stops at a duplicate key, of which nlohmann's parser keeps the last.
 class strict_json_builder {
  public:
   using json = nlohmann::json;
@@ -23,7 +22,7 @@ class strict_json_builder {
 
   json result;
   std::string problem;
-  std::string twice;  ///< a key that an object has twice
+  std::string twice;  ///< a key that occurs twice in an object
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -47,7 +46,7 @@ class strict_json_builder {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const json::exception&) {
-    problem = "is not JSON: it breaks off or goes wrong at byte " + std::to_string(position);
+    problem = "is not JSON: it ends or has an error at byte " + std::to_string(position);
     return false;
   }
 
@@ -74,14 +73,13 @@ class strict_json_builder {
     return true;
   }
 
-  std::vector<json*> open_;  // an element of an open array is its last until it is closed, so none of these moves
+  std::vector<json*> open_;  // an open value is the last element of its array, so no pointer moves
   json* value_ = nullptr;
 };
 
 }  // namespace detail
 
-/// Parses a JSON text. Throws gradus::error that begins with `name` where it is no JSON, has a key twice in one object,
-/// or nests deeper than 64 levels.
+/// Parses a JSON text. Throws gradus::error, prefixed by `name`, for other text, duplicate keys, or over 64 levels.
 inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
   detail::strict_json_builder builder;
   if (!nlohmann::json::sax_parse(text, &builder)) throw error(name + ": " + builder.problem);

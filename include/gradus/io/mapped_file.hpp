@@ -1,4 +1,6 @@
 #pragma once
+// Read-only files mapped into memory.
+
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -12,12 +14,11 @@
 
 namespace gradus {
 
-/// The bytes of a file, mapped into memory: the system reads a page when it is first touched, and may drop it when
-/// memory is short, so that a file may be larger than memory. What is no regular file (a pipe), and any file on a
-/// system without mmap, is read whole.
+/// The bytes of a file, mapped into memory: the system reads a page at its first access and may drop it later, so files
+/// may exceed memory. Reads pipes, and any file on a system without mmap, as a whole.
 ///
-/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. Nobody may shorten the file
-/// while it is mapped: touching what is gone ends the program.
+/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. The file must not be
+/// shortened while it is mapped: an access beyond its new end ends the program.
 class mapped_file {
  public:
   explicit mapped_file(std::filesystem::path path);
@@ -27,21 +28,20 @@ class mapped_file {
 
   const std::filesystem::path& path() const { return path_; }
   std::size_t size() const { return size_; }
-  /// Valid as long as this object, wherever it is moved to.
+  /// Valid during the lifetime of this object, also after moves.
   std::span<const std::byte> bytes() const {
     return {mapped_ != nullptr ? static_cast<const std::byte*>(mapped_) : read_.data(), size_};
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes().data()), size_}; }
 
-  /// Takes what was looked at out of the memory that the system counts as the process's; it is mapped again when it is
-  /// touched. The system would do so itself when memory is short: this is for a program that is to stay within a
-  /// budget.
+  /// Removes the accessed pages from the process's resident memory; the next access maps them again. For programs with
+  /// a memory budget: without it, the system does so only when memory is short.
   void release() const;
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// False where the file has to be read: it is empty, as those of /proc say they are, or cannot be mapped.
+  /// Returns false if the file must be read: its size is 0, as for files of /proc, or mmap fails.
   bool map(std::FILE* file);
   void read(std::FILE* file);
 

@@ -1,4 +1,6 @@
 #pragma once
+// Read-only files, read in parts.
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -12,11 +14,9 @@
 
 namespace gradus {
 
-/// A file that is read in pieces, at any place, while it stays as it is. Memory holds none of it, so it may be larger
-/// than memory. What is no regular file (a pipe), and any file on a system without pread, is read whole.
+/// Reads parts of a file that must not change, possibly larger than memory. Reads pipes as a whole.
 ///
-/// Unlike a mapped_file it may be rewritten or cut short at any time: the next read() throws, and gives no byte of the
-/// new contents.
+/// Unlike with a mapped_file, the file may be rewritten or shortened at any time: the next read() throws.
 ///
 /// Throws gradus::error, which names the file, if it is missing, a directory or unreadable.
 class random_access_file {
@@ -29,22 +29,21 @@ class random_access_file {
   const std::filesystem::path& path() const { return path_; }
   std::size_t size() const { return stamp_.size; }
 
-  /// Reads the bytes from `at` on; any number of threads may. Throws gradus::error where the file ends before them,
-  /// cannot be read, or has changed since it was opened: its size or its time of modification is another.
+  /// Reads bytes from `at` on; several threads may do so. Throws gradus::error if the file ends before, cannot be read,
+  /// or has changed since it was opened: in size or modification time.
   void read(std::size_t at, std::span<std::byte> to) const;
 
-  /// Whether another file has taken its name, or none has it any more. What read() gives is still the file that was
-  /// opened.
+  /// True if the path now names another file or none; read() still reads the opened one.
   bool replaced() const;
 
  private:
-  struct stamp {  // what tells one state of a file from another
+  struct stamp {  // identifies a state of the file
     std::size_t size = 0;
     std::int64_t seconds = 0, nanoseconds = 0;
     friend bool operator==(const stamp&, const stamp&) = default;
   };
   [[noreturn]] void fail(const std::string& what) const;
-  bool open();  // false where it has to be read whole
+  bool open();  // false if the file must be read as a whole
   void close();
 
   std::filesystem::path path_;

@@ -52,7 +52,7 @@ GRADUS_IMPL bool random_access_file::open() {
   file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0 || ::fstat(file_, &found) != 0) return false;
   stamp_ = detail::stamp_of<stamp>(found);
-  return stamp_.size > 0;  // files of /proc say that they are empty
+  return stamp_.size > 0;  // files of /proc report size 0
 #else
   return false;
 #endif
@@ -60,7 +60,7 @@ GRADUS_IMPL bool random_access_file::open() {
 
 GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> to) const {
   if (at > size() || to.size() > size() - at)
-    fail("ends before byte " + std::to_string(at + to.size()) + ", which is to be read");
+    fail("ends before byte " + std::to_string(at + to.size()) + " of the requested part");
   if (whole_) {
     std::ranges::copy(whole_->bytes().subspan(at, to.size()), to.begin());
     return;
@@ -69,15 +69,15 @@ GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> t
   const auto cannot = [&] { fail(std::string("cannot be read: ") + std::strerror(errno)); };
   for (std::size_t done = 0; done < to.size();) {
     const auto got = ::pread(file_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
-    if (got == 0) break;  // it was cut short
+    if (got == 0) break;  // it was shortened
     if (got > 0) done += static_cast<std::size_t>(got);
     else if (errno != EINTR) cannot();
   }
-  // Compared after it was read: what changes a file sets its time first.
+  // Compared after the read: a writer updates the time first.
   struct stat now {};
   if (::fstat(file_, &now) != 0) cannot();
   if (detail::stamp_of<stamp>(now) != stamp_)
-    fail("has changed since it was opened; it must stay as it is while it is in use");
+    fail("has changed since it was opened; it must not change while it is in use");
 #endif
 }
 

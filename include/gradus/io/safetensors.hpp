@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors format: a 64-bit little-endian header length, a JSON header, and the tensors' bytes end to end.
-// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
+// The safetensors format: a 64-bit little-endian header length, a JSON header, and the tensors' bytes. Not part of
+// gradus.hpp: without GRADUS_COMPILED it includes nlohmann/json.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,10 +24,10 @@ namespace gradus {
 
 namespace detail {
 
-/// Bytes of one element of a dtype as safetensors spells it; 0 for a dtype that this library does not read.
+/// Bytes per element of a safetensors dtype; 0 if unsupported.
 std::size_t safetensors_element_bytes(std::string_view dtype);
 
-/// "f32" as safetensors spells it: "F32".
+/// The safetensors name of a dtype: "F32" for "f32".
 std::string safetensors_dtype(std::string_view ours);
 template <class T>
 std::string safetensors_dtype() {
@@ -36,7 +36,7 @@ std::string safetensors_dtype() {
 
 }  // namespace detail
 
-/// What the header says of one tensor. Offsets count from the first byte after the header.
+/// One tensor in the header. Offsets count from the first byte after the header.
 struct safetensors_entry {
   std::string dtype;
   std::vector<std::size_t> shape;
@@ -44,36 +44,34 @@ struct safetensors_entry {
   std::size_t end = 0;
 };
 
-/// An opened safetensors file. Everything the header claims is checked on construction: its length, the JSON, duplicate
-/// names, dtypes, that a tensor's bytes are what its shape needs (without overflow), that the tensors lie end to end
-/// from 0, and that they end where the file ends. Anything else throws gradus::error, which names the file and the
-/// tensor. Values are read when they are asked for.
+/// An open safetensors file. The constructor checks the header: its length, the JSON, duplicate names, dtypes, that
+/// each tensor's bytes match its shape (without overflow), and that the tensors fill the file from 0 to its end without
+/// gaps. Otherwise throws gradus::error, which names the file and the tensor. Values are read on request.
 class safetensors_file {
  public:
   explicit safetensors_file(std::filesystem::path path);
 
-  /// Reads the whole file and throws gradus::error if it has a checksum (see safetensors_writer::add_checksum) that is
-  /// another than that of its bytes: a bit of a tensor has flipped, say. A file without a checksum is taken as it is; a
-  /// program that changes such a file is to leave out `crc32c` of its metadata.
+  /// Reads the whole file; throws gradus::error if its checksum (see safetensors_writer::add_checksum) does not match.
+  /// Accepts files without one; a program that modifies a file should remove `crc32c` from its metadata.
   void check_checksum();
 
   const std::filesystem::path& path() const { return path_; }
-  /// The tensors by name.
+  /// The tensors, by name.
   const std::map<std::string, safetensors_entry, std::less<>>& entries() const { return entries_; }
-  /// The texts of `__metadata__`.
+  /// The entries of `__metadata__`.
   const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
   bool has(std::string_view name) const;
   const safetensors_entry& entry(std::string_view name) const;
 
-  /// Throws gradus::error unless there is such a tensor, stored as `dtype` ("F32") and of this shape.
+  /// Throws gradus::error unless the tensor exists with this dtype ("F32") and shape.
   void check(std::string_view name, std::string_view dtype, std::span<const std::size_t> shape) const;
-  /// Reads a tensor that must be stored as T and have this shape.
+  /// Reads a tensor stored as T with this shape.
   template <class T>
   std::vector<T> read(std::string_view name, std::span<const std::size_t> shape) {
     check_shape(name, shape);
     return read<T>(name);
   }
-  /// Reads a tensor that must be stored as T, whatever its shape.
+  /// Reads a tensor stored as T, of any shape.
   template <class T>
   std::vector<T> read(std::string_view name) {
     const safetensors_entry& e = stored_as(name, detail::safetensors_dtype<T>());
@@ -82,11 +80,10 @@ class safetensors_file {
     return values;
   }
 
-  /// Reads a tensor's bytes into `to`. It must be stored as `dtype` ("F32") and have as many bytes.
+  /// Reads a tensor's bytes into `to`. The tensor must have this dtype ("F32") and as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
 
-  /// Reads a tensor of this shape that is stored in any floating-point type, and converts its values to T, rounding to
-  /// nearest (a value that T cannot hold becomes infinite).
+  /// Reads a tensor of this shape, stored in any floating-point type, and rounds it to T (to nearest, or to infinity).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
     static_assert(is_floating<T>, "safetensors_file::read_as<T>: T must be f64, f32, bf16 or f16");
@@ -108,7 +105,7 @@ class safetensors_file {
     std::ranges::transform(values, to.begin(), [](From v) { return static_cast<T>(static_cast<compute_type<T>>(v)); });
     return to;
   }
-  /// The tensor of this name, which must be stored as `dtype`.
+  /// The tensor of this name, which must have this dtype.
   const safetensors_entry& stored_as(std::string_view name, std::string_view dtype) const;
   [[noreturn]] void refuse_to_convert(std::string_view name, std::string_view dtype) const;
   void check_shape(std::string_view name, std::span<const std::size_t> shape) const;
@@ -127,27 +124,24 @@ class safetensors_file {
   std::map<std::string, std::string, std::less<>> metadata_;
 };
 
-/// Collects tensors and writes them as one safetensors file, in the order they were added. Values are not copied: they
-/// must stay where they are until write() has returned.
+/// Collects tensors and writes them to one safetensors file, in order. Values must stay valid until write() returns.
 class safetensors_writer {
  public:
   void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }
-  /// Has the metadata get an entry `crc32c`, by which safetensors_file::check_checksum() finds damage: eight
-  /// hexadecimal digits, the CRC-32C of all of the file behind its first 8 bytes, with zeros in the place of these
-  /// digits.
+  /// Adds a metadata entry `crc32c` for safetensors_file::check_checksum(): eight hexadecimal digits, the CRC-32C of
+  /// the file after its first 8 bytes, computed with zeros instead of these digits.
   void add_checksum();
 
-  /// Throws gradus::error if the name was added before, or if the values are not as many as the shape says.
+  /// Throws gradus::error if the name exists, or the number of values does not match the shape.
   template <class T, std::size_t N>
   void add(std::string_view name, std::span<const std::size_t> shape, std::span<T, N> values) {
     add_bytes(name, detail::safetensors_dtype<std::remove_const_t<T>>(), shape, values.size(), std::as_bytes(values));
   }
-  /// The same for `count` values of a type that is known by name alone ("F32").
+  /// The same for `count` values whose type is given by its dtype ("F32").
   void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  std::span<const std::byte> bytes);
 
-  /// Writes the file in one step (see atomic_file). `before_rename` is called when all bytes are on the disk and the
-  /// file is about to take its place.
+  /// Writes the file atomically (see atomic_file). Calls `before_rename` when all bytes are on disk, before the rename.
   void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const;
 
  private:

@@ -30,14 +30,14 @@ GRADUS_IMPL std::string safetensors_dtype(std::string_view ours) {
   return name;
 }
 
-/// a * b, or false where it does not fit.
+/// Computes a * b; returns false on overflow.
 GRADUS_IMPL bool multiply_fits(std::uint64_t a, std::uint64_t b, std::uint64_t& product) {
   if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return false;
   product = a * b;
   return true;
 }
 
-// `"crc32c":"00000000"` in a header: the checksum's place, and that of its digits in it.
+// `"crc32c":"00000000"` in a header, replaced by the checksum.
 inline constexpr std::string_view safetensors_checksum_key = "crc32c", safetensors_no_checksum = "00000000";
 GRADUS_IMPL std::size_t find_safetensors_checksum(std::string_view header, std::string_view digits) {
   const std::string before = std::string("\"").append(safetensors_checksum_key).append("\":\"");
@@ -158,11 +158,11 @@ struct safetensors_file::json_reader {
   safetensors_file& file;
 
   void read(const std::string& header) {
-    // The format forbids names that occur twice.
+    // The format forbids duplicate names.
     detail::strict_json_builder builder;
     const bool parsed_all = nlohmann::json::sax_parse(header, &builder);
     if (!builder.twice.empty()) file.fail(quoted(builder.twice) + " occurs twice");
-    // A writer pads with spaces at the end, never in front.
+    // A writer pads with spaces at the end only.
     const nlohmann::json& parsed = builder.result;
     if (!parsed_all || !parsed.is_object() || header.front() != '{')
       file.fail("is not a safetensors file: its header is not a JSON object");
@@ -183,8 +183,7 @@ struct safetensors_file::json_reader {
       if (!from.contains(key) || !from[key].is_array()) file.fail(quoted(name) + " has no list '" + key + "'");
       std::vector<std::size_t> numbers;
       for (const auto& number : from[key]) {
-        if (!number.is_number_unsigned())
-          file.fail(quoted(name) + ": '" + key + "' holds something other than whole numbers");
+        if (!number.is_number_unsigned()) file.fail(quoted(name) + ": '" + key + "' must hold whole numbers");
         numbers.push_back(number.get<std::size_t>());
       }
       return numbers;
@@ -196,7 +195,7 @@ struct safetensors_file::json_reader {
     e.shape = whole_numbers("shape");
     const auto offsets = whole_numbers("data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1])
-      file.fail(quoted(name) + ": 'data_offsets' must be a begin and an end");
+      file.fail(quoted(name) + ": 'data_offsets' must hold a begin and an end");
     e.begin = offsets[0];
     e.end = offsets[1];
 
@@ -205,7 +204,7 @@ struct safetensors_file::json_reader {
     for (const std::size_t extent : e.shape)
       if (!detail::multiply_fits(bytes, extent, bytes)) file.fail(quoted(name) + ": a tensor this large cannot exist");
     if (bytes != e.end - e.begin)
-      file.fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes, and its shape and dtype need " +
+      file.fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes; its shape and dtype need " +
                 std::to_string(bytes));
     return e;
   }
@@ -224,7 +223,7 @@ GRADUS_IMPL void safetensors_file::check_layout(std::uint64_t data_bytes) const 
     at = e->end;
   }
   if (at != data_bytes)
-    fail("holds " + std::to_string(data_bytes) + " bytes of values, and its header accounts for " + std::to_string(at));
+    fail("holds " + std::to_string(data_bytes) + " bytes of values; its header describes " + std::to_string(at));
 }
 
 GRADUS_IMPL void safetensors_writer::add_checksum() {
@@ -265,7 +264,7 @@ GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
   atomic_file file(path);
   crc32c sum;
   const auto write = [&](std::span<const std::byte> bytes) {
-    // In pieces that are in cache when they are written.
+    // Part by part, so that the CRC reads from the cache.
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), std::size_t{1} << 18))) {
       const auto piece = bytes.first(std::min(bytes.size(), std::size_t{1} << 18));
       if (checksum != std::string::npos) sum.add(piece);

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors in several safetensors files, as Hugging Face's transformers stores a large model. Needs nlohmann/json.
+// Tensors in several safetensors files, the format of Hugging Face's large models. Needs nlohmann/json.
 
 #include <cstddef>
 #include <filesystem>
@@ -13,18 +13,17 @@
 
 namespace gradus {
 
-/// A safetensors file, or the files that an index (model.safetensors.index.json) names, opened. The constructor checks
-/// each of them as safetensors_file does, and that a file holds the tensors that the index promises of it and no
-/// others. Anything else throws gradus::error, which names the file.
+/// A safetensors file, or all files of an index (model.safetensors.index.json). The constructor checks each file like
+/// safetensors_file, and that it holds exactly the tensors that the index lists. Otherwise throws gradus::error.
 class sharded_safetensors {
  public:
-  /// `path`: a file whose name ends in ".json" is an index, whose files lie beside it; any other is the only file.
+  /// `path`: an index if its name ends in ".json", with its files in the same folder; otherwise the only file.
   explicit sharded_safetensors(const std::filesystem::path& path);
 
-  /// All of them.
+  /// All files.
   const std::vector<safetensors_file>& files() const { return files_; }
   bool has(std::string_view name) const { return place_of_.find(name) != place_of_.end(); }
-  /// The file that holds a tensor. Throws gradus::error where none does.
+  /// The file that holds a tensor. Throws gradus::error if none does.
   safetensors_file& file_of(std::string_view name);
 
  private:
@@ -32,7 +31,7 @@ class sharded_safetensors {
 
   std::filesystem::path path_;
   std::vector<safetensors_file> files_;
-  std::map<std::string, std::size_t, std::less<>> place_of_;  // of a tensor, in files_
+  std::map<std::string, std::size_t, std::less<>> place_of_;  // index of a tensor's file in files_
 };
 
 }  // namespace gradus

@@ -27,22 +27,22 @@ GRADUS_IMPL void sharded_safetensors::open_index() {
   const nlohmann::json index = parse_json(mapped_file(path_).text(), path_.string());
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     fail("is not an index of safetensors files: it has no object 'weight_map'");
-  std::map<std::string, std::size_t> places;  // of a file, in files_
+  std::map<std::string, std::size_t> places;  // index of a file in files_
   for (const auto& item : index["weight_map"].items()) {
     const std::string file = item.value().is_string() ? item.value().get<std::string>() : "";
-    // A name that leads out of the folder is none that transformers writes.
+    // Rejects paths that leave the folder; transformers writes none.
     if (file.empty() || file == "." || file == ".." || file.find_first_of("/\\") != std::string::npos)
       fail("weight_map: '" + item.key() + "' must be in a file of the same folder, not in " + item.value().dump());
     const auto [place, is_new] = places.emplace(file, files_.size());
     if (is_new) files_.emplace_back(path_.parent_path() / file);
-    (void)files_[place->second].entry(item.key());  // throws where it is not there
+    (void)files_[place->second].entry(item.key());  // throws if it is missing
     place_of_.emplace(item.key(), place->second);
   }
   for (std::size_t i = 0; i < files_.size(); ++i)
     for (const auto& [name, entry] : files_[i].entries())
       if (const auto found = place_of_.find(name); found == place_of_.end() || found->second != i)
-        throw error(files_[i].path().string() + ": has a tensor '" + name + "', of which " + path_.filename().string() +
-                    " does not know");
+        throw error(files_[i].path().string() + ": has a tensor '" + name + "' that " + path_.filename().string() +
+                    " does not list");
 }
 
 }  // namespace gradus

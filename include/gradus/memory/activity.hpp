@@ -1,4 +1,6 @@
 #pragma once
+// What runs in a context: the current operation, its phase and cost, and the observer of operations.
+
 #include <cstddef>
 #include <string_view>
 
@@ -7,19 +9,18 @@
 
 namespace gradus {
 
-/// What part of a training step an operation runs in. `recompute` is a forward that a checkpoint region runs again.
+/// The part of a training step in which an operation runs. `recompute`: a checkpoint region runs its forward again.
 enum class phase { outside, forward, recompute, backward, update };
 /// Number of phases, for tables by phase.
 inline constexpr std::size_t phase_count = 5;
 
-/// Name of a phase, as printed.
+/// Name of a phase, for output.
 constexpr std::string_view phase_name(phase p) {
   constexpr std::string_view names[] = {"outside", "forward", "recompute", "backward", "update"};
   return names[static_cast<std::size_t>(p)];
 }
 
-/// One application of an operation: what runs, when in a step, and what it takes. Requests for memory carry the
-/// activity that made them.
+/// One call of an operation: its name, phase and cost. Memory requests carry the activity that made them.
 struct activity {
   std::string_view name;  ///< the operation's; static storage
   gradus::phase phase = gradus::phase::outside;
@@ -28,17 +29,17 @@ struct activity {
 
 struct memory_request;
 
-/// Floating-point elements that an operation has computed, in the host's memory.
+/// Floating-point elements that an operation computed, in host memory.
 struct computed_values {
   const void* data = nullptr;
   std::size_t count = 0;
   double (*read)(const void* data, std::size_t i) = nullptr;  ///< element i
-  std::size_t operand = 0;  ///< 0: its result; k: the gradient that has accumulated for its operand k, from 1
+  std::size_t operand = 0;  ///< 0: the result; k >= 1: the accumulated gradient of operand k
 
   double at(std::size_t i) const { return read(data, i); }
 };
 
-/// Is notified of every operation that runs in a context; see context::observe. For profiles, timelines and plans.
+/// Is notified of every operation that runs in a context, for profiles, timelines and plans; see context::observe.
 class observer {
  public:
   constexpr observer() = default;
@@ -47,27 +48,26 @@ class observer {
   constexpr virtual ~observer() = default;
   constexpr virtual void begin(const activity&) = 0;
   constexpr virtual void end(const activity&) = 0;
-  /// An operation has computed these values; on the CPU. Of an operation with statistics it reports only the output.
-  /// An exception of this function ends the step.
+  /// Reports the values that an operation computed, on the CPU; of several, the first. An exception ends the step.
   constexpr virtual void computed(const activity&, const computed_values&) {}
-  /// The operation named `by` keeps the block that `request` asked for until its backward.
+  /// The operation named `by` keeps the block of `request` until its backward.
   constexpr virtual void saved(std::string_view /*by*/, const memory_request& /*request*/) {}
 };
 
-/// The current activity of a context, and the observer that is notified.
+/// The current activity of a context, and its observer.
 class activity_log {
  public:
   constexpr activity_log() = default;
   activity_log(const activity_log&) = delete;
   activity_log& operator=(const activity_log&) = delete;
 
-  /// What runs now; requests for memory are labelled with it.
+  /// The current activity; memory requests are labelled with it.
   constexpr const activity& current() const { return current_; }
-  /// Notifies `who` of every operation from now on; null stops that.
+  /// Notifies `who` of all later operations; null ends that.
   constexpr void observe(observer* who) { observer_ = who; }
   constexpr observer* observed_by() const { return observer_; }
 
-  /// Makes `what` the current activity while it lives. What the observer throws leaves the log as it was.
+  /// Makes `what` the current activity during its lifetime. An exception of the observer leaves the log unchanged.
   class running {
    public:
     GRADUS_NOINLINE constexpr running(activity_log& log, std::string_view name, gradus::phase phase, const cost& work)

@@ -1,4 +1,6 @@
 #pragma once
+// An arena: allocates by advancing a pointer, and frees everything at once.
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +15,8 @@
 
 namespace gradus {
 
-/// Hands out a run of bytes from front to back and takes nothing back until release(): the cheapest way to serve memory
-/// that ends all at once. The bytes are a span of the caller's, or chunks from another resource.
+/// Allocates from front to back and frees nothing until release(): the cheapest resource for memory that is freed as a
+/// whole. The bytes are a span of the caller's, or chunks of another resource.
 template <class Stream>
 class basic_arena_resource final : public basic_resource<Stream> {
   static_assert(event_stream<Stream>);
@@ -22,26 +24,25 @@ class basic_arena_resource final : public basic_resource<Stream> {
  public:
   explicit basic_arena_resource(basic_resource<Stream>& from, std::size_t chunk_bytes = std::size_t{1} << 20)
       : from_(&from), chunk_bytes_(chunk_bytes) {}
-  /// Serves `fixed` and no more; its memory has to be usable by every stream.
+  /// Allocates from `fixed` only, which must be usable by every stream.
   explicit basic_arena_resource(std::span<std::byte> fixed) : fixed_(fixed) { rewind(); }
-  /// Ends the program with one line on stderr while blocks are handed out.
+  /// Ends the program with one line on stderr if blocks are in use.
   ~basic_arena_resource() override {
     if (live_ > 0) ended_too_early("arena_resource", bytes_text(live_));
     try {
       if (origin_) release(*origin_);
-    } catch (...) {  // a stream that cannot be waited for will not use the memory either
+    } catch (...) {  // a failed stream no longer uses the memory
       return_chunks(*origin_);
     }
     detail::unpoison_for<Stream>(fixed_.data(), fixed_.size());
   }
 
-  std::size_t reserved_bytes() const { return reserved_; }  ///< held from the resource below
+  std::size_t reserved_bytes() const { return reserved_; }  ///< allocated from the upstream resource
 
-  /// Returns the chunks to the resource below, on `on`: that stream waits for the others that used them. A fixed span
-  /// is handed out again from its front, to streams that wait likewise. Throws error while blocks are handed out.
+  /// Returns the chunks to the upstream resource, on `on`, after making it wait for all streams that used them; a fixed
+  /// span is reused from its front, likewise. Throws error if blocks are in use.
   void release(Stream& on) {
-    if (live_ > 0)
-      throw error("memory arena: release while " + bytes_text(live_) + " are handed out; give them back first");
+    if (live_ > 0) throw error("memory arena: release() while " + bytes_text(live_) + " are in use; free them first");
     for (const user& u : users_)
       if (u.by != &on && !u.last.done()) on.wait(u.last);
     return_chunks(on);
@@ -57,8 +58,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     std::byte* data;
     memory_request request;
   };
-  // A stream that blocks were used on, until `last`: then it gave one back for the last time, or another stream did for
-  // it.
+  // A stream that used blocks, up to the event `last`: the last time that it, or another stream for it, freed one.
   struct user {
     const Stream* by = nullptr;
     typename Stream::event last{};
@@ -143,7 +143,7 @@ class basic_arena_resource final : public basic_resource<Stream> {
     next_ = nullptr;
     left_ = 0;
   }
-  // To the front of the fixed span, or to where there is nothing.
+  // Moves to the front of the fixed span, or to an empty one.
   void rewind() {
     const auto skipped = (0 - reinterpret_cast<std::uintptr_t>(fixed_.data())) % Stream::alignment;
     const std::size_t skip = std::min<std::size_t>(skipped, fixed_.size());
@@ -159,13 +159,13 @@ class basic_arena_resource final : public basic_resource<Stream> {
   basic_resource<Stream>* from_ = nullptr;
   std::size_t chunk_bytes_ = 0;
   std::span<std::byte> fixed_{};
-  std::optional<Stream> origin_;  // gives chunks back when no caller's stream is at hand; made with the first
+  std::optional<Stream> origin_;  // frees chunks when no caller's stream is known; created with the first
   std::vector<chunk> chunks_;
   std::vector<user> users_;
   std::vector<further_use> further_;
   std::byte* next_ = nullptr;
   std::size_t left_ = 0;
-  const Stream* ready_on_ = nullptr;  // whose work may use what is left at once; others' after ready_
+  const Stream* ready_on_ = nullptr;  // may use the rest at once; other streams after ready_
   typename Stream::event ready_{};
   std::size_t live_ = 0;
   std::size_t reserved_ = 0;

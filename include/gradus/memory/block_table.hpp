@@ -1,4 +1,6 @@
 #pragma once
+// The bookkeeping of a pool: its blocks, used and free.
+
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -13,10 +15,9 @@
 
 namespace gradus::detail {
 
-/// The books of a pool: which ranges of its segments are handed out, and which are free for whom. Ranges split and
-/// merge here; which one to take is the pool's business. The nodes of all containers are made by prepare() and
-/// use_on(), then move from one container to another, so that what must not fail (all that is noexcept) asks the heap
-/// for nothing, and neither does a steady state.
+/// Which ranges of a pool's segments are in use, and which are free for which stream. Splits and merges ranges; the
+/// pool chooses among them. prepare() and use_on() create the nodes of all containers, which then move between
+/// containers: the noexcept functions, and a steady state, do not allocate.
 template <class Stream>
 class block_table {
   static_assert(event_stream<Stream>);
@@ -25,8 +26,7 @@ class block_table {
     Stream* by = nullptr;
     event last{};
   };
-  // Where a free range is found: those of one stream lie together, by size. Those that wait for a further stream have
-  // none.
+  // The key of a free range in the index, by stream and size. Ranges that wait for another stream have none.
   struct place {
     const Stream* home = nullptr;
     std::size_t bytes = 0;
@@ -45,40 +45,40 @@ class block_table {
     std::size_t bytes = 0;
     bool opens_segment = false;
     bool handed_out = false;
-    const Stream* home = nullptr;          // that gave it back, at `last`
-    event last{};                          // streams run in order: of two marks in one, the later one says all
-    std::size_t number = 0;                // of that mark, to tell which is later
-    std::list<use> uses{};                 // on further streams
-    typename index_set::node_type node{};  // of a block that is not in the index
+    const Stream* home = nullptr;          // that freed it, at `last`
+    event last{};                          // streams run in order: the later of two events suffices
+    std::size_t number = 0;                // of that event: the larger is later
+    std::list<use> uses{};                 // on other streams
+    typename index_set::node_type node{};  // if the block is not in the index
 
-    /// Free, but set aside until further streams are done.
+    /// Free, but waiting until other streams are done.
     bool set_aside() const { return !handed_out && !uses.empty(); }
   };
   using map_type = std::map<std::byte*, block>;
   using iterator = typename map_type::iterator;
-  static constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 2;  ///< more than any block has
+  static constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 2;  ///< larger than any block
 
   iterator begin() { return blocks_.begin(); }
   iterator end() { return blocks_.end(); }
 
-  /// The block that an address lies in, or end().
+  /// The block that contains an address, or end().
   iterator containing(std::byte* at) {
     const auto after = blocks_.upper_bound(at);
     if (after == blocks_.begin()) return blocks_.end();
     const auto b = std::prev(after);
     return at < b->first + b->second.bytes ? b : blocks_.end();
   }
-  /// The smallest block of at least `bytes` that `home` gave back, or end().
+  /// The smallest block of at least `bytes` that `home` freed, or end().
   iterator best_fit(const Stream* home, std::size_t bytes) {
     const auto fit = index_.lower_bound({home, bytes, nullptr});
     return fit != index_.end() && fit->home == home ? blocks_.find(fit->at) : blocks_.end();
   }
-  /// The streams that have free blocks, one after the other: the one after `home`, the first for null; null at the end.
+  /// Iterates over the streams with free blocks: the one after `home`, the first for null; null at the end.
   const Stream* next_home(const Stream* home) const {
     const auto next = index_.upper_bound({home, most, nullptr});
     return next == index_.end() ? nullptr : next->home;
   }
-  /// Where the free neighbours end that begin with b in its segment, and their bytes.
+  /// The end of the run of free neighbours that starts at b in its segment, and their bytes.
   std::pair<iterator, std::size_t> run(iterator b, bool also_set_aside) {
     std::size_t sum = 0;
     iterator i = b;
@@ -88,14 +88,14 @@ class block_table {
     }
     return {i, sum};
   }
-  /// Where the segment of b ends.
+  /// The end of b's segment.
   iterator segment_end(iterator b) {
     do ++b;
     while (b != blocks_.end() && !b->second.opens_segment);
     return b;
   }
 
-  /// Ensures that `count` blocks can be added.
+  /// Ensures that `count` blocks can be added without allocating.
   void prepare(std::size_t count) {
     while (spare_.size() < count) {
       if (spare_.capacity() <= made_) spare_.reserve(2 * made_ + 8);
@@ -107,7 +107,7 @@ class block_table {
       ++made_;
     }
   }
-  /// Adds a segment, one free block that is ready when `on` gets here. Takes a prepared block.
+  /// Adds a segment as one free block, usable once `on` gets here. Uses a prepared block.
   iterator add_segment(std::byte* at, std::size_t bytes, Stream& on) noexcept {
     const iterator b = add(at, bytes);
     b->second.opens_segment = true;
@@ -115,7 +115,7 @@ class block_table {
     list(b);
     return b;
   }
-  /// Forgets the blocks of a segment and says how many bytes it had.
+  /// Removes the blocks of a segment; returns its bytes.
   std::size_t remove_segment(iterator first, iterator last) noexcept {
     std::size_t bytes = 0;
     while (first != last) {
@@ -126,7 +126,7 @@ class block_table {
     }
     return bytes;
   }
-  /// Marks the first `bytes` of a free block as handed out; what is left stays free. Takes a prepared block.
+  /// Marks the first `bytes` of a free block as used; the rest stays free. Uses a prepared block.
   void hand_out(iterator b, std::size_t bytes) noexcept {
     unlist(b);
     block& whole = b->second;
@@ -140,7 +140,7 @@ class block_table {
     }
     whole.handed_out = true;
   }
-  /// Notes that work on `by`, too, uses a block that is handed out.
+  /// Notes that work on `by`, too, uses a used block.
   void use_on(iterator b, Stream& by) {
     auto& uses = b->second.uses;
     if (std::any_of(uses.begin(), uses.end(), [&](const use& u) { return u.by == &by; })) return;
@@ -148,7 +148,7 @@ class block_table {
     spare_uses_.front().by = &by;
     uses.splice(uses.end(), spare_uses_, spare_uses_.begin());
   }
-  /// Makes a block free: for `on` at once, or after its further streams have got here.
+  /// Frees a block: at once for `on`, for others after its other streams have got here.
   void give_back(iterator b, Stream& on) noexcept {
     auto& uses = b->second.uses;
     mark(b->second, on);
@@ -165,9 +165,9 @@ class block_table {
       list(b);
     }
   }
-  /// Makes blocks that were set aside free where all further streams have got there.
+  /// Frees the waiting blocks whose other streams are done.
   void settle() {
-    auto next = index_.begin();  // they have no home, so they come first
+    auto next = index_.begin();  // without a home they are first
     for (std::size_t n = set_aside_; n > 0; --n) {
       const iterator b = blocks_.find(next->at);
       if (n > 1) ++next;
@@ -178,7 +178,7 @@ class block_table {
       merge(b);
     }
   }
-  /// Makes free neighbours one block, `first`, that is given back by `on`, which waits for all that may use them.
+  /// Merges free neighbours into one block, `first`, freed by `on`, which waits for all streams that may use them.
   void claim(iterator first, iterator last, Stream& on) {
     for (iterator i = first; i != last; ++i) {
       if (i->second.home != &on && !i->second.last.done()) on.wait(i->second.last);
@@ -213,7 +213,7 @@ class block_table {
     if (b.set_aside()) --set_aside_;
     spare_uses_.splice(spare_uses_.end(), b.uses);
   }
-  // Lists b, together with free neighbours of the same stream.
+  // Adds b to the index, merged with free neighbours of the same stream.
   void merge(iterator b) noexcept {
     const auto joins = [&](iterator n) {
       return !n->second.handed_out && !n->second.set_aside() && n->second.home == b->second.home;
@@ -249,7 +249,7 @@ class block_table {
   void unlist(iterator b) noexcept { b->second.node = index_.extract(place_of(b)); }
 
   map_type blocks_;  // by address
-  index_set index_;  // the free ones
+  index_set index_;  // free blocks
   std::vector<typename map_type::node_type> spare_;
   std::list<use> spare_uses_;
   std::size_t made_ = 0;  // blocks, used and spare

@@ -1,4 +1,6 @@
 #pragma once
+// A reference-counted buffer of bytes.
+
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -8,10 +10,10 @@
 
 namespace gradus {
 
-/// A shared handle to a run of bytes on device D. Copies share; the last one gives the memory back on its own stream.
+/// A shared handle to bytes on device D. Copies share the bytes; the last handle frees them on the buffer's stream.
 ///
-/// Several threads may copy and drop handles of one buffer at once, so that one model serves all of them. The last
-/// handle is dropped, and parts are made, by the thread that uses the buffer's context; see context.
+/// Threads may copy and drop handles of one buffer concurrently, so they can share a model. Only the thread that uses
+/// the buffer's context drops the last handle or creates parts; see context.
 template <class D>
 class buffer {
  public:
@@ -33,30 +35,27 @@ class buffer {
   constexpr void* data() const { return block_->data; }
   constexpr std::size_t bytes() const { return block_->request.bytes; }
   constexpr context<D>& owner() const { return *block_->owner; }
-  /// What was asked for; of a part, the request of the whole with the part's bytes.
+  /// The request; of a part, the request of the whole with the part's bytes.
   constexpr const memory_request& request() const { return block_->request; }
-  /// True when no other handle shares the bytes, so that they may be overwritten. A part shares them with every other
-  /// handle of the buffer that it is a part of.
+  /// True if no other handle shares the bytes; a part shares its bytes with all handles of the whole buffer.
   constexpr bool unique() const {
     return sole() && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
   }
-  /// True when this is the only handle of its kind: no copy of it exists, while others may hold the buffer that it is a
-  /// part of.
+  /// True if no copy of this handle exists; of a part, handles of the whole buffer may exist.
   constexpr bool sole() const { return block_ != nullptr && detail::uses_now(block_->uses) == 1; }
-  /// The `bytes` from `offset` on as a buffer of their own, which keeps the whole one: nothing is allocated. Throws
-  /// error when they are not all inside, or `offset` is not a multiple of the device's alignment.
+  /// The `bytes` from `offset` on as a buffer that keeps the whole one alive; allocates nothing. Throws error if they
+  /// are not inside, or `offset` is not a multiple of the device's alignment.
   constexpr buffer part(std::size_t offset, std::size_t bytes) const {
     if (block_ == nullptr || offset > this->bytes() || bytes > this->bytes() - offset) fail_outside(offset, bytes);
     if (offset % D::alignment != 0) fail_unaligned(offset);
     return buffer(block_->owner->acquire_part(block_, offset, bytes));
   }
-  /// What the bytes were marked as: a gradient (see gradients()) or computed from one, or computed from parameters
-  /// alone.
+  /// The bytes' mark: a gradient (see gradients()) or computed from one, or computed from parameters alone.
   constexpr gradus::origin origin() const { return block_ == nullptr ? gradus::origin::any : block_->origin; }
   constexpr void mark(gradus::origin as) const {
     if (block_ != nullptr && block_->origin != as) block_->origin = as;
   }
-  /// Says that work on `by`, too, uses the bytes, which are then kept until it is done; see basic_resource::used_on.
+  /// Work on `by` uses the bytes, too, so they are freed only after it; see basic_resource::used_on.
   constexpr void used_on(typename D::stream_type& by) const {
     const memory_block<D>& asked_for = block_->whole == nullptr ? *block_ : *block_->whole;
     owner().resource().used_on(asked_for.data, asked_for.request, by);
@@ -70,8 +69,7 @@ class buffer {
   }
   [[noreturn]] void fail_outside(std::size_t offset, std::size_t bytes) const {
     throw error("buffer.part(offset, bytes): " + std::to_string(bytes) + " bytes from " + std::to_string(offset) +
-                " on are not inside of a buffer of " + std::to_string(block_ == nullptr ? 0 : this->bytes()) +
-                " bytes");
+                " on are not inside a buffer of " + std::to_string(block_ == nullptr ? 0 : this->bytes()) + " bytes");
   }
   [[noreturn]] static void fail_unaligned(std::size_t offset) {
     throw error("buffer.part(offset, bytes): the offset (" + std::to_string(offset) + ") must be a multiple of " +

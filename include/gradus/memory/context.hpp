@@ -1,4 +1,6 @@
 #pragma once
+// A context: a stream, a memory resource, and what belongs to them.
+
 #include <pthread.h>
 
 #include <cstddef>
@@ -15,12 +17,10 @@
 
 namespace gradus {
 
-/// A stream plus a memory resource: where work runs and where its memory comes from. Tensors refer to the context they
-/// were made in, which must outlive them: a context that ends while buffers of it are in use ends the program with one
-/// line on stderr.
+/// A stream and a memory resource: where work runs and where its memory comes from. Tensors refer to their context; its
+/// destruction while buffers are in use ends the program with one line on stderr.
 ///
-/// One thread at a time uses a context. While several threads use one model, each has a stream and a context of its own
-/// and no one uses the model's; each drops what it made in its context.
+/// One thread at a time uses a context. Threads that share a model each use their own stream and context.
 template <class D>
 class context {
  public:
@@ -39,8 +39,7 @@ class context {
   constexpr activity_log& activities() { return activities_; }
   constexpr const activity_log& activities() const { return activities_; }
 
-  /// The one object of type T that belongs to this context, made from the context on first use and kept until the
-  /// context ends: library handles, tuned plans, compiled primitives.
+  /// The object of type T that belongs to this context, constructed from it at first use: library handles, tuned plans.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);
@@ -49,7 +48,7 @@ class context {
   /// Counters for the tapes of this context.
   constexpr detail::generation_counters& generations() { return generations_; }
 
-  /// A buffer of `bytes` with one use. Throws out_of_memory.
+  /// A buffer of `bytes` with reference count 1. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
     set_user();
     memory_block<D>* b = blocks_.take();
@@ -69,7 +68,7 @@ class context {
     }
     return b;
   }
-  /// A part of `of`, or of what that is a part of, with one use.
+  /// A part of `of`, or of its whole buffer if `of` is a part, with reference count 1.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire_part(memory_block<D>* of, std::size_t offset, std::size_t bytes) {
     memory_block<D>* b = blocks_.take();
     b->owner = this;
@@ -82,7 +81,7 @@ class context {
     detail::add_use(b->whole->uses);
     return b;
   }
-  /// Takes back a block that nobody uses.
+  /// Frees a block without references.
   GRADUS_NOINLINE constexpr void release(memory_block<D>* b) {
     memory_block<D>* const whole = b->whole;
     if (whole == nullptr) resource_->deallocate(b->data, b->request, *stream_);
@@ -90,14 +89,14 @@ class context {
     if (whole != nullptr && detail::drop_use(whole->uses)) release(whole);
   }
 
-  /// True if the calling thread is the user of the context: the one that made it, or that asked it for memory since.
+  /// True if the calling thread uses the context: it created it, or was the last to request memory from it.
   constexpr bool is_used_by_caller() const {
     if (std::is_constant_evaluated()) return true;
     return pthread_equal(__atomic_load_n(&user_, __ATOMIC_RELAXED), pthread_self()) != 0;
   }
 
-  /// Keeps other threads out of the context while it lives: for what several threads may share, such as the parameters
-  /// of a const model. The context's user stays who it was. Does not nest.
+  /// Locks other threads out of the context during its lifetime: for objects that threads share, such as the parameters
+  /// of a const model. Does not change the context's user. Does not nest.
   class exclusive {
    public:
     constexpr explicit exclusive(context& ctx) : ctx_(&ctx) {
@@ -118,11 +117,11 @@ class context {
     pthread_t user_{};
   };
 
-  /// The same as of activities().
+  /// activities().current().
   constexpr const activity& current() const { return activities_.current(); }
   constexpr void observe(observer* who) { activities_.observe(who); }
   constexpr observer* observed_by() const { return activities_.observed_by(); }
-  /// Makes an activity the current one while it lives.
+  /// Makes an activity the current one during its lifetime.
   class running : public activity_log::running {
    public:
     constexpr running(context& ctx, const activity& what) : running(ctx, what.name, what.phase, what.work) {}
@@ -143,7 +142,7 @@ class context {
   bool taken_ = false;
   detail::generation_counters generations_;
   detail::block_store<D> blocks_;
-  detail::service_table services_;  // ends first: services may hold buffers
+  detail::service_table services_;  // destroyed first: services may hold buffers
 };
 
 context(stream&, memory_resource&) -> context<cpu>;

@@ -1,5 +1,6 @@
 #pragma once
-// What resources say when memory runs out, and when a caller gives back what it does not have.
+// The messages of resources when memory runs out, or when a caller frees memory wrongly.
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,31 +11,28 @@
 
 namespace gradus {
 
-/// "4000000 bytes (3.81 MiB)": exact, and in one unit, for messages whose figures are compared. format_bytes
-/// (core/byte_size.hpp) rounds to three digits, for tables.
+/// "4000000 bytes (3.81 MiB)": exact, for messages; format_bytes (core/byte_size.hpp) rounds, for tables.
 std::string bytes_text(std::size_t bytes);
 
-/// "activation of matmul", or "activation" for a request from outside of operations, which has no `source`.
+/// "activation of matmul", or "activation" for a request outside of operations, without `source`.
 std::string purpose_text(category what, std::string_view source);
-/// That of a request.
+/// The purpose of a request.
 inline std::string purpose_text(const memory_request& request) { return purpose_text(request.what, request.source); }
 
-/// The error that every resource throws when it cannot serve `request`: `who` asked for what, and those figures that
-/// are known.
+/// The error that a resource throws if it cannot serve `request`: `who` requested what, and the known figures.
 out_of_memory shortage(std::string_view who, const memory_request& request, memory_figures known);
 
-/// Ends the program after one line on stderr: memory that is given back wrongly would be handed out to two users.
+/// Ends the program with one line on stderr: memory freed wrongly would be allocated twice.
 [[noreturn]] void memory_misuse(const char* who, const char* what, const void* memory,
                                 const memory_request& request) noexcept;
 
-/// Ends the program after one line on stderr: `who` ends while `what` is in use, which would be memory of nobody
-/// afterwards.
+/// Ends the program with one line on stderr: `who` is destroyed while `what` is in use.
 [[noreturn]] void ended_too_early(const char* who, const std::string& what) noexcept;
 
 namespace detail {
-// A block comes back and is live no more; `live` counts the bytes that `who` has handed out.
+// Subtracts a freed block from `live`, the bytes that `who` has allocated.
 inline void take_off(std::size_t& live, const char* who, const void* memory, const memory_request& request) noexcept {
-  if (request.bytes > live) memory_misuse(who, "is more than is handed out", memory, request);
+  if (request.bytes > live) memory_misuse(who, "is larger than all live bytes", memory, request);
   live -= request.bytes;
 }
 }  // namespace detail

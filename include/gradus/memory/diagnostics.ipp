@@ -34,7 +34,7 @@ GRADUS_IMPL out_of_memory shortage(std::string_view who, const memory_request& r
     separator = ", ";
   }
   if (known.fits == memory_figures::unknown)
-    text += "; there is no room of that size; ask for less, such as a smaller batch";
+    text += "; no free range is that large; ask for less, such as a smaller batch";
   else text.append("; at most ").append(bytes_text(known.fits)).append(" would fit");
   return out_of_memory(text, known);
 }
@@ -42,7 +42,7 @@ GRADUS_IMPL out_of_memory shortage(std::string_view who, const memory_request& r
 [[noreturn]] GRADUS_IMPL void memory_misuse(const char* who, const char* what, const void* memory,
                                             const memory_request& request) noexcept {
   const std::string_view kind = category_name(request.what);
-  std::fprintf(stderr, "%s: %p %s (given back as request %zu, %zu bytes, %.*s%s%.*s)\n", who, memory, what, request.id,
+  std::fprintf(stderr, "%s: %p %s (freed as request %zu, %zu bytes, %.*s%s%.*s)\n", who, memory, what, request.id,
                request.bytes, static_cast<int>(kind.size()), kind.data(), request.source.empty() ? "" : " of ",
                static_cast<int>(request.source.size()), request.source.data());
   std::abort();

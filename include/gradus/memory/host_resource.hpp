@@ -1,4 +1,6 @@
 #pragma once
+// CPU memory from the operating system.
+
 #include <cstddef>
 #include <limits>
 #include <new>
@@ -12,8 +14,7 @@
 
 namespace gradus {
 
-/// The operating system's heap. Large requests are aligned to 2 MiB and ask for huge pages, which spares most page
-/// faults.
+/// The heap of the operating system. Large requests are aligned to 2 MiB and ask for huge pages: fewer page faults.
 class host_resource final : public memory_resource {
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
 
@@ -21,13 +22,12 @@ class host_resource final : public memory_resource {
     return std::align_val_t{request.bytes >= 2 * huge_page ? huge_page : memory_request::alignment};
   }
   void* do_allocate(const memory_request& request, stream&) override {
-    // Near the largest size_t, rounding up to the alignment would wrap around inside operator new.
+    // Near the largest size_t, operator new would wrap around when it rounds up to the alignment.
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     void* memory = request.bytes > most ? nullptr : ::operator new(request.bytes, alignment(request), std::nothrow);
     if (memory == nullptr) throw shortage("host memory", request, {});
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (request.bytes >= 2 * huge_page)
-      ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; refusal does no harm
+    if (request.bytes >= 2 * huge_page) ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; failure is harmless
 #endif
     return memory;
   }

@@ -1,4 +1,6 @@
 #pragma once
+// A limit on live bytes.
+
 #include <cstddef>
 
 #include "diagnostics.hpp"
@@ -6,7 +8,7 @@
 
 namespace gradus {
 
-/// Refuses requests that would bring the live bytes above a limit.
+/// Throws out_of_memory for requests that would exceed a limit of live bytes.
 template <class Stream>
 class basic_limit_resource final : public resource_adaptor<Stream> {
  public:

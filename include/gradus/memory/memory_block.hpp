@@ -1,5 +1,6 @@
 #pragma once
-// Control blocks of buffers: what a handle points to, and where a context keeps them.
+// Control blocks of buffers, and their recycling by a context.
+
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -12,25 +13,24 @@
 
 namespace gradus {
 
-/// What the elements of a buffer were computed from outside of any recording, where a recorded operation may not take
-/// them for constants unasked.
+/// The origin of a buffer's elements. Recorded operations reject parameters and gradients as implicit constants.
 enum class origin : unsigned char { any, parameter, gradient };
 
-/// Control block of one reference-counted buffer. It remembers its context, hence its stream and its resource.
+/// Control block of a reference-counted buffer, with its context, hence its stream and resource.
 template <class D>
 struct memory_block {
   context<D>* owner = nullptr;
   void* data = nullptr;
   memory_request request{};
-  std::size_t uses = 0;           ///< handles; of a buffer that has parts, these too
-  memory_block* whole = nullptr;  ///< of a part: the block that was asked for
+  std::size_t uses = 0;           ///< handles, plus parts
+  memory_block* whole = nullptr;  ///< of a part: the whole block
   gradus::origin origin{};        ///< see buffer::origin()
   memory_block* next_free = nullptr;
 };
 
 namespace detail {
 
-// Counts of handles, which several threads may change at once.
+// Reference counts, which threads may change concurrently.
 constexpr std::size_t uses_now(const std::size_t& uses) {
   return std::is_constant_evaluated() ? uses : __atomic_load_n(&uses, __ATOMIC_ACQUIRE);
 }
@@ -38,13 +38,13 @@ constexpr void add_use(std::size_t& uses) {
   if (std::is_constant_evaluated()) ++uses;
   else __atomic_fetch_add(&uses, 1, __ATOMIC_RELAXED);
 }
-// True for the last one. Nobody can copy what is held once, so that needs no exchange.
+// True for the last use. A count of 1 cannot grow concurrently, so that case needs no atomic exchange.
 constexpr bool drop_use(std::size_t& uses) {
   if (std::is_constant_evaluated()) return --uses == 0;
   return uses_now(uses) == 1 || __atomic_sub_fetch(&uses, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
-// The control blocks of one context. They are recycled, so that a steady state asks the heap for nothing.
+// The control blocks of one context, recycled, so that a steady state does not allocate.
 template <class D>
 class block_store {
  public:

@@ -1,4 +1,6 @@
 #pragma once
+// Planned memory: replays the allocations of a memory_plan in one workspace.
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -14,26 +16,24 @@
 
 namespace gradus {
 
-/// Replays a plan: asks another resource once for one workspace and then gives the n-th allocation of every step its
-/// fixed address in it. A step asks neither heap nor system for anything, and addresses are the same in every step.
+/// Allocates one workspace from another resource; then the n-th allocation of every step gets its planned address in
+/// it. A step allocates nothing else, and addresses are the same in every step.
 ///
-/// Each request (bytes, category, source) and each end must come in the planned order. The first departure throws
-/// error: that of a request at once, that of an end, which cannot throw, at the next request or in check(). Requests
-/// are then refused until everything handed out is given back, as after any exception that unwinds a step; the next
-/// request begins a new step. Where a step may stop while nothing is handed out, call restart() before the next one.
-/// All work goes to the stream given at construction, and one thread uses the resource at a time.
+/// Requests (bytes, category, source) and frees must come in the planned order. The first deviation throws error: of a
+/// request at once, of a free, which cannot throw, at the next request or in check(). Requests then fail until all
+/// blocks are freed, as after any exception that unwinds a step; the next one begins a new step. If a step may stop
+/// while no block is in use, call restart() before the next one. For one stream and one thread at a time.
 ///
-/// Several plans (a training step, an evaluation) may share one workspace, one at a time: `use(i)` chooses the next.
+/// Several plans (a training step, an evaluation) may share the workspace, one at a time; `use(i)` selects the next.
 template <class Stream>
 class basic_planned_resource final : public basic_resource<Stream> {
  public:
-  /// Throws out_of_memory if the workspace cannot be had, and error where a plan is for a device whose blocks need less
-  /// alignment.
+  /// Throws out_of_memory if the workspace cannot be allocated, and error if a plan's alignment is too small.
   basic_planned_resource(memory_plan step, basic_resource<Stream>& from, Stream& on)
       : basic_planned_resource(std::vector<memory_plan>{std::move(step)}, from, on) {}
   basic_planned_resource(std::vector<memory_plan> plans, basic_resource<Stream>& from, Stream& on)
       : plans_(std::move(plans)), from_(&from), on_(&on) {
-    if (plans_.empty()) throw error("planned memory: there must be a plan");
+    if (plans_.empty()) throw error("planned memory: no plan is given");
     plan_ = &plans_.front();
     for (const memory_plan& p : plans_) {
       if (p.alignment % Stream::alignment != 0)
@@ -51,7 +51,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     }
     detail::poison_for<Stream>(memory_, workspace_.bytes);
   }
-  /// Ends the program with one line on stderr while blocks are handed out.
+  /// Ends the program with one line on stderr if blocks are in use.
   ~basic_planned_resource() override {
     if (blocks_ > 0) ended_too_early("planned_resource", std::to_string(blocks_) + " blocks");
     detail::unpoison_for<Stream>(memory_, workspace_.bytes);
@@ -59,32 +59,32 @@ class basic_planned_resource final : public basic_resource<Stream> {
   }
 
   std::size_t bytes() const { return workspace_.bytes; }  ///< of the workspace
-  std::size_t live_blocks() const { return blocks_; }     ///< handed out now
+  std::size_t live_blocks() const { return blocks_; }     ///< in use
 
-  /// Throws the departure of the current step from the plan, if there was one.
+  /// Throws if the current step has deviated from the plan.
   void check() const {
     if (departed_) throw error(departure());
   }
-  /// The next request begins a step of plan number `which`. Throws error while something is handed out.
+  /// The next request begins a step of plan number `which`. Throws error if blocks are in use.
   void use(std::size_t which) {
     if (which >= plans_.size())
-      throw error("planned memory: there is no plan " + std::to_string(which) + "; there are " +
-                  std::to_string(plans_.size()));
+      throw error("planned memory: no plan " + std::to_string(which) + "; the plans are 0 to " +
+                  std::to_string(plans_.size() - 1));
     restart();
     plan_ = &plans_[which];
   }
-  /// The next request begins a new step, wherever this one was left. Throws error while something is handed out.
+  /// The next request begins a new step, even if this one is incomplete. Throws error if blocks are in use.
   void restart() {
     if (blocks_ > 0)
-      throw error("planned memory: restart while blocks are handed out (" + std::to_string(blocks_) +
-                  "); give them back first");
+      throw error("planned memory: restart() while blocks are in use (" + std::to_string(blocks_) +
+                  "); free them first");
     begin_step();
   }
 
  private:
   void* do_allocate(const memory_request& request, Stream& on) override {
     check_stream(on);
-    // With nothing handed out, what comes may be the start of a step after one that was interrupted.
+    // With no block in use, this may be the start of a step after an interrupted one.
     if (blocks_ == 0 && (departed_ || (!is_planned(next_, request) && is_planned(0, request)))) begin_step();
     check();
     if (!is_planned(next_, request)) {
@@ -100,8 +100,8 @@ class basic_planned_resource final : public basic_resource<Stream> {
   }
 
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
-    if (blocks_ == 0) memory_misuse("planned_resource", "is given back, and nothing is handed out", memory, request);
-    if (&on != on_) memory_misuse("planned_resource", "is given back on another stream", memory, request);
+    if (blocks_ == 0) memory_misuse("planned_resource", "is freed, but no block is in use", memory, request);
+    if (&on != on_) memory_misuse("planned_resource", "is freed on another stream", memory, request);
     --blocks_;
     detail::poison_for<Stream>(memory, request.bytes);
     if (departed_) return;
@@ -132,7 +132,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
   void advance() {
     if (++next_ == plan_->events.size()) begin_step();
   }
-  // Called where nothing may throw: keeps what the message needs and makes no string. `ending` is null for a request.
+  // Must not throw: stores what the message needs. `ending` is null for a request.
   void depart(const memory_request& request, const void* ending) noexcept {
     departed_ = true;
     culprit_ = request;
@@ -155,7 +155,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     if (!e.begins) return "the end of request " + std::to_string(e.allocation + 1) + ", " + planned + ",";
     return ending_ == nullptr ? planned : "a request for " + planned;
   }
-  // The block at an address is the last one that began there.
+  // The block at an address is the latest that began there.
   std::string number_of_ending() const {
     for (std::size_t event = next_; event-- > 0;)
       if (plan_->events[event].begins && address_of(event) == ending_)
@@ -169,11 +169,11 @@ class basic_planned_resource final : public basic_resource<Stream> {
   Stream* on_;
   memory_request workspace_{};
   std::byte* memory_ = nullptr;
-  std::size_t next_ = 0;      // event of the plan that is to come
-  std::size_t requests_ = 0;  // of this step, served
+  std::size_t next_ = 0;      // the next event of the plan
+  std::size_t requests_ = 0;  // served in this step
   std::size_t blocks_ = 0;
   bool departed_ = false;
-  memory_request culprit_{};      // the request, or that of the block whose end departed
+  memory_request culprit_{};      // the deviating request, or that of the wrongly freed block
   const void* ending_ = nullptr;  // that block
 };
 

@@ -1,8 +1,7 @@
 #pragma once
-// Memory that is kept for reuse is poisoned meanwhile where the program is built with the address sanitizer
-// (-fsanitize=address), so that a use of it is reported as a use of freed memory is. Elsewhere nothing happens. A
-// sanitizer build is a whole program: build all of its files with the flag, because one file's pool would hand out what
-// another file's has poisoned.
+// In a build with the address sanitizer (-fsanitize=address), poisons memory that is kept for reuse: uses are reported
+// like a use after free. Build all files with the flag: one file's pool may allocate what another file's has poisoned.
+
 #include <cstddef>
 #include <type_traits>
 
@@ -29,7 +28,7 @@ constexpr void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] st
   if (!std::is_constant_evaluated()) __asan_unpoison_memory_region(memory, bytes);
 #endif
 }
-/// True where a use of this byte would be reported.
+/// True if a use of this byte would be reported.
 inline bool is_poisoned([[maybe_unused]] const void* memory) {
 #if GRADUS_ADDRESS_SANITIZER
   return __asan_address_is_poisoned(memory) != 0;
@@ -38,7 +37,7 @@ inline bool is_poisoned([[maybe_unused]] const void* memory) {
 #endif
 }
 
-// The same for memory of a kind of stream, which the host may not be able to address.
+// The same for memory of a type of stream, which the host may not be able to address.
 template <class Stream>
 constexpr void poison_for(const void* memory, std::size_t bytes) noexcept {
   if constexpr (requires { requires Stream::host_memory; }) poison(memory, bytes);

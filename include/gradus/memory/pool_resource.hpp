@@ -1,4 +1,6 @@
 #pragma once
+// A pool: keeps freed memory for reuse.
+
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -11,16 +13,14 @@
 
 namespace gradus {
 
-/// Keeps memory for reuse instead of returning it: best fit over free ranges, which split when taken and merge with
-/// their neighbours when given back. Memory comes from another resource in segments and returns to it when the pool
-/// ends, on release(), or when memory runs out. Training steps ask for the same sizes again and again; with a pool, the
-/// operating system sees only the first step, and from then on the pool itself asks the heap for nothing.
+/// Keeps memory for reuse: best fit over free ranges, which split when allocated and merge with free neighbours when
+/// freed. Allocates segments from another resource and returns them when it is destroyed, on release(), or when memory
+/// runs out. Training steps repeat their requests: after the first step, nothing is allocated from the system.
 ///
-/// Each stream has its own free ranges: what it gave back, it gets again at once. A range of another stream is taken if
-/// that stream is past the point where it was given back, or else after the taker was told to wait for that point; the
-/// host never waits. What was used_on further streams is set aside until they are done. Giving back what is not in use,
-/// or not of this pool, ends the program with one line on stderr, as does a pool that ends while memory of it is in
-/// use.
+/// Each stream has its own free ranges, which it can reuse at once. It takes another stream's range if that stream has
+/// passed the point of the free, or else waits for that point; the host never waits. Blocks that were used_on other
+/// streams become free when those are done. Freeing a block that is not in use or not of this pool ends the program
+/// with one line on stderr, as does a pool that is destroyed while its memory is in use.
 template <class Stream>
 class basic_pool_resource final : public basic_resource<Stream> {
  public:
@@ -30,15 +30,15 @@ class basic_pool_resource final : public basic_resource<Stream> {
     if (live_ > 0) ended_too_early("pool_resource", bytes_text(live_));
     try {
       release();
-    } catch (...) {  // a stream that cannot be waited for will not use the memory either
+    } catch (...) {  // a failed stream no longer uses the memory
     }
     while (table_.begin() != table_.end()) return_segment(table_.begin(), *origin_);
   }
 
-  std::size_t live_bytes() const { return live_; }                ///< handed out now, rounded up to the alignment
-  std::size_t reserved_bytes() const { return reserved_; }        ///< held from the resource below
-  std::size_t cached_bytes() const { return reserved_ - live_; }  ///< held and not handed out
-  /// Gives segments of which nothing is handed out back to the resource below, once all streams are done with them.
+  std::size_t live_bytes() const { return live_; }                ///< in use, rounded up to the alignment
+  std::size_t reserved_bytes() const { return reserved_; }        ///< allocated from the upstream resource
+  std::size_t cached_bytes() const { return reserved_ - live_; }  ///< allocated, but not in use
+  /// Returns unused segments to the upstream resource, once all streams are done with them.
   void release() {
     if (origin_) release(*origin_);
   }
@@ -53,7 +53,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
     if (request.bytes > table::most) throw out_of_room(request, {});
     const std::size_t bytes = rounded(request.bytes);
     detail::make_beside(origin_, on);
-    table_.prepare(2);  // one if a segment comes, one if a block splits
+    table_.prepare(2);  // one for a new segment, one for a split
     table_.settle();
     iterator b = find(bytes, on);
     if (b == table_.end()) b = obtain(bytes, request, on);
@@ -72,25 +72,25 @@ class basic_pool_resource final : public basic_resource<Stream> {
     table_.use_on(checked(memory, request), by);
   }
 
-  // The block in use that begins at `memory`; there has to be one.
+  // The used block that begins at `memory`; ends the program if there is none.
   iterator checked(void* memory, const memory_request& request) {
     auto* const at = static_cast<std::byte*>(memory);
     const iterator b = table_.containing(at);
     const char* wrong = nullptr;
-    if (b == table_.end()) wrong = "is not of this pool";
-    else if (!b->second.handed_out) wrong = "is not in use: it was given back twice";
-    else if (b->first != at) wrong = "lies inside of a block";
-    else if (b->second.bytes != rounded(request.bytes)) wrong = "was asked for with another size";
+    if (b == table_.end()) wrong = "does not belong to this pool";
+    else if (!b->second.handed_out) wrong = "is not in use: it was freed twice";
+    else if (b->first != at) wrong = "is not the start of a block";
+    else if (b->second.bytes != rounded(request.bytes)) wrong = "was allocated with another size";
     if (wrong != nullptr) memory_misuse("pool_resource", wrong, memory, request);
     return b;
   }
 
-  // Finding a free block, the cheapest way first.
+  // Search for a free block, cheapest way first.
 
   iterator find(std::size_t bytes, Stream& on) {
     const iterator own = table_.best_fit(&on, bytes);
     if (own != table_.end()) return own;
-    iterator best = table_.end();  // the smallest of the other streams' best fits; at once one that needs no waiting
+    iterator best = table_.end();  // the smallest best fit of the other streams, or one that needs no waiting
     for (const Stream* home = table_.next_home(nullptr); home != nullptr; home = table_.next_home(home)) {
       const iterator b = table_.best_fit(home, bytes);
       if (b == table_.end()) continue;
@@ -121,8 +121,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
     return b;
   }
 
-  // The smallest run of free neighbours that is large enough, whoever gave them back, as one block that `on` may use:
-  // it waits.
+  // Merges the smallest sufficient run of free neighbours, of any streams, into a block for `on`, which waits for them.
   iterator fold(std::size_t bytes, Stream& on, bool also_set_aside) {
     iterator first = table_.end(), last = first;
     std::size_t best = table::most;
@@ -139,7 +138,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
     return first;
   }
 
-  // Segments. What is asked of the resource below must be said again when it is returned.
+  // Segments. They are returned with the request by which they were allocated.
 
   static memory_request segment_request(std::size_t bytes) {
     memory_request request;
@@ -179,7 +178,7 @@ class basic_pool_resource final : public basic_resource<Stream> {
 
   basic_resource<Stream>* from_;
   std::size_t segment_bytes_;
-  std::optional<Stream> origin_;  // gives segments back when no caller's stream is at hand; made with the first
+  std::optional<Stream> origin_;  // frees segments when no caller's stream is known; created with the first
   table table_;
   std::size_t live_ = 0;
   std::size_t reserved_ = 0;

@@ -1,4 +1,6 @@
 #pragma once
+// The interface of memory resources.
+
 #include <cstddef>
 #include <string_view>
 
@@ -9,12 +11,12 @@
 
 namespace gradus {
 
-/// What a buffer is for; statistics and plans are kept by category.
+/// The purpose of a buffer; statistics and plans are by category.
 enum class category { parameter, gradient, optimizer_state, activation, temporary, input };
 /// Number of categories, for tables by category.
 inline constexpr std::size_t category_count = 6;
 
-/// Name of a category, as printed.
+/// Name of a category, for output.
 constexpr std::string_view category_name(category c) {
   constexpr std::string_view names[] = {"parameter", "gradient", "optimizer state", "activation", "temporary", "input"};
   return names[static_cast<std::size_t>(c)];
@@ -24,23 +26,22 @@ constexpr std::string_view category_name(category c) {
 struct memory_request {
   std::size_t bytes = 0;
   category what = category::temporary;
-  std::size_t id = 0;  ///< number in its context, or of all that `accounting` saw; a block's end names its beginning
-  std::string_view source = {};  ///< name of the operation that asked; empty outside of operations
+  std::size_t id = 0;            ///< number in its context (or in `accounting`); a free has its allocation's
+  std::string_view source = {};  ///< name of the requesting operation; empty outside of operations
   gradus::phase phase = gradus::phase::outside;
-  static constexpr std::size_t alignment =
-      cpu::alignment;  ///< of every returned address, at least; a stream may want more
+  static constexpr std::size_t alignment = cpu::alignment;  ///< minimum for every address; a stream may require more
 };
 
 namespace detail {
-// `bytes` in whole units of `alignment`.
+// Rounds `bytes` up to a multiple of `alignment`.
 constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 }  // namespace detail
 
-/// Where memory comes from, on a kind of stream (`memory_resource` is that of the CPU). Resources compose: statistics,
-/// limits and faults are resources over another resource. A request of zero bytes returns null; a request that cannot
-/// be served throws out_of_memory. One thread uses a resource at a time, unless it says otherwise.
+/// A source of memory for a type of stream (`memory_resource` for the CPU). Resources compose: statistics, limits and
+/// faults are resources over another one. A request of zero bytes returns null; one that cannot be served throws
+/// out_of_memory. One thread uses a resource at a time, unless documented otherwise.
 template <class Stream>
 class basic_resource {
  public:
@@ -50,16 +51,16 @@ class basic_resource {
   basic_resource& operator=(const basic_resource&) = delete;
   virtual ~basic_resource() = default;
 
-  /// Memory for `request`, usable by work submitted to `on` from now.
+  /// Memory for `request`, usable by work submitted to `on` from now on.
   [[nodiscard]] void* allocate(const memory_request& request, Stream& on) {
     return request.bytes == 0 ? nullptr : do_allocate(request, on);
   }
-  /// Returns memory from `allocate` with the same request; work already submitted to `on` may still use it.
+  /// Frees memory from `allocate`, with the same request; work already submitted to `on` may still use it.
   void deallocate(void* memory, const memory_request& request, Stream& on) noexcept {
     if (memory != nullptr) do_deallocate(memory, request, on);
   }
-  /// Says that work on `by`, too, uses this memory from `allocate`: once given back, it is kept until what was
-  /// submitted to `by` by then has run. `by` has to live until the memory is given back.
+  /// Declares that work on `by` uses this memory, too: after the free it is kept until the work submitted to `by` so
+  /// far has run. `by` must live until the free.
   void used_on(void* memory, const memory_request& request, Stream& by) {
     if (memory != nullptr) do_used_on(memory, request, by);
   }
@@ -67,11 +68,11 @@ class basic_resource {
  private:
   virtual void* do_allocate(const memory_request& request, Stream& on) = 0;
   virtual void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept = 0;
-  // Enough where work is done as it is submitted. A resource on top of another one passes it on.
+  // Does nothing, which suffices if work runs when submitted. A resource over another one forwards it.
   virtual void do_used_on(void*, const memory_request&, Stream&) {}
 };
 
-/// What resources over another one have in common.
+/// The base of resources over another one.
 template <class Stream>
 class resource_adaptor : public basic_resource<Stream> {
  protected:

@@ -1,11 +1,13 @@
 #pragma once
+// The objects that belong to a context or stream, one per type.
+
 #include <memory>
 #include <type_traits>
 #include <vector>
 
 namespace gradus::detail {
 
-// At most one object of each type, made on first use; they end together, the last made first.
+// At most one object of each type, constructed at first use, destroyed in reverse order.
 class service_table {
  public:
   constexpr service_table() = default;
@@ -16,7 +18,7 @@ class service_table {
     for (auto s = all_.rbegin(); s != all_.rend(); ++s) s->destroy(s->object);
   }
 
-  // The object of type T, made from `from` if there is none.
+  // The object of type T, constructed from `from` if there is none.
   template <class T, class From>
   T& get(From& from) {
     for (const service& s : all_)

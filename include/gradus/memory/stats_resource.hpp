@@ -1,4 +1,6 @@
 #pragma once
+// Statistics of memory by category.
+
 #include <array>
 #include <cstddef>
 
@@ -7,7 +9,7 @@
 
 namespace gradus {
 
-/// Forwards requests to another resource and counts them: live and peak bytes, in total and by category.
+/// Forwards requests to another resource and counts live and peak bytes, in total and by category.
 template <class Stream>
 class basic_stats_resource final : public resource_adaptor<Stream> {
  public:
@@ -16,15 +18,14 @@ class basic_stats_resource final : public resource_adaptor<Stream> {
   struct counts {
     std::size_t live = 0;         ///< bytes now
     std::size_t peak = 0;         ///< most bytes at once
-    std::size_t total = 0;        ///< bytes ever asked for
+    std::size_t total = 0;        ///< bytes ever requested
     std::size_t allocations = 0;  ///< requests served
   };
   const counts& all() const { return all_; }
   const counts& of(category c) const { return by_category_[static_cast<std::size_t>(c)]; }
-  /// Bytes of a category that were live when all().peak was reached. These add up to it; the categories' own peaks need
-  /// not.
+  /// Bytes of a category at the time of all().peak. They add up to it, unlike the categories' own peaks.
   std::size_t at_peak(category c) const { return at_peak_[static_cast<std::size_t>(c)]; }
-  /// Starts the peaks again from what is live now.
+  /// Resets the peaks to the live bytes.
   void reset_peak() {
     all_.peak = all_.live;
     for (counts& c : by_category_) c.peak = c.live;

@@ -1,4 +1,6 @@
 #pragma once
+// Streams: sequences of work, and the CPU's, whose work runs at once.
+
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -8,10 +10,9 @@
 
 namespace gradus {
 
-/// What resources ask of a stream, a sequence of work that runs in order. An event marks a point of one: `record` puts
-/// the mark after the work submitted so far, `done` asks whether all of that has run, `synchronize` makes the host wait
-/// for it, and `wait` makes another stream's later work wait, not the host. An event that was never recorded is done. A
-/// stream that ends waits for its work. Memory for its work is aligned to `alignment` bytes.
+/// A sequence of work that runs in order, as resources use it. An event marks a point in it: `record` puts it after the
+/// work submitted so far, `done` asks whether that has run, `synchronize` makes the host wait for it, `wait` makes
+/// another stream wait. An event never recorded is done. The destructor waits. Memory is aligned to `alignment` bytes.
 template <class S>
 concept event_stream = std::movable<typename S::event> && std::default_initializable<typename S::event> &&
                        requires(S& stream, typename S::event& mark, const typename S::event& marked) {
@@ -23,18 +24,18 @@ concept event_stream = std::movable<typename S::event> && std::default_initializ
                          marked.synchronize();
                        };
 
-/// A mark in a stream whose work is done as it is submitted.
+/// An event of a stream whose work runs when submitted: always done.
 struct done_event {
   constexpr bool done() const { return true; }
   constexpr void synchronize() const {}
 };
 
-/// A sequence of work on the CPU. Work is done as it is submitted, so there is nothing to wait for.
+/// A sequence of work on the CPU. Work runs when submitted, so nothing waits.
 class stream {
  public:
   using event = done_event;
   static constexpr std::size_t alignment = cpu::alignment;
-  static constexpr bool host_memory = true;  ///< the host may touch what this stream's work touches
+  static constexpr bool host_memory = true;  ///< the host can access the stream's memory
 
   stream() = default;
   stream(int) = delete;  // a device or a handle is not a stream
@@ -45,8 +46,7 @@ class stream {
   void record(event&) noexcept {}
   void wait(const event&) {}
 
-  /// The one object of type T that belongs to this stream, made from it on first use and kept until it ends: the
-  /// threads of parallel loops.
+  /// The object of type T that belongs to this stream, constructed from it at first use: the threads of parallel loops.
   template <class T>
   T& get() {
     return services_.template get<T>(*this);
@@ -57,7 +57,7 @@ class stream {
 };
 
 namespace detail {
-// A stream for a resource's own work, where there is none yet: on the device of `user`, a stream that asks for memory.
+// Creates a stream for a resource's own work, on the device of `user`.
 template <class Stream>
 void make_beside(std::optional<Stream>& own, const Stream& user) {
   if (own) return;

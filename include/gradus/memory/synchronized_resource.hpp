@@ -1,11 +1,13 @@
 #pragma once
+// A lock around a resource.
+
 #include <mutex>
 
 #include "resource.hpp"
 
 namespace gradus {
 
-/// Makes another resource, with its upstream resources, thread-safe: it forwards one request at a time.
+/// Makes another resource, with its upstream resources, thread-safe: forwards one request at a time.
 template <class Stream>
 class basic_synchronized_resource final : public resource_adaptor<Stream> {
  public:

@@ -1,4 +1,6 @@
 #pragma once
+// Finds leaks and wrong frees.
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -13,19 +15,18 @@
 
 namespace gradus {
 
-/// A block that has not been given back.
+/// A live block.
 struct tracked_block {
   const void* memory = nullptr;
   memory_request request;
-  std::string_view label;  ///< what tracking_resource::label said when it was asked for
+  std::string_view label;  ///< the label() at its allocation
 };
 
-/// Remembers every live block and where it came from, so that a leak can be named. Giving back what is not live (a
-/// second time, or to the wrong resource) ends the program with one line on stderr.
+/// Records every live block and its request, to name leaks. Ends the program with one line if a block is freed wrongly.
 template <class Stream>
 class basic_tracking_resource final : public resource_adaptor<Stream> {
  public:
-  /// At its end, if some block is live, `at_end` is called with report(); what it throws is dropped.
+  /// The destructor calls `at_end` with report() if blocks are live; its exceptions are ignored.
   explicit basic_tracking_resource(basic_resource<Stream>& from,
                                    std::function<void(const std::string&)> at_end = nullptr)
       : resource_adaptor<Stream>(from), at_end_(std::move(at_end)) {}
@@ -33,14 +34,14 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
     if (live_.empty() || !at_end_) return;
     try {
       at_end_(report());
-    } catch (...) {  // a destructor has nobody to tell
+    } catch (...) {  // a destructor cannot throw
     }
   }
 
-  /// Marks later requests with a word of the user's, which has to stay where it is; see tracked_block.
+  /// Labels later requests with `text`, which must outlive them; see tracked_block.
   void label(std::string_view text) { label_ = text; }
 
-  /// The live blocks, the first asked for first.
+  /// The live blocks in order of allocation.
   std::vector<tracked_block> outstanding() const {
     std::vector<std::pair<std::size_t, tracked_block>> by_time;
     for (const auto& [memory, known] : live_) by_time.emplace_back(known.number, known.block);
@@ -50,7 +51,7 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
     for (const auto& timed : by_time) blocks.push_back(timed.second);
     return blocks;
   }
-  /// Those in words: a line with their number and bytes, then a line for each.
+  /// The live blocks as text: their number and bytes, then one line per block.
   std::string report() const {
     const auto blocks = outstanding();
     std::size_t bytes = 0;
@@ -73,7 +74,7 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
   using table = std::map<const void*, entry>;
 
   void* do_allocate(const memory_request& request, Stream& on) override {
-    table fresh;  // made first: once there is memory, nothing may fail
+    table fresh;  // created first: after the allocation nothing may fail
     auto node = fresh.extract(fresh.try_emplace(nullptr).first);
     void* memory = this->from().allocate(request, on);
     node.key() = memory;
@@ -84,10 +85,10 @@ class basic_tracking_resource final : public resource_adaptor<Stream> {
   void do_deallocate(void* memory, const memory_request& request, Stream& on) noexcept override {
     const auto found = live_.find(memory);
     if (found == live_.end())
-      memory_misuse("tracking_resource", "is not live here: it was given back twice, or comes from elsewhere", memory,
+      memory_misuse("tracking_resource", "is not live: it was freed twice, or belongs to another resource", memory,
                     request);
     if (found->second.block.request.bytes != request.bytes)
-      memory_misuse("tracking_resource", "was asked for with another size", memory, request);
+      memory_misuse("tracking_resource", "was allocated with another size", memory, request);
     live_.erase(found);
     this->from().deallocate(memory, request, on);
   }

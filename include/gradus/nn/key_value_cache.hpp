@@ -54,7 +54,7 @@ class key_value_cache {
   auto positions() const {
     std::array<std::int32_t, Times> at{};
     for (index_t t = 0; t < Times; ++t) at[t] = static_cast<std::int32_t>(std::min(position_ + t, Context - 1));
-    return from_host<std::int32_t, shape<Times>>(kept_.owner(), at.data());
+    return from_host<std::int32_t, shape<Times>>(tensor_.owner(), at.data());
   }
   /// Counts `count` tokens that all layers have computed. Throws gradus::error if there is no room.
   constexpr void advance(index_t count) {

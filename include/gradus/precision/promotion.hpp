@@ -1,5 +1,5 @@
 #pragma once
-// The type that operands of different types give: by the types alone, never by the operands' order.
+// The result type of operands of different types, independent of their order.
 
 #include <cstdint>
 #include <type_traits>
@@ -18,7 +18,7 @@ constexpr auto promote_two() {
   else if constexpr (is_floating<A>) {
     if constexpr (sizeof(A) != sizeof(B))
       return std::type_identity<std::conditional_t<(sizeof(A) > sizeof(B)), A, B>>{};
-    else return std::type_identity<float>{};  // bf16 and f16: neither holds the other
+    else return std::type_identity<float>{};  // bf16 and f16: neither represents the other
   } else {
     if constexpr (sizeof(A) != sizeof(B))
       return std::type_identity<std::conditional_t<(sizeof(A) > sizeof(B)), A, B>>{};
@@ -37,8 +37,7 @@ struct promoted<A, B, Rest...> : promoted<typename decltype(promote_two<A, B>())
 
 }  // namespace detail
 
-/// The type in which operands of these types meet, as in PyTorch: a floating-point type before any integer; of two of a
-/// kind the wider one; float for bf16 with f16.
+/// The common type of operands, as in PyTorch: floating-point before integers, then the wider; float for bf16 with f16.
 template <class... Ts>
 using promote = typename detail::promoted<Ts...>::type;
 

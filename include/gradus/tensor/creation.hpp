@@ -1,4 +1,6 @@
 #pragma once
+// Creates tensors from values, and reads their elements back.
+
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -13,13 +15,13 @@
 
 namespace gradus {
 
-/// Uninitialised elements.
+/// A tensor with uninitialised elements.
 template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> empty(context<D>& ctx, category what = category::activation) {
   return tensor<T, Shape, D>(ctx, what);
 }
 
-/// All elements zero.
+/// A tensor of zeros.
 template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> zeros(context<D>& ctx, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
@@ -27,7 +29,7 @@ constexpr tensor<T, Shape, D> zeros(context<D>& ctx, category what = category::a
   return t;
 }
 
-/// A tensor on ctx's device with a copy of `values` (host memory, row-major, Shape::size of them).
+/// A tensor on ctx's device with a copy of Shape::size `values` in host memory, row-major.
 template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
@@ -48,7 +50,7 @@ GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void fill(context<D>& ctx, T* to, T va
 }
 }  // namespace detail
 
-/// All elements `value`.
+/// A tensor whose elements are all `value`.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, category what = category::activation) {
   tensor<T, Shape, D> t(ctx, what);
@@ -56,7 +58,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> full(context<D>& ctx, T value, cat
   return t;
 }
 
-/// All elements 1.
+/// A tensor of ones.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> ones(context<D>& ctx, category what = category::activation) {
   return full<T, Shape>(ctx, T(1.0f), what);
@@ -67,7 +69,7 @@ template <index_t Values, index_t Elements>
 inline constexpr bool one_value_for_each_element = Values == Elements;
 }  // namespace detail
 
-/// Elements in row-major order, exactly Shape::size of them: `from_values<float, shape<2, 2>>(ctx, {1, 2, 3, 4})`.
+/// A tensor of Shape::size elements, row-major: `from_values<float, shape<2, 2>>(ctx, {1, 2, 3, 4})`.
 template <class T, class Shape, index_t N, class D>
 tensor<T, Shape, D> from_values(context<D>& ctx, const T (&values)[N], category what = category::activation) {
   static_assert(detail::one_value_for_each_element<N, Shape::size>,
@@ -92,7 +94,7 @@ tensor<T, Shape, D> from_values(context<D>& ctx, const Values& values, category 
   else return tensor<T, Shape, D>();
 }
 
-/// 0, 1, 2, … as a vector of N elements.
+/// The vector 0, 1, 2, …, N-1.
 template <class T, index_t N, class D>
 GRADUS_OF_BUILD tensor<T, shape<N>, D> arange(context<D>& ctx) {
   std::vector<T> host(N);
@@ -100,11 +102,11 @@ GRADUS_OF_BUILD tensor<T, shape<N>, D> arange(context<D>& ctx) {
   return from_host<T, shape<N>>(ctx, host.data());
 }
 
-/// The elements as a vector in host memory; waits for the device.
+/// The elements as a std::vector; waits for the device.
 template <class T, class Shape, class D>
 std::vector<T> to_host(const tensor<T, Shape, D>& t) {
   t.check_present();
-  if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no array of bool inside
+  if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> does not store an array of bool
     const auto host = std::make_unique<bool[]>(Shape::size);
     device_access<D>::download(t.owner(), host.get(), t.data(), t.bytes);
     return std::vector<bool>(host.get(), host.get() + Shape::size);
@@ -130,7 +132,7 @@ constexpr T item(const tensor<T, Shape, D>& t) {
   return value;
 }
 
-/// A copy with elements of its own.
+/// A copy that shares no elements.
 template <class T, class Shape, class D>
 constexpr tensor<T, Shape, D> clone(const tensor<T, Shape, D>& t, category what = category::activation) {
   tensor<T, Shape, D> copy(t.owner(), what);

@@ -1,5 +1,6 @@
 #pragma once
-// What tensors and slots say when they are used wrongly.
+// The error messages of tensors and gradient slots.
+
 #include <cstddef>
 
 #include "../core/config.hpp"

@@ -7,11 +7,12 @@
 namespace gradus::detail {
 
 GRADUS_IMPL void fail_empty_tensor() {
-  throw error("a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave");
+  throw error(
+      "this tensor is empty: it was moved from, default-constructed, or is a gradient that no backward() computed");
 }
 
 GRADUS_IMPL void fail_storage_size(std::size_t has, std::size_t takes) {
-  throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes and the tensor takes " +
+  throw error("tensor(storage): the buffer has " + std::to_string(has) + " bytes; the tensor needs " +
               std::to_string(takes));
 }
 
@@ -20,8 +21,6 @@ GRADUS_IMPL void fail_number_of_values(std::size_t values, std::size_t elements)
               std::to_string(elements) + " elements; their numbers must be equal");
 }
 
-GRADUS_IMPL void fail_placed_gradient() {
-  throw error("slot.place(storage): there is a gradient already; clear it first");
-}
+GRADUS_IMPL void fail_placed_gradient() { throw error("slot.place(storage): a gradient exists; clear it first"); }
 
 }  // namespace gradus::detail

@@ -1,4 +1,6 @@
 #pragma once
+// Where the gradient of a value accumulates.
+
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -10,17 +12,15 @@
 namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
-/// The kernel behind every change of element type, and behind every sum of gradients: forward(ctx, to, from, n,
-/// accumulate) rounds each of the n elements of `from` once and writes it to `to`, or adds it.
+/// forward(ctx, to, from, n, accumulate) rounds each of the n elements of `from` once and writes or adds it to `to`.
 struct convert {};
 }  // namespace op::inline GRADUS_BUILD
 
-/// The slot of a value of any type.
+/// The base of all gradient slots.
 class any_slot {};
 
 namespace detail {
-// What slots do, whatever the shape: `value` is the gradient so far, and `storage`, if it is there, where it
-// accumulates.
+// The operations of slots, for all shapes: `value` is the accumulated gradient, `storage` the memory for it, if given.
 template <class D>
 GRADUS_NOINLINE constexpr void make_gradient_unique(buffer<D>& value, const buffer<D>& storage) {
   if (storage || value.unique()) return;
@@ -28,7 +28,7 @@ GRADUS_NOINLINE constexpr void make_gradient_unique(buffer<D>& value, const buff
   device_access<D>::copy(copy.owner(), copy.data(), std::as_const(value).data(), value.bytes());
   value = std::move(copy);
 }
-// Makes `value` ready to be written; true if it is to be added to.
+// Prepares `value` for a contribution; returns true if it must be added.
 template <class D>
 GRADUS_NOINLINE constexpr bool open_gradient(context<D>& ctx, std::size_t bytes, buffer<D>& value,
                                              const buffer<D>& storage) {
@@ -45,7 +45,7 @@ GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient,
                                                              const buffer<D>& storage) {
   if (!value) {
     if (storage) device_access<D>::copy(storage.owner(), storage.data(), gradient.data(), storage.bytes());
-    // No conditional expression: g++ 12 ends its temporaries twice in a constant expression.
+    // Not a conditional expression: g++ 12 destroys its temporaries twice in a constant expression.
     if (storage) value = storage;
     else value = std::move(gradient);
     return;
@@ -58,7 +58,7 @@ GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient,
 }
 }  // namespace detail
 
-/// Where the gradient of one value accumulates: the first contribution is assigned, later ones are added.
+/// Accumulates the gradient of one value: assigns the first contribution, adds later ones.
 template <class Tensor>
 class gradient_slot : public any_slot {
  public:
@@ -66,8 +66,7 @@ class gradient_slot : public any_slot {
   using device = typename Tensor::device;
 
   constexpr const Tensor& value() const { return value_; }
-  /// The gradient, marked as one, so that no recording takes it for a constant unasked. Others may hold the tensor that
-  /// was given, such as a constant that a custom_op returned: it keeps the mark that it has.
+  /// The gradient, marked as such, so that no recording takes it for a constant; a shared tensor keeps its mark.
   constexpr const Tensor& marked() {
     if (value_ && value_.storage().origin() != origin::gradient) {
       if (!value_.storage().sole()) value_ = Tensor(value_.storage().part(0, Tensor::bytes));
@@ -78,23 +77,22 @@ class gradient_slot : public any_slot {
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
   constexpr void clear() { value_ = Tensor{}; }
 
-  /// Makes the gradient accumulate in `storage` from now on, which may be a part of a larger buffer: the first
-  /// contribution is written there, and clear() keeps it for the next one. An empty tensor ends that. Whoever else
-  /// holds these bytes sees each change. Throws error while there is a gradient.
+  /// Makes the gradient accumulate in `storage`, possibly part of a larger buffer: the first contribution overwrites,
+  /// clear() keeps it, an empty tensor ends that. All owners see the changes. Throws error if a gradient exists.
   constexpr void place(Tensor storage) {
     if (value_) detail::fail_placed_gradient();
     storage_ = std::move(storage);
   }
-  /// True when the gradient accumulates in storage from place().
+  /// True if the gradient accumulates in the storage of place().
   constexpr bool is_placed() const { return static_cast<bool>(storage_); }
 
-  /// Adds a gradient that already exists as a tensor; the first one is kept without a copy.
+  /// Adds a gradient that exists as a tensor; keeps the first one without a copy.
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) {
     detail::give_gradient<typename Tensor::value_type>(std::move(gradient.storage_), value_.storage_,
                                                        storage_.storage_);
   }
 
-  /// Where a kernel writes its contribution: it must assign when `accumulate` is false and add when it is true.
+  /// Where a kernel writes its contribution: it must overwrite, or add if `accumulate`.
   struct target {
     Tensor& tensor;
     bool accumulate;
@@ -107,10 +105,10 @@ class gradient_slot : public any_slot {
 
  private:
   Tensor value_;
-  Tensor storage_;  // where it accumulates; empty: wherever the first contribution lies
+  Tensor storage_;  // memory of the gradient; empty: that of the first contribution
 };
 
-/// A slot that may be absent: nobody wants the gradient of a constant. What an operation's gradient rule writes to.
+/// A pointer to a slot, null if the gradient is not needed. Operations write the gradients of their operands to it.
 template <class Tensor>
 class gradient_sink {
  public:
@@ -118,12 +116,12 @@ class gradient_sink {
   constexpr gradient_sink() = default;
   constexpr explicit gradient_sink(gradient_slot<Tensor>* slot) : slot_(slot) {}
   constexpr explicit operator bool() const { return slot_ != nullptr; }
-  /// True when nothing has been contributed yet.
+  /// True if nothing has been contributed.
   constexpr bool is_empty() const { return !slot_->value(); }
-  /// What has accumulated so far; empty where nothing has.
+  /// The accumulated gradient; empty if there is none.
   constexpr const Tensor& so_far() const { return slot_->value(); }
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) const { slot_->give(std::move(gradient)); }
-  /// A gradient of another element type is converted.
+  /// Adds a gradient of another element type, converted.
   template <class T>
     requires(!std::is_same_v<T, typename Tensor::value_type>)
   GRADUS_OF_BUILD constexpr void give(
@@ -134,8 +132,7 @@ class gradient_sink {
                                                           to.accumulate);
   }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
-  /// Calls write(target) for a kernel that writes elements of type T: to the slot itself, or, where that is of another
-  /// type, to a temporary that is then converted.
+  /// Calls write(target) for a kernel that writes T: to the slot, or to a temporary that is then converted.
   template <class T, class Write>
   GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
     if constexpr (std::is_same_v<T, typename Tensor::value_type>) {

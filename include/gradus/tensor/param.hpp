@@ -1,4 +1,6 @@
 #pragma once
+// Trainable parameters of models.
+
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -12,12 +14,12 @@
 
 namespace gradus {
 
-/// How a parameter starts: drawn by the initialiser, or filled with a constant.
+/// How a parameter is initialised: randomly, or with a constant.
 enum class start { drawn, zeros, ones };
 
-/// What optimizers see of a parameter: its elements and those of its gradient, whatever its shape.
-/// @tparam T what values are stored in
-/// @tparam G what gradients accumulate in
+/// A parameter as optimizers see it: the elements of its value and gradient, without its shape.
+/// @tparam T type of values
+/// @tparam G type of gradients
 template <class T, class G, class D>
 class param_base {
  public:
@@ -27,14 +29,14 @@ class param_base {
   virtual constexpr index_t size() const = 0;
   virtual constexpr index_t rank() const = 0;
   virtual constexpr index_t extent(index_t axis) const = 0;
-  /// What tells weights from biases; see gradus::is_matrix.
+  /// True for weights, false for biases; see gradus::is_matrix.
   virtual constexpr bool is_matrix() const = 0;
-  /// Elements of the value, on device D, to be written: counts as a change. Null on `meta` and before initialisation.
+  /// Elements of the value for writing, on device D: counts as a change. Null on `meta` and before initialisation.
   virtual constexpr T* edit_data() = 0;
-  /// Elements of the gradient; null on `meta` and where has_gradient() is false.
+  /// Elements of the gradient; null on `meta` or if has_gradient() is false.
   virtual constexpr const G* gradient_data() const = 0;
   virtual constexpr bool has_gradient() const = 0;
-  /// Forgets the gradient, and gives its memory back.
+  /// Clears the gradient and frees its memory.
   virtual constexpr void clear_gradient() const = 0;
 
  protected:
@@ -49,10 +51,9 @@ template <class TensorOfParameter, class Value>
 inline constexpr bool parameter_takes = std::is_same_v<TensorOfParameter, Value>;
 }  // namespace detail
 
-/// A trainable tensor: a value and a place where its gradient accumulates. Parameters belong to no tape; a const model
-/// still receives gradients, because they live behind a pointer. A parameter that was moved from throws error when it
-/// is used.
-/// @tparam X       gradus::on<device, precision>: where it lives, what it is stored in, and what is computed with it
+/// A trainable tensor: a value, and a slot for its gradient. Parameters belong to no tape; a const model receives
+/// gradients, too, because they are behind a pointer. Using a moved-from parameter throws error.
+/// @tparam X       gradus::on<device, precision>: its device, and its types of storage and computation
 /// @tparam Extents its shape
 template <class X, index_t... Extents>
 class param final : public param_base<typename X::store, typename X::gradient, typename X::device> {
@@ -66,9 +67,9 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   using value_type = typename tensor_type::value_type;
   using gradient_value_type = typename gradient_type::value_type;
 
-  /// Matrices are drawn, vectors (biases) start at zero; see is_matrix.
+  /// Matrices start random, vectors (biases) at zero; see is_matrix.
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
-  /// A parameter that starts otherwise; what is drawn is multiplied by `scale`.
+  /// A parameter with another start; `scale` multiplies random values.
   constexpr explicit param(start from, double scale = 1) : state_(new state), start_(from), scale_(scale) {}
   constexpr param(param&& other) noexcept
       : value_(std::move(other.value_)),
@@ -88,13 +89,12 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   /// The value; empty until the model is initialised.
   constexpr const tensor_type& value() const { return value_; }
-  /// The value, to be written: counts as a change. What was recorded with the value before cannot run backward() any
-  /// more.
+  /// The value for writing: counts as a change. Recordings that used the old value can no longer run backward().
   constexpr tensor_type& edit() {
     ++known().version;
     return value_;
   }
-  /// Takes the value over; of one that others hold as well, it gets a copy, because steps write in place.
+  /// Replaces the value; copies it if others share it, because optimizers write in place.
   constexpr void set(tensor_type value) {
     if (value && !value.storage().sole()) value = clone(value, category::parameter);
     value.storage().mark(origin::any);
@@ -106,10 +106,9 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     static_assert(detail::parameter_takes<tensor_type, tensor<T, S, D>>,
                   "param.set(value): the value must have the parameter's element type, shape and device");
   }
-  /// How often the value was changed; see edit().
+  /// Number of changes of the value; see edit().
   constexpr const std::uint64_t& version() const { return known().version; }
-  /// The value in the type that the policy computes in. A copy in another type than the stored one is made once after
-  /// each change of the value, in memory beside it, and is shared by all who ask.
+  /// The value in the policy's compute type. A copy in another type is cached, and made again after a change.
   GRADUS_OF_BUILD constexpr const compute_tensor& computed() const {
     if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
       return value_;
@@ -127,10 +126,10 @@ class param final : public param_base<typename X::store, typename X::gradient, t
       return copy.value;
     }
   }
-  /// The gradient accumulated so far; empty when there is none.
+  /// The accumulated gradient; empty if there is none.
   constexpr const gradient_type& gradient() const { return slot().marked(); }
   constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
-  /// Forgets the gradient, and gives its memory back.
+  /// Clears the gradient and frees its memory.
   constexpr void clear_gradient() const override { slot().clear(); }
 
   constexpr start starts() const { return start_; }
@@ -165,7 +164,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     return *state_;
   }
   [[noreturn]] static void fail_moved() {
-    throw error("a parameter is used that was moved from; use the one it went to");
+    throw error("this parameter was moved from; use the one that it was moved to");
   }
 
   tensor_type value_;

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors as text. Only <iosfwd> is included: whoever prints to a stream has included it.
+// Tensors as text. Includes only <iosfwd>: a program that prints to a stream includes its header.
 
 #include <algorithm>
 #include <cmath>
@@ -19,17 +19,17 @@
 
 namespace gradus {
 
-/// How to_string() lays out a tensor.
+/// The format of to_string().
 struct print_options {
-  int digits = 4;           ///< after the decimal point
-  index_t limit = 1000;     ///< tensors of more elements are shortened ...
-  index_t edge = 3;         ///< ... to this many at both ends of each axis, with `...` between them
-  std::size_t width = 100;  ///< rows that are longer go on in the next line
+  int digits = 4;           ///< digits after the decimal point
+  index_t limit = 1000;     ///< larger tensors are abbreviated ...
+  index_t edge = 3;         ///< ... to this many elements at both ends of each axis
+  std::size_t width = 100;  ///< longer rows wrap
 };
 
 namespace detail {
 
-/// Elements as text of one width, in the style that suits all of those shown.
+/// Formats elements in columns, in the notation that suits all shown elements.
 class element_format {
  public:
   element_format(const std::vector<double>& shown, int digits) : digits_(digits) {
@@ -62,7 +62,7 @@ class element_format {
   bool scientific_ = false;
 };
 
-/// Walks the elements that are shown, and writes them between brackets.
+/// Writes the shown elements between brackets.
 template <class T, class Shape>
 class tensor_printer {
  public:
@@ -88,8 +88,7 @@ class tensor_printer {
     else if constexpr (is_floating<T>) return (*format_)(static_cast<double>(static_cast<compute_type<T>>(x)));
     else return std::to_string(x);
   }
-  // The positions shown along an axis: all, or those near its ends; `f(position, gap)` learns whether some were left
-  // out.
+  // Calls f(position, gap) for the shown positions of an axis; `gap` is true after omitted ones.
   template <class F>
   void positions(index_t extent, const F& f) const {
     const bool gap = shorten_ && extent > 2 * how_.edge;
@@ -127,7 +126,7 @@ class tensor_printer {
       out_ += ']';
     }
   }
-  // A comma; then a blank within a row, and as many new lines between blocks as they have axes.
+  // Writes a comma, then a blank within a row, or one line end per axis of the blocks.
   template <index_t Axis>
   void separate(std::size_t next) {
     out_ += ',';
@@ -160,7 +159,7 @@ concept carries_tensor = !is_tensor<X> && requires(const X& x) {
 
 }  // namespace detail
 
-/// The elements between nested brackets, in columns, then the element type and the shape. Waits for the device.
+/// The elements in nested brackets, in columns, then element type and shape. Waits for the device.
 /// ```text
 /// [[1., 2.],
 ///  [3., 4.]] f32 shape<2, 2>
@@ -182,7 +181,7 @@ std::string to_string(const tensor<T, Shape, D>& t, const print_options& how = {
   return text + " " + std::string(dtype_name<T>()) + " " + detail::shape_text<Shape>();
 }
 
-/// A parameter or traced value: its tensor, and the word `param` or `traced`.
+/// The tensor of a parameter or traced value, and the word `param` or `traced`.
 template <detail::carries_tensor X>
 std::string to_string(const X& x, const print_options& how = {}) {
   if constexpr (is_param<X>) return to_string(x.value(), how) + " param";

@@ -1,6 +1,5 @@
 #pragma once
-// Random tensors. Element i depends on the key and on i alone, so the numbers are the same on any number of threads,
-// and for every element type up to rounding.
+// Random tensors. Element i depends only on the key and i: the same on any number of threads.
 
 #include <algorithm>
 #include <array>
@@ -17,8 +16,7 @@ namespace gradus {
 
 namespace detail {
 
-// Fills elements begin .. end-1 four at a time, from a multiple of four on: draw(words) makes four values of one Philox
-// block.
+// Fills elements begin .. end-1, with begin a multiple of 4: draw(words) returns the four values of one Philox block.
 template <class T, class Draw>
 GRADUS_OF_BUILD void fill_random(T* to, std::size_t begin, std::size_t end, random_key key, const Draw& draw) {
   for (std::size_t i = begin; i < end; i += 4) {
@@ -45,8 +43,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> random_tensor(context<D>& ctx, ran
 
 }  // namespace detail
 
-/// Independent draws from the uniform distribution on [low, high); rounding to T may give `high` itself. Made on the
-/// host.
+/// Independent uniform draws from [low, high); rounding to T may yield `high`. Computed on the host.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_key key, double low = 0, double high = 1,
                                                       category what = category::activation) {
@@ -60,7 +57,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> uniform(context<D>& ctx, random_ke
   });
 }
 
-/// Independent draws from the normal distribution (Box-Muller). Made on the host.
+/// Independent draws from the normal distribution (Box-Muller). Computed on the host.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key key, double mean = 0,
                                                      double deviation = 1, category what = category::activation) {
@@ -77,7 +74,7 @@ GRADUS_OF_BUILD constexpr tensor<T, Shape, D> normal(context<D>& ctx, random_key
   });
 }
 
-/// Independent draws that are 1 (true) with the given probability, else 0. Any element type. Made on the host.
+/// Independent draws: 1 (true) with the given probability, else 0. Any element type. Computed on the host.
 template <class T, class Shape, class D>
 GRADUS_OF_BUILD constexpr tensor<T, Shape, D> bernoulli(context<D>& ctx, random_key key, double probability,
                                                         category what = category::activation) {

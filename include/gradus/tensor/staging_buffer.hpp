@@ -1,4 +1,6 @@
 #pragma once
+// Asynchronous copies between host and device.
+
 #include <span>
 #include <string>
 
@@ -10,19 +12,19 @@
 
 namespace gradus {
 
-/// Values of the host on their way to a device or back. A copy is submitted and the host goes on; it waits when it asks
-/// for the values. For a GPU the memory is pinned: only then does a copy run beside the host.
+/// Host memory for asynchronous copies to and from a device. A copy is submitted and the host continues; it waits when
+/// it accesses the values. For a GPU the memory is pinned, without which copies are synchronous.
 ///
 ///     gr::staging_buffer<float, gr::cuda> losses{ctx, steps};
 ///     losses.download(loss.value(), step);  // submitted
 ///     ...
-///     show(losses.values());                // waits, if it still has to
+///     show(losses.values());                // waits if necessary
 ///
-/// One object has one copy after another under way, in one direction at a time: values() comes between them.
+/// Copies of one object go in one direction at a time, with a call of values() in between.
 template <class T, class D>
 class staging_buffer {
  public:
-  /// For copies on the stream of `ctx`, which must outlive this. The values are not initialised.
+  /// For copies on the stream of `ctx`, which must outlive this object. The values are uninitialised.
   constexpr staging_buffer(context<D>& ctx, index_t size) : ctx_(&ctx), values_(size) {}
   staging_buffer(staging_buffer&&) noexcept = default;
   staging_buffer& operator=(staging_buffer&&) = delete;
@@ -30,20 +32,19 @@ class staging_buffer {
   constexpr ~staging_buffer() {
     try {
       passed_.synchronize();
-    } catch (const error&) {  // a device that failed copies nothing more
+    } catch (const error&) {  // a failed device copies nothing more
     }
   }
 
-  /// The values, once the copies submitted so far have run: the host waits for them. Throws the error of a device that
-  /// failed.
+  /// The values, after all submitted copies: the host waits for them. Throws the error of a failed device.
   constexpr std::span<T> values() {
     passed_.synchronize();
     return values_.all();
   }
-  /// Whether values() would return at once.
+  /// True if values() would not wait.
   constexpr bool arrived() const { return passed_.done(); }
 
-  /// Submits a copy of values `from` and following to all elements of `to`.
+  /// Submits a copy of the values from `from` on to all elements of `to`.
   template <class Shape>
   constexpr void upload(tensor<T, Shape, D>& to, index_t from = 0) {
     if constexpr (D::computes) {
@@ -52,7 +53,7 @@ class staging_buffer {
       ctx_->stream().record(passed_);
     }
   }
-  /// Submits a copy of all elements of `from` to values `to` and following.
+  /// Submits a copy of all elements of `from` to the values from `to` on.
   template <class Shape>
   constexpr void download(const tensor<T, Shape, D>& from, index_t to = 0) {
     if constexpr (D::computes) {

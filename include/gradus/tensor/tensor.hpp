@@ -1,4 +1,6 @@
 #pragma once
+// The tensor type.
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -17,12 +19,10 @@ namespace gradus {
 template <class Tensor>
 class gradient_slot;
 
-/// A dense row-major array of T with its shape and device in the type. A tensor is a handle: copies share the elements,
-/// and the last copy returns the memory. A default-constructed or moved-from tensor is empty (`operator bool` is
-/// false).
+/// A dense row-major array of T with shape and device in its type. A tensor is a handle: copies share the elements, and
+/// the last copy frees the memory. A default-constructed or moved-from tensor is empty (`operator bool` is false).
 ///
-/// Elements are written when a tensor is made (see creation.hpp) and by whoever asks for `data()`; operations never
-/// overwrite an operand that somebody else still holds.
+/// Creation and `data()` write elements; an operation never overwrites an operand that has other owners.
 template <class T, class Shape, class D = cpu>
 class tensor {
  public:
@@ -38,29 +38,27 @@ class tensor {
   constexpr tensor() = default;
   /// Uninitialised elements in memory of `ctx`. Throws out_of_memory.
   constexpr explicit tensor(context<D>& ctx, category what = category::activation) : storage_(ctx, bytes, what) {}
-  /// Elements in `storage`, which is shared: another tensor's (reshape does so) or a part of a larger buffer. Throws
-  /// error when it is of another number of bytes.
+  /// Elements in `storage`, which is shared: another tensor's, or a part of a buffer. Throws error if its size differs.
   constexpr explicit tensor(gradus::buffer<D> storage) : storage_(std::move(storage)) {
     if (storage_ && storage_.bytes() != bytes) detail::fail_storage_size(storage_.bytes(), bytes);
   }
 
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
-  /// The context that the memory is from. Throws error when the tensor is empty.
+  /// The context of the memory. Throws error if the tensor is empty.
   constexpr context<D>& owner() const {
     check_present();
     return storage_.owner();
   }
-  /// Throws error when the tensor is empty.
+  /// Throws error if the tensor is empty.
   constexpr void check_present() const {
     if (!storage_) detail::fail_empty_tensor();
   }
   constexpr const gradus::buffer<D>& storage() const& { return storage_; }
   constexpr gradus::buffer<D> storage() && { return std::move(storage_); }
-  /// True when no other tensor shares the elements.
+  /// True if no other tensor shares the elements.
   constexpr bool unique() const { return storage_.unique(); }
 
-  /// Address of the first element, on the tensor's device. A temporary has none to give: its memory ends with the
-  /// expression.
+  /// Address of the first element, on the tensor's device. Does not compile for a temporary, whose memory ends.
   constexpr T* data() & {
     if constexpr (!D::computes) return nullptr;
     else return static_cast<T*>(storage_.data());
@@ -83,7 +81,7 @@ class tensor {
   }
 
   /// The elements in row-major order (CPU only).
-  // clang-format off: it takes `& requires` apart
+  // clang-format off: it splits `& requires`
   std::span<T, size> values() &
         requires D::host_addressable
   {
@@ -104,7 +102,7 @@ class tensor {
         "x.values(): x is a temporary tensor, whose memory ends here; name it first, or copy it by to_host(x)");
     return {};
   }
-  /// Element at the given indices, unchecked (CPU only).
+  /// The element at the given indices, unchecked (CPU only).
   // clang-format off
   template <class... I>
   T& operator()(I... i) & requires(D::host_addressable && sizeof...(I) == Shape::rank) { return view()(i...); }
@@ -132,7 +130,7 @@ inline constexpr bool is_tensor = false;
 template <class T, class S, class D>
 inline constexpr bool is_tensor<tensor<T, S, D>> = true;
 
-/// A tensor of the same elements and device with another shape.
+/// The type of a tensor with X's element type and device and another shape.
 template <class X, class Shape>
 using with_shape = tensor<typename X::value_type, Shape, typename X::device>;
 

@@ -1,4 +1,6 @@
 #pragma once
+// Views: the operands of kernels.
+
 #include <cstddef>
 
 #include "../core/device.hpp"
@@ -6,7 +8,7 @@
 
 namespace gradus {
 
-/// Non-owning access to the elements of a row-major array: what kernels take. T may be const.
+/// Non-owning access to the elements of a row-major array. T may be const.
 template <class T, class Shape, class D = cpu>
 class view {
  public:
@@ -20,7 +22,7 @@ class view {
   constexpr T* begin() const { return data_; }
   constexpr T* end() const { return data_ + size; }
   constexpr T& operator[](index_t i) const { return data_[i]; }
-  /// Element at the given indices, outermost first, unchecked.
+  /// The element at the given indices, outermost first, unchecked.
   template <class... I>
   constexpr T& operator()(I... i) const {
     static_assert(sizeof...(I) == Shape::rank, "view(i...): one index for each axis");

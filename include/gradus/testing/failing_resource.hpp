@@ -1,4 +1,6 @@
 #pragma once
+// Injects allocation failures.
+
 #include <cstddef>
 
 #include "../memory/diagnostics.hpp"
@@ -6,17 +8,17 @@
 
 namespace gradus::testing {
 
-/// Passes requests on until the n-th from now, which it refuses: for showing that nothing leaks when memory runs out.
+/// Forwards requests to another resource, but fails the n-th from now: to test that nothing leaks when memory runs out.
 template <class Stream>
 class basic_failing_resource final : public resource_adaptor<Stream> {
  public:
   explicit basic_failing_resource(basic_resource<Stream>& from) : resource_adaptor<Stream>(from) {}
-  /// The request number `n` from now (0 = the next one) throws out_of_memory, and so do the `times` - 1 after it.
+  /// Request number `n` from now (0: the next) and the `times` - 1 after it throw out_of_memory.
   void fail_at(std::size_t n, std::size_t times = 1) {
     countdown_ = n;
     left_ = times;
   }
-  /// True while a refusal is still to come.
+  /// True while a failure is pending.
   bool armed() const { return left_ > 0; }
   std::size_t live() const { return live_; }
   std::size_t requests() const { return requests_; }

@@ -1,5 +1,5 @@
 #pragma once
-// Is a gradient right? The tape against central differences, for any function of tensors.
+// Checks the tape's gradients of a function against central differences.
 
 #include <algorithm>
 #include <cmath>
@@ -17,13 +17,13 @@
 
 namespace gradus {
 
-/// What gradcheck found.
+/// The result of gradcheck.
 struct gradcheck_result {
   bool ok = true;
   double worst = 0;         ///< largest relative error
-  std::size_t input = 0;    ///< the operand it was found in, from 0
-  std::size_t element = 0;  ///< the operand's element, in row-major order
-  double from_tape = 0;     ///< the two values that differ there
+  std::size_t input = 0;    ///< its operand, from 0
+  std::size_t element = 0;  ///< its element in the operand, row-major
+  double from_tape = 0;     ///< the two values there
   double from_differences = 0;
   std::string message;  ///< one line, empty when ok
   explicit operator bool() const { return ok; }
@@ -31,7 +31,7 @@ struct gradcheck_result {
 
 namespace detail {
 
-// A weight in [0.5, 1.5) for output element i, so that no two elements can make up for one another's errors.
+// A weight in [0.5, 1.5) for output element i, so that errors of different elements do not cancel.
 inline double gradcheck_weight(std::uint64_t i) {
   std::uint64_t z = (i + 1) * 0x9E3779B97F4A7C15u;  // splitmix64 (Steele, Lea and Flood 2014)
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -50,7 +50,7 @@ std::vector<double> gradcheck_numbers(const T* from, std::size_t n) {
   return to;
 }
 
-// A function and copies of its operands, of no types: what compares is compiled once for all functions.
+// A function and copies of its operands, type-erased: the comparison is compiled once for all functions.
 class gradcheck_problem {
  public:
   struct elements {
@@ -65,8 +65,8 @@ class gradcheck_problem {
   virtual ~gradcheck_problem() = default;
 
   virtual const std::vector<elements>& operands() const = 0;
-  // The function's output. With `gradients`, those of its weighted sum as well: an operand that is not wanted, or is of
-  // integers, has an empty one. If `add`, each gradient holds gradcheck_weight()s before backward.
+  // The function's output. With `gradients`, also those of its weighted sum, empty for operands that are not wanted or
+  // have integers. If `add`, each gradient starts with gradcheck_weight()s.
   virtual std::vector<double> run(std::size_t wanted, bool add, std::vector<std::vector<double>>* gradients) = 0;
 
   std::vector<double> value() { return run(all, false, nullptr); }
@@ -77,7 +77,7 @@ class gradcheck_problem {
   }
 };
 
-// What of it depends on the types of the operands alone.
+// The part that depends only on the operands' types.
 template <class... Xs>
 class gradcheck_operands : public gradcheck_problem {
  public:
@@ -90,9 +90,9 @@ class gradcheck_operands : public gradcheck_problem {
  protected:
   static constexpr std::index_sequence_for<Xs...> numbers{};
 
-  // The operands as f takes them: those whose gradients are wanted are variables.
+  // The operands for f; those whose gradients are wanted are variables.
   auto inputs(std::size_t wanted, bool with_gradients) { return inputs(numbers, wanted, with_gradients); }
-  // What run() gives for f's output, y; everything recorded is forgotten, so that random draws repeat.
+  // The result of run() for f's output y; clears the recording, so that random draws repeat.
   template <class V, class Y>
   std::vector<double> finish(V& in, Y& y, bool add, std::vector<std::vector<double>>* gradients) {
     return finish(numbers, in, y, add, gradients);
@@ -133,7 +133,7 @@ class gradcheck_operands : public gradcheck_problem {
     using X = std::remove_cvref_t<decltype(v.value())>;
     if (v.slot() == nullptr) return {};
     const auto& gradient = v.gradient();
-    if (!gradient) return std::vector<double>(X::size);  // nothing depends on it
+    if (!gradient) return std::vector<double>(X::size);  // not an ancestor of the output
     return gradcheck_numbers(gradient.data(), X::size);
   }
   template <std::size_t... I, class V, class Y>
@@ -174,7 +174,7 @@ class gradcheck_of final : public gradcheck_operands<Xs...> {
   const F& f_;
 };
 
-// Compares the gradient of the input i with differences, and notes the largest error.
+// Compares the gradient of input i with differences, and stores the largest error.
 inline void gradcheck_input(gradcheck_result& result, const testing::tolerances& within, gradcheck_problem& problem,
                             std::size_t i, const std::vector<double>& gradient) {
   const auto [data, size] = problem.operands()[i];
@@ -188,7 +188,7 @@ inline void gradcheck_input(gradcheck_result& result, const testing::tolerances&
     data[e] = below;
     const auto low = problem.value();
     data[e] = at;
-    double slope = 0;  // differences first, then the sum: less is lost to cancellation
+    double slope = 0;  // differences first, then the sum: less cancellation
     for (std::size_t k = 0; k < high.size(); ++k) slope += gradcheck_weight(k) * (high[k] - low[k]);
     slope /= above - below;
     const double error = within.error(gradient[e], slope);
@@ -214,8 +214,8 @@ inline gradcheck_result gradcheck_problem_of(const testing::tolerances& within, 
     return result;
   };
   if (!(result.worst <= within.gradient))
-    return fail(result.input, ", element " + std::to_string(result.element) + ": the tape says " +
-                                  std::to_string(result.from_tape) + ", central differences say " +
+    return fail(result.input, ", element " + std::to_string(result.element) + ": the tape computes " +
+                                  std::to_string(result.from_tape) + ", central differences " +
                                   std::to_string(result.from_differences) + " (relative error " +
                                   std::to_string(result.worst) + ", allowed " + std::to_string(within.gradient) + ")");
   const auto added = problem.gradients(gradcheck_problem::all, true);
@@ -224,25 +224,23 @@ inline gradcheck_result gradcheck_problem_of(const testing::tolerances& within, 
       const double wanted = gradients[i][e] + gradcheck_weight(e);
       if (within.error(added[i][e], wanted) <= within.gradient) continue;
       result.element = e;
-      return fail(i, ", element " + std::to_string(e) +
-                         ": its gradient is not added to the one that is there already (" +
+      return fail(i, ", element " + std::to_string(e) + ": its gradient is not added to an existing one (" +
                          std::to_string(added[i][e]) + " instead of " + std::to_string(wanted) + ")");
     }
   for (std::size_t i = 0; inputs > 1 && i < inputs; ++i)
     if (problem.gradients(i, false)[i] != gradients[i])
-      return fail(i, ": its gradient differs when no other input's is wanted");
+      return fail(i, ": its gradient differs if no other input's is computed");
   return result;
 }
 
 }  // namespace detail
 
 /// Compares the tape's gradients of sum(weights * f(x...)), with fixed random weights, to central differences in
-/// float64, for every element of every floating-point operand; and checks that an operand's gradient is the same, bit
-/// for bit, when no other operand's is wanted, and is added to a gradient that is there already.
+/// float64, for every element of every floating-point operand. Also checks that each gradient is the same, bit for bit,
+/// if no other one is computed, and that it is added to an existing gradient.
 ///
 /// `f` takes traced values and returns one: `gradcheck([](auto x) { return gr::tanh(x); }, x)`. The operands are double
-/// tensors on the CPU (integer ones are constants). `f` is run twice an element, so keep the operands small; it must be
-/// smooth at the point, away from kinks.
+/// tensors on the CPU (integer ones are constants), and small: `f` runs twice per element. `f` must be smooth.
 template <class F, class... Xs>
 gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const Xs&... xs) {
   static_assert(sizeof...(Xs) >= 1 && (is_tensor<Xs> && ...), "gradcheck(f, x...): the operands must be tensors");
@@ -252,7 +250,7 @@ gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const 
   return detail::gradcheck_problem_of(within, problem);
 }
 
-/// The same with the library's usual tolerances.
+/// The same with the library's default tolerances.
 template <class F, class... Xs>
   requires(!std::is_same_v<F, testing::tolerances>)
 gradcheck_result gradcheck(const F& f, const Xs&... xs) {

@@ -1,4 +1,6 @@
 #pragma once
+// Streams without a device, for tests of stream ordering.
+
 #include <algorithm>
 #include <cstddef>
 #include <deque>
@@ -12,23 +14,22 @@
 
 namespace gradus::testing {
 
-/// A stream whose work runs only when a test says so. Nothing is computed: what counts is which work is ordered after
-/// which.
+/// A stream whose work runs only when a test says so. It computes nothing: only the order of work matters.
 class simulated_stream {
   struct timeline;
-  // How far other streams' work has to have run: the largest position of each.
+  // How far other streams must have run: the largest position of each.
   using clock = std::map<std::shared_ptr<timeline>, std::size_t>;
-  // Work has positions 1, 2, 3, ...; some of it waits for positions of others.
+  // Work has positions 1, 2, 3, …; some of it waits for positions of other streams.
   struct timeline {
     std::size_t submitted = 0;
     std::size_t completed = 0;
-    std::deque<clock> work;  // what each piece from completed + 1 on waits for
+    std::deque<clock> work;  // the dependencies of the work from completed + 1 on
   };
 
  public:
   static constexpr std::size_t alignment = 64;
 
-  /// A point of a stream. It stays valid when the stream has ended.
+  /// A point of a stream; stays valid after the stream.
   class event {
    public:
     bool done() const { return at_ == nullptr || at_->completed >= position_; }
@@ -49,7 +50,7 @@ class simulated_stream {
   simulated_stream& operator=(const simulated_stream&) = delete;
   ~simulated_stream() { complete_all(); }
 
-  /// One more piece of work.
+  /// Submits one piece of work.
   void submit() {
     ++line_->submitted;
     line_->work.emplace_back();
@@ -60,7 +61,7 @@ class simulated_stream {
     e.position_ = line_->submitted;
     e.after_ = after_;
   }
-  /// Later work runs after `e`.
+  /// Makes later work wait for `e`.
   void wait(const event& e) {
     ++waits_;
     submit();
@@ -70,13 +71,13 @@ class simulated_stream {
     auto& position = after_[e.at_];
     position = std::max(position, e.position_);
   }
-  /// The host waits.
+  /// Makes the host wait.
   void synchronize() {
     ++synchronizations_;
     complete_all();
   }
 
-  /// Runs the oldest piece of work that has not run; false if there is none or it waits for another stream.
+  /// Runs the oldest pending work; returns false if there is none or it waits for another stream.
   bool complete_one() {
     if (line_->completed == line_->submitted) return false;
     for (const auto& [other, position] : line_->work.front())
@@ -84,17 +85,16 @@ class simulated_stream {
     step(*line_);
     return true;
   }
-  /// Runs all of it, and of other streams what it waits for.
+  /// Runs all work, and the work of other streams that it waits for.
   void complete_all() { run(*line_, line_->submitted); }
 
-  /// True if what is submitted from now on cannot run before `e`: it is done, or this stream waits for it, if only
-  /// through others.
+  /// True if work submitted from now on cannot run before `e`: it is done, or this stream waits for it.
   bool ordered_after(const event& e) const {
     if (e.done() || e.at_ == line_) return true;
     const auto found = after_.find(e.at_);
     return found != after_.end() && found->second >= e.position_;
   }
-  /// How often this stream was told to wait for another one, and how often the host waited for this one.
+  /// Number of waits of this stream for others, and of the host for this one.
   std::size_t waits() const { return waits_; }
   std::size_t synchronizations() const { return synchronizations_; }
 
@@ -124,8 +124,7 @@ class simulated_stream {
 
 static_assert(event_stream<simulated_stream>);
 
-/// Memory for simulated streams, up to a limit. An address is used once only, so that two users of one address are a
-/// fault of a resource above; what is given back is kept until the end.
+/// Memory for simulated streams, up to a limit. Never reuses an address: a shared one is a fault of a resource above.
 class simulated_memory final : public basic_resource<simulated_stream> {
  public:
   explicit simulated_memory(std::size_t limit_bytes = std::size_t{1} << 40) : limit_(limit_bytes) {}

@@ -1,13 +1,14 @@
 #pragma once
+// The tolerances of all comparisons of gradients and kernels.
 
 namespace gradus::testing {
 
-/// How near is near enough: the one place that every comparison of gradients and of kernels takes its numbers from.
+/// Tolerances of comparisons: relative errors.
 struct tolerances {
   double gradient = 1e-6;  ///< tape against central differences in float64, relative
-  double floor = 1e-2;     ///< added to the magnitude that an error is relative to: below it errors count as absolute
-  double step = 6e-6;      ///< of central differences, times max(1, |x|): about the cube root of float64's precision
-  double f64 = 1e-12;      ///< two float64 computations of the same thing
+  double floor = 1e-2;     ///< added to the reference magnitude: for smaller values errors are absolute
+  double step = 6e-6;      ///< of central differences, times max(1, |x|): about the cube root of float64's epsilon
+  double f64 = 1e-12;      ///< two float64 computations of one result
   double f32 = 1e-5;       ///< a float32 computation against float64
 
   /// |found - wanted| relative to the larger magnitude of the two (and `floor`).

@@ -1,4 +1,4 @@
-// expect: a past is kept for inference alone; qkv must not be recorded
+// expect: a cache is for inference only; qkv must not be recorded
 #include <gradus/gradus.hpp>
 
 namespace gr = gradus;

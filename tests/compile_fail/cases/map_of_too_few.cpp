@@ -1,4 +1,4 @@
-// expect: map\(f, x\.\.\.\): f must take as many arguments as there are operands, all of one type, whatever it is
+// expect: map\(f, x\.\.\.\): f must take one argument per operand, all of one deduced type
 // expect: functor_takes_arguments<product, float, (gradus::)?tensor<float, (gradus::)?shape<2>
 #include <gradus/gradus.hpp>
 

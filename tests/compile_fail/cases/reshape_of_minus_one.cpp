@@ -1,4 +1,4 @@
-// expect: reshape<extents\.\.\.>\(x\): every extent must be written; -1 is not worked out
+// expect: reshape<extents\.\.\.>\(x\): write every extent; -1 is not inferred
 // expect: extents_are_positive<-1, 2>
 // expect-lines: 15
 #include <gradus/gradus.hpp>

@@ -1,4 +1,4 @@
-// expect: softmax\(x\): works along the last axis and takes no others; permute x first
+// expect: softmax\(x\): works along the last axis only; permute x first
 // expect-lines: 15
 #include <gradus/gradus.hpp>
 

@@ -1,4 +1,4 @@
-// expect: softmax\(x\): works along the last axis and takes no others; permute x first
+// expect: softmax\(x\): works along the last axis only; permute x first
 // expect: works_along_the_last_axis_only<(gradus::)?axes<0>
 #include <gradus/gradus.hpp>
 

@@ -384,7 +384,8 @@ TEST_CASE("a value that a region has moved from is empty, and its use says so") 
   };
   CHECK_THROWS_WITH_AS(
       gr::checkpoint(body, f.tape.watch(f.x0) * f.block.norm1.weight),
-      "a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave", gr::error);
+      "this tensor is empty: it was moved from, default-constructed, or is a gradient that no backward() computed",
+      gr::error);
 }
 
 TEST_CASE(

@@ -359,7 +359,7 @@ TEST_CASE("random keys depend on seed, step and ordinal: steps move on with each
 
 TEST_CASE("an empty tensor as operand is refused") {
   const char* const message =
-      "a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave";
+      "this tensor is empty: it was moved from, default-constructed, or is a gradient that no backward() computed";
   gr::stream stream;
   gr::host_resource heap;
   gr::context ctx{stream, heap};

@@ -27,7 +27,7 @@ struct bench {
 };
 
 const char* const moved_from =
-    "a tensor is used that is empty: it was moved from, never made, or is a gradient that no loss gave";
+    "this tensor is empty: it was moved from, default-constructed, or is a gradient that no backward() computed";
 
 }  // namespace
 
@@ -192,7 +192,7 @@ TEST_CASE("gradients() leaves what has accumulated in a placed slot, and returns
 TEST_CASE("a slot is not placed while it holds a gradient") {
   placed b;
   gr::backward(gr::sum(b.tape.watch(b.make()) * b.v));
-  CHECK_THROWS_WITH_AS(b.v.slot().place(b.in_flat), "slot.place(storage): there is a gradient already; clear it first",
+  CHECK_THROWS_WITH_AS(b.v.slot().place(b.in_flat), "slot.place(storage): a gradient exists; clear it first",
                        gr::error);
   b.v.clear_gradient();
   b.v.slot().place(b.in_flat);

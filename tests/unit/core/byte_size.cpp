@@ -37,8 +37,8 @@ TEST_CASE("a size may have a fraction, of which part of a byte is dropped") {
 TEST_CASE("what is not a size is refused, with what was wrong and what would be right") {
   const std::string write = "; write a number and a unit, such as 600MiB or 1.5GiB";
   CHECK(refusal("") == "size \"\": empty" + write);
-  CHECK(refusal("0MiB") == "size \"0MiB\": a size of nothing" + write);
-  CHECK(refusal("0.1B") == "size \"0.1B\": a size of nothing" + write);
+  CHECK(refusal("0MiB") == "size \"0MiB\": a size of 0 bytes" + write);
+  CHECK(refusal("0.1B") == "size \"0.1B\": a size of 0 bytes" + write);
   CHECK(refusal("-5MiB") == "size \"-5MiB\": a size cannot be negative" + write);
   CHECK(refusal("lots") == "size \"lots\": does not begin with a digit" + write);
   CHECK(refusal(" 5MiB") == "size \" 5MiB\": does not begin with a digit" + write);

@@ -216,7 +216,7 @@ TEST_CASE("a single text too short for a window in both parts is refused, with t
   CHECK(split(1000, 16).train[0].size() == 900);
   CHECK_THROWS_WITH_AS(
       split(1000, 128),
-      "shard 0: too short: 1000 tokens, and a context of 128 needs at least 1281 where a share of 0.1 is for "
+      "shard 0: too short: 1000 tokens; a context of 128 needs at least 1281 where a share of 0.1 is for "
       "validation (--validation)",
       gradus::error);
   CHECK_THROWS_AS(split(1280, 128), gradus::error);
@@ -228,13 +228,13 @@ TEST_CASE("a single text too short for a window in both parts is refused, with t
 
 TEST_CASE("what gives no batch is refused in a line that names it") {
   using windows = gradus::token_windows<std::int32_t, 8>;
-  CHECK_THROWS_WITH_AS(windows({}), "token_windows: there is nothing to take batches from", gradus::error);
+  CHECK_THROWS_WITH_AS(windows({}), "token_windows: no sequences are given", gradus::error);
   const counting data({50, 8});
-  CHECK_THROWS_WITH_AS(windows(data.sequences), "shard 1: too short: 8 tokens, and a window takes 9", gradus::error);
+  CHECK_THROWS_WITH_AS(windows(data.sequences), "shard 1: too short: 8 tokens; a window needs 9", gradus::error);
   const counting few({17, 9});
   CHECK_NOTHROW(windows(few.sequences).shuffled_batch<3>(0, 0));
   CHECK_THROWS_WITH_AS(windows(few.sequences).shuffled_batch<4>(0, 0),
-                       "shard 0 and the others: too short: 3 windows of 8 tokens, and a batch takes 4", gradus::error);
+                       "shard 0 and the others: too short: 3 windows of 8 tokens; a batch needs 4", gradus::error);
 }
 
 TEST_CASE("a token outside the vocabulary is found when a batch would hold it") {

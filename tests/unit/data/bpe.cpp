@@ -268,7 +268,7 @@ TEST_CASE("a tokenizer that cannot be is refused") {
   CHECK_THROWS_WITH_AS(bpe_tokenizer(tokens, bytes, {{a, b, 256}, {a, b, 256}}), "bpe: merge 2 occurs twice",
                        gradus::error);
   CHECK_THROWS_WITH_AS(bpe_tokenizer(tokens, bytes, {{b, a, 256}}),
-                       doctest::Contains("merge 1 gives token 256, which is not"), gradus::error);
+                       doctest::Contains("merge 1 produces token 256, which is not"), gradus::error);
   CHECK_THROWS_WITH_AS(bpe_tokenizer(tokens, bytes, {{a, b, 257}}),
                        "bpe: merge 1 is 257, outside the vocabulary of 257", gradus::error);
   CHECK_THROWS_AS(bpe_tokenizer(tokens, bytes, {{-1, b, 256}}), gradus::error);

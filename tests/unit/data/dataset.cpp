@@ -243,7 +243,7 @@ TEST_CASE("data that cannot be used are refused in a line that names them") {
   const auto refused = [&](gradus::dataset_files files, const std::string& with) {
     CHECK_THROWS_WITH_AS(dataset(files, 16), doctest::Contains(with.c_str()), gradus::error);
   };
-  refused({}, "no file is named");
+  refused({}, "no file is given");
   refused({.data = {"/nowhere/book.txt"}}, "/nowhere/book.txt: no such file");
   refused({.data = {empty}}, empty + ": is empty");
   refused({.data = {text, shard}}, "and the others: name texts or shards (*.bin), not both");
@@ -256,9 +256,9 @@ TEST_CASE("data that cannot be used are refused in a line that names them") {
   fs::create_directories(f.path / "none");
   refused({.data = {(f.path / "none").string()}}, "has no shards to train on");
   refused({.data = {text}, .validation_data = {f.text("few", "few words")}},
-          "few: too short: 9 tokens, and a context of 16 needs at least 17");
+          "few: too short: 9 tokens; a context of 16 needs at least 17");
   refused({.data = {text}, .validation_data = {f.text("nearly", "sixteen letters.")}},
-          "nearly: too short: 16 tokens, and a context of 16 needs at least 17");
+          "nearly: too short: 16 tokens; a context of 16 needs at least 17");
   refused({.data = {f.text("t", "too short")}}, "t: too short: 9 tokens");
   refused({.data = {text}, .tokenizer = text}, "text");
   refused({.data = {text}, .validation_share = 1}, "must be between 0 and 1");

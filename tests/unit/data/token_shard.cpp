@@ -85,11 +85,11 @@ TEST_CASE("a shard that is not whole, or lies about itself, is refused in one li
   refused(llm_c(20240520, 1, 0, {}), "holds no tokens");
   refused(llm_c(20240520, 2, 10, tokens), "has version 2 of llm.c's layout; only version 1 is read");
   refused(llm_c(20240520, 1, -1, tokens), "its header says -1 tokens");
-  refused(llm_c(20240520, 1, 11, tokens), "its header says 11 tokens, which are 22 bytes, and 20 follow");
-  refused(llm_c(20240520, 1, 9, tokens), "its header says 9 tokens, which are 18 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 11, tokens), "its header says 11 tokens, that is 22 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 9, tokens), "its header says 9 tokens, that is 18 bytes, and 20 follow");
   refused(llm_c(20240520, 1, 2147483647, tokens),
-          "its header says 2147483647 tokens, which are 4294967294 bytes, and 20 follow");
-  refused(llm_c(20240520, 1, 10, tokens) + "x", "its header says 10 tokens, which are 20 bytes, and 21 follow");
+          "its header says 2147483647 tokens, that is 4294967294 bytes, and 20 follow");
+  refused(llm_c(20240520, 1, 10, tokens) + "x", "its header says 10 tokens, that is 20 bytes, and 21 follow");
   refused(llm_c(20240520, 1, 10, tokens).substr(0, 1000), "ends within its header: 1000 bytes of 1024");
   refused(llm_c(20240801, 7, 5, tokens),
           "holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");

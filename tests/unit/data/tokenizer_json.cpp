@@ -71,7 +71,7 @@ TEST_CASE("a tokenizer.json that would give other tokens is refused") {
 TEST_CASE("a malformed tokenizer.json is refused in one line that says what is wrong") {
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is not JSON"),
                        gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("[1]", "t.json"), doctest::Contains("holds no JSON object"),
+  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("[1]", "t.json"), doctest::Contains("is not a JSON object"),
                        gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("{}", "t.json"), doctest::Contains("no object 'model'"),
                        gradus::error);
@@ -108,7 +108,7 @@ TEST_CASE("a malformed tokenizer.json is refused in one line that says what is w
   refused([](json& f) { f["model"]["merges"][1] = f["model"]["merges"][0]; }, "merge 2 occurs twice");
   refused([](json& f) { f["added_tokens"] = 1; }, "'added_tokens' is not a list");
   refused([](json& f) { f["added_tokens"][0] = "x"; }, "added token 1 must be an object");
-  refused([](json& f) { f["added_tokens"][0]["id"] = 5; }, R"("<|endoftext|>" has the id 5, and in the vocabulary)");
+  refused([](json& f) { f["added_tokens"][0]["id"] = 5; }, R"("<|endoftext|>" has the id 5, but in the vocabulary)");
   refused([](json& f) { f["added_tokens"][0]["content"] = ""; }, "added token 1 has no text");
   refused([](json& f) { f["added_tokens"][0]["special"] = 1; }, "'special' must be true or false");
   refused([](json& f) { f["added_tokens"].push_back(f["added_tokens"][0]); }, "occurs twice");

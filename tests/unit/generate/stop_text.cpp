@@ -63,5 +63,5 @@ TEST_CASE("bytes that no stop text can begin with are not held back") {
   CHECK(finder.finish() == "");
   CHECK(gradus_test::message_of([] {
           gr::stop_text_finder({"a", ""});
-        }) == "stop_text_finder: a text to stop at is empty; it must have a byte at least");
+        }) == "stop_text_finder: a stop text is empty; it must have at least one byte");
 }

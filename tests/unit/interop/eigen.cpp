@@ -89,7 +89,7 @@ TEST_CASE("a matrix with sizes of run time fits the named shape or is refused") 
   try {
     auto x = gr::from_eigen<gr::shape<2, 3>>(at.ctx, m);
   } catch (const gr::error& e) { said = e.what(); }
-  CHECK(said == "from_eigen<Shape>(ctx, m): m is 2 x 2, and Shape is 2 x 3");
+  CHECK(said == "from_eigen<Shape>(ctx, m): m is 2 x 2; Shape is 2 x 3");
 }
 
 #endif

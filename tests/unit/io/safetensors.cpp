@@ -209,8 +209,8 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem("[]", 0), "not a JSON object"));
   CHECK(complains(problem(" {}", 0), "not a JSON object"));
   CHECK(complains(problem(a4, 4), "not a JSON object"));
-  CHECK(complains(problem(a4 + "}", 3), "accounts for 4"));
-  CHECK(complains(problem(a4 + "}", 5), "accounts for 4"));
+  CHECK(complains(problem(a4 + "}", 3), "describes 4"));
+  CHECK(complains(problem(a4 + "}", 5), "describes 4"));
   CHECK(complains(problem(a4 + R"(,"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "'a' occurs twice"));
   CHECK(complains(problem(R"({"__metadata__":{"k":"1","k":"2"}})", 0), "'k' occurs twice"));
   CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "where 4 is due"));

@@ -68,16 +68,16 @@ TEST_CASE("an index that is not true of its files is refused") {
   CHECK(refusal(folder.path, "[]") == index + "is not an index of safetensors files: it has no object 'weight_map'");
   CHECK(refusal(folder.path, R"({"weight_map": 1})") ==
         index + "is not an index of safetensors files: it has no object 'weight_map'");
-  CHECK(refusal(folder.path, "{") == index + "is not JSON: it breaks off or goes wrong at byte 2");
+  CHECK(refusal(folder.path, "{") == index + "is not JSON: it ends or has an error at byte 2");
   for (const std::string file : {R"("../one")", R"("")", R"("..")", "1", "null"})
     CHECK(refusal(folder.path, R"({"weight_map": {"a": )" + file + "}}") ==
           index + "weight_map: 'a' must be in a file of the same folder, not in " + file);
   CHECK(refusal(folder.path, R"({"weight_map": {"a": "three"}})") == "three: no such file");
   CHECK(refusal(folder.path, R"({"weight_map": {"c": "one"}})") == "one: has no tensor 'c'");
   CHECK(refusal(folder.path, R"({"weight_map": {"a": "one"}})") ==
-        "one: has a tensor 'b', of which model.safetensors.index.json does not know");
+        "one: has a tensor 'b' that model.safetensors.index.json does not list");
   CHECK(refusal(folder.path, R"({"weight_map": {"a": "one", "b": "one", "c": "two"}})") == "two: has no tensor 'c'");
   write(folder.path / "two", {"a", "c"}, 1);
   CHECK(refusal(folder.path, R"({"weight_map": {"a": "one", "b": "one", "c": "two"}})") ==
-        "two: has a tensor 'a', of which model.safetensors.index.json does not know");
+        "two: has a tensor 'a' that model.safetensors.index.json does not list");
 }

@@ -196,8 +196,7 @@ TEST_CASE("parts outside of a buffer, and parts that are not aligned, are refuse
   bench b;
   const buffer<cpu> whole(b.ctx, 256, category::gradient);
   CHECK_THROWS_WITH_AS(whole.part(192, 65),
-                       "buffer.part(offset, bytes): 65 bytes from 192 on are not inside of a buffer of 256 bytes",
-                       error);
+                       "buffer.part(offset, bytes): 65 bytes from 192 on are not inside a buffer of 256 bytes", error);
   CHECK_THROWS_WITH_AS(whole.part(32, 64), "buffer.part(offset, bytes): the offset (32) must be a multiple of 64",
                        error);
   CHECK_THROWS_AS(whole.part(320, 0), error);
@@ -277,7 +276,7 @@ TEST_CASE("an arena does not forget blocks that are handed out") {
   request.bytes = 100;
   void* const block = arena.allocate(request, b.s);
   CHECK_THROWS_WITH_AS(arena.release(b.s),
-                       "memory arena: release while 100 bytes (0.00 MiB) are handed out; give them back first", error);
+                       "memory arena: release() while 100 bytes (0.00 MiB) are in use; free them first", error);
   arena.deallocate(block, request, b.s);
   arena.release(b.s);
   CHECK(arena.reserved_bytes() == 0);

@@ -281,8 +281,8 @@ TEST_CASE("restart begins a new step, and refuses while something is handed out"
   CHECK(b.refusal(a) == "");
   b.planned.restart();
   void* one = b.begin(a);
-  CHECK_THROWS_WITH_AS(b.planned.restart(),
-                       "planned memory: restart while blocks are handed out (1); give them back first", error);
+  CHECK_THROWS_WITH_AS(b.planned.restart(), "planned memory: restart() while blocks are in use (1); free them first",
+                       error);
   b.end(one, a);
   CHECK(b.checked() == "");  // without the restart, the plan would have had a request here
   void* two = b.begin(a);
@@ -338,10 +338,10 @@ TEST_CASE(
   stream other;
   void* const p = b.begin(large);
   std::string said = last_words([&] { b.planned.deallocate(p, request(large), other); });
-  CHECK(said.find("is given back on another stream") != std::string::npos);
+  CHECK(said.find("is freed on another stream") != std::string::npos);
   CHECK(said.find('\n') == said.size() - 1);
   b.end(p, large);
   said = last_words([&] { b.end(p, large); });
-  CHECK(said.find("is given back, and nothing is handed out") != std::string::npos);
+  CHECK(said.find("is freed, but no block is in use") != std::string::npos);
   CHECK(said.find('\n') == said.size() - 1);
 }

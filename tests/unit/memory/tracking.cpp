@@ -99,8 +99,8 @@ TEST_CASE_TEMPLATE("giving back twice ends the program with one line that says s
       t.resource.deallocate(p, request, t.s);
     });
     CAPTURE(said);
-    CHECK(said.find("given back twice") != std::string::npos);
-    CHECK(said.find("given back as request 7, 100 bytes, activation of matmul)") != std::string::npos);
+    CHECK(said.find("freed twice") != std::string::npos);
+    CHECK(said.find("freed as request 7, 100 bytes, activation of matmul)") != std::string::npos);
     CHECK(one_line(said));
   }
   t.resource.deallocate(keep, request, t.s);
@@ -115,9 +115,9 @@ TEST_CASE_TEMPLATE("giving back what is from elsewhere ends the program with one
                             static_cast<void*>(static_cast<char*>(p) - 64)}) {
     const std::string said = last_words([&] { t.resource.deallocate(wrong, request, t.s); });
     CAPTURE(said);
-    CHECK((said.find("comes from elsewhere") != std::string::npos ||
-           said.find("is not of this pool") != std::string::npos ||
-           said.find("lies inside of a block") != std::string::npos));
+    CHECK((said.find("belongs to another resource") != std::string::npos ||
+           said.find("does not belong to this pool") != std::string::npos ||
+           said.find("is not the start of a block") != std::string::npos));
     CHECK(one_line(said));
   }
   t.resource.deallocate(p, request, t.s);
@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE("giving back another size ends the program with one line that
   void* const p = t.resource.allocate(request, t.s);
   const std::string said = last_words([&] { t.resource.deallocate(p, {.bytes = 300, .what = category::input}, t.s); });
   CAPTURE(said);
-  CHECK(said.find("was asked for with another size (given back as request 0, 300 bytes, input)") != std::string::npos);
+  CHECK(said.find("was allocated with another size (freed as request 0, 300 bytes, input)") != std::string::npos);
   CHECK(one_line(said));
   t.resource.deallocate(p, request, t.s);
 }

@@ -333,7 +333,7 @@ TEST_CASE("a parameter that was moved from says so") {
   gr::param<on<gr::fp32>, 3> a;
   a.set(gr::ones<float, gr::shape<3>>(at.ctx));
   const gr::param<on<gr::fp32>, 3> b(std::move(a));
-  const char* const message = "a parameter is used that was moved from; use the one it went to";
+  const char* const message = "this parameter was moved from; use the one that it was moved to";
   // NOLINTBEGIN(bugprone-use-after-move): that is the mistake
   CHECK_THROWS_WITH_AS(static_cast<void>(a.gradient()), message, gr::error);
   CHECK_THROWS_WITH_AS(a.clear_gradient(), message, gr::error);

@@ -107,7 +107,7 @@ TEST_CASE("a buffer of another size makes no tensor") {
   bench b;
   const gr::buffer<gr::cpu> storage(b.ctx, 64, gr::category::gradient);
   CHECK_THROWS_WITH_AS((gr::tensor<float, gr::shape<17>>(storage)),
-                       "tensor(storage): the buffer has 64 bytes and the tensor takes 68", gr::error);
+                       "tensor(storage): the buffer has 64 bytes; the tensor needs 68", gr::error);
   CHECK_THROWS_AS((gr::tensor<float, gr::shape<15>>(storage)), gr::error);
 }
 

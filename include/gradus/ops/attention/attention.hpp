@@ -1,4 +1,6 @@
 #pragma once
+// Attention: its operations, shape rules and gradients, and the functions causal_attention() and attention().
+
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -10,7 +12,7 @@
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
-#include "../elementwise/functions.hpp"
+#include "../elementwise/arithmetic.hpp"
 #include "../matmul/matmul.hpp"
 #include "../permute/permute.hpp"
 #include "../reshape/reshape.hpp"
@@ -19,25 +21,23 @@
 
 namespace gradus {
 
-/// How attention is computed: `flash` goes through the scores block by block and never stores them (Dao et al.,
-/// "FlashAttention", 2022); `plain` stores all of them, as the definition reads.
+/// `flash` computes the scores tile by tile (Dao et al., "FlashAttention", 2022); `plain` stores all scores.
 enum class attention_kernel { flash, plain };
 
-/// Where one of attention's operands lies: distances between neighbours in batch, head and time, in elements. The
-/// elements of one head at one time are neighbours. `data` may be null where an operand is not wanted.
+/// The layout of one operand of attention: strides between batches, heads and positions, in elements. The elements of
+/// one head at one position are contiguous. `data` may be null for a result that is not needed.
 template <class T>
 struct attention_operand {
   T* data = nullptr;
   index_t batch = 0;
   index_t head = 0;
   index_t time = 0;
-  bool accumulate = false;  ///< of an operand that is written: add to what is there
+  bool accumulate = false;  ///< of a result: add to the memory instead of overwriting it
 };
 
 namespace detail {
 
-/// Where the queries, keys and values of a packed operand [batch, time, 3 width] lie, and a result [batch, time,
-/// width].
+/// Layouts of queries, keys and values in an operand [batch, time, 3 width], and of a result [batch, time, width].
 template <index_t Heads, class X>
 struct packed_attention {
   static constexpr index_t batch = X::extent(0);
@@ -79,13 +79,13 @@ constexpr std::size_t attention_flops(index_t heads, index_t queries, index_t ke
 
 namespace op::inline GRADUS_BUILD {
 
-/// Attention of every kind: what a checkpoint policy names.
+/// The family of all attention operations, for checkpoint policies.
 struct attention {
   static constexpr std::string_view name = "attention";
 };
 
-/// softmax(q k^T / sqrt(D), over the past and present) v for packed q, k, v. Keeps the log-sum-exp of each row of
-/// scores; the gradient computes the scores again, block by block.
+/// softmax(q k^T / sqrt(D) + causal mask) v for packed q, k, v. Saves the log-sum-exp of each row of scores, which
+/// backward recomputes.
 template <index_t Heads>
 struct causal_attention {
   using family = attention;
@@ -143,7 +143,7 @@ struct causal_attention {
   }
 };
 
-/// The same for q, k and v apart, heads before time; every key is seen unless Causal.
+/// The same for separate q, k and v, [B, H, T, D]; without a mask unless Causal.
 template <bool Causal>
 struct scaled_attention {
   using family = attention;
@@ -187,10 +187,10 @@ struct scaled_attention {
     gradient_output<T, Q> q(ctx, dq);
     gradient_output<T, K> k(ctx, dk);
     gradient_output<T, V> v(ctx, dv);
-    // One tensor in two roles: its gradient accumulates from both, in no order that an assignment could rely on.
-    if (k.to.data == v.to.data) together<K>(ctx, k.to, v.to);
-    if (q.to.data == k.to.data) together<Q>(ctx, q.to, k.to);
-    if (q.to.data == v.to.data) together<Q>(ctx, q.to, v.to);
+    // If one tensor is two of the operands, both gradients accumulate in it, so neither may overwrite it.
+    if (k.to.data == v.to.data) accumulate_both<K>(ctx, k.to, v.to);
+    if (q.to.data == k.to.data) accumulate_both<Q>(ctx, q.to, k.to);
+    if (q.to.data == v.to.data) accumulate_both<Q>(ctx, q.to, v.to);
     kernel<scaled_attention, typename Q::device>::backward(
         ctx, q.to, k.to, v.to, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
         input<2>(saved).view(), output(saved).view(), statistics(saved).view());
@@ -205,8 +205,7 @@ struct scaled_attention {
     return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
                                            K::shape::extent(2), Q::shape::extent(3), Causal, products);
   }
-  /// Where the kernel, which works on elements of type T, writes the gradient that `sink` wants: there, or, where that
-  /// is of another type, in a temporary that finish() converts.
+  /// Where the kernel writes a gradient: in the sink, or in a temporary of type T that finish() converts.
   template <class T, class X>
   struct gradient_output {
     using device = typename X::device;
@@ -233,7 +232,8 @@ struct scaled_attention {
     }
   };
   template <class X, class T>
-  static constexpr void together(context<typename X::device>& ctx, attention_operand<T>& a, attention_operand<T>& b) {
+  static constexpr void accumulate_both(context<typename X::device>& ctx, attention_operand<T>& a,
+                                        attention_operand<T>& b) {
     if (a.data == nullptr) return;
     if (!a.accumulate) device_access<typename X::device>::zero(ctx, a.data, X::size * sizeof(T));
     a.accumulate = b.accumulate = true;
@@ -244,7 +244,7 @@ struct scaled_attention {
 
 namespace detail {
 
-/// [T, T] with 0 where the column is not later than the row, minus infinity elsewhere.
+/// [T, T]: 0 on and below the diagonal, minus infinity above it.
 template <class X, index_t T>
 GRADUS_OF_BUILD constexpr auto causal_mask(context<typename X::device>& ctx) {
   using element = typename X::value_type;
@@ -275,8 +275,8 @@ GRADUS_OF_BUILD constexpr auto plain_causal_attention(const X& qkv) {
 
 }  // namespace detail
 
-/// Causal self-attention of Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h at columns
-/// h*D .. of each with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D); a time sees itself and the past.
+/// Causal self-attention with Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h in
+/// columns h*D .. (h+1)*D-1 of each, with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D).
 template <index_t Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
@@ -291,8 +291,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   }
 }
 
-/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]. `attention<true>` is causal and
-/// needs S = T.
+/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]; `attention<true>`: causal, S = T.
 template <bool Causal = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sq = shape_of<Q>;

@@ -1,5 +1,5 @@
 #pragma once
-// Attention of new times to those before them, whose keys and values are kept: what writes text a token at a time.
+// Causal attention of new positions to a key-value cache, for generation token by token.
 
 #include <string>
 #include <string_view>
@@ -14,19 +14,19 @@
 
 namespace gradus {
 
-/// The keys and values that one layer has kept, and where new ones go: the times position .. position + count - 1.
-/// @tparam Shape [B, H, S, D]: sequences, heads, the most times there can be, numbers of a head
+/// One layer's key-value cache, and the positions of the new entries: position .. position + count - 1.
+/// @tparam Shape [B, H, S, D]: sequences, heads, capacity in positions, elements of a head
 template <class T, class Shape, class D = cpu>
 struct key_value_view {
   view<T, Shape, D> keys;
   view<T, Shape, D> values;
-  index_t position = 0;  ///< times that are kept already
-  index_t count = 0;     ///< new times
+  index_t position = 0;  ///< positions in the cache
+  index_t count = 0;     ///< new positions
 };
 
 namespace op::inline GRADUS_BUILD {
 
-/// causal_attention of the times from past.position on, which adds their keys and values to the past. Has no gradient.
+/// causal_attention of new positions, which appends their keys and values to the cache. Has no gradient.
 template <index_t Heads>
 struct cached_attention {
   using family = attention;
@@ -44,26 +44,24 @@ inline constexpr bool fits_the_past =
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 [[noreturn]] inline void fail_past(index_t position, index_t count, index_t time, index_t context) {
-  throw error("causal_attention(qkv, past): " + std::to_string(count) + " new times behind " +
-              std::to_string(position) + " that are kept; there can be " + std::to_string(context) +
-              " in all, and up to " + std::to_string(time) + " at once");
+  throw error("causal_attention(qkv, past): " + std::to_string(count) + " new positions do not fit after the " +
+              std::to_string(position) + " cached ones: the cache holds " + std::to_string(context) + ", and qkv has " +
+              std::to_string(time) + " positions");
 }
 
 }  // namespace detail
 
-/// The rows of causal_attention<Heads> that belong to new times: qkv [B, T, 3*H*D] holds the queries, keys and values
-/// of T times, of which the first past.count are new ones and the others are not looked at -> [B, T, H*D], whose rows
-/// from past.count on are zero. Keys and values of the new times are written into the past, whose owner then counts
-/// them.
+/// causal_attention<Heads> of new positions: qkv [B, T, 3*H*D] -> [B, T, H*D]. The first past.count positions of qkv
+/// are new, the other rows of the output zero. Writes the new keys and values into the cache, which then advances.
 ///
-/// Row t is what causal_attention gives row past.position + t of [B, S, 3*H*D], for S the times of the past: on the CPU
-/// to the bit. For plain tensors: nothing is recorded. Throws gradus::error where there is no room for the new times.
+/// Row t equals row past.position + t of causal_attention of [B, S, 3*H*D], on the CPU bit for bit. Inference only: a
+/// recorded qkv does not compile. Throws gradus::error if the cache is too small for the new positions.
 template <index_t Heads, operand X, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
   using raw = std::remove_cvref_t<X>;
   using Q = tensor_of<X>;
   static_assert(!is_traced<raw>,
-                "causal_attention<Heads>(qkv, past): a past is kept for inference alone; qkv must not be recorded");
+                "causal_attention<Heads>(qkv, past): a cache is for inference only; qkv must not be recorded");
   static_assert(
       S::rank == 4 && Q::rank == 3,
       "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of attention: passes the layouts of packed, separate and cached operands to cpu_flash.hpp.
+
 #include <algorithm>
 #include <cstring>
 
@@ -36,7 +38,7 @@ struct kernel<op::causal_attention<Heads>, cpu> {
 
 template <index_t Heads>
 struct kernel<op::cached_attention<Heads>, cpu> {
-  /// Puts the keys and values of the first past.count times of qkv where they belong, and attends from these times.
+  /// Appends the keys and values of the first past.count times of qkv to the cache, and attends from these times.
   template <class T, class Y, class X, index_t Context, index_t Depth>
   static void forward(context<cpu>& ctx, view<T, Y> y, view<const T, X> qkv,
                       const key_value_view<T, shape<X::extent(0), Heads, Context, Depth>, cpu>& past) {

@@ -1,5 +1,5 @@
 #pragma once
-// The mathematics of attention's blocks: of one head, some queries against some keys, in scratch memory.
+// Attention on the CPU, one block: the online softmax and matrix products of some queries and some keys, in scratch.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,44 +16,43 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Blocks of queries against blocks of keys that stay in the cache.
+/// Blocks of queries and blocks of keys that stay in the cache.
 ///
-/// Scores are held transposed, [keys, queries]: the online softmax over the keys then runs lane by lane, with a query
-/// in each lane, and both products of forward find their right operand laid out along the lanes.
+/// Scores are stored transposed, [keys, queries]: a lane of the softmax is a query, and products read along the lanes.
 ///
-/// Products are of numbers of type C; or of pairs of bf16, where T is that and the processor multiplies them. Pairs are
-/// neighbours along what a product sums over, so scratch that two products read may be there in two ways; of numbers it
-/// is the same.
-/// @tparam C what scores and sums are computed in
-/// @tparam T what operands and results are stored in
+/// Products use elements of type C; or, if T is bf16 and the processor has dot products of bf16 pairs, words of two
+/// elements that are adjacent along the summed dimension. Two products that sum over different dimensions then need two
+/// copies of an operand.
+/// @tparam C type of scores and sums
+/// @tparam T type of operands and results
 template <class C, class T, index_t Depth>
 struct attention_blocks {
   static constexpr bool pairs = has_bf16_instructions && std::is_same_v<T, bf16> && std::is_same_v<C, float>;
   static constexpr index_t per_word = pairs ? 2 : 1;
   using word = std::conditional_t<pairs, std::uint32_t, C>;
   static constexpr index_t words(index_t n) { return (n + per_word - 1) / per_word; }
-  static constexpr index_t pad = std::max<index_t>(lanes<C>, 8);  // scratch is padded to multiples, of whole packs
+  static constexpr index_t pad = std::max<index_t>(lanes<C>, 8);  // scratch extents are multiples of it: whole packs
   static constexpr index_t padded(index_t n) { return (n + pad - 1) / pad * pad; }
-  static constexpr index_t width = padded(Depth);  ///< of a scratch row; the padding is zero
-  static constexpr index_t fitting(index_t block, index_t least, std::size_t bytes) {
+  static constexpr index_t width = padded(Depth);  ///< of a scratch row, padded with zeros
+  static constexpr index_t largest_fitting(index_t block, index_t least, std::size_t bytes) {
     while (block > least && block * width * sizeof(C) > bytes) block /= 2;
     return block;
   }
-  static constexpr index_t query_block = fitting(64, pad, 32 << 10);  ///< rows of scratch for queries
-  static constexpr index_t most_keys = std::min(fitting(32, 8, 16 << 10), query_block);  ///< and for keys
-  /// Keys that are taken at once, for the bits of attention with so many queries.
-  static constexpr index_t key_block(index_t queries) { return std::min(most_keys, padded(queries)); }
+  static constexpr index_t query_block = largest_fitting(64, pad, 32 << 10);  ///< rows of scratch for queries
+  static constexpr index_t max_key_block = std::min(largest_fitting(32, 8, 16 << 10), query_block);  ///< and for keys
+  /// Keys per block. It determines the order of summation, hence the bits.
+  static constexpr index_t key_block(index_t queries) { return std::min(max_key_block, padded(queries)); }
   static constexpr index_t depth = Depth;
   using number = C;
   static constexpr C lowest = std::numeric_limits<C>::lowest();
   static constexpr C scale = static_cast<C>(gradus::detail::inverse_square_root(Depth));
-  using on_queries = block_product<C, query_block, query_block, word>;  // right operand and result along queries
+  using on_queries = block_product<C, query_block, query_block, word>;  // right operand and result: rows of queries
   using on_depth = block_product<C, width, width, word>;
 
   static constexpr index_t fours(index_t n) { return (n + 3) / 4 * 4; }
 
-  // Rows of a head into scratch rows padded with zeros, words along them; zero rows follow up to `padded_rows`.
-  static void gather(word* to, const T* from, index_t stride, index_t rows, index_t padded_rows) {
+  // Copies rows of a head to scratch rows padded with zeros, words along the row; rows up to `padded_rows` become zero.
+  static void load_rows(word* to, const T* from, index_t stride, index_t rows, index_t padded_rows) {
     for (index_t r = 0; r < rows; ++r) {
       if constexpr (pairs) {
         word* const row = to + r * words(width);
@@ -65,8 +64,8 @@ struct attention_blocks {
     }
     for (index_t r = rows; r < padded_rows; ++r) std::fill_n(to + r * words(width), words(width), word(0));
   }
-  // The same, words across the rows: a row of them has two rows of the head.
-  static void gather_across(word* to, const T* from, index_t stride, index_t rows) {
+  // The same with words across the rows: a scratch row interleaves two rows of the head.
+  static void load_row_pairs(word* to, const T* from, index_t stride, index_t rows) {
     if constexpr (pairs) {
       for (index_t r = 0; r < rows; r += 2, from += 2 * stride, to += width) {
         index_t d = 0;
@@ -81,14 +80,14 @@ struct attention_blocks {
       }
     }
   }
-  // Scratch rows times `factor` into rows of a head.
-  static void scatter(T* to, index_t stride, const C* from, index_t rows, C factor, bool accumulate) {
+  // Stores scratch rows, times `factor`, to rows of a head.
+  static void store_rows(T* to, index_t stride, const C* from, index_t rows, C factor, bool accumulate) {
     for (index_t r = 0; r < rows; ++r)
       for_packs<C>(Depth, [&](index_t i, auto n) {
         put(pack<C>::load(from + r * width + i) * pack<C>(factor), to + r * stride + i, accumulate, n);
       });
   }
-  // to [words(Depth), query_block] = rows^T; of numbers, times `factor`.
+  // to [words(Depth), query_block] = rows^T; times `factor` unless the words are pairs.
   static void transpose_rows(word* to, const word* rows, index_t packs, C factor) {
     for (index_t i = 0; i < packs * lanes<C>; ++i)
       for (index_t d = 0; d < words(Depth); ++d) {
@@ -97,14 +96,13 @@ struct attention_blocks {
         else to[d * query_block + i] = factor * x;
       }
   }
-  // Scores come out scaled where the queries were, and otherwise are scaled now.
+  // Scores of pairs are scaled here; for elements, transpose_rows() scaled the queries.
   static GRADUS_INLINE pack<C> scaled(pack<C> score) {
     if constexpr (pairs) return score * pack<C>(scale);
     else return score;
   }
 
-  // Results for one key after another, of a pack of queries. As numbers they stand where they are. As pairs they are
-  // rounded, and put down with words along the queries, across the keys, or both.
+  // Writes results of a pack of queries, key after key, as bf16 pairs: along the queries, across the keys, or both.
   class pair_writer {
    public:
     pair_writer(word* along, word* across) : along_(along), across_(across) {}
@@ -132,12 +130,12 @@ struct attention_blocks {
     halves first_{};
   };
 
-  // e^x for x <= 0, not going below the smallest normal number: subnormals are slow, and no sum here can tell.
+  // e^x for x <= 0, at least the smallest normal number: subnormals are slow and do not change the sums.
   static GRADUS_INLINE pack<C> weight_of(pack<C> x) {
     const pack<C> low(sizeof(C) == 4 ? C(-87) : C(-700));
     return falling_exp<T>(select(x < low, low, x));
   }
-  // Which of the queries in a pack from `query` on see key j.
+  // Which queries of the pack from `query` on attend to key j.
   static GRADUS_INLINE pack_mask<C> sees(index_t query, index_t j) {
     pack<C> lane;
     for (index_t i = 0; i < lanes<C>; ++i) lane.v[i] = static_cast<C>(i);
@@ -145,28 +143,28 @@ struct attention_blocks {
   }
 
   static word* as_words(C* numbers) { return static_cast<word*>(static_cast<void*>(numbers)); }
-  // Of numbers, one array serves for both ways in which there are pairs.
+  // A second copy of an operand, with pairs along the other dimension; elements need no second copy.
   template <index_t Words>
-  struct second_way {
+  struct pair_buffer {
     alignas(64) word memory[pairs ? Words : 1];
-    word* or_the(word* numbers) { return pairs ? memory : numbers; }
+    word* data_or(word* numbers) { return pairs ? memory : numbers; }
   };
 
-  // One step of the online softmax for a pack of queries: weights are exp(score - largest so far), in the place of the
-  // scores where they are numbers; `fade` is what earlier sums must be multiplied by.
+  // One step of the online softmax for a pack of queries: replaces scores by weights exp(score - row_max), or writes
+  // the weights as pairs; `rescale` is the factor of the earlier sums.
   template <bool Masked>
-  static void soften(C* scores, [[maybe_unused]] word* weights, index_t count, index_t query, index_t j0, C* largest,
-                     C* total, C* fade) {
-    const pack<C> before = pack<C>::load(largest);
-    pack<C> best = before;
+  static void softmax_step(C* scores, [[maybe_unused]] word* weights, index_t count, index_t query, index_t j0,
+                           C* row_max, C* row_sum, C* rescale) {
+    const pack<C> old_max = pack<C>::load(row_max);
+    pack<C> new_max = old_max;
     for (index_t j = 0; j < count; ++j) {
       pack<C> s = scaled(pack<C>::load(scores + j * query_block));
       if constexpr (Masked) s = select(sees(query, j0 + j), s, pack<C>(lowest));
-      best = select(s > best, s, best);
+      new_max = select(s > new_max, s, new_max);
     }
     pack<C> sum(0);
     const auto weight = [&](index_t j) {
-      pack<C> e = weight_of(scaled(pack<C>::load(scores + j * query_block)) - best);
+      pack<C> e = weight_of(scaled(pack<C>::load(scores + j * query_block)) - new_max);
       if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
       sum = sum + e;
       return e;
@@ -178,24 +176,24 @@ struct attention_blocks {
     } else {
       for (index_t j = 0; j < count; ++j) weight(j).store(scores + j * query_block);
     }
-    const pack<C> f = weight_of(before - best);
-    f.store(fade);
-    (pack<C>::load(total) * f + sum).store(total);
-    best.store(largest);
+    const pack<C> f = weight_of(old_max - new_max);
+    f.store(rescale);
+    (pack<C>::load(row_sum) * f + sum).store(row_sum);
+    new_max.store(row_max);
   }
 
-  // Where a pack of queries has its pairs.
-  struct pair_place {
+  // Where softmax_backward_step() writes the pairs of a pack of queries.
+  struct pair_targets {
     word* weights_along;
     word* dscores_along;
     word* dscores_across;
   };
-  // Scores become weights, gradients of weights become gradients of scores.
+  // Replaces scores by weights, and gradients of weights by gradients of scores.
   template <bool Masked>
-  static void unsoften(C* weights, C* dscores, [[maybe_unused]] const pair_place& at, index_t count, index_t query,
-                       index_t j0, const C* norm, const C* delta) {
-    const pack<C> lse = pack<C>::load(norm);
-    const pack<C> mean = pack<C>::load(delta);
+  static void softmax_backward_step(C* weights, C* dscores, [[maybe_unused]] const pair_targets& at, index_t count,
+                                    index_t query, index_t j0, const C* row_lse, const C* row_delta) {
+    const pack<C> lse = pack<C>::load(row_lse);
+    const pack<C> delta = pack<C>::load(row_delta);
     const auto weight = [&](index_t j) {
       pack<C> e = weight_of(scaled(pack<C>::load(weights + j * query_block)) - lse);
       if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
@@ -206,7 +204,7 @@ struct attention_blocks {
       for (index_t j = 0; j < count; ++j) {
         const pack<C> e = weight(j);
         to_weights.write(j, e);
-        to_dscores.write(j, e * (pack<C>::load(dscores + j * query_block) - mean));
+        to_dscores.write(j, e * (pack<C>::load(dscores + j * query_block) - delta));
       }
       to_dscores.finish(count);
     } else {
@@ -214,7 +212,7 @@ struct attention_blocks {
         C* d = dscores + j * query_block;
         const pack<C> e = weight(j);
         e.store(weights + j * query_block);
-        (e * (pack<C>::load(d) - mean)).store(d);
+        (e * (pack<C>::load(d) - delta)).store(d);
       }
     }
   }

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of attention: chooses tensor cores or CUDA cores, and launches.
+
 #include <type_traits>
 
 #include "../../cuda/workspace.hpp"

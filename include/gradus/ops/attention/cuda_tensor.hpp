@@ -1,4 +1,6 @@
 #pragma once
+// FlashAttention-2 on tensor cores, for 16-bit types and head widths that are multiples of 8, up to 128.
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,38 +13,39 @@
 
 namespace gradus::cuda_kit {
 
-/// Attention as in cuda_flash.hpp, on tensor cores, for heads of whole runs of 16-bit numbers. A block has four warps
-/// with 16 rows of its tile each; the other side's tiles are there twice, so that one is copied while the other is
-/// worked on. Weights are rounded to T for the products.
+/// The algorithm of cuda_flash.hpp on tensor cores. A block has four warps, each with 16 rows of its tile; streamed
+/// tiles are double-buffered: one stage loads while the other is computed. Weights are rounded to T for the products.
 template <class T, index_t Depth, bool Causal>
 struct tensor_attention {
   static constexpr int threads = 128;
-  static constexpr int rows = 64;
+  static constexpr int block_m = 64;
   static constexpr bool causal = Causal;
   static constexpr int depth = static_cast<int>(Depth);
   static constexpr int width = (depth + 15) / 16 * 16;
-  static constexpr int others = width > 64 ? 32 : 64;
-  static constexpr int strips = others / 8;  ///< of 8 columns of scores
+  static constexpr int block_n = width > 64 ? 32 : 64;
+  static constexpr int score_tiles = block_n / 8;  ///< n8 tiles of scores
   static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
   static constexpr float log2_e = 1.44269504088896341f;
   using tile = shared_tile<T, width>;
-  static constexpr std::size_t forward_bytes = tile::bytes(rows + 4 * others);
-  static constexpr std::size_t dq_bytes = tile::bytes(2 * rows + 4 * others);
-  static constexpr std::size_t dkv_bytes = tile::bytes(2 * rows + 4 * others) + 4 * others * sizeof(float);
-  static_assert(rows == 16 * (threads / 32), "a warp has 16 rows, the rows of a fragment");
-  static_assert(others % 16 == 0 && width % 16 == 0, "products go 16 columns at a time");
-  static_assert(others <= threads, "a thread brings each statistic of a tile");
-  static_assert(width <= 128, "a row is in a warp's registers");
-  using scores = fragment_c[strips];
-  using sums = fragment_c[width / 8];
+  static constexpr std::size_t forward_bytes = tile::bytes(block_m + 4 * block_n);
+  static constexpr std::size_t dq_bytes = tile::bytes(2 * block_m + 4 * block_n);
+  static constexpr std::size_t dkv_bytes = tile::bytes(2 * block_m + 4 * block_n) + 4 * block_n * sizeof(float);
+  static_assert(block_m == 16 * (threads / 32), "a warp owns 16 rows, the rows of a fragment");
+  static_assert(block_n % 16 == 0 && width % 16 == 0, "fragments have 16 columns");
+  static_assert(block_n <= threads, "one thread loads each row's lse and delta");
+  static_assert(width <= 128, "a warp holds its rows in registers");
+  using scores = accumulator[score_tiles];
+  using sums = accumulator[width / 8];
 
-  static constexpr index_t row_blocks_of(index_t n) { return (n + rows - 1) / rows; }
-  static __device__ int strip_row() { return static_cast<int>(threadIdx.x) / 32 * 16; }
+  static constexpr index_t row_blocks_of(index_t n) { return (n + block_m - 1) / block_m; }
+  static __device__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 * 16; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  /// Row and column, in a warp's strip, of element i of strip n of the results.
+  /// Row and column, among a warp's rows, of element i of accumulator n.
   static __device__ int row_of(int i) { return lane() / 4 + i / 2 * 8; }
   static __device__ int column_of(int n, int i) { return n * 8 + lane() % 4 * 2 + i % 2; }
-  static __device__ index_t keys_end(index_t q0, index_t keys) { return Causal && q0 + rows < keys ? q0 + rows : keys; }
+  static __device__ index_t keys_end(index_t q0, index_t keys) {
+    return Causal && q0 + block_m < keys ? q0 + block_m : keys;
+  }
   static __device__ bool sees(index_t query, index_t key, index_t keys) {
     return key < keys && (!Causal || key <= query);
   }
@@ -50,32 +53,32 @@ struct tensor_attention {
   static __device__ U* head(const attention_operand<U>& x, index_t heads, index_t pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
   }
-  /// Starts copies of Rows rows of a head into a tile, from row `first` on; zeros from row `end` on.
+  /// Starts copies of Rows rows of a head into a tile, from row `first` on; rows from `end` on become zero.
   template <int Rows>
-  static __device__ void gather(const tile& to, const attention_operand<const T>& x, index_t heads, index_t pair,
-                                index_t first, index_t end) {
-    to.template gather<Rows, depth, threads>(head(x, heads, pair), x.time, first, end);
+  static __device__ void load_tile(const tile& to, const attention_operand<const T>& x, index_t heads, index_t pair,
+                                   index_t first, index_t end) {
+    to.template load_async<Rows, depth, threads>(head(x, heads, pair), x.time, first, end);
   }
-  /// What f makes of the values of the four threads that have a row.
+  /// Reduces x over the four threads that share a row.
   template <class F>
-  static __device__ float over_row(float x, const F& f) {
+  static __device__ float reduce_row(float x, const F& f) {
     x = f(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
     return f(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
   }
 };
 
-/// Tiles of the other side in turn: work(first row, its place) with the next ones on their way.
-template <int Step, class Gather, class Work>
-__device__ inline void in_turn(index_t begin, index_t end, const Gather& gather, const Work& work) {
-  gather(begin, 0);
-  end_copies();
-  int place = 0;
-  for (index_t at = begin; at < end; at += Step, place ^= 1) {
-    if (at + Step < end) gather(at + Step, place ^ 1);
-    end_copies();
-    wait_for_copies<1>();
+/// Double-buffered main loop: compute(first row, stage) for each tile, while load(first row, stage) fills the other.
+template <int Step, class Load, class Compute>
+__device__ inline void pipelined(index_t begin, index_t end, const Load& load, const Compute& compute) {
+  load(begin, 0);
+  cp_async_fence();
+  int stage = 0;
+  for (index_t at = begin; at < end; at += Step, stage ^= 1) {
+    if (at + Step < end) load(at + Step, stage ^ 1);
+    cp_async_fence();
+    cp_async_wait<1>();
     __syncthreads();
-    work(at, place);
+    compute(at, stage);
     __syncthreads();
   }
 }
@@ -89,65 +92,64 @@ __global__ void __launch_bounds__(F::threads)
   using tile = typename F::tile;
   constexpr int depth = F::depth;
   const tile qs{reinterpret_cast<T*>(memory)};
-  const auto ks = [&](int place) { return tile{qs.data + (F::rows + place * F::others) * tile::apart}; };
-  const auto vs = [&](int place) { return tile{qs.data + (F::rows + (2 + place) * F::others) * tile::apart}; };
+  const auto ks = [&](int stage) { return tile{qs.data + (F::block_m + stage * F::block_n) * tile::row_stride}; };
+  const auto vs = [&](int stage) { return tile{qs.data + (F::block_m + (2 + stage) * F::block_n) * tile::row_stride}; };
   const index_t pair = blockIdx.x % pairs;
-  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;  // the longest first
-  F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
+  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;  // longest first
+  F::template load_tile<F::block_m>(qs, q, heads, pair, q0, queries);
   typename F::sums sum{};
-  float largest[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
-  const int row = F::strip_row();
-  in_turn<F::others>(
+  float row_max[2] = {-INFINITY, -INFINITY}, row_sum[2] = {0, 0};
+  const int row = F::warp_row();
+  pipelined<F::block_n>(
       0, F::keys_end(q0, keys),
-      [&](index_t j0, int place) {
-        F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
-        F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
+      [&](index_t j0, int stage) {
+        F::template load_tile<F::block_n>(ks(stage), k, heads, pair, j0, keys);
+        F::template load_tile<F::block_n>(vs(stage), v, heads, pair, j0, keys);
       },
-      [&](index_t j0, int place) {
+      [&](index_t j0, int stage) {
         typename F::scores s;
-        multiply_rows(s, qs, row, ks(place));
-        const bool whole = j0 + F::others <= keys && (!F::causal || j0 + F::others <= q0 + row + 1);
-        float best[2] = {largest[0], largest[1]};
+        multiply_rows(s, qs, row, ks(stage));
+        const bool unmasked = j0 + F::block_n <= keys && (!F::causal || j0 + F::block_n <= q0 + row + 1);
+        float new_max[2] = {row_max[0], row_max[1]};
 #pragma unroll
-        for (int n = 0; n < F::strips; ++n)
+        for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             float& x = s[n].r[i];
             x *= F::scale * F::log2_e;
-            if (!whole && !F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys)) x = -INFINITY;
-            best[i / 2] = fmaxf(best[i / 2], x);
+            if (!unmasked && !F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys)) x = -INFINITY;
+            new_max[i / 2] = fmaxf(new_max[i / 2], x);
           }
-        float fade[2];
+        float rescale[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          best[h] = F::over_row(best[h], [](float a, float b) { return fmaxf(a, b); });
-          fade[h] = exp2f(largest[h] - best[h]);
-          largest[h] = best[h];
-          total[h] *= fade[h];
+          new_max[h] = F::reduce_row(new_max[h], [](float a, float b) { return fmaxf(a, b); });
+          rescale[h] = exp2f(row_max[h] - new_max[h]);
+          row_max[h] = new_max[h];
+          row_sum[h] *= rescale[h];
         }
 #pragma unroll
-        for (int n = 0; n < F::strips; ++n)
+        for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) total[i / 2] += s[n].r[i] = exp2f(s[n].r[i] - best[i / 2]);
+          for (int i = 0; i < 4; ++i) row_sum[i / 2] += s[n].r[i] = exp2f(s[n].r[i] - new_max[i / 2]);
 #pragma unroll
         for (int n = 0; n < F::width / 8; ++n)
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sum[n].r[i] *= fade[i / 2];
-        add_product(sum, s, vs(place));
+          for (int i = 0; i < 4; ++i) sum[n].r[i] *= rescale[i / 2];
+        add_product(sum, s, vs(stage));
       });
 #pragma unroll
-  for (int h = 0; h < 2; ++h) total[h] = F::over_row(total[h], [](float a, float b) { return a + b; });
-  qs.keep(row, sum, 1 / total[0],
-          1 / total[1]);  // a warp has read its own rows of the queries, and they are no one else's
-  qs.template scatter<depth>(row, F::head(out, heads, pair), out.time, q0 + row, queries, false);
+  for (int h = 0; h < 2; ++h) row_sum[h] = F::reduce_row(row_sum[h], [](float a, float b) { return a + b; });
+  qs.store_fragment(row, sum, 1 / row_sum[0], 1 / row_sum[1]);  // overwrites queries that only this warp reads
+  qs.template store_to_global<depth>(row, F::head(out, heads, pair), out.time, q0 + row, queries, false);
   if (lse == nullptr || F::lane() % 4 != 0) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
     if (const index_t at = q0 + row + F::row_of(2 * h); at < queries)
-      lse[pair * queries + at] = largest[h] / F::log2_e + math::log(total[h]);
+      lse[pair * queries + at] = row_max[h] / F::log2_e + math::log(row_sum[h]);
 }
 
-/// dq of a tile of queries, which goes through the keys.
+/// dq of a tile of queries: streams the keys.
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads)
     tensor_attention_dq_kernel(index_t pairs, index_t heads, attention_operand<T> dq, attention_operand<const T> dy,
@@ -156,48 +158,50 @@ __global__ void __launch_bounds__(F::threads)
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   constexpr int depth = F::depth;
-  const tile qs{reinterpret_cast<T*>(memory)}, dys{qs.data + F::rows * tile::apart};
-  const auto ks = [&](int place) { return tile{qs.data + (2 * F::rows + place * F::others) * tile::apart}; };
-  const auto vs = [&](int place) { return tile{qs.data + (2 * F::rows + (2 + place) * F::others) * tile::apart}; };
+  const tile qs{reinterpret_cast<T*>(memory)}, dys{qs.data + F::block_m * tile::row_stride};
+  const auto ks = [&](int stage) { return tile{qs.data + (2 * F::block_m + stage * F::block_n) * tile::row_stride}; };
+  const auto vs = [&](int stage) {
+    return tile{qs.data + (2 * F::block_m + (2 + stage) * F::block_n) * tile::row_stride};
+  };
   const index_t pair = blockIdx.x % pairs;
-  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::rows;
-  F::template gather<F::rows>(qs, q, heads, pair, q0, queries);
-  F::template gather<F::rows>(dys, dy, heads, pair, q0, queries);
-  const int row = F::strip_row();
-  float norm[2], mean[2];
+  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;
+  F::template load_tile<F::block_m>(qs, q, heads, pair, q0, queries);
+  F::template load_tile<F::block_m>(dys, dy, heads, pair, q0, queries);
+  const int row = F::warp_row();
+  float row_lse[2], row_delta[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const index_t at = q0 + row + F::row_of(2 * h);
-    norm[h] = at < queries ? lse[pair * queries + at] * F::log2_e : 0.0f;
-    mean[h] = at < queries ? delta[pair * queries + at] : 0.0f;
+    row_lse[h] = at < queries ? lse[pair * queries + at] * F::log2_e : 0.0f;
+    row_delta[h] = at < queries ? delta[pair * queries + at] : 0.0f;
   }
   typename F::sums sum{};
-  in_turn<F::others>(
+  pipelined<F::block_n>(
       0, F::keys_end(q0, keys),
-      [&](index_t j0, int place) {
-        F::template gather<F::others>(ks(place), k, heads, pair, j0, keys);
-        F::template gather<F::others>(vs(place), v, heads, pair, j0, keys);
+      [&](index_t j0, int stage) {
+        F::template load_tile<F::block_n>(ks(stage), k, heads, pair, j0, keys);
+        F::template load_tile<F::block_n>(vs(stage), v, heads, pair, j0, keys);
       },
-      [&](index_t j0, int place) {
+      [&](index_t j0, int stage) {
         typename F::scores s, d;
-        multiply_rows(s, qs, row, ks(place));
-        multiply_rows(d, dys, row, vs(place));
-        const bool whole = j0 + F::others <= keys && (!F::causal || j0 + F::others <= q0 + row + 1);
+        multiply_rows(s, qs, row, ks(stage));
+        multiply_rows(d, dys, row, vs(stage));
+        const bool unmasked = j0 + F::block_n <= keys && (!F::causal || j0 + F::block_n <= q0 + row + 1);
 #pragma unroll
-        for (int n = 0; n < F::strips; ++n)
+        for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const float weight = exp2f(s[n].r[i] * (F::scale * F::log2_e) - norm[i / 2]);
-            const bool seen = whole || F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys);
-            s[n].r[i] = seen ? weight * (d[n].r[i] - mean[i / 2]) : 0.0f;
+            const float weight = exp2f(s[n].r[i] * (F::scale * F::log2_e) - row_lse[i / 2]);
+            const bool seen = unmasked || F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys);
+            s[n].r[i] = seen ? weight * (d[n].r[i] - row_delta[i / 2]) : 0.0f;
           }
-        add_product(sum, s, ks(place));
+        add_product(sum, s, ks(stage));
       });
-  qs.keep(row, sum, F::scale, F::scale);
-  qs.template scatter<depth>(row, F::head(dq, heads, pair), dq.time, q0 + row, queries, dq.accumulate);
+  qs.store_fragment(row, sum, F::scale, F::scale);
+  qs.template store_to_global<depth>(row, F::head(dq, heads, pair), dq.time, q0 + row, queries, dq.accumulate);
 }
 
-/// dk and dv of a tile of keys, which goes through the queries. Either may be null.
+/// dk and dv of a tile of keys: streams the queries. Either may be null.
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads)
     tensor_attention_dkv_kernel(index_t pairs, index_t heads, attention_operand<T> dk, attention_operand<T> dv,
@@ -207,56 +211,59 @@ __global__ void __launch_bounds__(F::threads)
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   constexpr int depth = F::depth;
-  const tile ks{reinterpret_cast<T*>(memory)}, vs{ks.data + F::rows * tile::apart};
-  const auto qs = [&](int place) { return tile{ks.data + (2 * F::rows + place * F::others) * tile::apart}; };
-  const auto dys = [&](int place) { return tile{ks.data + (2 * F::rows + (2 + place) * F::others) * tile::apart}; };
-  auto* const norms = reinterpret_cast<float*>(ks.data + (2 * F::rows + 4 * F::others) * tile::apart);
-  float* const means = norms + 2 * F::others;
-  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::rows;
-  F::template gather<F::rows>(ks, k, heads, pair, k0, keys);
-  F::template gather<F::rows>(vs, v, heads, pair, k0, keys);
-  const int row = F::strip_row();
+  const tile ks{reinterpret_cast<T*>(memory)}, vs{ks.data + F::block_m * tile::row_stride};
+  const auto qs = [&](int stage) { return tile{ks.data + (2 * F::block_m + stage * F::block_n) * tile::row_stride}; };
+  const auto dys = [&](int stage) {
+    return tile{ks.data + (2 * F::block_m + (2 + stage) * F::block_n) * tile::row_stride};
+  };
+  auto* const lses = reinterpret_cast<float*>(ks.data + (2 * F::block_m + 4 * F::block_n) * tile::row_stride);
+  float* const deltas = lses + 2 * F::block_n;
+  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::block_m;
+  F::template load_tile<F::block_m>(ks, k, heads, pair, k0, keys);
+  F::template load_tile<F::block_m>(vs, v, heads, pair, k0, keys);
+  const int row = F::warp_row();
   typename F::sums sum_k{}, sum_v{};
-  in_turn<F::others>(
+  pipelined<F::block_n>(
       F::causal ? k0 : 0, queries,
-      [&](index_t i0, int place) {
-        F::template gather<F::others>(qs(place), q, heads, pair, i0, queries);
-        F::template gather<F::others>(dys(place), dy, heads, pair, i0, queries);
-        if (threadIdx.x < F::others) {
-          const bool there = i0 + threadIdx.x < queries;
-          const index_t at = there ? pair * queries + i0 + threadIdx.x : 0;
-          copy_4_bytes(norms + place * F::others + threadIdx.x, lse + at, there);
-          copy_4_bytes(means + place * F::others + threadIdx.x, delta + at, there);
+      [&](index_t i0, int stage) {
+        F::template load_tile<F::block_n>(qs(stage), q, heads, pair, i0, queries);
+        F::template load_tile<F::block_n>(dys(stage), dy, heads, pair, i0, queries);
+        if (threadIdx.x < F::block_n) {
+          const bool valid = i0 + threadIdx.x < queries;
+          const index_t at = valid ? pair * queries + i0 + threadIdx.x : 0;
+          cp_async_4_bytes(lses + stage * F::block_n + threadIdx.x, lse + at, valid);
+          cp_async_4_bytes(deltas + stage * F::block_n + threadIdx.x, delta + at, valid);
         }
       },
-      [&](index_t i0, int place) {
+      [&](index_t i0, int stage) {
         typename F::scores s, d;
-        multiply_rows(s, ks, row, qs(place));
-        multiply_rows(d, vs, row, dys(place));
-        const bool whole = i0 + F::others <= queries && k0 + F::rows <= keys && (!F::causal || k0 + row + 15 <= i0);
-        const float* const norm = norms + place * F::others;
-        const float* const mean = means + place * F::others;
+        multiply_rows(s, ks, row, qs(stage));
+        multiply_rows(d, vs, row, dys(stage));
+        const bool unmasked =
+            i0 + F::block_n <= queries && k0 + F::block_m <= keys && (!F::causal || k0 + row + 15 <= i0);
+        const float* const row_lse = lses + stage * F::block_n;
+        const float* const row_delta = deltas + stage * F::block_n;
 #pragma unroll
-        for (int n = 0; n < F::strips; ++n)
+        for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const int at = F::column_of(n, i);
             const index_t query = i0 + at;
-            const bool seen = whole || (query < queries && F::sees(query, k0 + row + F::row_of(i), keys));
-            const float weight = exp2f((s[n].r[i] * F::scale - norm[at]) * F::log2_e);
+            const bool seen = unmasked || (query < queries && F::sees(query, k0 + row + F::row_of(i), keys));
+            const float weight = exp2f((s[n].r[i] * F::scale - row_lse[at]) * F::log2_e);
             s[n].r[i] = seen ? weight : 0.0f;
-            d[n].r[i] = seen ? weight * (d[n].r[i] - mean[at]) : 0.0f;
+            d[n].r[i] = seen ? weight * (d[n].r[i] - row_delta[at]) : 0.0f;
           }
-        add_product(sum_v, s, dys(place));
-        add_product(sum_k, d, qs(place));
+        add_product(sum_v, s, dys(stage));
+        add_product(sum_k, d, qs(stage));
       });
   if (dk.data != nullptr) {
-    ks.keep(row, sum_k, F::scale, F::scale);
-    ks.template scatter<depth>(row, F::head(dk, heads, pair), dk.time, k0 + row, keys, dk.accumulate);
+    ks.store_fragment(row, sum_k, F::scale, F::scale);
+    ks.template store_to_global<depth>(row, F::head(dk, heads, pair), dk.time, k0 + row, keys, dk.accumulate);
   }
   if (dv.data != nullptr) {
-    vs.keep(row, sum_v, 1.0f, 1.0f);
-    vs.template scatter<depth>(row, F::head(dv, heads, pair), dv.time, k0 + row, keys, dv.accumulate);
+    vs.store_fragment(row, sum_v, 1.0f, 1.0f);
+    vs.template store_to_global<depth>(row, F::head(dv, heads, pair), dv.time, k0 + row, keys, dv.accumulate);
   }
 }
 

@@ -1,12 +1,11 @@
 #pragma once
-// Helpers of the elementwise operations: where a gradient is written, and the sum that takes it back to the operand's
-// shape.
+// Gradients of broadcast operands: where a kernel writes them, and their sum to the operand's shape.
 
 #include "../../core/config.hpp"
 
 namespace gradus {
 
-/// Where an elementwise gradient kernel writes (null: not wanted), and whether it adds.
+/// Where an elementwise kernel writes a gradient (null: not needed), and whether it adds.
 template <class T>
 struct elementwise_target {
   T* data = nullptr;
@@ -14,7 +13,7 @@ struct elementwise_target {
 };
 
 namespace op::inline GRADUS_BUILD {
-/// Sums a broadcast gradient back to the shape it was broadcast from.
+/// Sums a broadcast gradient to the shape of the operand.
 struct sum_to {};
 }  // namespace op::inline GRADUS_BUILD
 

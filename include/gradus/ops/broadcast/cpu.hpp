@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels that convert and accumulate elements, and sum broadcast gradients.
+
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/rows.hpp"
 #include "../../cpu/simd.hpp"
@@ -11,8 +13,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// to = from, or to += from, element by element, in the wider type of the two. Of no shape: it is compiled once for
-/// all.
+/// to = from, or to += from, element by element, in the wider type. Independent of shapes, so compiled once.
 template <class To, class From>
 void add_run(context<cpu>& ctx, To* to, const From* from, index_t n, bool accumulate) {
   parallel_elements(ctx, n, 1 << 15, [&](index_t begin, index_t end) {
@@ -36,7 +37,7 @@ struct kernel<op::convert, cpu> {
   }
 };
 
-/// The sum that broadcasting needs is a reduction like any other.
+/// The sum over broadcast axes is an ordinary reduction.
 template <>
 struct kernel<op::sum_to, cpu> {
   template <class T, class Small, class U, class Big>

@@ -1,5 +1,5 @@
 #pragma once
-// How operands of any shape go along a larger one: as runs of elements side by side.
+// Walks an output and its broadcast operands in runs of adjacent elements.
 
 #include <algorithm>
 #include <array>
@@ -12,15 +12,14 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// The axes of a broadcast's output, from the innermost on, and how operands go along them. Neighbouring axes that
-/// every operand goes along as one are one: without broadcasting there is one.
+/// The axes of a broadcast output, innermost first, and the operands' strides. Merges axes that broadcast alike.
 template <index_t Operands, index_t Most>
 struct broadcast_axes {
   index_t count = 0;
   index_t extent[Most] = {};
-  index_t stride[Operands][Most] = {};  ///< 0 where one element serves all; otherwise 1 along the innermost axis
+  index_t stride[Operands][Most] = {};  ///< 0 where an operand is broadcast; otherwise 1 along the innermost axis
 
-  /// Puts an axis around the others.
+  /// Adds an outer axis.
   constexpr void surround(index_t size, const std::array<index_t, Operands>& by) {
     bool as_one = count > 0;
     for (index_t k = 0; k < Operands; ++k) as_one = as_one && by[k] == stride[k][count - 1] * extent[count - 1];
@@ -32,7 +31,7 @@ struct broadcast_axes {
     }
   }
 
-  /// Where operands begin in a row of the innermost axis.
+  /// The operands' offsets at a row of the innermost axis.
   GRADUS_NOINLINE std::array<index_t, Operands> begin_of(index_t row) const {
     std::array<index_t, Operands> begin{};
     for (index_t a = 1; a < count; row /= extent[a++])
@@ -41,17 +40,16 @@ struct broadcast_axes {
   }
 };
 
-/// Copies of an operand's elements, where it does not go along with the output: laid out for a run of rows, or for a
-/// part of one.
+/// Copies of the elements of a broadcast operand, expanded to a run of rows or a part of one.
 template <class S>
 class run_operand {
  public:
-  static constexpr index_t most = 1024;  ///< elements of a run
+  static constexpr index_t most = 1024;  ///< elements per run
 
-  // NOLINTNEXTLINE(modernize-use-equals-default): that would write zeros first
+  // NOLINTNEXTLINE(modernize-use-equals-default): a defaulted one would write zeros
   run_operand() {}
 
-  /// The operand as it goes along `rows` rows of `columns` elements, from `begin` on.
+  /// The operand for `rows` rows of `columns` elements from `begin` on.
   GRADUS_INLINE const S* lay_out(const S* begin, index_t rows, index_t columns, index_t along_row,
                                  index_t to_next_row) {
     if (along_row == 1 && (rows == 1 || to_next_row == columns)) return begin;
@@ -66,7 +64,7 @@ class run_operand {
       S* const to = element_ + r * columns;
       if (along_row == 1) {
         std::copy_n(from, columns, to);
-      } else {  // whole blocks: what is too much, the next row overwrites
+      } else {  // whole blocks: the next row overwrites the excess
         S copies[block];
         std::fill_n(copies, block, *from);
         for (index_t i = 0; i < columns; i += block) std::copy_n(copies, block, to + i);
@@ -82,8 +80,7 @@ class run_operand {
   index_t laid_out_ = 0;
 };
 
-/// Runs f(first element of the output, elements, operands...) over runs of the output, in which every operand goes
-/// along from its first element on.
+/// Calls f(first element of the output, elements, operands...) for runs of the output; operands are contiguous.
 template <index_t Most, class... Ts, std::size_t... K, class F>
 void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes, std::index_sequence<K...>, const F& f,
               const Ts*... in) {
@@ -94,12 +91,12 @@ void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes
   const bool all_go_along = ((axes.stride[K][0] == 1) && ...);
   parallel_elements(ctx, rows * pieces, (1 << 14) / std::min(columns, piece), [&](index_t first, index_t last) {
     std::tuple<run_operand<Ts>...> operands;
-    index_t row = first / pieces, at = first % pieces * piece;  // in the row
+    index_t row = first / pieces, at = first % pieces * piece;  // position in the row
     const index_t last_row = last / pieces, last_at = std::min(columns, last % pieces * piece);
     while (row < last_row || at < last_at) {
       auto begin = axes.begin_of(row);
       index_t left = std::min(axes.count < 2 ? 1 : axes.extent[1] - row % axes.extent[1],
-                              last_row + (last_at > 0 ? 1 : 0) - row);  // rows until an outer axis goes on
+                              last_row + (last_at > 0 ? 1 : 0) - row);  // rows until an outer axis advances
       while (left > 0) {
         index_t together = 1, n = (row < last_row ? columns : last_at) - at;
         if (at == 0 && row < last_row && 2 * columns <= run_operand<char>::most) {
@@ -124,7 +121,7 @@ void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes
   });
 }
 
-/// The axes of Out, to which operands of shapes Ins broadcast.
+/// The axes of Out, over which operands of shapes Ins broadcast.
 template <class Out, class... Ins>
 consteval auto axes_of() {
   constexpr index_t operands = sizeof...(Ins);

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels that convert and accumulate elements, and sum broadcast gradients.
+
 #include <algorithm>
 #include <bit>
 
@@ -14,7 +16,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// to = from, or to += from, in the wider of their types. Of no shape: it is compiled once for all.
+/// to = from, or to += from, in the wider type. Independent of shapes, so compiled once.
 template <class To, class From>
 __global__ void __launch_bounds__(block_threads)
     convert_kernel(To* to, const From* from, index_t size, bool accumulate) {
@@ -26,7 +28,7 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// to (+)= factor * the sums of `terms_of` the elements of `from`, over the axes that Small has not, or has as 1.
+/// to (+)= factor * the sums of `terms_of` the elements of `from`, over the axes that Small lacks or has as 1.
 template <class T, class Small, class U, class Big, class Terms = elements>
 void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cuda> from, bool accumulate,
               double factor, Terms terms_of = {}) {
@@ -39,7 +41,7 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
   const C by = static_cast<C>(factor);
   const auto divide_by = [](index_t n) { return divisor<counter>(static_cast<counter>(n)); };
   if constexpr (reduction::inner_reduced) {
-    constexpr bool flat = outputs == 1 && steps == 1;  // of one array: its end may be a part of a run
+    constexpr bool flat = outputs == 1 && steps == 1;  // one array: its end may be an incomplete run
     constexpr int width = flat || inner % vector_width<U> == 0 ? vector_width<U> : 1;
     constexpr index_t runs = (inner + width - 1) / width, terms = runs * steps;
     constexpr bool warps = reduction::count <= 4096;
@@ -77,7 +79,7 @@ struct kernel<op::convert, cuda> {
   }
 };
 
-/// Sums in a fixed order, without atomics: the same bits every run.
+/// Sums in a fixed order, without atomics: the bits are reproducible.
 template <>
 struct kernel<op::sum_to, cuda> {
   template <class T, class Small, class U, class Big>

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of cross_entropy.
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -15,7 +17,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Rows that count; throws, in the name of `call`, before anything is written.
+/// The number of rows not ignored; throws, in the name of `call`, before anything is written.
 template <class I>
 index_t counted_targets(const char* call, long long ignore, index_t vocabulary, const I* targets, index_t rows) {
   index_t count = 0;
@@ -30,8 +32,8 @@ index_t counted_targets(const char* call, long long ignore, index_t vocabulary, 
   return count;
 }
 
-/// Loss of one row of `n` logits; leaves (softmax - onehot) * weight in `to`, where the exponentials stand meanwhile.
-/// The row comes from memory in the first pass and is in the cache for the others.
+/// The loss of one row of `n` logits; stores (softmax - onehot) * weight in `to`, which also holds the exponentials.
+/// Reads the row from memory in the first pass, from the cache in the others.
 template <class T, class C = compute_type<T>>
 double cross_entropy_row(const T* x, index_t n, index_t target, T* to, C weight) {
   const C largest = largest_of<C>(x, n);
@@ -51,8 +53,7 @@ double cross_entropy_row(const T* x, index_t n, index_t target, T* to, C weight)
   return std::log(static_cast<double>(sum)) + (static_cast<double>(largest) - static_cast<double>(at_target));
 }
 
-/// Losses and gradients (times `kept`) of `rows` rows, for the mean of `count` rows in all. `gradient` may be null (not
-/// wanted) or the logits themselves.
+/// Losses and gradients (times `kept`) of `rows` rows, for a mean over `count`. `gradient` may be null or the logits.
 template <class T, class I>
 void cross_entropy_rows(context<cpu>& ctx, long long ignore, int kept, index_t count, T* gradient, double* row_losses,
                         const T* logits, const I* targets, index_t rows, index_t columns, index_t vocabulary) {
@@ -70,7 +71,7 @@ void cross_entropy_rows(context<cpu>& ctx, long long ignore, int kept, index_t c
   });
 }
 
-/// The mean of the losses of `count` rows that count.
+/// The mean of the losses over `count` rows.
 template <class C>
 C mean_loss(const double* row_losses, index_t rows, index_t count) {
   double total = 0;
@@ -79,7 +80,7 @@ C mean_loss(const double* row_losses, index_t rows, index_t count) {
   return static_cast<C>(static_cast<compute_type<C>>(result));
 }
 
-/// gradient *= dloss / kept; no pass at all when that is 1.
+/// gradient *= dloss / kept; no pass if that is 1.
 template <class T, class C>
 void scale_gradient(context<cpu>& ctx, T* gradient, index_t size, C dloss, int kept) {
   using A = compute_type<T>;
@@ -97,7 +98,7 @@ void scale_gradient(context<cpu>& ctx, T* gradient, index_t size, C dloss, int k
 
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cpu> {
-  /// `gradient` may be null (not wanted) or the logits themselves.
+  /// `gradient` may be null (not needed) or the logits themselves.
   template <class C, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {

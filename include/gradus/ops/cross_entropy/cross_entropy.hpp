@@ -1,4 +1,6 @@
 #pragma once
+// Cross-entropy loss: operation, shape rule and gradient.
+
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -19,23 +21,22 @@ inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Voc
 
 namespace op::inline GRADUS_BUILD {
 
-/// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`; only the first `Vocabulary`
-/// columns are real. Gradient: (softmax - onehot) / count.
+/// Mean of log(sum exp(row)) - row[target] over the rows whose target is not `ignore`, over the first `Vocabulary`
+/// columns. Gradient: (softmax - onehot) / count.
 ///
-/// When recorded, forward also makes the gradient, while a row is in the cache, and keeps nothing else. It writes it
-/// over the logits when nobody else holds them, so that training has one [..., V] tensor and not three.
+/// If recorded, forward also computes the gradient, while a row is in the cache, and saves only that. It overwrites
+/// logits without other owners: training has one [..., V] tensor instead of three.
 template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
 
-  /// What the gradient that forward leaves is multiplied by, for backward to divide by: f16 has no place for a small
-  /// probability over thousands of rows, and a scaled loss comes too late for it.
+  /// Factor of the saved gradient, divided out in backward: f16 underflows for probabilities over thousands of rows.
   template <class T>
   using kept = std::integral_constant<int, std::is_same_v<T, f16> ? 4096 : 1>;
 
   static constexpr std::string_view name = "cross_entropy";
   static constexpr op_precision precision = op_precision::full;
-  static constexpr save_rule saves = save_nothing();  // but the statistics: the gradient for a loss gradient of 1
+  static constexpr save_rule saves = save_nothing();  // but, as statistics, the gradient for a loss gradient of 1
 
   template <class X, class Targets>
   static constexpr cost forward_cost() {
@@ -43,7 +44,7 @@ struct cross_entropy {
   }
   template <class X, class Targets>
   static constexpr cost backward_cost() {
-    return {0, 0, 0};  // forward made the gradient; a scale other than 1 takes one pass over it
+    return {0, 0, 0};  // forward computed the gradient; a scale other than 1 takes one pass
   }
 
   template <class Call, class X, class Targets>
@@ -69,7 +70,7 @@ struct cross_entropy {
   constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx,
                           const gradient_sink<Targets>&) const {
     if (!dx) return;
-    X gradient = statistics(saved);  // ours alone, and read no more: it may be scaled in place
+    X gradient = statistics(saved);  // the only owner, not read again: may be scaled in place
     kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view(),
                                                         kept<typename X::value_type>{});
     dx.give(std::move(gradient));
@@ -85,11 +86,10 @@ struct cross_entropy {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Mean cross-entropy between rows of logits [..., V] and target classes [...], as a scalar. Rows whose target is
-/// `ignore` count for nothing; when all do, the loss is 0. `cross_entropy<Vocabulary>` leaves the columns from
-/// Vocabulary on out of the softmax, as those that only pad a vocabulary. A recorded call overwrites logits that are
-/// moved from (an rvalue that nobody else holds). Throws gradus::error for any other target outside 0 .. Vocabulary-1
-/// (on the CPU).
+/// Mean cross-entropy between rows of logits [..., V] and target classes [...], a scalar. Skips rows whose target is
+/// `ignore`; the loss is 0 if all are. `cross_entropy<Vocabulary>` excludes the columns from Vocabulary on, such as the
+/// padding of a vocabulary. A recorded call overwrites logits passed as an rvalue without other owners. Throws
+/// gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
 template <index_t Vocabulary = 0, operand X, operand Targets>
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;

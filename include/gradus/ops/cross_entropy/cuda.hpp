@@ -1,6 +1,5 @@
 #pragma once
-// Three launches: count the rows that matter, one block a row, add up. Nothing comes back to the host: a target that is
-// out of range makes the loss NaN.
+// Cross-entropy on a GPU: counts the rows, one block per row, mean. A target out of range makes the loss NaN.
 
 #include <cmath>
 
@@ -15,11 +14,10 @@ namespace cuda_kit {
 
 inline constexpr int count_threads = 1024;
 
-/// Where the kernels of one loss find how many of its targets count: a whole number, whatever type the loss has.
+/// The workspace for the number of targets that count, as an integer.
 using count_workspace = basic_workspace<256>;
 
-/// Leaves the number of targets that are not `ignore` in *count, and if `factors` is not null {1 / (count * Kept), 0,
-/// 1} there, for gemm_library.
+/// Stores the number of targets that are not `ignore` in *count, and {1 / (count * Kept), 0, 1} in `factors`, if any.
 template <class I, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
     cross_entropy_count_kernel(int* count, F* factors, const I* targets, index_t rows, long long ignore) {
@@ -36,9 +34,9 @@ __global__ void __launch_bounds__(count_threads)
   factors[2] = 1;
 }
 
-/// What the gradient of a row of logits is like: of elements G, Stride apart from row to row. Where it takes the
-/// logits' place and is narrower, a run is written when all runs that it covers have been read. That of f16, which has
-/// too narrow a range for a probability over the number of rows, is kept times `kept` and is not divided by the count.
+/// The layout of a row's gradient: elements G, rows Stride apart. If it overwrites the logits and is narrower, a run is
+/// written after all runs that it covers have been read. In f16, whose range is too narrow for a probability divided by
+/// the number of rows, it is multiplied by `kept` and not divided by the count.
 template <class T, class G>
 struct logit_gradient {
   static constexpr bool narrower = sizeof(G) < sizeof(T);
@@ -46,9 +44,8 @@ struct logit_gradient {
   static constexpr bool divided = kept == 1;
 };
 
-/// One block a row. The largest element and the sum of exponentials are found in one pass (Milakov and Gimelshein
-/// 2018), the gradient, times Kept, is written in a second; it may lie over the logits, since a thread reads its
-/// elements before it writes them.
+/// One block per row. The first pass finds maximum and sum of exponentials (Milakov and Gimelshein 2018), the second
+/// writes the gradient times Kept, possibly over the logits: a thread reads its elements before it writes them.
 template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
           int Kept>
 __global__ void __launch_bounds__(Threads)
@@ -64,7 +61,7 @@ __global__ void __launch_bounds__(Threads)
   const auto target = static_cast<long long>(targets[row]);
   const bool ignored = target == ignore;
   const bool valid = target >= 0 && target < static_cast<long long>(Vocabulary);
-  const C at_target = valid ? static_cast<C>(x[target]) : C(0);  // before the gradient may be written over it
+  const C at_target = valid ? static_cast<C>(x[target]) : C(0);  // before the gradient may overwrite it
 
   C largest = -INFINITY;
   C sum = 0;
@@ -98,7 +95,7 @@ __global__ void __launch_bounds__(Threads)
     const int i = start + static_cast<int>(threadIdx.x);
     vector_of<T, width> v{};
     if (!ignored && i < runs) v = load<width, true>(x + i * width, width);
-    if constexpr (how::narrower) __syncthreads();  // element i lies where elements up to i / 2 were
+    if constexpr (how::narrower) __syncthreads();  // element i overwrites logit i / 2
     if (i >= runs) continue;
     put<width, true>(to + i * width, false, width, [&](int j) {
       const int column = i * width + j;
@@ -110,7 +107,7 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// Leaves the mean over the rows that count in *loss.
+/// Stores the mean over the rows that count in *loss.
 template <class C>
 __global__ void __launch_bounds__(count_threads)
     cross_entropy_mean_kernel(C* loss, const int* count, const double* row_losses, index_t rows) {
@@ -121,7 +118,7 @@ __global__ void __launch_bounds__(count_threads)
   if (threadIdx.x == 0) { *loss = *count == 0 ? static_cast<C>(0.0f) : convert_element<C>(all / *count); }
 }
 
-/// The row kernel for `rows` rows.
+/// Launches the row kernel for `rows` rows.
 template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class T, class G, class I>
 void cross_entropy_rows(context<cuda>& ctx, index_t rows, const int* count, G* gradient, double* row_losses,
                         const T* logits, const I* targets, long long ignore) {
@@ -130,7 +127,7 @@ void cross_entropy_rows(context<cuda>& ctx, index_t rows, const int* count, G* g
          static_cast<unsigned>(rows), threads, count, gradient, row_losses, logits, targets, ignore);
 }
 
-/// x *= *factor / Kept; nothing is read or written when that is 1.
+/// x *= *factor / Kept; accesses nothing if that is 1.
 template <int Kept, class T, class F>
 __global__ void __launch_bounds__(block_threads) scale_kernel(T* x, const F* factor, index_t size) {
   using C = compute_type<T>;
@@ -151,7 +148,7 @@ void scale(context<cuda>& ctx, T* x, const F* factor, index_t size) {
 
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cuda> {
-  /// `gradient` may be null (not wanted) or the logits themselves.
+  /// `gradient` may be null (not needed) or the logits themselves.
   template <class L, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cuda>& ctx, long long ignore, view<L, shape<>, cuda> loss, view<T, X, cuda> gradient,
                       view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
@@ -167,7 +164,7 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
     launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
   }
 
-  /// gradient *= dloss / kept; the kernel touches nothing when that is 1.
+  /// gradient *= dloss / kept; the kernel accesses nothing if that is 1.
   template <class T, class X, class L, int Kept = 1>
   static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss,
                        std::integral_constant<int, Kept> = {}) {

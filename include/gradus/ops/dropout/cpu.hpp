@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernel of dropout.
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +15,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Which of the draws keep their element.
+/// The mask of elements that are kept.
 template <class C>
 GRADUS_INLINE pack_mask<C> at_least(const std::uint16_t* halves, std::uint32_t threshold) {
   using integers = typename pack<C>::mask_native;
@@ -27,9 +29,9 @@ template <class T>
 void dropout_run(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, T* y, const T* x,
                  index_t size) {
   using C = compute_type<T>;
-  constexpr index_t step = philox_lanes::halves;  // elements a draw serves
+  constexpr index_t step = philox_lanes::halves;  // elements per draw
   const pack<C> kept(scale);
-  parallel_elements(ctx, size, 1 << 13, [=](index_t begin, index_t end) {  // ranges start at whole draws
+  parallel_elements(ctx, size, 1 << 13, [=](index_t begin, index_t end) {  // ranges begin at a draw
     for (index_t i = begin; i < end; i += step) {
       std::uint16_t drawn[step];
       philox_lanes::draw(key, i / 8).store(drawn);

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernel of dropout.
+
 #include <cstdint>
 
 #include "../../cuda/followed.hpp"
@@ -8,7 +10,7 @@
 namespace gradus {
 
 namespace cuda_kit {
-/// A thread takes the eight elements that one draw serves. `y` may be `x`.
+/// One thread per draw of eight elements. `y` may be `x`.
 template <class T, class Count>
 __global__ void __launch_bounds__(block_threads)
     dropout_kernel(followed_key known, std::uint32_t threshold, compute_type<T> scale, T* y, const T* x, Count size) {
@@ -25,7 +27,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 }  // namespace cuda_kit
 
-/// The CPU's bits: a draw depends on the key and the element alone.
+/// The same bits as on the CPU: a draw depends only on the key and the element.
 template <>
 struct kernel<op::dropout, cuda> {
   template <class T, class S>

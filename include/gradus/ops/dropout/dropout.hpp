@@ -1,4 +1,6 @@
 #pragma once
+// Dropout: operation and gradient.
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -15,9 +17,8 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Sets each element to 0 with probability p, taken to 16 bits, and scales the others by 1/(1-p) (Srivastava et al.,
-/// 2014). Element i falls when its 16 random bits, key.half(i), are below p * 2^16: a pure function of the key and i.
-/// The gradient draws the same bits again, so that nothing but the key is kept.
+/// Sets each element to 0 with probability p and scales the others by 1/(1-p) (Srivastava et al. 2014). Drops element i
+/// if its random bits, key.half(i), are below p * 2^16. Saves only the key: the gradient draws the same bits again.
 struct dropout {
   double p;
   random_key key;
@@ -34,11 +35,11 @@ struct dropout {
     return forward_cost<X>();
   }
 
-  /// An element falls when its random bits are below this.
+  /// Drops elements whose random bits are below this.
   constexpr std::uint32_t threshold() const {
     return std::min(std::uint32_t{0xFFFF}, (static_cast<std::uint32_t>(p * 0x1p17) + 1) / 2);
   }
-  /// What the others are multiplied by, so that the mean stays.
+  /// The factor of the others, which preserves the mean.
   constexpr double scale() const { return 0x1p16 / (0x1p16 - threshold()); }
 
   template <class Call, class X>
@@ -52,7 +53,7 @@ struct dropout {
   }
 
  private:
-  // In place where nobody else holds x.
+  // In place if x has no other owner.
   template <class X>
   constexpr X masked(context<typename X::device>& ctx, X x) const {
     const auto from = std::as_const(x).view();
@@ -74,15 +75,14 @@ namespace detail {
 }
 }  // namespace detail
 
-/// Training noise: on a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), drawing
-/// from the recorder's next key. Plain values (inference) and p = 0 pass unchanged. Throws gradus::error unless 0 <= p
-/// < 1.
+/// On a traced value, sets elements to 0 with probability p and scales the others by 1/(1-p), with the recorder's next
+/// key. Plain values (inference), and p = 0, pass unchanged. Throws gradus::error unless 0 <= p < 1.
 template <operand X>
 GRADUS_OF_BUILD constexpr auto dropout(X&& x, double p) {
   if (!(p >= 0 && p < 1)) detail::dropout_rejects(p);
   if constexpr (is_traced<std::remove_cvref_t<X>>) {
     using result = std::remove_cvref_t<X>;
-    static_assert(is_floating<value_of_t<X>>, "dropout(x, p): x must be of floating-point numbers");
+    static_assert(is_floating<value_of_t<X>>, "dropout(x, p): x must have floating-point elements");
     if (p == 0) return result(std::forward<X>(x));
     const op::dropout drop{p, x.recorder().next_key()};
     return apply(drop, std::forward<X>(x));

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of map(): runs the functor, and its derivatives, on packs.
+
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -16,7 +18,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// What F is evaluated on, where its result is stored as T.
+/// The number type that F computes results of type T with.
 template <class F, class T>
 using map_number = std::conditional_t<sizeof(T) == 2 && has_coarse_form<F>, coarse_pack, pack<compute_type<T>>>;
 
@@ -33,7 +35,7 @@ void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof..
         store(pack<C>(y), to + i, which);
       });
     } else if constexpr (gradus::detail::functor_takes<F, T>) {
-      // Integers are computed in the wider of i32 and what they are stored in.
+      // Integers are computed in 32 bits, or in 64 if an operand has 64.
       using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
       for (index_t i = 0; i < n; ++i) to[i] = static_cast<T>(f(static_cast<I>(from[i])...));
     }
@@ -41,7 +43,7 @@ void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof..
   for_runs(ctx, axes, std::index_sequence_for<Ts...>{}, run, in...);
 }
 
-/// Gradients of operands, each to a place of the output's size. What operands are is not read where F is linear.
+/// Gradients of operands, each in memory of the output's shape. Operands of a linear F are not read.
 /// @tparam In a std::tuple of pointers to the operands
 /// @tparam To a std::tuple of elementwise_targets
 template <class F, class T, index_t Most, class In, class To>
@@ -50,7 +52,7 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
   using C = compute_type<T>;
   using D = dual<map_number<F, T>, static_cast<int>(std::tuple_size_v<In>)>;
   const auto operand = [](const auto* x, index_t i, auto which) {
-    if constexpr (is_linear_functor<F>) return pack<C>(1);  // the derivatives do not depend on it
+    if constexpr (is_linear_functor<F>) return pack<C>(1);  // not used by the derivatives
     else return load<C>(x + i, which);
   };
   [&]<std::size_t... K>(std::index_sequence<K...> numbers) {
@@ -70,7 +72,7 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
         (give(std::get<K>(targets), value.partial[K]), ...);
       });
     };
-    // Of a linear function only the gradient is read, as the one operand, which goes along.
+    // A linear functor reads only the gradient, so runs are as long as the gradient's.
     if constexpr (is_linear_functor<F>) {
       index_t size = 1;
       for (index_t a = 0; a < axes.count; ++a) size *= axes.extent[a];
@@ -87,7 +89,6 @@ void map_runs_backward(context<cpu>& ctx, const F& functor, const broadcast_axes
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
-/// One vectorised pass over the output.
 template <class F>
 struct kernel<op::map<F>, cpu> {
   template <class T, class Out, class... Ts, class... Ins>

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of map(): runs the functor, and its derivatives, on runs of elements per thread.
+
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -14,7 +16,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// What an element is computed in: integers in the wider of i32 and what they are stored in.
+/// The type that F computes with: integers have 32 bits, or 64 if an operand has 64.
 template <class T, class... Ts>
 using functor_type = std::conditional_t<std::is_floating_point_v<compute_type<T>>, compute_type<T>,
                                         std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>>;
@@ -29,13 +31,13 @@ __device__ inline void map_run(const F& f, T* to, const vector_of<Ts, N>&... run
   store<N, true>(to, result, N);
 }
 
-// The output may lie where an operand of the same shape lies: a thread reads its run before it writes it.
+// Works in place: a thread reads its run before it writes it.
 template <class F, class Walk, class T, class... In>
 __global__ void __launch_bounds__(block_threads) map_kernel(F f, Walk walk, T* out, In... in) {
   walk_run(walk, [&](auto n, auto at) { map_run(f, out + at, in.template run<decltype(n)::value>(walk, at)...); });
 }
 
-/// One operand of an elementwise gradient: what it was, and where its gradient goes.
+/// One operand of an elementwise gradient: its values, and where to write its gradient.
 template <class In, class G>
 struct gradient_operand {
   In in;
@@ -44,7 +46,7 @@ struct gradient_operand {
   using gradient = G;
 };
 
-/// An operand's run, the run of its gradient, and where that goes.
+/// An operand's run, the run of its gradient, and where to write that.
 template <class P, class C, int N>
 struct gradient_run {
   vector_of<typename P::value, N> in;
@@ -62,11 +64,11 @@ __device__ inline gradient_run<P, C, N> open_run(const Walk& walk, const P& oper
 
 template <class F, class C, class Run>
 __device__ inline C gradient_argument(const Run& run, int i) {
-  if constexpr (is_linear_functor<F>) return C(1);  // any value serves: the derivatives do not depend on it
+  if constexpr (is_linear_functor<F>) return C(1);  // not used by the derivatives
   else return static_cast<C>(run.in.at[i]);
 }
 
-// What is there already is read only now: an operand that is used twice, as in x * x, has one gradient, written twice.
+// Reads the previous gradient only now: an operand that is used twice, as in x * x, has one gradient, written twice.
 template <class C, int N, class P, class Count>
 __device__ inline void close_run(const gradient_run<P, C, N>& run, Count at) {
   using G = typename P::gradient;
@@ -100,7 +102,7 @@ __device__ inline void map_gradient_run(const F& f, const T* grad, Count at, std
   (close_run(runs, at), ...);
 }
 
-// Gradients have the output's shape: operands that were broadcast are summed afterwards.
+// Gradients have the output's shape; a later pass sums those of broadcast operands.
 template <class F, class Walk, class T, class... P>
 __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Walk walk, const T* grad, P... operands) {
   walk_run(walk, [&](auto n, auto at) {
@@ -111,7 +113,7 @@ __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Walk w
 
 }  // namespace cuda_kit
 
-/// One pass, with 16-byte accesses where the shapes allow them.
+/// One pass, with 16-byte accesses if the shapes allow them.
 template <class F>
 struct kernel<op::map<F>, cuda> {
   template <class T, class Out, class... Ts, class... Ins>

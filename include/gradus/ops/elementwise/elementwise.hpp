@@ -1,6 +1,6 @@
 #pragma once
-// map(f, x, y, ...): an elementwise functor applied to one to four operands that broadcast together, in one pass, with
-// its gradient by dual numbers in one more. Everything elementwise is sugar over it: see functions.hpp.
+// map(f, x, y, ...): applies an elementwise functor to one to four operands that broadcast, in one pass; its gradient,
+// by dual numbers, takes one more. arithmetic.hpp, functions.hpp and selection.hpp wrap it.
 
 #include <string_view>
 #include <tuple>
@@ -16,59 +16,58 @@
 
 namespace gradus {
 
-/// A functor is linear when its derivatives do not depend on its operands (`static constexpr bool linear = true`):
-/// nothing needs to be saved for its gradient.
+/// A functor whose derivatives are constants (`static constexpr bool linear = true`): backward needs no saved value.
 template <class F>
 inline constexpr bool is_linear_functor = requires { requires F::linear; };
-/// Functors that may be evaluated on coarse_pack, where the result has 16 bits.
+/// A functor that may compute 16-bit results on coarse_pack (`static constexpr bool coarse_form = true`).
 template <class F>
 inline constexpr bool has_coarse_form = requires { requires F::coarse_form; };
-/// A functor is a plain sum when each derivative is 1 (`static constexpr bool sum = true`): gradients pass unchanged.
+/// A functor is a sum if each derivative is 1 (`static constexpr bool sum = true`): gradients pass unchanged.
 template <class F>
 inline constexpr bool is_sum_functor = requires { requires F::sum; };
 
-/// A functor that gives one of its operands or a constant says so (`static constexpr bool selects = true`). The
-/// derivative in an operand that it did not select is then 0 whatever gradient arrives, infinity and NaN included, as
-/// PyTorch masks. In other functors a derivative of 0 may be a small one that was rounded, so infinity times 0 stays
-/// NaN, for the loss scaler to see.
+/// A functor that returns one of its operands or a constant (`static constexpr bool selects = true`). The gradient of
+/// an operand that it did not select is 0, even if the output's is infinity or NaN, as in PyTorch. In other functors a
+/// derivative of 0 may be a rounded small one: infinity times 0 stays NaN, and the loss scaler detects it.
 template <class F>
 inline constexpr bool is_selecting_functor = requires { requires F::selects; };
 
-/// A functor of one operand says its derivative by its result (`derivative_from_output(y)`): the output is saved then,
-/// and the operand need not be. For floats that is as exact; in 16 bits it is the derivative at the rounded output, as
-/// PyTorch's.
+/// A functor of one operand that computes its derivative from its result (`derivative_from_output(y)`): the output is
+/// saved instead of the operand. In 16 bits it is the derivative at the rounded output, as in PyTorch.
 template <class F>
 inline constexpr bool has_derivative_from_output = requires(const F& f) { f.derivative_from_output(1.0f); };
 
-/// FLOPs a functor takes an element, for cost reports; `static constexpr std::size_t flops` in the functor, else 1.
+/// FLOPs per element, for cost reports: `static constexpr std::size_t flops` of the functor, or 1.
 template <class F>
 constexpr std::size_t functor_flops() {
   if constexpr (requires { F::flops; }) return F::flops;
   else return 1;
 }
 
-/// A functor whose result needs more bits than its 16-bit operands have (`static constexpr bool full = true`): exp,
-/// log, pow. See op_precision::full.
+/// A functor whose result needs more than 16 bits (`static constexpr bool full = true`), as exp: op_precision::full.
 template <class F>
 inline constexpr bool is_full_functor = requires { requires F::full; };
 
-/// A functor that makes no sense on integers (`static constexpr bool floating_only = true`).
+/// A functor that does not compile for integers (`static constexpr bool floating_only = true`).
 template <class F>
 inline constexpr bool is_floating_functor = requires { requires F::floating_only; };
 
 namespace detail {
-/// A functor may name itself (`static constexpr std::string_view name`), for plans, profiles and checkpoint policies.
+/// A functor's `static constexpr std::string_view name`, for plans, profiles and checkpoint policies; or "map".
 template <class F>
 constexpr std::string_view functor_name() {
   if constexpr (requires { F::name; }) return F::name;
   else return "map";
 }
-// Scalars stand for what a functor is called with.
+// A static_assert on it names the two shapes.
+template <class A, class B>
+inline constexpr bool shapes_broadcast = can_broadcast<A, B>;
+// Scalars stand for the values that a functor is called with.
 template <class X>
 using functor_probe = std::conditional_t<is_floating<value_of_t<X>>, float, std::int32_t>;
 template <class T, class X>
 using one_type = T;
-// True for functors such as [](float x) { … }: there is one operator(), which has a type.
+// True for functors such as [](float x) { … }, whose operator() is not a template.
 template <class F>
 inline constexpr bool takes_one_type = requires { &F::operator(); };
 template <class F, class T, class... Xs>
@@ -76,10 +75,10 @@ inline constexpr bool functor_takes_arguments =
     std::is_invocable_v<const F&, one_type<T, Xs>...> && !(is_floating<T> && takes_one_type<F>);
 template <class F, class T>
 inline constexpr bool functor_takes = is_floating<T> || !is_floating_functor<F>;
-// Stands for what it is really called with, packs and duals of packs.
+// Stands for packs and duals of packs.
 using functor_argument = dual<any_pack, 1>;
 
-// Called with the result of F as a dual number, it has the derivative of F at the operand.
+// Maps the result of F, as a dual number, to a dual number with F's derivative at the operand.
 template <class F>
 struct from_output {
   F f;
@@ -90,7 +89,7 @@ struct from_output {
   }
 };
 
-// The gradient of F's result times a derivative of F.
+// The gradient of an operand: that of F's result times a derivative of F.
 template <class F, class V>
 GRADUS_HD inline V gradient_through(V grad, V derivative) {
   if constexpr (is_selecting_functor<F>) return contribution(grad, derivative);
@@ -100,13 +99,13 @@ GRADUS_HD inline V gradient_through(V grad, V derivative) {
 
 namespace op::inline GRADUS_BUILD {
 
-/// All operations element by element: what a checkpoint policy names.
+/// The family of all elementwise operations, for checkpoint policies.
 struct elementwise {
   static constexpr std::string_view name = "elementwise";
 };
 
-/// The operation behind map(). The output's elements are of the type that the operands' types promote to, or, for a
-/// functor of the list `full`, of what the policy's reductions give. Operands are converted on the way.
+/// The operation of map(). The output has the type that the operands' types promote to; for a `full` functor, the
+/// policy's type for reductions. Operands are converted in the same pass.
 template <class F>
 struct map {
   F f;
@@ -151,9 +150,8 @@ struct map {
     } else {
       using device = typename Grad::device;
       auto& ctx = grad.owner();
-      bool spare = grad.unique();  // nobody else reads the output's gradient: one operand's may be written over it
-      // Braces, because they are evaluated from left to right: one value may be several operands, and the kernel writes
-      // in that order.
+      bool spare = grad.unique();  // no other reader: one operand's gradient may overwrite the output's
+      // Braces evaluate from left to right, the order in which the kernel writes if one value is several operands.
       std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{
           contribution<Grad, sink_tensor<Sinks>>(ctx, sinks, grad, spare)...};
       std::apply(
@@ -170,7 +168,7 @@ struct map {
   }
 
  private:
-  // What is evaluated on dual numbers at the saved values.
+  // The functor that backward evaluates on dual numbers of the saved values.
   using differentiated = std::conditional_t<has_derivative_from_output<F>, gradus::detail::from_output<F>, F>;
 
   template <class... Xs>
@@ -182,7 +180,7 @@ struct map {
   using output_of = tensor<typename Call::template result<promote<typename Xs::value_type...>>,
                            broadcast_shape<typename Xs::shape...>, device_of<Xs...>>;
 
-  // An operand that nobody else holds becomes the output: the pass then works in place.
+  // The memory of an operand without other owners becomes the output's: the pass works in place.
   template <class Out, class X, class... Rest>
   static constexpr Out reuse(context<typename Out::device>& ctx, X& x, Rest&... rest) {
     if constexpr (std::is_same_v<X, Out>) {
@@ -214,8 +212,7 @@ struct map {
     }
   }
 
-  // Where the kernel writes one operand's gradient: the slot itself, or a full-sized temporary summed into it
-  // afterwards.
+  // Where the kernel writes one operand's gradient: the slot, or a wide temporary that finish() sums into the slot.
   template <class Grad, class X>
   struct contribution {
     gradient_sink<X> sink;
@@ -275,20 +272,21 @@ struct map {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Applies the functor `f` to the operands element by element, in one pass. `f` must accept scalars, packs and duals:
-/// write it with + - * /, comparisons, select() and the functions of gradus::math. Plain numbers are constants.
-/// Shapes: the operands broadcast together (NumPy's rule). The gradient is found by evaluating `f` on dual numbers.
+/// Applies the functor `f` to the operands element by element, in one pass; their shapes broadcast (NumPy's rule). `f`
+/// must accept scalars, packs and duals: write it with + - * /, comparisons, select() and the functions of
+/// gradus::math. The gradient evaluates `f` on dual numbers.
 template <class F, operand... Xs>
 GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
   static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
   using T = promote<detail::functor_probe<Xs>...>;
   constexpr bool takes = detail::functor_takes_arguments<F, T, tensor_of<Xs>...>;
-  static_assert(detail::functor_takes_arguments<F, T, tensor_of<Xs>...>,
-                "map(f, x...): f must take as many arguments as there are operands, all of one type, whatever it is");
+  static_assert(
+      detail::functor_takes_arguments<F, T, tensor_of<Xs>...>,
+      "map(f, x...): f must take one argument per operand, all of one deduced type: [](auto x, auto y) { ... }");
 #if !defined(__CUDACC__)
   if constexpr (takes && is_floating<T>)
-    if (false) f(detail::one_type<detail::functor_argument, Xs>()...);  // compiled here first: a short message
+    if (false) f(detail::one_type<detail::functor_argument, Xs>()...);  // an error here has a short message
 #endif
   if constexpr (can_broadcast<shape_of<Xs>...> && takes)
     return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);

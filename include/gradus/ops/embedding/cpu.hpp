@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of embedding.
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -31,9 +33,9 @@ void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const T* table, in
   });
 }
 
-// A task owns a class of tokens (their last bits) and a range of columns, and goes through the tokens in order:
-// repeated tokens add up the same way on any thread count, and rows that no token names are not touched. Sums are
-// rounded once: where the table has 16 bits, a task goes through its tokens by their number, with one sum for each.
+// A task owns the tokens with certain last bits and a range of columns, and adds gradients in the tokens' order:
+// repeated tokens yield the same sums for any thread count, and rows without tokens are not touched. A table of 16 bits
+// is rounded once: the task then visits its tokens by value, with one sum for each.
 template <class T, class TY, class I>
 void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, const TY* dy, const I* tokens, index_t size,
                              index_t rows, index_t columns) {
@@ -51,7 +53,7 @@ void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, cons
       std::memset(static_cast<void*>(dtable + first), 0, (last - first) * sizeof(T));
     });
   if constexpr (!std::is_same_v<T, C>) {
-    // Of a task: its sum, and behind it the places of its tokens.
+    // Scratch of a task: its sum, then the positions of its tokens.
     constexpr index_t widest = 512;
     const index_t bytes = widest * sizeof(C) + size * sizeof(std::uint32_t);
     parallel_tasks(ctx, blocks * classes, bytes, [&](index_t task, void* memory) {

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of embedding.
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,7 +16,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// A token that is outside the table gives NaN: the GPU cannot throw.
+/// A token outside the table yields NaN, because a GPU cannot throw.
 template <class T, class I, class Walk>
 __global__ void __launch_bounds__(block_threads)
     embedding_kernel(T* y, const I* tokens, const T* table, Walk walk, long long rows) {
@@ -31,7 +33,7 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// Keys to sort positions by: the token, or Rows for one that is outside the table.
+/// Sort keys of positions: the token, or Rows if it is outside the table.
 template <class I>
 __global__ void __launch_bounds__(block_threads)
     token_keys_kernel(std::uint32_t* keys, std::uint32_t* positions, const I* tokens, std::uint32_t count,
@@ -43,9 +45,8 @@ __global__ void __launch_bounds__(block_threads)
   positions[i] = i;
 }
 
-/// Segments of equal keys are summed in pieces: a block takes `piece` positions in the order of their keys, and adds
-/// what is whole within them to the table. What goes on from the piece before is left in partial[piece][0], what goes
-/// on in the next in partial[piece][1].
+/// Sums the gradients of equal keys. A block takes `piece` positions in key order and adds segments within it to the
+/// table; sums of a segment begun earlier go to partial[piece][0], of one that continues to partial[piece][1].
 struct segment_sums {
   static constexpr std::uint32_t piece = 64;
   static constexpr std::uint32_t pieces(std::uint32_t count) { return (count + piece - 1) / piece; }
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(block_threads)
   const std::uint32_t first = blockIdx.x * segment_sums::piece;
   const std::uint32_t last = first + segment_sums::piece < count ? first + segment_sums::piece : count;
   vector_of<C, width> sum{};
-  std::uint32_t begin = first;  // of the segment within this piece
+  std::uint32_t begin = first;  // start of the segment within this piece
   for (std::uint32_t i = first; i < last; ++i) {
     const std::uint32_t key = keys[i];
     const auto v = load<width, true>(dy + static_cast<index_t>(positions[i]) * columns + column, width);
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// The segments that cross pieces: the block of the piece where one begins adds up what is left of it.
+/// Sums the segments that cross pieces, in the block of the piece where each begins.
 template <class C, class T>
 __global__ void __launch_bounds__(block_threads)
     join_segments_kernel(T* table, const C* partial, const std::uint32_t* keys, std::uint32_t count, std::uint32_t rows,
@@ -92,8 +93,8 @@ __global__ void __launch_bounds__(block_threads)
   const std::uint32_t next = first + segment_sums::piece;
   if (next >= count) return;
   const std::uint32_t key = keys[next - 1];
-  if (key >= rows || keys[next] != key) return;                           // nothing goes on
-  if (first > 0 && keys[first] == key && keys[first - 1] == key) return;  // it began before
+  if (key >= rows || keys[next] != key) return;                           // the segment ends here
+  if (first > 0 && keys[first] == key && keys[first - 1] == key) return;  // it began in an earlier piece
   const index_t column = static_cast<index_t>(blockIdx.y) * block_threads + threadIdx.x;
   if (column >= columns) return;
   C sum = partial[(static_cast<index_t>(blockIdx.x) * 2 + 1) * columns + column];
@@ -107,8 +108,7 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 
 }  // namespace cuda_kit
 
-/// The gradient goes by the tokens in the order of their values, so that each row of the table is summed by one block,
-/// in the tokens' order and without atomics, or by a few where a token is frequent.
+/// The gradient visits sorted tokens: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
   template <class T, class Y, class I, class S, class Table>
@@ -130,12 +130,11 @@ struct kernel<op::embedding, cuda> {
     using C = compute_type<promote<T, TY>>;
     constexpr index_t columns = columns_of<Table>;
     static_assert(rows_have_numbers<rows_of<Table>> && S::size < (index_t{1} << 31),
-                  "embedding: the GPU takes tables of fewer than 2^32 rows, and fewer than 2^31 tokens at once");
+                  "embedding: the GPU supports tables of fewer than 2^32 rows, and fewer than 2^31 tokens per call");
     constexpr auto count = static_cast<std::uint32_t>(S::size), rows = static_cast<std::uint32_t>(rows_of<Table>);
     constexpr int bits = std::bit_width(rows);
     if (!accumulate) device_access<cuda>::zero(ctx, dtable.data(), Table::size * sizeof(T));
-    // Room, all of it in one piece: partial sums, then keys and positions before and after sorting, then what the sort
-    // wants.
+    // One allocation: partial sums, keys and positions before and after sorting, and the sort's scratch.
     constexpr std::size_t partials = std::size_t{segment_sums::pieces(count)} * 2 * columns * sizeof(C);
     constexpr std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
     constexpr std::size_t lists_at = (partials + 255) / 256 * 256;

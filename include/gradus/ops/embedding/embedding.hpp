@@ -1,4 +1,6 @@
 #pragma once
+// Embedding: operation, shape rule and gradient.
+
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -12,7 +14,7 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Rows of a table chosen by tokens. Gradient: each output row is added to the table row that it came from.
+/// Rows of a table selected by tokens. Gradient: adds each output row's to the table row.
 struct embedding {
   static constexpr std::string_view name = "embedding";
   static constexpr save_rule saves = save_inputs(0);

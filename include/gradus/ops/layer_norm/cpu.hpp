@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of layer_norm and rms_norm.
+
 #include <cmath>
 
 #include "../../core/config.hpp"
@@ -9,9 +11,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Normalisation of rows, shared by layer_norm (Centred: the mean is taken off) and rms_norm. A row is read from memory
-/// once: the later passes over it find it in the cache. `means` (if Centred) and `rstds` may be null: nobody wants
-/// them. `b` may be null: no shift.
+/// Normalises rows for layer_norm (Centred: subtracts the mean) and rms_norm. Reads a row from memory once; later
+/// passes find it in the cache. `means` (if Centred), `rstds` and `b` (no shift) may be null.
 template <bool Centred, class C, class TY, class T, class TW, class TB>
 void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b,
                index_t rows, index_t columns) {
@@ -24,7 +25,7 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
       mean = sum_packs<C>(n, [&](index_t i, auto which) { return load<C>(row + i, which); }) / static_cast<C>(n);
     const pack<C> middle(mean);
     const C squares = sum_packs<C>(n, [&](index_t i, auto which) {
-      __builtin_prefetch(row + n + i);  // what memory has to bring next, while this row is in the cache
+      __builtin_prefetch(row + n + i);  // the next row, while this one is in the cache
       const pack<C> d = inside_or(load<C>(row + i, which) - middle, C(0), which);
       return d * d;
     });
@@ -40,7 +41,7 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
   });
 }
 
-/// to (+)= the sum of `count` rows of partial sums, `stride` apart, in their order.
+/// to (+)= the sum of `count` rows of partial sums, `stride` apart, in order.
 template <class C, class T>
 void add_partial_rows(context<cpu>& ctx, elementwise_target<T> to, const C* partial, index_t count, index_t stride,
                       index_t columns) {
@@ -53,7 +54,7 @@ void add_partial_rows(context<cpu>& ctx, elementwise_target<T> to, const C* part
   });
 }
 
-/// `partial` [blocks of `block` rows, 2, columns] accumulates dw and db block by block; null when neither is wanted.
+/// Accumulates dw and db in `partial` [blocks of `block` rows, 2, columns], block by block; null if neither is needed.
 template <bool Centred, class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
 void norm_rows_backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                         elementwise_target<TDB> db, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
@@ -67,7 +68,7 @@ void norm_rows_backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwi
       const TY* const grad = dy + r * n;
       const pack<C> middle(Centred ? means[r] : C(0));
       const pack<C> scale(rstds[r]);
-      // The rows are read once for all sums: those of the columns, and those of the row.
+      // One pass over the rows for the sums of columns and of the row.
       pack<C> sum_g(0), sum_gx(0);
       const bool add = r != first;
       for_packs<C>(n, [&](index_t i, auto which) {

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of layer_norm and rms_norm.
+
 #include <algorithm>
 
 #include "../../core/math.hpp"
@@ -12,13 +14,13 @@ namespace cuda_kit {
 template <index_t Columns>
 inline constexpr bool row_fits_in_registers = Columns <= 32768;
 
-/// Rows of layer_norm (Centred: the mean is taken off) and rms_norm. `means`, `rstds` and `b` may be null.
+/// Rows of layer_norm (Centred: subtracts the mean) and rms_norm. `means`, `rstds` and `b` may be null.
 template <bool Centred, index_t Columns, class C, class TY, class T, class TW, class TB>
 __global__ void __launch_bounds__(row_layout<Columns, T, TY, TW>::block)
     norm_kernel(C eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b, index_t rows) {
   using layout = row_layout<Columns, T, TY, TW>;
   const index_t row = layout::first_row();
-  if (row >= rows) return;  // a whole warp, or nobody
+  if (row >= rows) return;  // for all threads of a warp, or for none
   const held_row<layout, T> values(x + row * Columns);
   C mean = 0;
   if constexpr (Centred) {
@@ -54,15 +56,14 @@ __global__ void __launch_bounds__(row_layout<Columns, T, TY, TW>::block)
   if (rstds != nullptr) rstds[row] = rstd;
 }
 
-/// Blocks that share out the rows of a norm's gradient: each takes rows in turn and keeps its own sums for the
-/// parameters.
+/// Blocks for the rows of a norm's gradient: each takes rows in turn and has its own sums for the parameters.
 template <class Layout>
 constexpr unsigned norm_gradient_blocks(index_t rows) {
-  constexpr unsigned most = 264;  // two for each multiprocessor of the largest GPUs
+  constexpr unsigned most = 264;  // two per multiprocessor of the largest GPUs
   return std::min(most, Layout::blocks(rows));
 }
 
-/// dx, and the block's part of dw and db in partial [blocks, 2, Columns], where that is not null.
+/// Computes dx, and the block's sums of dw and db in partial [blocks, 2, Columns] unless that is null.
 template <bool Centred, index_t Columns, class C, class TDX, class TY, class T, class TW>
 __global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
     norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
       store<width, true>(mine + at, sums_w[slot], width);
       store<width, true>(mine + Columns + at, sums_b[slot], width);
     });
-  } else {  // the warps of the block add theirs, one after another
+  } else {  // the warps of the block add theirs in order
     constexpr int runs = static_cast<int>(layout::runs);
     __shared__ C room[2][width][runs];
     for (int warp = 0; warp < layout::rows_at_once; ++warp) {
@@ -129,12 +130,12 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
   }
 }
 
-/// Shared by layer_norm and rms_norm.
+/// The launches of layer_norm and rms_norm.
 template <class Shape, bool Centred>
 struct row_norm {
   static constexpr index_t rows = rows_of<Shape>;
   static constexpr index_t columns = columns_of<Shape>;
-  static_assert(row_fits_in_registers<columns>, "layer_norm, rms_norm: the GPU takes rows of up to 32768 elements");
+  static_assert(row_fits_in_registers<columns>, "layer_norm, rms_norm: the GPU supports rows of up to 32768 elements");
 
   template <class C, class TY, class T, class TW, class TB>
   static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
@@ -160,7 +161,7 @@ struct row_norm {
 
 }  // namespace cuda_kit
 
-/// The sums for the parameters come from each block by itself and are added in a second launch.
+/// The blocks' sums for the parameters are added in a second launch.
 template <>
 struct kernel<op::layer_norm, cuda> {
   template <class TY, class T, class X, class C, class S, class TW, class W, class TB>

@@ -1,4 +1,6 @@
 #pragma once
+// Layer normalisation: operation, shape rule and gradient.
+
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -21,8 +23,7 @@ inline constexpr bool length_of_weight_equals_length_of_bias = LengthOfWeight ==
 template <class... Ts>
 inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 
-/// Parameter gradients of a normalisation are summed in row blocks: a fixed grid, so that the sums come out the same on
-/// any number of threads. One partial sum a block.
+/// The blocks of rows whose parameter gradients a norm sums separately: a fixed grid, independent of the thread count.
 template <class Shape>
 struct norm_blocks {
   static constexpr index_t rows = rows_of<Shape>;
@@ -30,7 +31,7 @@ struct norm_blocks {
   static constexpr index_t count = (rows + rows_in_block - 1) / rows_in_block;
 };
 
-/// Where a kernel writes the gradient that `sink` wants.
+/// Where a kernel writes the gradient for `sink`.
 template <class X>
 constexpr elementwise_target<typename X::value_type> open_target(context<typename X::device>& ctx,
                                                                  const gradient_sink<X>& sink) {
@@ -51,7 +52,7 @@ struct layer_norm {
 
   static constexpr std::string_view name = "layer_norm";
   static constexpr op_precision precision = op_precision::full;
-  static constexpr save_rule saves = save_inputs(0, 1);  // and the statistics: mean and rstd of each row
+  static constexpr save_rule saves = save_inputs(0, 1);  // and, as statistics, mean and rstd of each row
 
   template <class X, class W, class B>
   static constexpr cost forward_cost() {
@@ -62,7 +63,7 @@ struct layer_norm {
     return {14 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes + B::bytes};
   }
 
-  /// Norms give what the policy's reductions give.
+  /// Norms have the policy's type of reductions.
   template <class Call, class X>
   using output_type = tensor<typename Call::reduce, typename X::shape, typename X::device>;
   template <class Call, class X>
@@ -95,7 +96,7 @@ struct layer_norm {
     const bool parameters = dw || db;
     partial_sums partial;
     if (parameters) partial = partial_sums(ctx, category::temporary);
-    // One after the other: one parameter may be both weight and bias, and what is opened first is written first.
+    // In order: one parameter may be both weight and bias; the sink opened first is written first.
     const auto to_x = detail::open_target(ctx, dx);
     const auto to_w = detail::open_target(ctx, dw);
     const auto to_b = detail::open_target(ctx, db);
@@ -107,8 +108,7 @@ struct layer_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Normalises along the last axis, then scales and shifts: x [..., C], weight [C], bias [C] -> [..., C]. `eps` is added
-/// to the variance.
+/// Normalises along the last axis (variance + eps), then scales and shifts: x [..., C], weight, bias [C] -> [..., C].
 template <operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
   using sx = shape_of<X>;

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernel of linear_cross_entropy.
+
 #include <algorithm>
 
 #include "../../cpu/gemm.hpp"
@@ -9,7 +11,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// `logits` [chunk_rows, columns] take the logits of some rows at a time, then their gradient.
+/// `logits` [chunk_rows, columns] hold the logits of a chunk of rows, then their gradient.
 template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
 void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
                                  double* row_losses, const TX* x, const TTable* table, const I* targets, index_t rows,
@@ -33,7 +35,7 @@ void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
-  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards.
+  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits`.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class TX, class TTable, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, view<Loss, shape<>> loss,
@@ -45,7 +47,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
                                               columns_of<X>, rows_of<Chunk>, columns_of<Chunk>, Vocabulary);
   }
 
-  /// gradient *= dloss; no pass at all when that is 1.
+  /// gradient *= dloss; no pass if that is 1.
   template <class T, class S, class C>
   static void backward(context<cpu>& ctx, view<T, S> gradient, view<const C, shape<>> dloss) {
     cpu_kit::scale_gradient(ctx, gradient.data(), S::size, *dloss.data(), 1);

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernel of linear_cross_entropy.
+
 #include <algorithm>
 #include <type_traits>
 
@@ -9,14 +11,13 @@
 namespace gradus {
 
 namespace cuda_kit {
-/// The largest power of two that divides every multiple of `step` bytes from an aligned address on.
+/// The alignment of all multiples of `step` bytes from an aligned address.
 constexpr std::size_t alignment_of_steps(std::size_t step) { return std::min(cuda::alignment, step & (~step + 1)); }
 }  // namespace cuda_kit
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
-  /// `dx` and `dtable` may be null, both of them (not wanted). `logits` hold nothing of use afterwards. The gradient of
-  /// the logits takes their place, in the type in which products of it are fast.
+  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits` with their gradient, in the products' type.
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class T, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, view<Loss, shape<>, cuda> loss,
@@ -56,7 +57,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
     launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
   }
 
-  /// gradient *= dloss; nothing is touched when that is 1.
+  /// gradient *= dloss; accesses nothing if that is 1.
   template <class T, class S, class L>
   static void backward(context<cuda>& ctx, view<T, S, cuda> gradient, view<const L, shape<>, cuda> dloss) {
     cuda_kit::scale(ctx, gradient.data(), dloss.data(), S::size);

@@ -1,4 +1,6 @@
 #pragma once
+// Cross-entropy of a linear layer's output, without storing all logits: operation, shape rule and gradient.
+
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -24,11 +26,11 @@ inline constexpr bool vocabulary_fits_rows_of_table = Vocabulary >= 1 && Vocabul
 
 namespace op::inline GRADUS_BUILD {
 
-/// Cross-entropy of the logits x table^T, a chunk of rows at a time: all logits are never there at once.
+/// Cross-entropy of the logits x table^T, computed in chunks of rows.
 ///
-/// When recorded, forward also makes both gradients, while a chunk's logits are there, and keeps nothing else. It makes
-/// both even if only one is wanted: forward cannot know.
-/// @tparam ChunkRows rows of logits at once; 0: as many as fit in `chunk_bytes`, 128 at least
+/// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: both, because
+/// forward cannot know which are needed.
+/// @tparam ChunkRows rows per chunk; 0: as many as fit in `chunk_bytes`, at least 128
 template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
@@ -37,10 +39,10 @@ struct linear_cross_entropy {
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned cast_operands = 0b011;  // not the targets
   static constexpr unsigned rounds_operands = 0b010;
-  static constexpr save_rule saves = save_nothing();  // but the statistics: the gradients for a loss gradient of 1
+  static constexpr save_rule saves = save_nothing();  // but, as statistics, the gradients for a loss gradient of 1
   static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;
 
-  /// Work of a recorded call, gradients and all: three products. A call that is not recorded takes one of them.
+  /// The cost of a recorded call, with gradients: three products. Otherwise it is one.
   template <class X, class Table, class Targets>
   static constexpr cost forward_cost() {
     constexpr index_t logits = rows_of<typename X::shape> * Table::shape::extent(0);
@@ -49,17 +51,14 @@ struct linear_cross_entropy {
   }
   template <class X, class Table, class Targets>
   static constexpr cost backward_cost() {
-    return {0, 0, 0};  // forward made the gradients; a scale other than 1 takes one pass over them
+    return {0, 0, 0};  // forward computed the gradients; a scale other than 1 takes one pass
   }
 
-  /// Logits of bf16 are kept in bf16, as a product of its own would give them; others in what the product accumulates
-  /// in, for f16 is too narrow a range for their gradient.
+  /// Logits of bf16 are stored in bf16, others in the accumulation type: f16 has too narrow a range for the gradient.
   template <class T, class Accumulate>
   using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
-  /// Rows of logits that are there at once: as few chunks of equal size as bring each within `chunk_bytes`, in 128s,
-  /// one of them at least. Each chunk goes through the whole table and its gradient, so few large chunks are faster
-  /// than many small ones.
+  /// Rows per chunk: the fewest equal chunks within `chunk_bytes`, in multiples of 128. Each reads the whole table.
   template <class X, class Table>
   static constexpr index_t chunk_rows() {
     constexpr index_t rows = rows_of<typename X::shape>;
@@ -67,7 +66,7 @@ struct linear_cross_entropy {
     using T = typename X::value_type;
     constexpr index_t fit = chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
     if (rows <= fit) return rows;
-    constexpr index_t most = std::max<index_t>(fit / 128, 1);  // 128s in a chunk
+    constexpr index_t most = std::max<index_t>(fit / 128, 1);  // chunk rows / 128
     constexpr index_t chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
   }
@@ -102,7 +101,7 @@ struct linear_cross_entropy {
       gradients<DX, DTable> kept{DX(ctx), DTable(ctx, category::gradient)};
       constexpr bool several = chunk_rows<X, Table>() < rows_of<typename X::shape>;
       if constexpr (several && is_rounded<typename DTable::value_type>) {
-        // The table's gradient has a contribution from each chunk: it is summed in float, and rounded once.
+        // The chunks' contributions to the table's gradient are summed in float and rounded once.
         tensor<compute_type<typename DTable::value_type>, typename Table::shape, D> sum(ctx, category::temporary);
         run(kept.dx.view(), sum.view());
         kernel<convert, D>::forward(ctx, kept.dtable.data(), std::as_const(sum).data(), Table::size, false);
@@ -119,7 +118,7 @@ struct linear_cross_entropy {
   template <class Saved, class Loss, class X, class Table, class Targets>
   constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx,
                           const gradient_sink<Table>& dtable, const gradient_sink<Targets>&) const {
-    auto [gx, gtable] = statistics(saved);  // ours alone, and read no more: they may be scaled in place
+    auto [gx, gtable] = statistics(saved);  // the only owner, not read again: may be scaled in place
     const auto give = [&](auto& gradient, const auto& sink) {
       if (!sink) return;
       kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(),
@@ -133,11 +132,10 @@ struct linear_cross_entropy {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Mean cross-entropy between rows of the logits x table^T and target classes, as a scalar: x [..., C], table [V, C] (a
-/// token table as it lies), targets [...]. What
-/// `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets, ignore)` is, but there are never more
-/// than 128 MiB of logits, or 128 rows of them where those take more. A recorded call also makes the gradients of x and
-/// table, both of them whoever wants them, and keeps them until backward. Throws gradus::error for targets outside 0 ..
+/// Mean cross-entropy between rows of the logits x table^T and target classes, a scalar: x [..., C], table [V, C] (such
+/// as a token table), targets [...]. Equals `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets,
+/// ignore)`, but never stores more than 128 MiB of logits, or 128 rows of them if those are larger. A recorded call
+/// computes the gradients of x and table, and keeps both until backward. Throws gradus::error for targets outside 0 ..
 /// Vocabulary-1 other than `ignore` (on the CPU).
 template <index_t Vocabulary = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of matrix products.
+
 #include "../../cpu/gemm.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../broadcast/cpu.hpp"
@@ -24,7 +26,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cpu> {
                            c.data() + i * r::m * r::n, r::n);
     }
   }
-  /// da (+)= dc op(b)^T, transposed if a is taken transposed.
+  /// da (+)= dc op(b)^T, transposed if a is transposed.
   template <class Acc, class TDA, class A, class TC, class C, class TB, class B>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cpu>& ctx, view<TDA, A> da, bool accumulate,
                        view<const TC, C> dc, view<const TB, B> b) {

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of matrix products: by cuBLASLt.
+
 #include <algorithm>
 #include <type_traits>
 
@@ -18,7 +20,7 @@ struct copy_element {
 };
 }  // namespace cuda_kit
 
-// The formats of a product of values, and of one whose first or second operand is a gradient.
+// The FP8 formats of a product of values, and of one whose first or second operand is a gradient.
 namespace cuda_kit {
 template <class Acc>
 using values = typename formats_of<Acc>::values;
@@ -35,7 +37,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
   template <class Acc, class In, class Out, bool TA, bool TB, index_t M, index_t N, index_t K, index_t Batch = 1,
             bool SharedB = false>
   using product = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, Batch, SharedB>;
-  // One matrix out of a batch may start at any element.
+  // A matrix of a batch may begin at any element.
   template <class Acc, class In, class Out, bool TA, bool TB, index_t M, index_t N, index_t K>
   using product_within = cuda_kit::product<Acc, In, Out, TA, TB, M, N, K, 1, false, std::min(sizeof(In), sizeof(Out))>;
 
@@ -51,7 +53,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
           product<cuda_kit::values<Acc>, T, Out, TransposeA, TransposeB, r::m, r::n, r::k, r::batch, r::shared>>(
           ctx, a.data(), b.data(), c.data(), false);
   }
-  /// da (+)= dc op(b)^T, transposed if a is taken transposed.
+  /// da (+)= dc op(b)^T, transposed if a is transposed.
   template <class Acc, class Out, class A, class T, class C, class B>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, view<Out, A, cuda> da, bool accumulate,
                        view<const T, C, cuda> dc, view<const T, B, cuda> b) {
@@ -65,7 +67,7 @@ struct kernel<op::matrix_product<TransposeA, TransposeB>, cuda> {
     } else if constexpr (!r::shared || r::batch == 1) {
       cuda_kit::gemm<product<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n, r::batch>>(
           ctx, b.data(), dc.data(), da.data(), accumulate);
-    } else {  // the shared matrix is on the left, where a product has a stride: one product a batch
+    } else {  // the shared matrix is on the left, which has a row stride: one product per batch
       for (index_t i = 0; i < r::batch; ++i)
         cuda_kit::gemm<product_within<cuda_kit::gradient_second<Acc>, T, Out, TransposeB, true, r::k, r::m, r::n>>(
             ctx, b.data(), dc.data() + i * r::m * r::n, da.data() + i * r::m * r::k, accumulate);
@@ -116,7 +118,7 @@ struct kernel<op::linear, cuda> {
     const Out* bias = nullptr;
     if constexpr (std::is_same_v<TB, Out>) {
       bias = b.data();
-    } else {  // the library takes a bias of the result's type
+    } else {  // the library supports biases of the result's type
       auto& room = ctx.get<cuda_kit::operand_workspace>();
       auto* const rounded = static_cast<Out*>(room.reserve(ctx, B::size * sizeof(Out)));
       kernel<op::convert, cuda>::forward(ctx, rounded, b.data(), B::size, false);
@@ -124,7 +126,7 @@ struct kernel<op::linear, cuda> {
     }
     if (cuda_kit::gemm_bias<p>(ctx, x.data(), w.data(), y.data(), bias)) return;
     kernel<op::map<cuda_kit::copy_element>, cuda>::forward(ctx, cuda_kit::copy_element{}, y,
-                                                           b);  // the product is added to the bias
+                                                           b);  // adds the product to the bias
     cuda_kit::gemm<p>(ctx, x.data(), w.data(), y.data(), true);
   }
   template <class Acc, class Out, class X, class T, class Y, class W>

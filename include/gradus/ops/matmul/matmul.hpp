@@ -1,4 +1,6 @@
 #pragma once
+// Matrix products and linear layers: operations, shape rules and gradients.
+
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -12,7 +14,7 @@ namespace gradus {
 
 namespace detail {
 
-/// Shapes of a product: leading axes are batches; the right operand may have none and is then shared by all.
+/// Shapes of a product: leading axes are batches; a right operand without them is shared by all batches.
 template <class A, class B, bool TransposeA, bool TransposeB>
 struct matmul_rule {
   static constexpr index_t m = A::extent(TransposeA ? -1 : -2);
@@ -36,7 +38,7 @@ inline constexpr bool columns_of_w_equal_length_of_b = ColumnsOfW == LengthOfB;
 
 }  // namespace detail
 
-/// Which operands of a matrix product are taken transposed (their last two axes exchanged).
+/// Which operands of a matrix product are transposed (their last two axes exchanged).
 struct transpose {
   bool a = false;
   bool b = false;
@@ -44,7 +46,7 @@ struct transpose {
 
 namespace op::inline GRADUS_BUILD {
 
-/// All matrix products: what a checkpoint policy names.
+/// The family of all matrix products, for checkpoint policies.
 struct matmul {
   static constexpr std::string_view name = "matmul";
 };
@@ -55,7 +57,8 @@ struct matrix_product {
   using family = matmul;
   static constexpr std::string_view name = "matmul";
   static constexpr op_precision precision = op_precision::low;
-  static constexpr unsigned rounds_operands = TransposeA ? 0 : 0b10;  // then b stands on the right in a's gradient, too
+  static constexpr unsigned rounds_operands =
+      TransposeA ? 0 : 0b10;  // b is then the right operand in a's gradient, too
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class A, class B>
@@ -107,13 +110,12 @@ struct matrix_product {
   }
 
  private:
-  // Whether b's gradient is a product for each batch: their sum is rounded once. Elsewhere one product has them all.
+  // Whether b's gradient is a sum of one product per batch, which is rounded once; otherwise it is a single product.
   template <class A, class B>
   static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
 };
 
-/// y = x w + b for a weight of shape [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. The bias
-/// is added to the sums before they are rounded, so it is read as it is stored.
+/// y = x w + b for w [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Does not cast the bias.
 struct linear {
   using family = matmul;
   static constexpr std::string_view name = "linear";
@@ -164,8 +166,8 @@ struct linear {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; leading axes are equal, or b has
-/// none. `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], with no copy.
+/// Matrix product of the last two axes: [..., m, k] x [..., k, n] -> [..., m, n]; the leading axes are equal, or b has
+/// none. `matmul<transpose{.b = true}>(a, b)` takes b as [..., n, k], without a copy.
 template <transpose Which = transpose{}, operand A, operand B>
 GRADUS_OF_BUILD constexpr auto matmul(A&& a, B&& b) {
   using sa = shape_of<A>;

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernel of permute.
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -12,14 +14,14 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// A permutation: the output's extents, and the input's strides along its axes. Axes beyond `rank` are not there.
+/// A permutation: the output's extents, and the input's strides along its axes, up to `rank` axes.
 template <index_t Most>
 struct permuted_axes {
   index_t rank = 0;
   index_t extent[Most] = {};
   index_t stride[Most] = {};
 
-  /// Offset in the input of the element at `offset` in the output.
+  /// The input's offset of the element at `offset` in the output.
   index_t source(index_t offset) const {
     index_t found = 0;
     for (index_t i = rank; i-- > 0; offset /= extent[i]) found += offset % extent[i] * stride[i];
@@ -32,7 +34,7 @@ struct permuted_axes {
   }
 };
 
-/// Writes a run, or adds it: what is no float has no gradient to accumulate.
+/// Copies a run, or adds it; only floating-point elements are added.
 template <class T>
 void put_run(T* to, const T* from, index_t n, [[maybe_unused]] bool accumulate) {
   if constexpr (is_floating<T>) {
@@ -43,16 +45,15 @@ void put_run(T* to, const T* from, index_t n, [[maybe_unused]] bool accumulate) 
   std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
 }
 
-/// What the next tile reads and writes: rows so far apart that no processor foresees them.
+/// Prefetches the next tile's lines, which are too far apart for hardware prefetchers.
 template <bool ToWrite, index_t Tile, class T>
 GRADUS_INLINE void fetch_run(const T* at) {
   constexpr index_t line = 64 / sizeof(T);
   for (index_t i = 0; i < Tile; i += line) __builtin_prefetch(at + i, ToWrite ? 1 : 0);
 }
 
-/// Where the last axis stays last, rows are copied; elsewhere tiles of the two axes that are innermost on either side
-/// are exchanged, so that both sides are read and written by whole cache lines. `moved` is the output's axis that is
-/// innermost in the input.
+/// If the last axis stays last, copies rows; otherwise exchanges tiles of the two axes that are innermost on either
+/// side, by whole cache lines. `moved` is the output's axis that is innermost in the input.
 template <class T, index_t Most>
 void permute_axes(context<cpu>& ctx, T* to, const T* from, const permuted_axes<Most>& axes, index_t moved,
                   bool accumulate) {
@@ -66,7 +67,7 @@ void permute_axes(context<cpu>& ctx, T* to, const T* from, const permuted_axes<M
   index_t row_stride = 1;
   for (index_t i = moved + 1; i <= last; ++i) row_stride *= axes.extent[i];
   const index_t column_stride = axes.stride[last];
-  const index_t between = row_stride / columns;  // positions of the axes between the two
+  const index_t between = row_stride / columns;  // positions along the axes between the two
   const index_t strips = (rows + tile - 1) / tile;
   for_rows(ctx, size / (rows * columns) * strips, tile * columns, grain, [=, &axes](index_t s) {
     const index_t matrix = s / strips, width_of_all = columns;
@@ -77,8 +78,8 @@ void permute_axes(context<cpu>& ctx, T* to, const T* from, const permuted_axes<M
     for (index_t c0 = 0; c0 < width_of_all; c0 += tile) {
       const index_t width = std::min(width_of_all, c0 + tile) - c0;
       const T* const source = in + c0 * column_stride + r0;
-      T buffer[tile * tile];               // lines far apart share few places in the cache: touch each once
-      const auto move = [&](auto whole) {  // of a whole tile, lengths are known to the compiler
+      T buffer[tile * tile];               // distant lines conflict in the cache: access each once
+      const auto move = [&](auto whole) {  // for a whole tile the compiler knows the lengths
         const index_t height = whole ? tile : r1 - r0, length = whole ? tile : width;
         for (index_t c = 0; c < length; ++c) {
           if (c0 + tile + c < width_of_all) fetch_run<false, tile>(source + (tile + c) * column_stride);

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of permute.
+
 #include "../../cuda/runs.hpp"
 #include "permute.hpp"
 
@@ -6,7 +8,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// How an output of shape To finds its elements in an operand of shape From, whose axes in the order Order are its own.
+/// Maps an output of shape To to an operand of shape From, whose axes in the order Order it has.
 template <class To, class From, int Width, index_t... Order>
 struct permuted_walk {
   static constexpr int axes = sizeof...(Order) == 0 ? 0 : static_cast<int>(sizeof...(Order)) - 1;
@@ -27,7 +29,7 @@ struct permuted_walk {
   }
 };
 
-/// The last axis stays where it is: runs of it.
+/// Copies runs of a last axis that stays last.
 template <class T, class Walk>
 __global__ void __launch_bounds__(block_threads)
     permute_rows_kernel(Walk walk, T* to, walked_operand<T, Walk, true> from, bool accumulate) {
@@ -42,15 +44,14 @@ __global__ void __launch_bounds__(block_threads)
 inline constexpr int permute_tile = 32;
 
 /// The matrices of a permutation that moves the last axis: their columns are the output's last axis, their rows the
-/// input's. The axes of the output between the two have `between` positions.
+/// input's. `between` counts the positions along the output's axes between them.
 template <class Count>
 struct permuted_matrices {
   Count columns, rows, row_stride, column_stride;
   divisor<Count> across, down, between;  ///< tiles, tiles, positions
 };
 
-/// Rows of the output that are neighbours in the input go through a tile of shared memory with their columns, so that
-/// both sides are gone along.
+/// Transposes tiles in shared memory, so that both sides are accessed along their rows.
 template <class T, class Walk>
 __global__ void __launch_bounds__(block_threads)
     permute_tiles_kernel(Walk walk, T* to, walked_operand<T, Walk, false> from, bool accumulate,

@@ -1,4 +1,6 @@
 #pragma once
+// Permutations of axes: operation, shape rule and gradient.
+
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -12,7 +14,7 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Axes in another order: axis i of the output is axis Order[i] of the input. Gradient: the inverse order.
+/// Reorders axes: axis i of the output is axis Order[i] of the input. Gradient: the inverse order.
 /// Kernel: forward(ctx, to, from, accumulate).
 template <index_t... Order>
 struct permute {
@@ -43,7 +45,7 @@ struct permute {
     });
   }
 
-  /// Which axis of the result is this axis of x.
+  /// The axis of the result that is this axis of x.
   static constexpr index_t place_of(index_t axis) {
     index_t at = 0;
     index_t found = 0;

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of reductions.
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -14,13 +16,13 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// What a sum's gradient is at x(i), by the gradient g of its output,
+/// The gradient of a sum at element x(i), from the output's gradient g,
 template <class C>
 struct sum_derivative {
   C factor;
   GRADUS_INLINE pack<C> operator()(index_t, auto, pack<C> g) const { return g * pack<C>(factor); }
 };
-/// and a variance's.
+/// and of a variance.
 template <class C, class T>
 struct variance_derivative {
   const T* x;
@@ -30,8 +32,7 @@ struct variance_derivative {
   }
 };
 
-/// dx (+)= value(i, which lanes, what goes along with x...): row by row where rows are reduced and long, so that one
-/// number goes along with all of a row; otherwise with operands laid out.
+/// dx (+)= value(i, lanes, elements of x...): by row if rows are reduced and long, otherwise with expanded operands.
 template <class T, class Value, index_t Most, class... Ts>
 void spread(context<cpu>& ctx, const reduction_grid& grid, const broadcast_axes<sizeof...(Ts), Most>& axes, T* dx,
             bool accumulate, const Value& value, const Ts*... per_output) {
@@ -84,7 +85,7 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
   template <class T, class Small, class Big>
   static void forward(context<cpu>& ctx, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
     static_assert(Big::size / Small::size < (index_t{1} << 31),
-                  "max, min, argmax: more elements to choose from than an i32 can number");
+                  "max, min, argmax: more elements than an i32 can index");
     cpu_kit::find_extremes<Largest>(ctx, cpu_kit::reduction_of<Big, Small>, y.data(), at.data(), x.data());
   }
   template <class T, class Big, class TY, class Small>

@@ -1,5 +1,5 @@
 #pragma once
-// Extreme values and where they were first seen. NaN beats everything.
+// Extreme values and the places where they occur first. NaN precedes all numbers.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ GRADUS_INLINE bool better(C a, C b) {
   return (Largest ? a > b : a < b) || (a != a && b == b);
 }
 template <bool Largest, class C>
-GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {  // not (a <= b) is true of NaN, too
+GRADUS_INLINE pack_mask<C> better(pack<C> a, pack<C> b) {  // not (a <= b) is true for NaN, too
   return !(Largest ? a <= b : a >= b) && b == b;
 }
 
@@ -24,7 +24,7 @@ struct row_extreme {
   std::int32_t at = 0;
   bool any = false;
 
-  /// Of equal ones the first counts: they are offered in order.
+  /// Keeps the first of equal values, because they arrive in order.
   GRADUS_INLINE void offer(C v, std::int32_t where) {
     if (!any || better<Largest>(v, value)) *this = {v, where, true};
   }
@@ -52,7 +52,7 @@ struct column_extremes {
   }
 };
 
-/// In each lane, the extreme value seen so far and a number of where it was first.
+/// In each lane, the extreme value so far and the index of its first occurrence.
 template <class C, bool Largest>
 struct lane_extremes {
   using places = typename pack<C>::mask_native;
@@ -72,7 +72,7 @@ struct lane_extremes {
   }
 };
 
-/// The extreme value of n elements, and where it is first.
+/// The extreme value of n elements and its first index.
 template <class C, bool Largest, class T>
 GRADUS_INLINE row_extreme<C, Largest> best_of_run(const T* from, index_t n) {
   using lanes_so_far = lane_extremes<C, Largest>;
@@ -80,7 +80,7 @@ GRADUS_INLINE row_extreme<C, Largest> best_of_run(const T* from, index_t n) {
   const index_t packs = n / lanes<C>;
   if (packs > 0) {
     const auto number = [&](index_t p) { return pack<C>::load(from + p * lanes<C>); };
-    lanes_so_far a{number(0), {}}, b = a, c = a, d = a;  // four, so that none waits for what the one before it comes to
+    lanes_so_far a{number(0), {}}, b = a, c = a, d = a;  // four independent chains hide the latency
     typename lanes_so_far::places four{};
     index_t p = 0;
     for (; p + 4 <= packs; p += 4) {
@@ -109,7 +109,7 @@ GRADUS_INLINE row_extreme<C, Largest> best_of_run(const T* from, index_t n) {
   return best;
 }
 
-/// The values and the places of the extremes; one of y and at may be null.
+/// The extreme values and their places; y or at may be null.
 template <bool Largest, class T>
 void find_extremes(context<cpu>& ctx, const reduction_grid& grid, T* y, std::int32_t* at, const T* x) {
   using C = reduce_type<T>;
@@ -158,7 +158,7 @@ void find_extremes(context<cpu>& ctx, const reduction_grid& grid, T* y, std::int
   }
 }
 
-/// dx += dy, at the places of the extremes.
+/// dx += dy at the places of the extremes.
 template <class T, class TY>
 void add_at_places(context<cpu>& ctx, const reduction_grid& grid, T* dx, const TY* dy, const std::int32_t* at) {
   using C = compute_type<T>;

@@ -1,6 +1,5 @@
 #pragma once
-// How the CPU shares out a reduction, and how it goes along memory. Work is split by the shape alone, so results are
-// the same on any number of threads.
+// How the CPU divides a reduction into tasks and chunks, by the shape only: results are the same for any thread count.
 
 #include <algorithm>
 #include <array>
@@ -13,12 +12,12 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// How a reduction's work is cut: into tasks with results of their own (one output, or a block of columns), and a task,
-/// if there are few, into chunks whose results are merged in order. A unit of a task is a piece of a row.
+/// Divides a reduction into tasks with separate results (one output, or a block of columns), and, if there are few
+/// tasks, each task into chunks whose results are merged in order. A task counts units: pieces of rows.
 struct reduction_grid : reduction_walk {
   static constexpr index_t piece = 1024;  // of a reduced row
   static constexpr index_t block = 128;   // columns
-  static constexpr index_t most = 96;     // chunks of all tasks
+  static constexpr index_t most = 96;     // most chunks of all tasks
   index_t pieces, blocks, tasks, units, work, chunk, chunks;
 
   constexpr explicit reduction_grid(const reduction_walk& walk)
@@ -33,21 +32,21 @@ struct reduction_grid : reduction_walk {
     chunks = (units + chunk - 1) / chunk;
   }
 };
-/// The one from shape Big to Small.
+/// The grid of a reduction from shape Big to Small.
 template <class Big, class Small>
 inline constexpr reduction_grid reduction_of{reduction_layout<Big, Small>::walk()};
 
-/// Goes along the rows of x that become an output row, from number `step` on.
+/// Iterates over the rows of x that are reduced to one output row, from number `step` on.
 template <class T>
 struct reduced_rows {
   const reduction_walk& walk;
   const T* x;
   index_t out_row, step;
   const T* at = x + walk.row(out_row, step);
-  /// Evenly spaced rows from here on, with this one.
+  /// Evenly spaced rows from here on, including this one.
   index_t left = walk.step_line - (step < walk.step_line ? step : step % walk.step_line);
 
-  /// Advances by `left` rows at most.
+  /// Advances by at most `left` rows.
   GRADUS_INLINE void skip(index_t rows) {
     step += rows;
     at += rows * walk.step_stride;
@@ -56,7 +55,7 @@ struct reduced_rows {
     at = x + walk.row(out_row, step);
     left = walk.step_line;
   }
-  /// f(row, its number) for `count` rows from this one on.
+  /// Calls f(row, its number) for the next `count` rows.
   template <class F>
   GRADUS_INLINE void for_next(index_t count, const F& f) const {
     for (reduced_rows rows = *this; count > 0;) {
@@ -69,14 +68,13 @@ struct reduced_rows {
   }
 };
 
-/// Runs reduce(state, task, first unit, last unit) on the chunks of every task, merges them, and calls finish(state,
-/// task).
+/// Calls reduce(state, task, first unit, last unit) for chunks of each task, merges them, calls finish(state, task).
 template <class State, class Reduce, class Finish>
 void for_tasks(context<cpu>& ctx, const reduction_grid& grid, const Reduce& reduce, const Finish& finish) {
   if (grid.chunks == 1) {
     parallel_elements(
         ctx, grid.tasks, std::max<index_t>(1, (index_t{1} << 14) / grid.work),
-        [&](index_t first, index_t last) __attribute__((flatten)) {  // short rows do not bear a call
+        [&](index_t first, index_t last) __attribute__((flatten)) {  // a call per row would slow short rows
           for (index_t t = first; t < last; ++t) {
             State state;
             reduce(state, t, 0, grid.units);
@@ -98,8 +96,7 @@ void for_tasks(context<cpu>& ctx, const reduction_grid& grid, const Reduce& redu
   }
 }
 
-/// Results of rows that are reduced whole: take(state, output, run, elements, number of the first) for every run in a
-/// row, and finish(output, state).
+/// Reduces whole rows: take(state, output, run, elements, first index) for every run, then finish(output, state).
 template <class State, class T, class Take, class Finish>
 void reduce_rows(context<cpu>& ctx, const reduction_grid& grid, const T* x, const Take& take, const Finish& finish) {
   const auto reduce = [&](State& state, index_t output, index_t first, index_t last) {
@@ -116,14 +113,14 @@ void reduce_rows(context<cpu>& ctx, const reduction_grid& grid, const T* x, cons
   for_tasks<State>(ctx, grid, reduce, [&](const State& state, index_t output) { finish(output, state); });
 }
 
-/// f(0), f(1) ... f(N - 1) without a loop, so that g++ keeps arrays that they index in registers.
+/// Calls f(0), f(1) ... f(N - 1) without a loop, so that g++ keeps arrays indexed by them in registers.
 template <index_t N, class F>
 GRADUS_INLINE void unrolled(const F& f) {
   [&]<index_t... I>(std::integer_sequence<index_t, I...>) __attribute__((always_inline)) { (f(I), ...); }
   (std::make_integer_sequence<index_t, N>());
 }
 
-/// f(number of packs, first column, which lanes) over the columns, 0 .. width-1, in strips of 8, 4, 2 and 1 packs.
+/// Calls f(number of packs, first column, lanes) over the columns 0 .. width-1 in strips of 8, 4, 2 and 1 packs.
 template <class C, class F>
 GRADUS_INLINE void for_strips(index_t width, const F& f) {
   index_t column = 0;
@@ -137,8 +134,7 @@ GRADUS_INLINE void for_strips(index_t width, const F& f) {
   if (column < width) f(std::integral_constant<index_t, 1>{}, column, first_lanes{width - column});
 }
 
-/// Results of columns: take(state, rows, how many, column, width) for every few rows of a block of columns, and
-/// finish(first output, state, width).
+/// Reduces columns: take(state, rows, count, column, width) for a few rows, then finish(first output, state, width).
 template <class State, class T, class Take, class Finish>
 void reduce_columns(context<cpu>& ctx, const reduction_grid& grid, const T* x, const Take& take, const Finish& finish) {
   constexpr index_t rows_at_once = 32;

@@ -1,5 +1,5 @@
 #pragma once
-// Sums are taken block by block in the compute type, and blocks are added in double: results are accurate.
+// Accurate sums: within blocks in the compute type, over blocks in double.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// What extreme values are found in: small integers widen.
+/// The type in which extreme values are compared: small integers widen.
 template <class T>
 using reduce_type =
     std::conditional_t<is_floating<T>, compute_type<T>, std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>>;
-/// What a block is summed in: integers of up to 16 bits cannot overflow 32 there, and others wrap at 64.
+/// The type of sums within a block: 32 bits cannot overflow for integers of up to 16 bits; other integers wrap at 64.
 template <class T>
 using sum_type = std::conditional_t<is_floating<T>, compute_type<T>,
                                     std::conditional_t<sizeof(T) <= 2, std::int32_t, std::uint64_t>>;
-/// What sums of blocks are added in.
+/// The type of sums over blocks.
 template <class C>
 using wide_type = std::conditional_t<std::is_floating_point_v<C>, double, std::uint64_t>;
 
@@ -39,13 +39,13 @@ struct column_sums {
   }
 };
 
-/// What is summed: the elements,
+/// The terms of a sum: the elements,
 template <class C>
 struct elements {
   GRADUS_INLINE pack<C> of_row(pack<C> x, index_t) const { return x; }
   GRADUS_INLINE pack<C> of_columns(pack<C> x, index_t, auto) const { return x; }
 };
-/// or the squares of their distances from the middles, one for each output.
+/// or the squares of their differences from the middles, one value per output.
 template <class C>
 struct squared_distances {
   const C* middles;
@@ -59,11 +59,11 @@ struct squared_distances {
   }
 };
 
-/// The sum of term(x) of a run that is not too long to be taken in C.
+/// The sum of term(x) over a run short enough for type C.
 template <class C, class T, class Term>
 GRADUS_INLINE wide_type<C> sum_run(const T* from, index_t n, const Term& term) {
   using W = wide_type<C>;
-  pack<C> a(0), b(0), c(0), d(0);  // four sums hide the latency of an addition
+  pack<C> a(0), b(0), c(0), d(0);  // four independent sums hide the latency
   index_t i = 0;
   for (; i + 4 * lanes<C> <= n; i += 4 * lanes<C>) {
     a = a + term(pack<C>::load(from + i));
@@ -81,7 +81,7 @@ GRADUS_INLINE wide_type<C> sum_run(const T* from, index_t n, const Term& term) {
   return total;
 }
 
-/// finish(output, sum of its terms) for every output.
+/// Calls finish(output, sum of its terms) for every output.
 template <class C, class T, class Terms, class Finish>
 void sum_terms(context<cpu>& ctx, const reduction_grid& grid, const T* x, const Terms& terms, const Finish& finish) {
   using W = wide_type<C>;
@@ -93,7 +93,7 @@ void sum_terms(context<cpu>& ctx, const reduction_grid& grid, const T* x, const 
     });
   } else if (grid.inner_reduced) {
     const auto take = [=](row_sum<W>& sum, index_t output, const T* from, index_t n, index_t) {
-      // Sixteen additions in C, and on in W: as many on narrow registers as on wide ones.
+      // Sixteen additions in C, then in W: the same number for narrow and wide registers.
       constexpr index_t run = 64 * lanes<C>;
       const auto term = [&](pack<C> v) { return terms.of_row(v, output); };
       for (index_t i = 0; i < n; i += run) sum.value += sum_run<C>(from + i, std::min(run, n - i), term);
@@ -112,7 +112,7 @@ void sum_terms(context<cpu>& ctx, const reduction_grid& grid, const T* x, const 
                 count, [&](const T* row, index_t) __attribute__((always_inline)) {
                   unrolled<P>([&](index_t p) __attribute__((always_inline)) {
                     const T* const from = row + column + c + p * lanes<C>;
-                    if constexpr (P > 1) __builtin_prefetch(from + ahead);  // no hardware foresees runs so short
+                    if constexpr (P > 1) __builtin_prefetch(from + ahead);  // hardware prefetchers miss runs this short
                     part[p] = part[p] + terms.of_columns(load<C>(from, which), output + c + p * lanes<C>, which);
                   });
                 });
@@ -128,7 +128,7 @@ void sum_terms(context<cpu>& ctx, const reduction_grid& grid, const T* x, const 
   }
 }
 
-/// to (+)= factor * the plain sums of `from`.
+/// to (+)= factor * the sums of `from`.
 template <class T, class U>
 void sum_into(context<cpu>& ctx, const reduction_grid& grid, T* to, const U* from, bool accumulate, double factor) {
   using C = sum_type<U>;
@@ -143,7 +143,7 @@ void sum_into(context<cpu>& ctx, const reduction_grid& grid, T* to, const U* fro
   });
 }
 
-/// The mean square distances from the means, and these.
+/// The mean squared differences from the means, and the means.
 template <class TY, class C, class T>
 void variance_into(context<cpu>& ctx, const reduction_grid& grid, TY* y, C* mean, const T* x) {
   const double share = 1.0 / static_cast<double>(grid.count);

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of reductions.
+
 #include <algorithm>
 #include <cstdint>
 
@@ -10,7 +12,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// to (+)= factor * from, which is broadcast.
+/// to (+)= factor * from, broadcast.
 template <class T, class U, class Walk, bool Moves>
 __global__ void __launch_bounds__(block_threads)
     spread_kernel(T* to, bool accumulate, Walk walk, walked_operand<U, Walk, Moves> from,
@@ -22,11 +24,11 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// A candidate for the largest or smallest element: NaN beats everything, and of equals the first counts.
+/// A candidate for the extreme element: NaN precedes all numbers, and the first of equals counts.
 template <bool Largest, class C>
 struct candidate {
   C value;
-  std::int32_t at;  // negative: none
+  std::int32_t at;  // its place; negative: none
   __device__ static candidate better(const candidate& a, const candidate& b) {
     if (b.at < 0) return a;
     if (a.at < 0) return b;
@@ -38,8 +40,7 @@ struct candidate {
   }
 };
 
-/// How the elements that each result is chosen from are shared out: a thread takes `each` of them where results lie
-/// side by side in memory, else a warp. There are as many parts as make some thousand warps.
+/// Distributes the candidates of each result over some thousand warps: `each` per thread if results are adjacent.
 template <class Count>
 struct extremum_shares {
   Count terms, each, threads;
@@ -48,7 +49,7 @@ struct extremum_shares {
 
 template <class Layout, class Big>
 struct extremum_layout {
-  static constexpr index_t group = Layout::inner_reduced ? 32 : 1;  // threads of a part
+  static constexpr index_t group = Layout::inner_reduced ? 32 : 1;  // threads per part
   static constexpr index_t terms = Layout::inner_reduced ? Layout::count : Layout::steps;
   static constexpr index_t most = (terms + 32 * group - 1) / (32 * group);
   static constexpr index_t wanted = ((index_t{1} << 17) + Layout::outputs * group - 1) / (Layout::outputs * group);
@@ -60,7 +61,7 @@ struct extremum_layout {
   static constexpr auto by(index_t n) { return divisor<count>(static_cast<count>(n)); }
 };
 
-/// The best of a warp's candidates, in each of its threads.
+/// The best of a warp's candidates, in all its threads.
 template <class Candidate>
 __device__ inline Candidate best_of_warp(Candidate best) {
   for (int distance = 16; distance > 0; distance /= 2)
@@ -74,20 +75,20 @@ __device__ inline void put_extremum(T* y, std::int32_t* at, index_t output, cons
   if (at != nullptr) at[output] = best.at;
 }
 
-/// Where the element that is number `place` among those of result `o` lies.
+/// The address of element number `place` of result `o`.
 template <bool InnerReduced, class Rows, class Count>
 __device__ inline auto place_in_reduction(const Rows& rows, const divisor<Count>& inner, Count o, Count place) {
   const auto along = inner.divide(InnerReduced ? place : o);
   return rows.row(o, place) + along;
 }
-/// Leaves the results, or, where there are several parts, the best of each in partial [parts, outputs].
+/// Stores the results, or, if there are several parts, the best of each in partial [parts, outputs].
 template <bool InnerReduced, class Rows, class Count, class Candidate, class T>
 __global__ void __launch_bounds__(block_threads)
     extremum_kernel(T* y, std::int32_t* at, Candidate* partial, const T* x, Rows rows, extremum_shares<Count> shares) {
   using C = compute_type<T>;
-  constexpr Count group = InnerReduced ? 32 : 1;  // threads of a part
+  constexpr Count group = InnerReduced ? 32 : 1;  // threads per part
   const Count thread = static_cast<Count>(blockIdx.x) * block_threads + threadIdx.x;
-  if (thread >= shares.threads) return;  // a whole warp where warps work together
+  if (thread >= shares.threads) return;  // for all threads of a warp if they cooperate
   Count part = thread / group;
   const Count o = shares.outputs.divide(part), last = (part + 1) * shares.each;
   const Count end = last < shares.terms ? last : shares.terms;
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(block_threads)
   if (partial == nullptr) put_extremum(y, at, o, best);
   else partial[thread / group] = best;
 }
-/// The second stage: a warp for each result.
+/// The second stage: one warp per result.
 template <class Candidate, class T>
 __global__ void __launch_bounds__(block_threads)
     best_of_parts_kernel(T* y, std::int32_t* at, const Candidate* partial, index_t outputs, index_t parts) {
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x % 32 == 0) put_extremum(y, at, o, best);
 }
 
-/// Each place belongs to one result: nothing is written twice.
+/// Each place belongs to one result, so no element is written twice.
 template <bool InnerReduced, class Rows, class Count, class T, class U>
 __global__ void __launch_bounds__(block_threads)
     extremum_gradient_kernel(T* dx, const U* dy, const std::int32_t* at, Rows rows, divisor<Count> inner,
@@ -169,8 +170,7 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
   static void forward(context<cuda>& ctx, view<T, Small, cuda> y, view<std::int32_t, Small, cuda> at,
                       view<const T, Big, cuda> x) {
     using layout = reduction_layout<Big, Small>;
-    static_assert(layout::count < (index_t{1} << 31),
-                  "max, min, argmax: more elements to choose from than an i32 can number");
+    static_assert(layout::count < (index_t{1} << 31), "max, min, argmax: more elements than an i32 can index");
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
     using how = cuda_kit::extremum_layout<layout, Big>;
     candidate* const partial =

@@ -15,7 +15,7 @@
 namespace gradus {
 
 namespace detail {
-// What sums and means give: of integers, 64 bits, as in PyTorch.
+// The result type of sums and means: 64 bits for integers, as in PyTorch.
 template <class Call, class X>
 using reduced_type = std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, std::int64_t>;
 }  // namespace detail
@@ -24,8 +24,8 @@ namespace op::inline GRADUS_BUILD {
 
 using gradus::detail::reduced_type;
 
-/// Sum or mean. Nothing is saved: the gradient is dy (over the count, for the mean), repeated along the reduced axes.
-/// Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy); views have the kept form of their shape.
+/// Sum or mean. Saves nothing: the gradient is dy (divided by the count for the mean), repeated along the reduced axes.
+/// Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy); views have the shape that keeps axes as 1.
 template <class Axes, bool Keep, bool Mean>
 struct sum {
   static constexpr std::string_view name = Mean ? "mean" : "sum";
@@ -64,12 +64,12 @@ struct sum {
   }
 };
 
-/// Largest or smallest element. Saves where each was found (the first, if several are equal); the gradient goes there.
-/// Kernels: forward(ctx, y, at, x), where either of y and at may be null; backward(ctx, dx, dy, at), which adds.
+/// Largest or smallest element. Saves its place (the first, if several are equal), which gets the gradient.
+/// Kernels: forward(ctx, y, at, x), where y or at may be null; backward(ctx, dx, dy, at), which adds.
 template <class Axes, bool Keep, bool Largest>
 struct extremum {
   static constexpr std::string_view name = Largest ? "max" : "min";
-  static constexpr save_rule saves = save_nothing();  // the places are statistics
+  static constexpr save_rule saves = save_nothing();  // but the places, as statistics
 
   template <class X>
   using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
@@ -113,7 +113,7 @@ struct extremum {
   }
 };
 
-/// Index of the first largest element, counted row-major along the reduced axes. Kernel: that of extremum.
+/// Index of the first largest element, row-major over the reduced axes. Kernel: that of extremum.
 template <class Axes, bool Keep>
 struct argmax {
   static constexpr std::string_view name = "argmax";
@@ -143,7 +143,7 @@ struct argmax {
   constexpr void backward(const Ignored&...) const {}
 };
 
-/// Mean square distance from the mean (divided by the count), in two passes. Saves x, and the means as statistics.
+/// Mean squared difference from the mean (divided by the count), in two passes. Saves x, and the means as statistics.
 /// Gradient: dx = dy * 2 / count * (x - mean).
 /// Kernels: forward(ctx, y, mean, x), backward(ctx, dx, accumulate, dy, x, mean).
 template <class Axes, bool Keep>
@@ -216,7 +216,7 @@ GRADUS_OF_BUILD constexpr auto mean(X&& x) {
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
     return apply(op::sum<Axes, Keep, true>{}, std::forward<X>(x));
 }
-/// Largest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
+/// Largest element over the given axes; NaN if there is one. The first of equal ones gets the gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto max(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
@@ -224,7 +224,7 @@ GRADUS_OF_BUILD constexpr auto max(X&& x) {
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, true>{}, std::forward<X>(x));
 }
-/// Smallest element over the given axes; NaN if there is one. The gradient goes to the first of equal ones.
+/// Smallest element over the given axes; NaN if there is one. The first of equal ones gets the gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto min(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
@@ -232,15 +232,14 @@ GRADUS_OF_BUILD constexpr auto min(X&& x) {
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
     return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
-/// Index (std::int32_t) of the first largest element over the given axes, or of the first NaN; with several axes it
-/// counts through them in row-major order. It has no gradient.
+/// Row-major index (std::int32_t) of the first largest element over the given axes, or of the first NaN. No gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmax<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
 }
-/// Population variance over the given axes: the mean of the squared distances from the mean.
+/// Population variance over the given axes: the mean squared difference from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto variance(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
@@ -250,8 +249,7 @@ GRADUS_OF_BUILD constexpr auto variance(X&& x) {
     return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));
 }
 
-// Numbers in the place of axes<...> do not compile: neither sum<0>(x) nor sum(x, 0). `auto`, so that the sentence comes
-// first.
+// Axes as numbers, sum<0>(x) or sum(x, 0), do not compile. `auto`, so that the compiler prints the message first.
 namespace detail {
 template <auto... Axes>
 inline constexpr bool axes_are_a_type = sizeof...(Axes) == 0;

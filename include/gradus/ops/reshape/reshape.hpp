@@ -1,5 +1,5 @@
 #pragma once
-// The same elements under another shape: no kernel, no copy, in either direction.
+// The same elements with another shape, without kernel or copy, in forward and backward.
 
 #include <string_view>
 #include <utility>
@@ -17,7 +17,7 @@ inline constexpr bool elements_equal = ElementsOfX == ElementsOfShape;
 
 namespace op::inline GRADUS_BUILD {
 
-/// Shares its operand's elements; the gradient shares too.
+/// Shares its operand's elements; so does its gradient.
 template <class Shape>
 struct reshape {
   static constexpr std::string_view name = "reshape";
@@ -44,7 +44,7 @@ struct reshape {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// x under the shape [Extents...], which has as many elements; row-major order is kept. Shares x's elements.
+/// x with the shape [Extents...] of as many elements, row-major. Shares x's elements.
 template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
   static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
@@ -53,9 +53,9 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
 }
 
-/// The parameter p as a value of the recording that x belongs to, for operations on parameters alone: what they give is
-/// plain, and not recorded. Where x is plain, so is the result. Shares p's elements; if x is plain and of another
-/// context, it is a copy there, because what is computed from it runs in that context, which may be another thread's.
+/// The parameter p as a value of x's recording, for operations on parameters alone, whose results are otherwise plain
+/// and not recorded. If x is plain, so is the result. Shares p's elements; if x is plain and in another context, copies
+/// them there, where the computation runs, possibly on another thread.
 template <class Policy, index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X& x) {
   detail::check_initialised("watch", 1, p);
@@ -79,9 +79,9 @@ inline constexpr bool extents_are_positive = ((Extents > 0) && ...);
 }  // namespace detail
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
-GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // so that the sentence comes first
+GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // the compiler prints the message first
   static_assert(detail::extents_are_positive<Extents...>,
-                "reshape<extents...>(x): every extent must be written; -1 is not worked out");
+                "reshape<extents...>(x): write every extent; -1 is not inferred");
   return tensor_of<X>(plain(x));
 }
 

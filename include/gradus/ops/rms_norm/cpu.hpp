@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of rms_norm: those of layer_norm, not centred.
+
 #include "../layer_norm/cpu.hpp"
 #include "rms_norm.hpp"
 

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of rms_norm: those of layer_norm, not centred.
+
 #include "../layer_norm/cuda.hpp"
 #include "rms_norm.hpp"
 

@@ -1,4 +1,6 @@
 #pragma once
+// Root mean square normalisation: operation, shape rule and gradient.
+
 #include <string_view>
 #include <utility>
 
@@ -16,7 +18,7 @@ struct rms_norm {
 
   static constexpr std::string_view name = "rms_norm";
   static constexpr op_precision precision = op_precision::full;
-  static constexpr save_rule saves = save_inputs(0, 1);  // and the statistics: rstd of each row
+  static constexpr save_rule saves = save_inputs(0, 1);  // and, as statistics, rstd of each row
 
   template <class X, class W>
   static constexpr cost forward_cost() {
@@ -27,7 +29,7 @@ struct rms_norm {
     return {10 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes};
   }
 
-  /// Norms give what the policy's reductions give.
+  /// Norms have the policy's type of reductions.
   template <class Call, class X>
   using output_type = tensor<typename Call::reduce, typename X::shape, typename X::device>;
   template <class Call, class X>
@@ -58,7 +60,7 @@ struct rms_norm {
                                 shape<blocks::count, 2, W::size>, typename X::device>;
     partial_sums partial;
     if (dw) partial = partial_sums(ctx, category::temporary);
-    const auto to_x = detail::open_target(ctx, dx);  // in this order, for x may be the weight
+    const auto to_x = detail::open_target(ctx, dx);  // in this order: x may be the weight
     const auto to_w = detail::open_target(ctx, dw);
     kernel<rms_norm, typename X::device>::backward(ctx, to_x, to_w, partial ? partial.data() : nullptr,
                                                    std::as_const(dy).view(), input<0>(saved).view(),
@@ -68,8 +70,7 @@ struct rms_norm {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Divides rows by their root mean square, then scales: x [..., C], weight [C] -> [..., C]. `eps` is added to the mean
-/// square.
+/// Divides rows by their root mean square (of mean square + eps), then scales: x [..., C], weight [C] -> [..., C].
 template <operand X, operand W>
 GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sx = shape_of<X>;

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernel of slice, concat and split: moves a block.
+
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernel of slice, concat and split: moves a block.
+
 #include <cstdint>
 
 #include "../../cuda/runs.hpp"

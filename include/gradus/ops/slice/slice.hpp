@@ -1,6 +1,5 @@
 #pragma once
-// slice, concat and split: runs of one axis are taken out or put side by side. All of them, and their gradients, move
-// blocks.
+// slice, concat and split: operations, shape rules and gradients, all by moving blocks.
 
 #include <cstddef>
 #include <string_view>
@@ -15,8 +14,7 @@
 
 namespace gradus {
 
-/// A block of `rows` runs of `run` elements, the same block found at an offset and at a distance from row to row on two
-/// sides.
+/// A block of `rows` runs of `run` elements, with an offset and a row stride on either side.
 struct block_move {
   index_t rows, run;
   index_t to_offset, to_stride;
@@ -28,7 +26,7 @@ namespace op::inline GRADUS_BUILD {
 /// Copies (or adds) a block: kernel forward(ctx, T* to, const T* from, block_move, bool accumulate).
 struct move_block {};
 
-/// Entries First .. First+Count-1 along an axis. Gradient: the same entries, and zero elsewhere.
+/// Entries First .. First+Count-1 along an axis. Gradient: the same entries; 0 elsewhere.
 template <index_t Axis, index_t First, index_t Count>
 struct slice {
   static constexpr std::string_view name = "slice";
@@ -69,7 +67,7 @@ struct slice {
   }
 };
 
-/// Operands side by side along an axis. Gradient: each operand's entries of it.
+/// Concatenates operands along an axis. Gradient: each operand's entries.
 template <index_t Axis>
 struct concat {
   static constexpr std::string_view name = "concat";
@@ -159,7 +157,7 @@ GRADUS_OF_BUILD constexpr auto slice(X&& x) {
   }
 }
 
-/// The operands side by side along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
+/// Concatenates the operands along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
 template <index_t Axis, operand X, operand... Xs>
 GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
   using s = shape_of<X>;
@@ -175,7 +173,7 @@ GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
   }
 }
 
-/// x cut along Axis into parts of the given sizes, which add up to its extent, as a std::tuple.
+/// Splits x along Axis into parts of the given sizes, which add up to its extent; returns a std::tuple.
 template <index_t Axis, index_t... Sizes, operand X>
 GRADUS_OF_BUILD constexpr auto split(X&& x) {
   using s = shape_of<X>;

@@ -1,4 +1,6 @@
 #pragma once
+// The CPU kernels of softmax.
+
 #include <cmath>
 
 #include "../../core/config.hpp"
@@ -11,7 +13,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// A row at a time, which stays in the cache: its maximum, then the exponentials and their sum, then the scaling.
+/// Each row in three passes in the cache: its maximum; the exponentials and their sum; the scaling.
 template <bool Log, class TY, class T>
 void softmax_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
   using C = compute_type<promote<TY, T>>;
@@ -21,7 +23,7 @@ void softmax_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t co
     TY* const to = y + row * n;
     const pack<C> top(largest_of<C>(from, n));
     const C sum = sum_packs<C, 1>(n, [&](index_t i, auto which) {
-      __builtin_prefetch(from + n + i);  // of the next row
+      __builtin_prefetch(from + n + i);  // the next row
       const pack<C> e = inside_or(exp(load<C>(from + i, which) - top), C(0), which);
       if constexpr (!Log) store(e, to + i, which);
       return e;

@@ -1,4 +1,6 @@
 #pragma once
+// The CUDA kernels of softmax.
+
 #include "../../core/math.hpp"
 #include "../../cuda/rows.hpp"
 #include "../../precision/promotion.hpp"
@@ -8,14 +10,13 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// y may be x: a thread has read all of its part of a row before any thread of the row writes, or else reads only what
-/// it alone writes.
+/// y may be x: a thread reads its part of a row before any thread of the row writes, or writes what it alone reads.
 template <bool Log, index_t Columns, class TY, class T>
 __global__ void __launch_bounds__(row_layout<Columns, TY, T>::block) softmax_kernel(TY* y, const T* x, index_t rows) {
   using C = compute_type<promote<TY, T>>;
   using layout = row_layout<Columns, TY, T>;
   const index_t row = layout::first_row();
-  if (row >= rows) return;  // a whole warp, or nobody
+  if (row >= rows) return;  // for all threads of a warp, or for none
   const held_row<layout, T> values(x + row * Columns);
   TY* const to = y + row * Columns;
   C most = -INFINITY;
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(row_layout<Columns, T, TY>::block)
 
 }  // namespace cuda_kit
 
-/// A row in registers, read and written once; rows of more than 32768 floats are read three times.
+/// Keeps a row in registers, read and written once; rows of more than 32768 floats are read three times.
 template <bool Log>
 struct kernel<op::softmax<Log>, cuda> {
   template <class TY, class T, class S>

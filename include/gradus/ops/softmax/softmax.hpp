@@ -1,4 +1,6 @@
 #pragma once
+// Softmax and its logarithm: operation, shape rule and gradient.
+
 #include <string_view>
 #include <utility>
 
@@ -11,9 +13,9 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)), and for the
-/// logarithm dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy,
-/// y).
+/// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)); of the logarithm,
+/// dx
+/// = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
@@ -47,7 +49,7 @@ struct softmax {
   }
 
  private:
-  // An operand that nobody else holds becomes the output.
+  // Computes in place if x has no other owner.
   template <class Y, class X>
   static constexpr Y place(context<typename X::device>& ctx, [[maybe_unused]] X& x) {
     if constexpr (std::is_same_v<X, Y>)
@@ -75,7 +77,7 @@ GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
     return apply(op::softmax<true>{}, std::forward<X>(x));
 }
 
-// softmax<axes<0>>(x) and softmax<0>(x) do not compile. `auto`, so that the sentence comes first.
+// softmax<axes<0>>(x) and softmax<0>(x) do not compile. `auto`, so that the compiler prints the message first.
 namespace detail {
 template <class Axes>
 inline constexpr bool works_along_the_last_axis_only = false;
@@ -86,14 +88,14 @@ template <class Axes, operand X>
   requires(!operand<Axes>)
 GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
-                "softmax(x): works along the last axis and takes no others; permute x first");
+                "softmax(x): works along the last axis only; permute x first");
   return tensor_of<X>(plain(x));
 }
 template <class Axes, operand X>
   requires(!operand<Axes>)
 GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
   static_assert(detail::works_along_the_last_axis_only<Axes>,
-                "log_softmax(x): works along the last axis and takes no others; permute x first");
+                "log_softmax(x): works along the last axis only; permute x first");
   return tensor_of<X>(plain(x));
 }
 template <auto Axis, operand X>

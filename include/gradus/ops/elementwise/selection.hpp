@@ -1,0 +1,158 @@
+#pragma once
+// Functions that select between operands (minimum, maximum, clamp, where), and the comparisons that do not compile.
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../core/config.hpp"
+#include "../../core/math.hpp"
+#include "arithmetic.hpp"
+#include "elementwise.hpp"
+
+namespace gradus {
+
+namespace functor {
+
+// clang-format off
+/// The smaller of both; NaN if either is NaN.
+struct minimum { static constexpr std::string_view name = "minimum";
+  static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    using math::select; return select(a < b || a != a, a, b);
+  } };
+/// The larger of both; NaN if either is NaN.
+struct maximum { static constexpr std::string_view name = "maximum";
+  static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T a, T b) const {
+    using math::select; return select(a > b || a != a, a, b);
+  } };
+/// x limited to [low, high], run-time constants.
+struct clamp { static constexpr std::string_view name = "clamp";
+  double low, high; static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    using math::select;
+    return select(x < T(low), T(low), select(x > T(high), T(high), x));
+  } };
+/// `a` where the condition is not 0, `b` elsewhere.
+struct where { static constexpr std::string_view name = "where";
+  static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T condition, T a, T b) const {
+    using math::select;
+    return select(condition != T(0), a, b);
+  } };
+/// The same with a run-time constant as b, or as a if `inverted`. N: double or std::int64_t.
+template <class N>
+struct where_or { static constexpr std::string_view name = "where";
+  N other; bool inverted; static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T condition, T a) const {
+    using math::select;
+    return inverted ? select(condition != T(0), T(other), a) : select(condition != T(0), a, T(other));
+  } };
+// clang-format on
+
+}  // namespace functor
+
+/// The smaller of each pair, element by element; the shapes broadcast.
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto minimum(A&& a, B&& b) {
+  static_assert(
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+      "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::minimum>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// The larger of each pair, element by element; the shapes broadcast.
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto maximum(A&& a, B&& b) {
+  static_assert(
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
+      "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::maximum>{}, std::forward<A>(a), std::forward<B>(b));
+}
+/// x limited to [low, high]; the derivative is 0 outside.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto clamp(X&& x, double low, double high) {
+  return apply(op::map<functor::clamp>{{low, high}}, std::forward<X>(x));
+}
+/// `a` where the condition is not 0, `b` elsewhere; the shapes broadcast. The condition has no gradient.
+template <operand C, operand A, operand B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B&& b) {
+  static_assert(can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>,
+                "where(condition, a, b): the three shapes must broadcast together");
+  return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
+}
+
+namespace detail {
+template <class N, class C, class X>
+GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool inverted) {
+  static_assert(can_broadcast<shape_of<C>, shape_of<X>>, "where(condition, a, b): the shapes must broadcast together");
+  static_assert(constant_fits_elements<N, value_of_t<X>>,
+                "where(condition, a, b): beside integers a number must be whole");
+  using number = std::conditional_t<std::is_integral_v<N> && !is_floating<value_of_t<X>>, std::int64_t, double>;
+  return apply(op::map<functor::where_or<number>>{{static_cast<number>(other), inverted}}, condition,
+               std::forward<X>(x));
+}
+}  // namespace detail
+/// The same with a number as a or b: `where(mask, scores, -1e9)`.
+template <operand C, operand A, constant B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B b) {
+  return detail::where_or(condition, std::forward<A>(a), b, false);
+}
+template <operand C, constant A, operand B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A a, B&& b) {
+  return detail::where_or(condition, std::forward<B>(b), a, true);
+}
+
+// Comparisons of tensors do not compile. They return `auto`, so that the compiler prints the static_assert first.
+namespace detail {
+template <class A, class B>
+inline constexpr bool are_compared_in_map = false;
+struct not_comparable {
+  bool refused;
+};
+template <class A, class B>
+concept compared = (operand<A> && operand<B>) || (operand<A> && std::is_arithmetic_v<std::remove_cvref_t<B>>) ||
+                   (std::is_arithmetic_v<std::remove_cvref_t<A>> && operand<B>);
+template <class A, class B>
+constexpr bool refuse_comparison() {
+  static_assert(
+      are_compared_in_map<A, B>,
+      "a > b, a == b: tensors are compared element by element in map(f, a, b), by select(a > b, x, y) in f; for one "
+      "element, compare item(a)");
+  return false;
+}
+}  // namespace detail
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr auto operator<(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr auto operator>(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr auto operator<=(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr auto operator>=(A&&, B&&) {
+  return detail::refuse_comparison<A, B>();
+}
+// Not bool: std::equality_comparable of a tensor must be false, not an error.
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr detail::not_comparable operator==(A&&, B&&) {
+  return detail::not_comparable{detail::refuse_comparison<A, B>()};
+}
+template <class A, class B>
+  requires detail::compared<A, B>
+GRADUS_OF_BUILD constexpr detail::not_comparable operator!=(A&&, B&&) {
+  return detail::not_comparable{detail::refuse_comparison<A, B>()};
+}
+
+}  // namespace gradus
