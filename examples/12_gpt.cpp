@@ -91,9 +91,8 @@ int main(int argc, char** argv) {
   }
 
   gr::token_window<model> window(net, ctx);
-  gr::generate(window, gr::text_tokenizer(), text.substr(0, 20), 200, {.rule = {.temperature = 0.5}}, [](auto bytes) {
-    return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
-  });
+  gr::generate(window, gr::text_tokenizer(), text.substr(0, 20), 200, {.rule = {.temperature = 0.5}},
+               [](auto bytes) { return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size(); });
   std::printf("\n");
   return 0;
 }

@@ -29,8 +29,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        texts("validation-data", o.files.validation_data,
              "texts or shards for validation (default: val*.bin of the folder, or a share)")
            .path(),
-       number("validation", o.files.validation_share, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
-              "share of the data, from its end, for validation"),
+       number(
+           "validation", o.files.validation_share, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
+           "share of the data, from its end, for validation"),
        text("tokenizer", o.files.tokenizer,
             "tokenizer.json that encodes the texts (default: bytes), or encoded the shards (default: their folder's)")
            .path(),
@@ -47,7 +48,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        not_negative("weight-decay", o.weight_decay, "on matrices only"),
        not_negative("clip", o.clip, "largest gradient norm; 0: no limit"),
        below_1("dropout", o.dropout, "share of values dropped in training"),
-       seed_flag(o.seed, "of the weights, the batches and dropout"), threads_flag(o.threads), device_flag(device_name, o.gpu),
+       seed_flag(o.seed, "of the weights, the batches and dropout"),
+       threads_flag(o.threads),
+       device_flag(device_name, o.gpu),
        whole("accumulate", o.accumulate, 1, most_batches, "batches a step"),
        whole("batch-tokens", o.batch_tokens, 1, most_batch_tokens, "tokens an update, from which --accumulate follows")
            .without_default(),
@@ -153,8 +156,7 @@ std::optional<options> read_options(int argc, char** argv) {
   check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
              "--memory-report", "a file named *.html or *.json", o.memory_report);
   if (flags.given("resume")) {
-    if (flags.given("out"))
-      throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
+    if (flags.given("out")) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
   }
   if (flags.given("init") && !flags.given("lr")) o.lr /= 10;

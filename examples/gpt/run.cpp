@@ -130,8 +130,7 @@ found_checkpoint find_checkpoint(const options& o, const run_data& data) {
   if (o.resume.empty()) return from;
   from.lock = std::make_unique<gr::run_lock>(o.resume);
   std::error_code problem;
-  if (!std::filesystem::is_directory(o.resume, problem))
-    throw gr::error("--resume: " + o.resume + ": no such folder");
+  if (!std::filesystem::is_directory(o.resume, problem)) throw gr::error("--resume: " + o.resume + ": no such folder");
   find_from(from, o, data);
   return from;
 }
@@ -222,9 +221,10 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
   report.line("resumed after step " + std::to_string(state.step));
   const double rate = o.rate(state.step, o.fraction(state.step, state.elapsed)), planned = state.planned_rate;
   if (planned > 0 && std::abs(rate - planned) > 1e-6 * planned)
-    report.line(line("the learning rate jumps from %.2e to %.2e: it follows --steps, --minutes, --lr, --schedule and "
-                     "--warmup, which are not those that the run had",
-                     planned, rate));
+    report.line(
+        line("the learning rate jumps from %.2e to %.2e: it follows --steps, --minutes, --lr, --schedule and "
+             "--warmup, which are not those that the run had",
+             planned, rate));
 }
 
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_state& state, double bytes_a_token,

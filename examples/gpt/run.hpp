@@ -240,11 +240,11 @@ class run {
     if (keep_best() && options_.save && unsaved_.empty()) unsaved_ = saver_.save();
     report_.show_held();
   }
-  /// Saves the last whole step after an exception in the loop, unless the model diverged. (The text has changed, say, or
-  /// memory is short.) The caller throws the exception on.
+  /// Saves the last whole step after an exception in the loop (the text has changed, say, or memory is short), unless
+  /// the model diverged. The caller rethrows the exception.
   void save_after(const std::exception& e) {
-    const bool spoilt = dynamic_cast<const diverged*>(&e) != nullptr ||
-                        dynamic_cast<const gr::anomaly_finder::found*>(&e) != nullptr;
+    const bool spoilt =
+        dynamic_cast<const diverged*>(&e) != nullptr || dynamic_cast<const gr::anomaly_finder::found*>(&e) != nullptr;
     if (spoilt || !options_.save || updating_ || state.step == first_) return;
     report_.warn(std::string(e.what()) + "; the run is saved and ends");
     try {
@@ -297,7 +297,8 @@ class run {
   // What sampling and resuming need besides a checkpoint.
   void write_settings() {
     write_config(folder_, options_);
-    if (data_.files.tokenizer() != nullptr) gr::write_tokenizer_json(folder_ / "tokenizer.json", *data_.files.tokenizer());
+    if (data_.files.tokenizer() != nullptr)
+      gr::write_tokenizer_json(folder_ / "tokenizer.json", *data_.files.tokenizer());
   }
   // If the folder was removed, makes it again, and soon a checkpoint in it.
   void restore_folder() {
@@ -338,8 +339,8 @@ class run {
     state.loss_scale = t_.loss_scale();
     state.clean_steps = t_.clean_steps();
     return [folder = folder_, keep = static_cast<std::size_t>(options_.keep_checkpoints),
-            checkpoint = gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer,
-                                                metadata_of(options_, data_, state))] {
+            checkpoint =
+                gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer, metadata_of(options_, data_, state))] {
       checkpoint.write(gr::checkpoint_path(folder), gr::older_checkpoint_paths(folder, keep));
       gr::remove_old_checkpoints(folder, keep);
     };
@@ -353,7 +354,8 @@ class run {
       restore_folder();
       save_model(t_.net, model_file());
     };
-    unsaved_ = gr::retry(write_model, [this](auto& text) { report_.warn(text); }, options_.save_retry);
+    unsaved_ = gr::retry(
+        write_model, [this](auto& text) { report_.warn(text); }, options_.save_retry);
   }
   // Of the validations that --eval-every asks for; the last one of a run is over more tokens.
   bool keep_best() {

@@ -1,5 +1,5 @@
-// Trains a GPT on text, as bytes or as tokens. The loop is in train(); the model is in model.hpp, a step's arithmetic in
-// training.hpp, what surrounds the loop (log, checkpoints, validation) in run.hpp, the flags in options.cpp.
+// Trains a GPT on text, as bytes or as tokens. The loop is in train(), the model in model.hpp, a step's arithmetic in
+// training.hpp, what surrounds the loop (log, checkpoints, validation) in run.hpp; the flags are in options.cpp.
 
 #include <algorithm>
 #include <atomic>
@@ -72,7 +72,8 @@ int train(const gpt::options& o) {
 
   // The run: its folder, its log, its checkpoints. From here on there is something to lose.
   const gr::interrupts<interrupted_at> stop;
-  const gpt::run_facts facts{gr::parameter_count(t.net), machine_flops, gpt::machine_name(stream), start.text(), resumed};
+  const gpt::run_facts facts{gr::parameter_count(t.net), machine_flops, gpt::machine_name(stream), start.text(),
+                             resumed};
   gpt::run run(o, data, plan, memory, t, std::move(from), facts, [&] { return stop.noticed(); });
   gpt::run_state& at = run.state;
   gpt::step_observers observers(o, memory, trainer::scales_loss);

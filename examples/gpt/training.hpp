@@ -201,8 +201,7 @@ class training {
 
   static constexpr optimizer_type make_optimizer(network& net, const step_options& o) {
     const auto settings = settings_of<decltype(optimizer_type::options)>(o);
-    if constexpr (has_adamw_inside<
-                      decltype(optimizer_type::options)>)  // Muon for the blocks' matrices
+    if constexpr (has_adamw_inside<decltype(optimizer_type::options)>)  // Muon for the blocks' matrices
       return optimizer_type(net, settings, [](const gr::param_info& p) {
         return gr::param_settings{.weight_decay = p.is_matrix ? 1.0 : 0.0, .orthogonal = p.name.starts_with("blocks.")};
       });

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <gradus/gradus.hpp>
-#include <gradus/io/safetensors.hpp>
 #include <gradus/train/checkpoint.hpp>
+#include <gradus/train/model_file.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -252,27 +252,12 @@ TEST_CASE_FIXTURE(fixture, "a model goes to a file and comes back") {
                     ("gradus_docs_" + std::to_string(std::random_device{}()) + ".safetensors");
   classifier<X> net, loaded;
   gr::init(net, ctx, gr::he_normal{.seed = 7});
-  gr::init(loaded, ctx, gr::he_normal{.seed = 8});
-  {
-    // [save]
-    gr::safetensors_writer file;
-    gr::for_each_param(net, [&](std::string_view name, const auto& p) {
-      using S = typename std::remove_cvref_t<decltype(p)>::shape;
-      file.add(name, {S::extents.begin(), S::extents.end()}, p.value().values());
-    });
-    file.write(path);
-    // [/save]
-  }
-  {
-    // [load]
-    gr::safetensors_file file(path);
-    gr::for_each_param(loaded, [&](std::string_view name, auto& p) {
-      using P = std::remove_cvref_t<decltype(p)>;
-      const auto values = file.read<float>(name, {P::shape::extents.begin(), P::shape::extents.end()});
-      p.set(gr::from_host<float, typename P::shape>(ctx, values.data(), gr::category::parameter));
-    });
-    // [/load]
-  }
+  // [save]
+  gr::save(net, path);
+  // [/save]
+  // [load]
+  gr::load(loaded, ctx, path);
+  // [/load]
   std::filesystem::remove(path);
   const auto x = points(0);
   CHECK(gr::to_host(net(x)) == gr::to_host(loaded(x)));

@@ -74,8 +74,8 @@ int main(int argc, char** argv) {
     if (largest == 1)
       if (const std::size_t least = least_bytes(step) + all_tokens; budget < least)
         throw gr::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
-                            "; the least that is feasible for this model and a batch of 1 is " +
-                            std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
+                           "; the least that is feasible for this model and a batch of 1 is " +
+                           std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
     return print(gr::split_tokens(tokens, gpt::sizes.context, largest));
   });
 }

@@ -32,13 +32,13 @@ namespace gr = gradus;
 struct flag {
   enum kind_type { value, list, on_off, positional };
 
-  std::string name;                                     ///< "lr" for --lr
-  std::function<void(std::string&)> read;               ///< one value, into the member; throws gr::bad_flag
-  std::function<std::string()> now;                     ///< what the member holds; empty: nothing to show
-  std::string text;                                     ///< for --help
+  std::string name;                        ///< "lr" for --lr
+  std::function<void(std::string&)> read;  ///< one value, into the member; throws gr::bad_flag
+  std::function<std::string()> now;        ///< what the member holds; empty: nothing to show
+  std::string text;                        ///< for --help
   kind_type kind = value;
   bool show_default = true, is_required = false;
-  enum { repeated, file, once } in_config = repeated;   ///< as given, as an absolute path, or not at all
+  enum { repeated, file, once } in_config = repeated;  ///< as given, as an absolute path, or not at all
   std::vector<std::string> given = {};
 
   flag without_default() && { return show_default = false, std::move(*this); }  ///< 0 means that it is not given
@@ -76,13 +76,16 @@ inline flag number(const std::string& name, double& member, const std::string& m
           [&member] { return (std::ostringstream() << member).str(); }, std::move(text)};
 }
 inline flag positive(const std::string& name, double& member, std::string text) {
-  return number(name, member, "a positive number", [](double x) { return x > 0; }, std::move(text));
+  return number(
+      name, member, "a positive number", [](double x) { return x > 0; }, std::move(text));
 }
 inline flag not_negative(const std::string& name, double& member, std::string text) {
-  return number(name, member, "0 or more", [](double x) { return x >= 0; }, std::move(text));
+  return number(
+      name, member, "0 or more", [](double x) { return x >= 0; }, std::move(text));
 }
 inline flag below_1(const std::string& name, double& member, std::string text) {
-  return number(name, member, "at least 0 and below 1", [](double x) { return x >= 0 && x < 1; }, std::move(text));
+  return number(
+      name, member, "at least 0 and below 1", [](double x) { return x >= 0 && x < 1; }, std::move(text));
 }
 
 inline flag text(const std::string& name, std::string& member, std::string text) {
@@ -117,8 +120,8 @@ inline flag positional(const std::string& name, std::string& member, std::string
 }
 /// Texts, several at once.
 inline flag texts(const std::string& name, std::vector<std::string>& member, std::string text) {
-  return {name, [&member](std::string& word) { member.push_back(word); }, [] { return std::string(); },
-          std::move(text), flag::list};
+  return {name, [&member](std::string& word) { member.push_back(word); }, [] { return std::string(); }, std::move(text),
+          flag::list};
 }
 inline flag on_off(const std::string& name, bool& member, std::string text) {
   return {name, [&member](std::string& word) { member = word == "true"; },
@@ -127,8 +130,8 @@ inline flag on_off(const std::string& name, bool& member, std::string text) {
 /// The device must be the one that the program was compiled for; a GPU's number may follow: cuda:1.
 inline flag device_flag(const std::string& compiled_for, int& gpu) {
   const bool cuda = compiled_for == "cuda";
-  const std::string must = cuda ? "cuda, or a GPU by number, such as cuda:1"
-                                : compiled_for + ", which this program was compiled for";
+  const std::string must =
+      cuda ? "cuda, or a GPU by number, such as cuda:1" : compiled_for + ", which this program was compiled for";
   return {"device",
           [=, &gpu](std::string& word) {
             int n = word == compiled_for ? 0 : -1;
@@ -137,7 +140,12 @@ inline flag device_flag(const std::string& compiled_for, int& gpu) {
             gr::check_flag(n >= 0, "--device", must, quoted_if_empty(word));
             gpu = n;
           },
-          [] { return std::string(); }, must, flag::value, false, false, flag::once};
+          [] { return std::string(); },
+          must,
+          flag::value,
+          false,
+          false,
+          flag::once};
 }
 inline flag threads_flag(int& threads) { return whole("threads", threads, 0, 4096, "threads; 0: one a core"); }
 inline flag seed_flag(std::uint64_t& seed, std::string text) {
@@ -210,8 +218,7 @@ class flag_table {
     }
     for (const std::string& file : files)
       for (const auto& [name, value] : read_config(file))
-        if (!is_compiled_in(compiled_in, file, name, value) && !replaced_by(name, names))
-          add_words(file, name, value);
+        if (!is_compiled_in(compiled_in, file, name, value) && !replaced_by(name, names)) add_words(file, name, value);
     return own;
   }
   static gr::config_entries read_config(const std::string& file) {
@@ -241,16 +248,15 @@ class flag_table {
   bool replaced_by(std::string_view name, const std::vector<std::string>& names) const {
     return std::ranges::any_of(names, [&](const std::string& given) {
       return given == name || std::ranges::any_of(alternatives_, [&](const alternative& a) {
-        return (given == a.one && name == a.other) || (given == a.other && name == a.one);
-      });
+               return (given == a.one && name == a.other) || (given == a.other && name == a.one);
+             });
     });
   }
   // Whether the default of a flag is replaced by another flag that was given.
   bool replaced(const flag& f) const {
     return f.kind != flag::on_off && std::ranges::any_of(alternatives_, [&](const alternative& a) {
-      return a.reason != nullptr &&
-             ((f.name == a.one && given(a.other)) || (f.name == a.other && given(a.one)));
-    });
+             return a.reason != nullptr && ((f.name == a.one && given(a.other)) || (f.name == a.other && given(a.one)));
+           });
   }
   void check_alternatives() const {
     for (const alternative& a : alternatives_)
@@ -296,8 +302,8 @@ class flag_table {
       return;
     }
     const auto each = [take](const std::vector<std::string>& words) { std::ranges::for_each(words, take); };
-    auto* option = app.add_option_function<std::vector<std::string>>(
-        (f.kind == flag::positional ? "" : "--") + f.name, each, f.text);
+    auto* option = app.add_option_function<std::vector<std::string>>((f.kind == flag::positional ? "" : "--") + f.name,
+                                                                     each, f.text);
     if (f.kind == flag::list) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1, -1);
     else option->expected(1);
     option->required(f.is_required)->type_name("");

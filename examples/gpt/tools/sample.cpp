@@ -105,7 +105,7 @@ class text_writer {
   text_writer(const options& o, const gr::text_tokenizer& words, const std::string& prompt)
       : o_(o), words_(words), prompt_(prompt), sampler_(o.how.rule) {}
 
-  /// Writes texts `first`, ..., `first + count - 1`, whose prompt is in the window. The first unfinished text is printed
+  /// Writes texts `first` to `first + count - 1`, whose prompt is in the window. The first unfinished text is printed
   /// as it comes, the others after it. Returns false if the output is closed.
   template <class Window>
   bool write(Window& window, std::uint32_t first, std::size_t count) {
@@ -117,8 +117,9 @@ class text_writer {
       for (std::uint32_t k = 0; k < count; ++k) {
         text& t = texts[k];
         if (t.finished) continue;
-        next[k] = static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.vocabulary()), window.tokens(k),
-                                                            o_.how.draw(static_cast<std::uint32_t>(i), first + k)));
+        next[k] =
+            static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.vocabulary()), window.tokens(k),
+                                                      o_.how.draw(static_cast<std::uint32_t>(i), first + k)));
         ++written_;
         const bool ends = words_.ends_text(next[k]);
         if (!ends) t.unprinted += t.stop.add(words_.decode(next[k]));

@@ -88,7 +88,7 @@ inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
 /// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products are
 /// contiguous; an operand shared by all has stride 0. Alignment is the smallest of all three addresses, in bytes. Each
-/// type is described once. `Sums` is the type of the sums, tf32_products (on tensor cores) or fp8_sums (rounded to 8 bits).
+/// type is described once. `Sums` is the type of the sums, tf32_products (tensor cores) or fp8_sums (8-bit operands).
 template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
           index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
 struct product {

@@ -1,6 +1,6 @@
 #pragma once
 // Two-stage sums: blocks sum chunks of the terms into the workspace, then a second kernel adds the chunks. No atomics:
-// the order depends on the shapes only. A Reduction describes the walk over memory, like reduction_layout of ops/reduce.
+// the order depends on the shapes only. A Reduction describes the walk over memory, as in ops/reduce.
 
 #include <algorithm>
 #include <type_traits>

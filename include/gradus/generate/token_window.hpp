@@ -57,14 +57,14 @@ class token_window {
   using device = typename Model::device;
   using ids = std::array<std::int32_t, Texts>;
   using cache = typename Model::template cache<Texts>;
-  using logits_tensor =
-      decltype(next_logits(std::declval<const Model&>(),
-                           std::declval<const tensor<std::int32_t, shape<Texts, 1>, device>&>(),
-                           std::declval<cache&>(), index_t{1}));
+  using logits_tensor = decltype(next_logits(std::declval<const Model&>(),
+                                             std::declval<const tensor<std::int32_t, shape<Texts, 1>, device>&>(),
+                                             std::declval<cache&>(), index_t{1}));
   using value_type = typename logits_tensor::value_type;
 
   /// `net` and `ctx` must outlive the window. Throws out_of_memory.
-  token_window(const Model& net, context<device>& ctx) : net_(net), ctx_(ctx), cache_(ctx), host_(ctx, Texts * columns) {
+  token_window(const Model& net, context<device>& ctx)
+      : net_(net), ctx_(ctx), cache_(ctx), host_(ctx, Texts * columns) {
     for (auto& text : tokens_) text.reserve(Model::context);
     for (auto& text : again_) text.reserve(Model::context);
   }
@@ -136,8 +136,7 @@ class token_window {
   template <index_t T>
   void compute_padded(const spans& part) {
     std::array<std::int32_t, Texts * T> padded{};
-    for (index_t i = 0; i < Texts; ++i)
-      std::ranges::copy(part[i], padded.begin() + static_cast<std::ptrdiff_t>(i * T));
+    for (index_t i = 0; i < Texts; ++i) std::ranges::copy(part[i], padded.begin() + static_cast<std::ptrdiff_t>(i * T));
     const auto on_device = from_host<std::int32_t, shape<Texts, T>>(ctx_, padded.data(), category::input);
     host_.download(next_logits(net_, on_device, cache_, part[0].size()));
     logits_ = host_.values();
@@ -170,8 +169,8 @@ void generate(token_window<Model>& window, const text_tokenizer& tokenizer, std:
   token_sampler sampler(how.rule);
   window.begin(tokenizer.encode(prompt));
   for (int i = 0; i < count; ++i) {
-    const auto next = static_cast<std::int32_t>(sampler.choose(window.logits().first(tokenizer.vocabulary()),
-                                                               window.tokens(), how.draw(static_cast<std::uint32_t>(i))));
+    const auto next = static_cast<std::int32_t>(sampler.choose(
+        window.logits().first(tokenizer.vocabulary()), window.tokens(), how.draw(static_cast<std::uint32_t>(i))));
     if (tokenizer.ends_text(next) || !emit(tokenizer.decode(next))) return;
     if (i + 1 < count) window.add({next});
   }

@@ -9,11 +9,11 @@
 
 #include "../memory/activity.hpp"
 #include "../memory/context.hpp"
+#include "../memory/measured_trace.hpp"
 #include "../memory/memory_plan.hpp"
 #include "../memory/planned_resource.hpp"
 #include "../memory/pool_resource.hpp"
 #include "../memory/stats_resource.hpp"
-#include "../memory/measured_trace.hpp"
 
 namespace gradus {
 

@@ -21,13 +21,14 @@ TEST_CASE("a program ends with its own status, 2 for a flag and 1 for any other 
   CHECK(gr::run_program("test", []() -> int { throw gr::bad_flag("--x must be y, not z"); }) == 2);
   CHECK(gr::run_program("test", []() -> int { throw gr::error("a file is damaged"); }) == 1);
   CHECK(gr::run_program("test", []() -> int { throw std::runtime_error("other"); }) == 1);
-  CHECK(gr::run_program("test", []() -> int { throw std::bad_alloc(); }, "try less") == 1);
+  CHECK(gr::run_program(
+            "test", []() -> int { throw std::bad_alloc(); }, "try less") == 1);
 }
 
 TEST_CASE("a flag's message says what it must be and what it is") {
   CHECK_NOTHROW(gr::check_flag(true, "--lr", "a positive number", -1));
-  CHECK_THROWS_WITH_AS(gr::check_flag(false, "--lr", "a positive number", -1),
-                       "--lr must be a positive number, not -1", gr::bad_flag);
+  CHECK_THROWS_WITH_AS(gr::check_flag(false, "--lr", "a positive number", -1), "--lr must be a positive number, not -1",
+                       gr::bad_flag);
 }
 
 TEST_CASE("signals that ask a program to end are noticed while interrupts live") {
