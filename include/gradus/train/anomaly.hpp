@@ -1,4 +1,6 @@
 #pragma once
+// Ends a step at the first operation whose result is not finite.
+
 #include <cstddef>
 
 #include "../core/config.hpp"
@@ -7,12 +9,11 @@
 
 namespace gradus {
 
-/// Finds the first operation, forward or backward, that computes something that is not finite, and ends the step there:
-/// `ctx.observe(&finder)`. It reads every result, and every gradient that an operation contributed to; a context that
-/// it does not observe pays nothing. On the CPU.
+/// Finds the first operation, forward or backward, that computes a value that is not finite, and ends the step there:
+/// `ctx.observe(&finder)`. It reads every result and every gradient that an operation contributed to. On the CPU.
 class anomaly_finder final : public observer {
  public:
-  /// Without `gradients` only forward is looked at: loss scaling of f16 lets gradients overflow on purpose.
+  /// Without `gradients` it reads forward only: with loss scaling, gradients of f16 may overflow.
   explicit anomaly_finder(bool gradients = true) : gradients_(gradients) {}
   /// The step that the message names, from 1; 0: none.
   std::size_t step = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run is resumed bit for
-// bit. Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
+// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run resumes bit for bit.
+// Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
 #include <charconv>
 #include <concepts>
@@ -44,9 +44,9 @@ class run_metadata {
     const auto end = std::to_chars(text, text + sizeof text, number).ptr;
     set(name, std::string_view(text, static_cast<std::size_t>(end - text)));
   }
-  /// Throws gradus::error if there is nothing of that name.
+  /// Throws gradus::error if there is no entry of that name.
   const std::string& text(std::string_view name) const;
-  /// Throws gradus::error if there is nothing of that name, or if it is not a number of this type.
+  /// Throws gradus::error if there is no entry of that name, or if it is not a number of this type.
   template <class T>
   T number(std::string_view name) const {
     const std::string& t = text(name);
@@ -78,7 +78,7 @@ void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::st
 void add_state(std::vector<checkpointed>& to, std::string_view state, std::string_view parameter,
                std::string_view dtype, std::size_t size, void* data);
 
-// The tensors of a checkpoint; their data lie on the device. States that the optimizer has not made yet are made.
+// The tensors of a checkpoint, on the device. Makes states that the optimizer does not have yet.
 template <class D, class Model, class Optimizer>
 std::vector<checkpointed> checkpointed_tensors(context<D>& ctx, const Model& model, Optimizer& optimizer) {
   std::vector<checkpointed> all;
@@ -108,16 +108,16 @@ checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
 
 }  // namespace detail
 
-/// A checkpoint that is yet to be written. What the host can address is not copied: until write() has returned,
-/// parameters and optimizer states must stay where they are and as they are. In a training step that is so up to the
-/// optimizer's: forward and backward only read them. Of another device's memory it holds a copy.
+/// A checkpoint that is not written yet. It refers to memory that the host can address: parameters and optimizer states
+/// must not change until write() has returned. (Forward and backward only read them; an optimizer's step changes them.)
+/// It holds a copy of another device's memory.
 class pending_checkpoint {
  public:
   explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {});
 
-  /// Writes it in one step (see atomic_file), with a checksum; any thread may. Where `path` exists, that stays as the
-  /// first of `older` (unless the file system has no hard links), what was there as the second, and so on; what was the
-  /// last is gone. Throws gradus::error; files that were there are then as before.
+  /// Writes the file atomically (see atomic_file), with a checksum; any thread may call this. An existing file at
+  /// `path` moves to the first of `older`, that one to the second, and so on; the last one is deleted. (On a file
+  /// system without hard links it is replaced.) Throws gradus::error, and leaves all files unchanged.
   void write(const std::filesystem::path& path, const std::vector<std::filesystem::path>& older = {}) const;
 
  private:
@@ -127,10 +127,10 @@ class pending_checkpoint {
 
 namespace detail {
 
-// Of tensors whose data the host can address, by `copies` if need be.
+// `copies` hold tensors that the host cannot address.
 pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, const checkpointed_steps& steps,
                                    const run_metadata& metadata, std::vector<std::shared_ptr<std::byte[]>> copies);
-// The optimizer's count of steps, and those of the parameters.
+// Steps of the optimizer and of each parameter.
 checkpointed_steps steps_of_checkpoint(const run_metadata& metadata, std::vector<std::string> parameters,
                                        const std::filesystem::path& path);
 // Throws gradus::error unless the file has these tensors, no others, and the right checksum.
@@ -139,9 +139,9 @@ void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& t
 
 }  // namespace detail
 
-/// What write_checkpoint writes, for later or for another thread: the parameters under their names, the optimizer's
-/// states as `optimizer.STATE.PARAMETER`, and the metadata. Its count of steps is the metadata's `optimizer.steps`,
-/// and that of a parameter that took fewer `optimizer.steps.PARAMETER`.
+/// Prepares a checkpoint to be written later or by another thread: parameters under their names, optimizer states as
+/// `optimizer.STATE.PARAMETER`, and the metadata, with the steps of the optimizer as `optimizer.steps`, and of a
+/// parameter that took fewer as `optimizer.steps.PARAMETER`.
 template <class D, class Model, class Optimizer>
 pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optimizer& optimizer,
                                       const run_metadata& metadata) {
@@ -163,12 +163,12 @@ void write_checkpoint(const std::filesystem::path& path, context<D>& ctx, const 
   prepare_checkpoint(ctx, model, optimizer, metadata).write(path, older);
 }
 
-/// What is known of a checkpoint before anything is read from it.
+/// Reads the metadata of a checkpoint only. Throws gradus::error.
 run_metadata read_metadata(const std::filesystem::path& path);
 
-/// Reads what write_checkpoint wrote into a model that is initialised and an optimizer of the same kind, and returns
-/// the metadata. Names, types, sizes and the checksum are all checked before anything is changed. Throws gradus::error,
-/// which names the file and what is wrong.
+/// Reads a checkpoint into an initialised model and an optimizer of the same kind, and returns the metadata. Checks
+/// names, types, sizes and the checksum before it changes anything. Throws gradus::error, which names the file and what
+/// is wrong.
 template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
@@ -176,7 +176,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
   const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, param_names(model), path);
   const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   detail::check_checkpoint(file, tensors, path);
-  std::vector<std::byte> staged;  // on its way to another device
+  std::vector<std::byte> staged;  // for another device
   for (const detail::checkpointed& t : tensors) {
     auto* at = static_cast<std::byte*>(t.data);
     if constexpr (!D::host_addressable) {

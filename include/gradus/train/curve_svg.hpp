@@ -1,4 +1,6 @@
 #pragma once
+// A line chart as an SVG file.
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +15,10 @@ struct curve {
   std::string name;
   std::string color;  ///< any SVG colour
   std::vector<double> x;
-  std::vector<double> y;  ///< as many as x; points that are not finite are left out
+  std::vector<double> y;  ///< as long as x; points that are not finite are omitted
 };
 
-/// What stands around the curves.
+/// Title and axis labels.
 struct chart_labels {
   std::string title;
   std::string x;

@@ -1,5 +1,5 @@
 #pragma once
-// The fixed text of the page that write_memory_page writes. {{name}} stands for what is put in its place.
+// The template of the page that write_memory_page writes; it replaces {{name}}.
 
 #include <string_view>
 

@@ -17,11 +17,10 @@
 
 namespace gradus {
 
-/// Writes one self-contained HTML page, which needs no network: live bytes by category over the step with the peak and
-/// the operation at the cursor, what the peak is made of, and a table of the operations; with `offsets` (the address of
-/// each block of the plan) also a picture of which block lies where and when. `measured` may be null. Throws
-/// gradus::error, and leaves an old file as it was, if there is not one offset for each block or the file cannot be
-/// written.
+/// Writes one self-contained HTML page: live bytes by category over the step, the peak by category, a table of the
+/// operations, and, with `offsets` (the address of each block of the plan), a picture of the blocks over time.
+/// `measured` may be null. Throws gradus::error, and leaves an old file unchanged, unless there is one offset for each
+/// block and the file can be written.
 void write_memory_page(const std::filesystem::path& path, std::string_view title, const step_trace& planned,
                        const step_trace* measured, const std::vector<std::size_t>& offsets = {});
 

@@ -1,4 +1,6 @@
 #pragma once
+// Detects a validation loss that rises while the training loss falls.
+
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -9,13 +11,13 @@ namespace gradus {
 
 /// A validation loss that rises while the training loss falls.
 struct overfitting {
-  double step = 0;    ///< at which the validation loss was lowest
-  double lowest = 0;  ///< there
-  double now = 0;     ///< last measured
+  double step = 0;    ///< of the lowest validation loss
+  double lowest = 0;  ///< validation loss
+  double now = 0;     ///< last validation loss
 };
 
-/// Looks for overfitting: the last `evaluations` validation losses are all above the lowest, the last of them is above
-/// the first, and the mean training loss since that one is below the mean of as many steps up to the lowest. Steps are
+/// Detects overfitting: the last `evaluations` validation losses are all above the lowest, the last of them is above
+/// the first, and the mean training loss since the lowest is below that of as many steps before it. Steps are
 /// ascending.
 std::optional<overfitting> find_overfitting(const std::vector<double>& train_steps, const std::vector<double>& train,
                                             const std::vector<double>& validation_steps,

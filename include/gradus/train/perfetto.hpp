@@ -1,4 +1,6 @@
 #pragma once
+// The memory of a step as a trace for Perfetto.
+
 #include <filesystem>
 
 #include "../core/config.hpp"
@@ -7,9 +9,9 @@
 
 namespace gradus {
 
-/// Writes a trace that ui.perfetto.dev and chrome://tracing open: operations as spans, live bytes by category as
-/// counters, one process for what was planned and, unless null, one for what was measured. A plan has one microsecond
-/// an event. Throws gradus::error, and leaves an old file as it was, if the file cannot be written.
+/// Writes a trace for ui.perfetto.dev and chrome://tracing: operations as spans, live bytes by category as counters,
+/// one process for the plan (one microsecond an event) and, unless null, one for the measured step. Throws
+/// gradus::error, and leaves an old file unchanged, if the file cannot be written.
 void write_perfetto(const std::filesystem::path& path, const step_trace& planned, const step_trace* measured);
 
 }  // namespace gradus

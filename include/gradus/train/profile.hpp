@@ -1,4 +1,6 @@
 #pragma once
+// Where the time of training goes, by operation and phase.
+
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -12,40 +14,38 @@
 
 namespace gradus {
 
-/// Where the time of training goes, by operation and phase. It sees a context that it observes:
-/// `ctx.observe(&profile)`; an observer that is not set costs one comparison an operation. Times are the host's. On a
-/// device that works behind the host those are times of submission, unless the profiler waits for it:
-/// `profiler profile([&] { stream.synchronize(); })`; what is measured then is each operation by itself, its launch
-/// included.
+/// Measures the time of each operation and phase in the contexts that it observes: `ctx.observe(&profile)`. Times are
+/// the host's. On an asynchronous device they are times of submission, unless the profiler waits:
+/// `profiler profile([&] { stream.synchronize(); })` measures each operation by itself, its launch included.
 class profiler final : public observer {
  public:
   profiler() = default;
   /// `wait` is called before each time is taken.
   explicit profiler(std::function<void()> wait) : wait_(std::move(wait)) {}
 
-  /// What one operation took in one phase, all its runs together.
+  /// All runs of one operation in one phase.
   struct entry {
     std::string_view name;
     gradus::phase phase;
     std::size_t runs = 0;
-    double seconds = 0;  ///< without the operations that ran within it
-    cost work;           ///< what its shapes say, likewise of all runs
+    double seconds = 0;  ///< without nested operations
+    cost work;           ///< by its shapes, of all runs
   };
 
   void begin(const activity& what) override;
   void end(const activity&) override;
-  /// Counts a step that took `seconds`, whatever was observed in it.
+  /// Counts a step that took `seconds` in all.
   void add_step(double seconds);
 
   std::size_t steps() const { return steps_; }
   double step_seconds() const { return step_seconds_; }
-  /// In the order in which they ran first.
+  /// In the order of first runs.
   const std::vector<entry>& entries() const { return entries_; }
 
  private:
   struct running {
     activity what;
-    double begin, inner;  // seconds; inner: spent in operations within it
+    double begin, inner;  // seconds; inner: in nested operations
   };
 
   double clock() const;
@@ -58,15 +58,14 @@ class profiler final : public observer {
   double step_seconds_ = 0;
 };
 
-/// What a machine reaches at best, to compare with; 0: not known.
+/// The best rates of the machine, for comparison; 0: unknown.
 struct machine_rates {
   double flops = 0;  ///< a second, in matrix products
   double bytes = 0;  ///< a second, read and written
 };
 
-/// The profile as a table of plain ASCII, 80 columns wide, or 40 of what matters most where there are fewer: a row an
-/// operation and phase, the slowest first, and how near each comes to what the machine could do at best (the longer of
-/// its arithmetic and its memory traffic, over the time it took).
+/// The profile as a table of plain ASCII, 80 or 40 columns wide: a row for each operation and phase, the slowest first,
+/// with its share of the machine's best rate (the longer of its arithmetic and its memory traffic, over its time).
 std::string profile_table(const profiler& p, const machine_rates& machine = {}, std::size_t columns = 80);
 
 }  // namespace gradus

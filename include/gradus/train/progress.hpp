@@ -1,4 +1,6 @@
 #pragma once
+// A progress bar, and text that fits the terminal.
+
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -10,39 +12,38 @@
 
 namespace gradus {
 
-/// True when standard output is a terminal that somebody looks at.
+/// Whether standard output is a terminal.
 bool output_is_a_terminal();
 
-/// Columns that a line on standard output may have: what the environment variable COLUMNS says (from 20), or else the
-/// terminal; 80 where that is unknown.
+/// Columns of standard output: the environment variable COLUMNS (20 or more), the terminal's, or else 80.
 std::size_t output_columns();
 
 /// `####------`: a bar `width` characters wide of which `fraction` (held to 0 … 1; NaN is 0) is filled.
 std::string progress_bar(double fraction, std::size_t width = 20);
 
-/// `text` with its lines broken at spaces, so that none is longer than `columns` characters but for a single word that
-/// is. What comes behind a break is indented by `indent` spaces.
+/// Breaks the lines of `text` at spaces, to at most `columns` characters each unless a word is longer, and indents
+/// continuation lines by `indent` spaces.
 std::string wrap_text(std::string_view text, std::size_t columns, std::size_t indent = 2);
 
-/// A time as people say it: `12 s`, `3 min`, `1 h 20 min`, `3 d 4 h`.
+/// A time in the units that fit: `12 s`, `3 min`, `1 h 20 min`, `3 d 4 h`.
 std::string time_text(double seconds);
 
-/// A part of a line of figures, and how much it matters: those of the highest rank go first where there is no room.
+/// A part of a line of figures. Parts of the highest rank are dropped first.
 struct line_part {
   std::string text;
   int rank = 0;
 };
-/// The parts with two spaces between, as many as fit into `columns`; in their order, the ranks that matter least left
-/// out. Rank 0 stays.
+/// Joins the parts with two spaces, in their order, and drops parts by rank until the line fits into `columns`. Rank 0
+/// stays.
 std::string fitting_line(std::vector<line_part> parts, std::size_t columns);
 
-/// How a long run tells where it is. On a terminal: a bar with a line of figures, redrawn in place. Otherwise: plain
-/// lines, no more than one every few seconds, so that a file stays short and readable.
+/// Shows the state of a long run: on a terminal a bar with figures, redrawn in place; otherwise plain lines, at most
+/// one every few seconds.
 class progress {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `now` tells the time.
+  /// `now` returns the time.
   explicit progress(std::FILE* out = stdout, bool terminal = output_is_a_terminal(),
                     clock::time_point (*now)() = clock::now)
       : out_(out), terminal_(terminal), now_(now) {}
@@ -50,19 +51,19 @@ class progress {
   progress& operator=(const progress&) = delete;
   ~progress();
 
-  /// True if update() would show something now: a caller need not format figures that nobody sees.
+  /// Whether update() would show anything now; if not, the caller need not format figures.
   bool due() const { return !shown_ || now_() - last_ >= (terminal_ ? redraw : quiet); }
 
-  /// The state of the run; `fraction` of it is done.
+  /// Shows figures; `fraction` of the run is done.
   void update(double fraction, std::string_view figures);
 
-  /// Columns that figures have beside the bar, if there is one.
+  /// Columns for figures, beside the bar if there is one.
   std::size_t room() const;
 
-  /// A line that stays, or some; broken where the output is narrower, and without control characters.
+  /// Prints lines that stay, broken to the output's width, without control characters.
   void line(std::string_view text);
 
-  /// Takes the bar away, for a text that somebody else writes.
+  /// Erases the bar before other output.
   void clear();
 
  private:

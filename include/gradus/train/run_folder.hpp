@@ -1,4 +1,6 @@
 #pragma once
+// A run's folder: its checkpoints' names and its lock.
+
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -9,26 +11,26 @@
 
 namespace gradus {
 
-/// Makes the folder of a run, `asked`, or `runs/<date>-<time>` where that is empty. One that holds something is
-/// refused, so that no run overwrites another: gradus::error.
+/// Makes the folder of a run: `asked`, or `runs/<date>-<time>` if that is empty. Throws gradus::error if the folder is
+/// not empty, so that no run overwrites another.
 std::filesystem::path make_run_folder(const std::string& asked);
 
-/// Most checkpoints that a run's folder holds.
+/// The most checkpoints that a run's folder can hold.
 inline constexpr std::size_t most_checkpoints = 100;
 
-/// The checkpoint in a run's folder that is so many saves old: checkpoint.safetensors is the last one,
-/// checkpoint-previous.safetensors the one before, checkpoint-previous-2.safetensors the one before that, and so on.
+/// The checkpoint that is `age` saves old: checkpoint.safetensors, checkpoint-previous.safetensors,
+/// checkpoint-previous-2.safetensors, and so on.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::size_t age = 0);
-/// Those behind the last one where `keep` are kept in all, the newest first.
+/// The paths of the `keep` - 1 checkpoints before the last one, the newest first.
 std::vector<std::filesystem::path> older_checkpoint_paths(const std::filesystem::path& folder, std::size_t keep);
-/// Removes those that are too many where `keep` are kept. Nothing is thrown where that cannot be.
+/// Deletes all but the newest `keep` checkpoints. Never throws.
 void remove_old_checkpoints(const std::filesystem::path& folder, std::size_t keep);
-/// Moves a last checkpoint that is damaged to checkpoint-damaged.safetensors and the one of `age` into its place, so
-/// that the next save keeps the good one. Nothing is thrown where that cannot be: it is no reason not to resume.
+/// Moves a damaged last checkpoint to checkpoint-damaged.safetensors and the one of `age` into its place, so that the
+/// next save keeps the good one. Never throws.
 void move_damaged_checkpoint(const std::filesystem::path& folder, std::size_t age = 1);
 
-/// Keeps a run to one process: while it lives, no other can be made for the same folder. An empty name locks nothing.
-/// Throws gradus::error where the run is in progress elsewhere. Where the system has no such locks, nothing is checked.
+/// Keeps a run to one process: while a lock lives, a second one for the same folder throws gradus::error. An empty name
+/// locks nothing. On a system without file locks nothing is checked.
 class run_lock {
  public:
   explicit run_lock(const std::filesystem::path& folder);
@@ -36,7 +38,7 @@ class run_lock {
   run_lock& operator=(const run_lock&) = delete;
   ~run_lock();
 
-  /// Whether `folder` is what was locked, and not another of this name, or none. True where nothing is checked.
+  /// Whether `folder` is still the locked one: false if it was removed or replaced. True if nothing is checked.
   bool holds(const std::filesystem::path& folder) const;
 
  private:

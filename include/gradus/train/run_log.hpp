@@ -1,4 +1,6 @@
 #pragma once
+// log.jsonl: one JSON object a line.
+
 #include <concepts>
 #include <cstdio>
 #include <filesystem>
@@ -12,10 +14,10 @@
 
 namespace gradus {
 
-/// `text` as a JSON string, with its quotes. Bytes that are no ASCII pass as they are, so UTF-8 stays UTF-8.
+/// `text` as a JSON string, with its quotes. Bytes outside ASCII are copied, so UTF-8 stays UTF-8.
 std::string json_string(std::string_view text);
 
-/// A number as JSON: the shortest text that reads back the same, and null for what JSON cannot say (NaN, infinity).
+/// A number as JSON: the shortest text that reads back the same; null for NaN and infinity.
 std::string json_number(double value);
 
 /// One member of a log line: a name with a number or a text.
@@ -38,9 +40,9 @@ class log_field {
   std::string json_;
 };
 
-/// A log of one JSON object a line (log.jsonl). A line is in the file when write() returns; if that fails (a full disk)
-/// gradus::error names the file and the reason, and a later write() begins a line of its own. Where the file has been
-/// removed, or its folder, the next write() makes it again, with all its lines.
+/// A log of one JSON object a line (log.jsonl). A line is in the file when write() returns; on failure (a full disk)
+/// gradus::error names the file and the reason, and the next write() begins a new line. If the file or its folder was
+/// removed, the next write() makes it again, with all lines.
 class run_log {
  public:
   explicit run_log(const std::filesystem::path& path);
@@ -58,7 +60,7 @@ class run_log {
 
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
-  bool torn_ = false;  // the last line in the file has no end
+  bool torn_ = false;  // the last line of the file is incomplete
 };
 
 }  // namespace gradus

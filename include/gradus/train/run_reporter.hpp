@@ -1,6 +1,6 @@
 #pragma once
-// What a run tells: log.jsonl and loss.svg in its folder, and the screen.
-// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
+// Reports a run: log.jsonl and loss.svg in its folder, and the screen.
+// Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
 #include <cstddef>
 #include <filesystem>
@@ -20,54 +20,51 @@
 
 namespace gradus {
 
-/// One step, as it is shown and logged.
+/// The figures of one step.
 struct step_report {
   long long step = 0;
   double fraction = 0;  ///< of the run
   double loss = 0;
-  double validation = std::numeric_limits<double>::quiet_NaN();  ///< where it was measured after this step
+  double validation = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not measured after this step
   double lr = 0;
   double tokens = 0;
   double elapsed = 0;            ///< seconds
-  double tokens_per_second = 0;  ///< over all training steps so far
-  double flops = 0;              ///< FLOP/s, alike; 0: not counted
+  double tokens_per_second = 0;  ///< over all steps so far
+  double flops = 0;              ///< FLOP/s over all steps; 0: unknown
 };
 
-/// What a reporter calls things.
+/// Names and units in the reports.
 struct reporter_names {
-  std::string program;         ///< what warnings begin with
+  std::string program;         ///< begins warnings
   std::string title;           ///< of the curves
-  std::string unit = "token";  ///< that losses are of, and that are counted
-  double machine_flops = 0;    ///< FLOP/s of matrix products, to compare with; 0: not known
+  std::string unit = "token";  ///< of losses and counts
+  double machine_flops = 0;    ///< FLOP/s of matrix products, for comparison; 0: unknown
   std::string loss = {};       ///< unit of losses; empty: nats a `unit`
-  std::string best = {};       ///< file that keeps the model of the lowest validation loss; empty: none
+  std::string best = {};       ///< file of the model with the lowest validation loss; empty: none
 };
 
-/// Keeps the run folder up to date and tells the person in front of it. A log or a picture that cannot be written is
-/// one warning, and the run goes on.
+/// Writes the log and the curves of a run folder and shows the run on the screen. A file that cannot be written is one
+/// warning, and the run continues.
 class run_reporter {
  public:
-  /// Appends to the log and the curves of a run that took `steps`; what they hold of later steps is dropped. Throws
-  /// gradus::error where the log cannot be opened. Of a disk that is full it warns, and a later resumption drops those
-  /// steps.
+  /// Continues the log and the curves of a run that took `steps`, and drops later steps from them. Throws gradus::error
+  /// if the log cannot be opened. On a full disk it warns, and the next resumed run drops them.
   run_reporter(std::filesystem::path folder, reporter_names names, long long steps = 0);
   ~run_reporter();
 
   void line(std::string_view text) { progress_.line(text); }
-  /// From now on, each step's numbers go to an event file for TensorBoard in the folder, too; they continue a run that
-  /// took `steps`.
+  /// Also writes each later step to an event file for TensorBoard; it continues a run that took `steps`.
   void write_events(long long steps = 0);
-  /// Something that went wrong and does not end the run.
+  /// Prints a warning to stderr.
   void warn(std::string_view text);
-  /// Calls `write`; where it throws gradus::error, that is a warning, and the run goes on. Gives whether it was
-  /// written.
+  /// Calls `write` and returns true; if it throws gradus::error, warns and returns false.
   template <class F>
   bool attempt(const F& write) {
     bool failed = false;
     return attempt(failed, write);
   }
-  /// The same for what is tried again and again: `failed` says whether it failed the last time, and only the first of
-  /// several failures is a warning.
+  /// The same for repeated attempts: `failed` holds whether the last one failed, and only the first of several failures
+  /// is a warning.
   template <class F>
   bool attempt(bool& failed, const F& write) {
     try {
@@ -83,9 +80,8 @@ class run_reporter {
     record(r);
     show(r);
   }
-  /// Holds a step whose loss may still be on its way from a device; `loss` waits for it and returns it. The step is
-  /// logged by record_held() and shown by show_held(), which call `loss` once; what it throws, they throw. Holding a
-  /// step again replaces it, for when it was validated.
+  /// Holds a step whose loss may not have arrived from the device: `loss` waits for it. record_held() and show_held()
+  /// call `loss` once, and throw what it throws. To add the validation loss, hold the step again.
   void hold(const step_report& r, std::function<double()> loss);
   /// Logs the held step, if there is one and it was not logged.
   void record_held();
@@ -93,10 +89,10 @@ class run_reporter {
   void show_held();
   /// Loss of the last step that was held, or NaN. Waits for it.
   double held_loss();
-  /// Logs a step, and once more where more is known of it. The log of a resumed run keeps what was said last.
+  /// Logs a step; again with its validation loss, if that is known later. A resumed run keeps the last line of a step.
   void record(const step_report& r);
-  /// Shows a step, and draws the curves anew, where it was validated. Says so where the validation loss has been rising
-  /// while the training loss fell (see find_overfitting), once for each lowest loss.
+  /// Shows a step; if it was validated, draws the curves, and warns of overfitting (see find_overfitting), once for
+  /// each lowest loss.
   void show(const step_report& r);
 
  private:
@@ -107,8 +103,8 @@ class run_reporter {
   static curve thinned(const curve& c, std::size_t most);
   void draw() const;
   void write_event(const step_report& r);
-  void tell_of_overfitting();
-  /// What fits into so many columns; log.jsonl has all of it.
+  void report_overfitting();
+  /// The figures that fit into `columns`.
   std::string figures(const step_report& r, std::size_t columns) const;
 
   std::filesystem::path folder_;
@@ -123,7 +119,7 @@ class run_reporter {
   std::function<double()> read_loss_;  // of the held step; empty once it was read
   enum { nothing, held, recorded } held_is_ = nothing;
   bool picture_failed_ = false, events_failed_ = false;
-  double told_of_ = -1;  // the lowest validation loss's step, of which overfitting was told
+  double reported_overfitting_ = -1;  // step of the lowest validation loss at the last warning
 };
 
 }  // namespace gradus

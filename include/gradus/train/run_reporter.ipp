@@ -86,7 +86,7 @@ GRADUS_IMPL void run_reporter::show(const step_report& r) {
     return;
   }
   progress_.line(figures(r, output_columns()));
-  tell_of_overfitting();
+  report_overfitting();
   attempt(picture_failed_, [&] { draw(); });
 }
 
@@ -169,10 +169,10 @@ GRADUS_IMPL void run_reporter::write_event(const step_report& r) {
                             {names_.unit + "s per second", r.tokens_per_second}});
 }
 
-GRADUS_IMPL void run_reporter::tell_of_overfitting() {
+GRADUS_IMPL void run_reporter::report_overfitting() {
   const auto found = find_overfitting(train_.x, train_.y, validation_.x, validation_.y);
-  if (!found || found->step == told_of_) return;
-  told_of_ = found->step;
+  if (!found || found->step == reported_overfitting_) return;
+  reported_overfitting_ = found->step;
   char text[192];
   std::snprintf(text, sizeof text,
                 "overfitting: since step %.0f the validation loss has risen, from %.4f to %.4f, and the training loss "

@@ -1,4 +1,6 @@
 #pragma once
+// Saves a run at a pace, in the background, and at its end.
+
 #include <exception>
 #include <functional>
 #include <string>
@@ -17,7 +19,7 @@ namespace gradus {
 std::string retry(const std::function<void()>& write, const std::function<void(const std::string&)>& warn,
                   double patience);
 
-/// Saves a run as it goes, so that little is lost whatever ends it.
+/// Saves a run at a pace, so that little is lost if it ends early.
 class run_saver {
  public:
   /// `check` throws if there is nothing worth saving, `write` saves and throws gradus::error if it cannot, `warn` gets
@@ -26,21 +28,19 @@ class run_saver {
             double patience);
   run_saver(const run_saver&) = delete;
   run_saver& operator=(const run_saver&) = delete;
-  /// Waits for what is being written.
+  /// Waits for the background save.
   ~run_saver();
-  /// Saves every so many seconds and every so many steps; 0: not by that.
+  /// Saves every `seconds` and every `steps`; 0: not by that.
   void set_pace(double seconds, long long steps) { seconds_ = seconds, steps_ = steps; }
-  /// From now on, save_if_due() calls `prepare`, and what that returns writes the file on a thread of its own, while
-  /// the caller goes on. It may read what the caller has, so the caller calls finish() before that changes: in a
-  /// training step, before the optimizer's.
+  /// Makes save_if_due() save in the background: it calls `prepare`, and runs the function that this returns on another
+  /// thread. That function may read parameters and optimizer states, so call finish() before the optimizer's step.
   void write_in_background(std::function<std::function<void()>()> prepare) { prepare_ = std::move(prepare); }
 
-  /// Has the next save_if_due() save, whatever the pace.
+  /// Makes the next save_if_due() save, whatever the pace.
   void hurry() { hurried_ = true; }
-  /// Saves if it is time to after this step. What cannot be written is a warning, and the next try comes within half a
-  /// minute.
+  /// Saves after this step if it is due. A failure is a warning, and is retried within half a minute.
   void save_if_due(long long step);
-  /// Waits until the save that is being written, if there is one, is finished, and warns if it could not be.
+  /// Waits for the background save, if there is one, and warns if it failed.
   void finish();
 
   /// Saves now, by retry(). Returns the reason if the run could not be saved. Files of an earlier save stay until there
@@ -49,12 +49,12 @@ class run_saver {
 
  private:
   bool begin(std::function<void()> write);
-  void tell(const error& e);
+  void warn_once(const error& e);
 
   std::function<void()> check_, write_;
   std::function<std::function<void()>()> prepare_;
   std::thread writing_;
-  std::exception_ptr problem_;  // of the thread; read when it is joined
+  std::exception_ptr problem_;  // of the thread, read after joining it
   std::function<void(const std::string&)> warn_;
   double seconds_ = 0;
   long long steps_ = 0;

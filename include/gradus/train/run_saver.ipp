@@ -50,7 +50,7 @@ GRADUS_IMPL void run_saver::save_if_due(long long step) {
     if (!prepare_) write_();
     else if (begin(prepare_())) return;
     failed_ = false;
-  } catch (const error& e) { tell(e); }
+  } catch (const error& e) { warn_once(e); }
   since_ = {};
 }
 
@@ -61,7 +61,7 @@ GRADUS_IMPL void run_saver::finish() {
   try {
     if (problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
     failed_ = false;
-  } catch (const error& e) { tell(e); }
+  } catch (const error& e) { warn_once(e); }
 }
 
 GRADUS_IMPL std::string run_saver::save() {
@@ -86,7 +86,7 @@ GRADUS_IMPL bool run_saver::begin(std::function<void()> write) {
   return false;
 }
 
-GRADUS_IMPL void run_saver::tell(const error& e) {
+GRADUS_IMPL void run_saver::warn_once(const error& e) {
   if (!failed_) warn_(std::string(e.what()) + "; the run goes on, and saving is tried again");
   failed_ = true;
 }

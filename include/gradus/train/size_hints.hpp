@@ -1,4 +1,6 @@
 #pragma once
+// Hints about extents that waste work.
+
 #include <cstddef>
 #include <string>
 
@@ -7,13 +9,13 @@ namespace gradus {
 /// `n` rounded up to a multiple of `unit`.
 constexpr std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/// The share of the work that is lost where an extent of `n` is computed as if it were the next multiple of `unit`.
+/// The share of work that is wasted if an extent of `n` is computed as the next multiple of `unit`.
 constexpr double wasted_share(std::size_t n, std::size_t unit) {
   return 1 - static_cast<double>(n) / static_cast<double>(rounded_up(n, unit));
 }
 
-/// A line that says that a size wastes, and the better one: "a head width of 33 takes about as long as one of 48; ...".
-/// Empty where less than `tolerated` of the work is lost.
+/// A hint about a wasteful extent: "a head width of 33 takes about as long as one of 48; ...". Empty if less than
+/// `tolerated` of the work is wasted.
 inline std::string size_hint(const std::string& what, std::size_t n, std::size_t unit, const std::string& advice,
                              double tolerated = 0.1) {
   if (n == 0 || wasted_share(n, unit) < tolerated) return {};

@@ -1,9 +1,11 @@
 #pragma once
+// Seconds since a point in time.
+
 #include <chrono>
 
 namespace gradus {
 
-/// Seconds since it was made.
+/// Measures the seconds since its construction.
 class stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }

@@ -24,12 +24,12 @@ struct event_scalar {
 /// adds one.
 class tensorboard_writer {
  public:
-  /// Begins a file `events.out.tfevents.SECONDS.gradus`, with a number behind it where that exists. TensorBoard drops
-  /// what earlier files of the folder say of steps from `first_step` on, unless it is 0. Throws gradus::error where it
-  /// cannot be written.
+  /// Begins a file `events.out.tfevents.SECONDS.gradus`, with a number appended if that exists. Unless `first_step` is
+  /// 0, TensorBoard drops steps from it on of earlier files in the folder. Throws gradus::error if it cannot be
+  /// written.
   explicit tensorboard_writer(const std::filesystem::path& folder, long long first_step = 0);
 
-  /// The numbers of a step. They are in the file when this returns; gradus::error says that they are not.
+  /// Writes the numbers of a step. They are in the file when this returns. Throws gradus::error.
   void scalars(long long step, std::initializer_list<event_scalar> all);
 
   const std::string& path() const { return path_; }

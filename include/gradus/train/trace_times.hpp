@@ -1,4 +1,6 @@
 #pragma once
+// Times of the events of a trace.
+
 #include <vector>
 
 #include "../core/config.hpp"
@@ -6,11 +8,10 @@
 
 namespace gradus {
 
-/// When the events and operations of a trace happen, in microseconds: as measured; else one microsecond an event, so
-/// that time is the position in the sequence.
+/// Times of a trace's events and operations in microseconds: measured, or else one microsecond an event.
 struct trace_times {
   bool measured = false;
-  std::vector<double> event;  ///< never falls
+  std::vector<double> event;  ///< ascending
   std::vector<double> op_begin;
   std::vector<double> op_end;
   double end = 0;  ///< of all
