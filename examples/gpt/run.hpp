@@ -189,7 +189,6 @@ class run {
 
   /// Seconds of the run, those before it was resumed included.
   double elapsed() const { return before_ + clock_.seconds(); }
-  gr::run_reporter& report() { return report_; }
 
   /// Waits for a checkpoint that is being written: the update changes what it is written from.
   void begin_update() {
@@ -270,16 +269,14 @@ class run {
   void report_memory(const gr::step_trace& measured) {
     report_.attempt([&] { write_report(options_.memory_report, plan_, &measured); });
   }
-  /// Prints what the model writes, unless the program was asked to end.
-  void print_closing_sample() {
+  /// Prints what the model writes (unless the run ended early), and how to get more of it.
+  void print_closing_sample(bool finished) {
     const bool readable = data_.files.bytes() || data_.files.tokenizer() != nullptr;
-    if (options_.sample > 0 && readable && (options_.save || !on_gpu) && !stop_()) {
+    if (finished && options_.sample > 0 && readable && (options_.save || !on_gpu) && !stop_()) {
       report_.line("a sample:");
       memory_.free_workspace();  // makes room for keys and values
       sample_by(t_.net, memory_.pooled);
     }
-  }
-  void report_folder() {
     if (options_.save) report_.line("more of it: scripts/sample.sh " + folder_.string());
   }
 

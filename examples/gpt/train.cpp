@@ -118,8 +118,7 @@ int train(const gpt::options& o) {
   if (!finished) run.end_early();
   run.end(gpt::peak_mib(heap));
   if (o.profile) run.report_profile(observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
-  if (finished) run.print_closing_sample();
-  run.report_folder();
+  run.print_closing_sample(finished);
   return 0;
 }
 
