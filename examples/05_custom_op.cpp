@@ -6,7 +6,7 @@
 
 namespace gr = gradus;
 
-// Rounding has slope 0 almost everywhere, so nothing could be learned through it. The straight-through estimator
+// Rounding has slope 0 almost everywhere, so no gradient passes through it. The straight-through estimator
 // (Bengio et al.
 // 2013) rounds on the way forward, and passes the gradient back as if it had not.
 struct nearest {

@@ -1,6 +1,6 @@
-// Lesson 11: a run that can be interrupted. A network learns to read noisy digits, by the parts that the GPT trainer is
-// made of: batches made ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and
-// start it again: it resumes.
+// Lesson 11: a run that can be interrupted. A network learns to read noisy digits with the parts of the GPT trainer:
+// batches made ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and start it
+// again: it resumes.
 
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,7 @@ struct batch {
   std::vector<float> images = std::vector<float>(pictures * pixels);
   std::vector<std::int32_t> digits = std::vector<std::int32_t>(pictures);
 };
-// Batch `number` is the same whoever draws it, and whenever: digits at random places, under noise.
+// Batch `number`: digits at random places, under noise. It depends on the number only, so any thread may make it.
 batch draw(std::uint64_t number) {
   batch b;
   for (gr::index_t p = 0; p < pictures; ++p) {

@@ -17,7 +17,7 @@ namespace {
 using gr::bad_flag, gr::check_flag;
 using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
 
-// "keep:linear,attention" or "drop:gelu": operations whose results are kept, or all but which are.
+// "keep:linear,attention" keeps the results of these operations, "drop:gelu" those of all others.
 gr::save_listed read_policy(const std::string& text) {
   gr::save_listed policy;
   policy.all_but = text.starts_with("drop:");
@@ -48,12 +48,12 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
-// The plan of evaluating, which keeps nothing for backward and so does not depend on the schedule.
+// The plan of validation, which saves nothing for backward, so the recompute schedule does not matter.
 gr::memory_plan evaluation(const step_options& step) {
   return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step));
 }
 
-// What a schedule comes to, with every block in its place.
+// The memory of a recompute schedule, with an address for every block.
 chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   chosen_memory m;
   step.regions = regions;

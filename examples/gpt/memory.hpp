@@ -1,6 +1,5 @@
 #pragma once
-// How a run uses memory, decided before it starts: which activations are kept, and where every block of a step will
-// lie.
+// The memory of a run, decided before it starts: which activations are kept, and the address of every block of a step.
 
 #include <string>
 #include <vector>
@@ -12,34 +11,34 @@
 
 namespace gpt {
 
-/// The work whose plans share one workspace.
+/// The plans, which share one workspace.
 enum planned_work : std::size_t { training_plan, evaluation_plan };
 
 struct chosen_memory {
   gr::region_schedule regions;
   gr::step_trace step;                 ///< a training step's requests, in order
   gr::step_summary plan;               ///< its totals
-  std::vector<std::size_t> offsets;    ///< where its blocks lie in the workspace
+  std::vector<std::size_t> offsets;    ///< of its blocks in the workspace
   std::vector<gr::memory_plan> plans;  ///< by `planned_work`
-  std::size_t workspace_bytes = 0;     ///< that they share
-  double step_seconds = 0;             ///< predicted
-  std::string description;             ///< of what is kept and what is computed again
+  std::size_t workspace_bytes = 0;
+  double step_seconds = 0;  ///< predicted
+  std::string description;  ///< what is kept and what is recomputed
 
   std::size_t total_bytes() const { return plan.persistent_bytes + workspace_bytes; }
 };
 
-/// What --checkpoint and --memory-budget ask for. Nothing is allocated and nothing trained. `machine_flops` is what the
-/// machine reaches in matrix products. Throws bad_flag for a policy or a budget that cannot be.
+/// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. `machine_flops` is the machine's
+/// rate in matrix products. Throws gr::bad_flag for a policy or a budget that is not possible.
 chosen_memory choose_memory(const options& o, double machine_flops);
 
-/// What a process needs besides its plan and the text: the program, its libraries, its threads and the plan itself.
-/// Measured as 7 MiB on one thread and 12 MiB with 100 batches a step.
+/// Memory of a process besides its plan and the text: the program, its libraries, its threads and the plan itself.
+/// Measured: 7 MiB on one thread, 12 MiB with 100 micro-batches a step.
 inline constexpr std::size_t process_bytes = std::size_t{12} << 20;
 
-/// Writes the picture of a step's memory, planned and (unless null) measured, if `file` names one.
+/// Writes the picture of a step's memory, planned and (unless null) measured, if a file is named.
 void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured);
 
-/// Prints what the chosen memory is made of, and what comes on top.
+/// Prints the plan, and what comes on top of it.
 void print_memory(const chosen_memory& m);
 
 }  // namespace gpt

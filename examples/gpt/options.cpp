@@ -1,4 +1,4 @@
-// The trainer's flags: the table, and what only a look at several of them can refuse.
+// The trainer's flags: the table, and the checks that involve several of them.
 
 #include "options.hpp"
 

@@ -242,7 +242,7 @@ TEST_CASE("a folder of another model is refused, with what differs, and nothing 
         }) == "'" + name + "' has the shape [84, 21] where [21, 84] is needed");
   CHECK(refusal([&](folder& f) {
           f.tensors["transformer.h.2.ln_1.bias"] = f.tensors.at("transformer.h.1.ln_1.bias");
-        }) == "'transformer.h.2.ln_1.bias' is no tensor of this GPT-2");
+        }) == "'transformer.h.2.ln_1.bias' is not a tensor of this GPT-2");
   CHECK(refusal([](folder& f) {
           f.tensors["lm_head.weight"] = f.tensors.at("transformer.wte.weight");
           f.tensors.at("lm_head.weight").second[5] += 1;

@@ -1,5 +1,5 @@
-// Finds the batch that training is to be compiled for: from the tokens of an update, and from the memory that there is.
-// scripts/train.sh asks it.
+// Prints the batch to compile the trainer for, given the tokens of an update and a memory budget. scripts/train.sh runs
+// it.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,8 +21,8 @@ namespace {
 template <gr::index_t Batch>
 using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
 
-/// What a step of one batch of so many sequences takes, or of several, parameters and optimizer state included, with
-/// nothing computed again.
+/// Bytes of a step with micro-batches of `Batch` sequences, parameters and optimizer state included, without
+/// recomputation.
 template <gr::index_t Batch>
 std::size_t bytes_of_a_step(const gpt::step_options& options) {
   const gr::step_trace step = gr::trace_step<planned<Batch>>(options);
@@ -35,7 +35,7 @@ std::size_t largest_batch(std::size_t budget, const gpt::step_options& options) 
   return gr::bytes_by_batch{2, two, three - two}.largest_within(budget);
 }
 
-/// The least that steps take, of batches of one sequence, and evaluating, whatever is computed again.
+/// The least bytes of training and validation with batches of one sequence, with any recomputation.
 std::size_t least_bytes(const gpt::step_options& step) {
   const gr::recompute_scheduler<planned<1>, gpt::step_options> search(step);
   const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     };
     const gr::token_split whole = gr::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, {}));
     if (whole.accumulate == 1 && whole.batch > 1) return print(whole);
-    // Of several batches, the gradients of the first are there while the second is computed, and the tokens of all.
+    // With several batches, the gradients of the first are live while the second is computed, and the tokens of all.
     const bool several = gr::batches_for(tokens, 1, gpt::sizes.context) > 1;
     const gpt::step_options step{.accumulate = several ? 2 : 1};
     const std::size_t all_tokens = several ? 2 * sizeof(gpt::token) * tokens : 0;

@@ -13,7 +13,7 @@
 
 namespace gpt {
 
-/// What evaluate() found.
+/// The result of evaluate().
 struct evaluation {
   std::size_t predicted = 0;  ///< tokens: all of the text but the first
   double nats = 0;            ///< of all of them together
@@ -24,7 +24,7 @@ struct evaluation {
 
 /// The loss of predicting every token of a text but the first from those before it, in windows of the model's context
 /// end to end: the first token of a window sees nothing but itself. `Batch` windows are computed at a time. Throws
-/// gradus::error for a text of fewer than two tokens, for a token that the model has not, and where the loss is not
+/// gradus::error for a text of fewer than two tokens, for a token outside the vocabulary, and for a loss that is not
 /// finite.
 template <gr::index_t Batch, class X, config C>
 evaluation evaluate(const model<X, C>& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {

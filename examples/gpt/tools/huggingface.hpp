@@ -26,8 +26,8 @@
 
 namespace gpt {
 
-/// What GPT2LMHeadModel calls the parameter that we call `name`: "h.3.attn.c_attn.weight" for
-/// "blocks.3.attention.qkv.weight". What precedes it there, "transformer.", is left out in some files.
+/// The name that GPT2LMHeadModel has for our parameter `name`: "h.3.attn.c_attn.weight" for
+/// "blocks.3.attention.qkv.weight", without the prefix "transformer.", which some files omit.
 inline std::string huggingface_name(std::string name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> ours_and_theirs{{
       {".norm1.", ".ln_1."},
@@ -50,7 +50,7 @@ namespace detail {
 
 inline constexpr double layer_norm_epsilon = 1e-5;
 
-/// One config.json, held against a model's sizes.
+/// A config.json, to compare with a model's sizes.
 class huggingface_config {
  public:
   explicit huggingface_config(const std::filesystem::path& path)
@@ -116,8 +116,7 @@ inline std::filesystem::path huggingface_tensors(const std::filesystem::path& fo
   return folder / "model.safetensors";
 }
 
-/// Refuses what a GPT-2 has not: tensors of more layers, or of another model. Masks that old files keep are passed
-/// over.
+/// Rejects tensors that this GPT-2 does not have, such as those of more layers. Ignores the masks in old files.
 inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::string_view prefix,
                                     std::vector<std::string> known) {
   std::ranges::sort(known);
@@ -126,7 +125,7 @@ inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std:
       const bool mask = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
       const std::string_view rest = std::string_view(name).substr(name.starts_with(prefix) ? prefix.size() : 0);
       if (!mask && name != "lm_head.weight" && !(name.starts_with(prefix) && std::ranges::binary_search(known, rest)))
-        throw gr::error(file.path().string() + ": '" + name + "' is no tensor of this GPT-2");
+        throw gr::error(file.path().string() + ": '" + name + "' is not a tensor of this GPT-2");
     }
 }
 

@@ -1,4 +1,4 @@
-// Makes token shards from text: of bytes, of a tokenizer.json, or of a BPE that is learned from the text.
+// Makes token shards from text: bytes, tokens of a tokenizer.json, or of a BPE that is trained on the text.
 
 #include <algorithm>
 #include <cmath>
@@ -74,7 +74,7 @@ std::optional<options> read_options(int argc, char** argv) {
   return o;
 }
 
-/// A text of which nothing is in memory but what is looked at.
+/// A text, mapped into memory.
 struct document {
   explicit document(const std::string& path) : file(path), text(file.text()) {
     if (text.empty()) throw gr::error(path + ": is empty");
@@ -90,8 +90,8 @@ std::vector<document> open(const std::vector<std::string>& paths) {
   return all;
 }
 
-/// Where the last `share` of the documents begins: a document, and a place in it behind the end of a line, or else of a
-/// character.
+/// Where the last `share` of the documents begins: a document, and a position in it after the end of a line, or else of
+/// a character.
 std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, double share) {
   std::size_t total = 0, in = 0;
   for (const document& d : documents) total += d.text.size();
@@ -147,7 +147,7 @@ class shards {
   std::size_t files_ = 0;
 };
 
-/// Tokens of 16 bits, gathered before they are written.
+/// Buffers 16-bit tokens for a shard.
 class token_sink {
  public:
   explicit token_sink(shards& to) : to_(to) { tokens_.reserve(most); }
@@ -169,7 +169,7 @@ class token_sink {
   std::vector<std::uint16_t> tokens_;
 };
 
-/// What makes tokens of texts: bytes as they are, or a BPE with a separator between documents.
+/// Encodes texts: as bytes, or by a BPE with a separator between documents.
 class text_encoder {
  public:
   text_encoder(const gr::bpe_tokenizer* bpe, const options& o) {
@@ -183,7 +183,7 @@ class text_encoder {
     if (!encoder_) to(std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
     else encoder_->encode(text, to);
   }
-  /// What comes after a document that another one follows.
+  /// Separates a document from the next one.
   void end_document(std::string_view text, token_sink& to) {
     if (separator_) to(std::span<const std::int32_t>(&*separator_, 1));
     else if (!encoder_ && !text.ends_with('\n')) write("\n", to);
@@ -222,9 +222,9 @@ int make_tokens(const options& o) {
   if (bpe) text_encoder(&*bpe, o);  // the separator
   if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
     throw gr::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
-  const std::vector<document> documents = open(o.data), judged = open(o.validation_data);
+  const std::vector<document> documents = open(o.data), for_validation = open(o.validation_data);
   std::vector<std::string_view> train, validation;
-  for (const document& d : judged) validation.push_back(d.text);
+  for (const document& d : for_validation) validation.push_back(d.text);
   const auto [in, at] = o.validation > 0 ? cut(documents, o.validation) : std::pair(documents.size(), std::size_t{0});
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const std::string_view text = documents[i].text;

@@ -7,7 +7,7 @@
 
 namespace gpt {
 
-/// The folder that is being filled: it becomes `out` when all is there, and is removed when something goes wrong.
+/// A folder that is being written: finish() renames it to `out`; without that it is removed.
 class unfinished_folder {
  public:
   explicit unfinished_folder(const std::filesystem::path& out) : out_(out) {
