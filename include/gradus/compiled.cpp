@@ -5,7 +5,6 @@
 #endif
 
 #include "autodiff/failures.ipp"
-#include "core/shape_text.ipp"
 #include "cpu/processors.ipp"
 #include "cpu/workers.ipp"
 #include "data/batches.ipp"

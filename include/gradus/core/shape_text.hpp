@@ -8,7 +8,14 @@
 
 namespace gradus::detail {
 
-std::string text_of_extents(const index_t* extents, index_t rank);
+GRADUS_NOINLINE inline std::string text_of_extents(const index_t* extents, index_t rank) {
+  std::string text = "shape<";
+  for (index_t i = 0; i < rank; ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(extents[i]);
+  }
+  return text += '>';
+}
 
 /// A shape as text: `shape<2, 3>`.
 template <class Shape>
@@ -17,7 +24,3 @@ std::string shape_text() {
 }
 
 }  // namespace gradus::detail
-
-#ifndef GRADUS_COMPILED
-#include "shape_text.ipp"
-#endif
