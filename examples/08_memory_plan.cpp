@@ -37,12 +37,12 @@ struct training {
 };
 
 // The compiler runs the step. A model that grows beyond the machine does not compile.
-constexpr auto step = gr::summarize_step<training<gr::meta>>(options{});
-static_assert(step.peak_bytes < 4'000'000);
+constexpr auto summary = gr::summarize_step<training<gr::meta>>(options{});
+static_assert(summary.peak_bytes < 4'000'000);
 
 int main() {
-  std::printf("peak %zu bytes, of them %zu persistent, reached by %s\n", step.peak_bytes, step.persistent_bytes,
-              step.peak_op.data());
+  std::printf("peak %zu bytes, of them %zu persistent, reached by %s\n", summary.peak_bytes, summary.persistent_bytes,
+              summary.peak_op.data());
 
   // The fastest schedule that fits in less.
   const std::size_t budget = gr::parse_bytes("2.8MB");

@@ -13,19 +13,17 @@
 
 namespace gr = gradus;
 
-constexpr gr::index_t layer_count = 2, heads = 4, width = 64, batch = 16;
-
 // Radford et al. 2019 (GPT-2). Every shape is part of a type: a product of sizes that do not fit does not compile.
 template <class X>
 struct gpt {
   using device = typename X::device;
-  static constexpr gr::index_t context = 64, vocabulary = 256;  // a token is a byte
+  static constexpr gr::index_t layers = 2, heads = 4, width = 64, context = 64, vocabulary = 256;  // a token is a byte
   template <gr::index_t Texts>
-  using cache = gr::nn::key_value_cache<X, layer_count, Texts, heads, context, width / heads>;
+  using cache = gr::nn::key_value_cache<X, layers, Texts, heads, context, width / heads>;
 
   gr::nn::embedding<X, vocabulary, width> tokens;
   gr::param<X, context, width> positions;
-  std::array<gr::nn::block<X, width, heads, layer_count>, layer_count> blocks;
+  std::array<gr::nn::block<X, width, heads, layers>, layers> blocks;
   gr::nn::layer_norm<X, width> norm;
   GRADUS_MEMBERS(tokens, positions, blocks, norm)
 
@@ -42,30 +40,31 @@ struct gpt {
   template <class Ids, class Cache>
   auto hidden(const Ids& ids, Cache& past, gr::index_t count) const {
     auto x = tokens(ids) + gr::embedding(past.template positions<Ids::shape::extent(1)>(), positions);
-    for (gr::index_t i = 0; i < layer_count; ++i) x = blocks[i](std::move(x), past.layer(i, count));
+    for (gr::index_t i = 0; i < layers; ++i) x = blocks[i](std::move(x), past.layer(i, count));
     past.advance(count);
     return norm(std::move(x));
   }
 };
-using model = gpt<gr::on<gr::cpu, gr::fp32>>;  // gr::bf16_mixed: products in 16 bits
+using language_model = gpt<gr::on<gr::cpu, gr::fp32>>;  // gr::bf16_mixed: products in 16 bits
 
 // Batch `number`: windows at random places, and as targets the byte after each byte.
 struct windows {
-  std::array<std::uint8_t, batch * model::context> inputs, targets;
+  static constexpr gr::index_t batch = 16;
+  std::array<std::uint8_t, batch * language_model::context> inputs, targets;
 
   windows(const std::string& text, std::uint32_t number) {
     for (gr::index_t row = 0; row < batch; ++row) {
-      const std::size_t at = gr::random_key{1, number}.words(row)[0] % (text.size() - model::context);
-      for (gr::index_t t = 0; t < model::context; ++t) {
-        inputs[row * model::context + t] = static_cast<std::uint8_t>(text[at + t]);
-        targets[row * model::context + t] = static_cast<std::uint8_t>(text[at + t + 1]);
+      const std::size_t at = gr::random_key{1, number}.words(row)[0] % (text.size() - language_model::context);
+      for (gr::index_t t = 0; t < language_model::context; ++t) {
+        inputs[row * language_model::context + t] = static_cast<std::uint8_t>(text[at + t]);
+        targets[row * language_model::context + t] = static_cast<std::uint8_t>(text[at + t + 1]);
       }
     }
   }
 };
 
 int main(int argc, char** argv) {
-  using ids = gr::shape<batch, model::context>;
+  using ids = gr::shape<windows::batch, language_model::context>;
   constexpr int steps = 300;
   const std::string text = gr::read_text(argc > 1 ? argv[1] : __FILE__);
   gr::stream stream;
@@ -73,7 +72,7 @@ int main(int argc, char** argv) {
   gr::pool_resource pool(heap);
   gr::context ctx{stream, pool};
 
-  model net;
+  language_model net;
   gr::init(net, ctx, gr::normal_init{.seed = 1, .stddev = 0.02});
   gr::adamw optimizer{net, {.weight_decay = 0.1}};
   const gr::warmup_cosine rate{.peak = 3e-3, .low = 3e-4, .warmup = 20, .total = steps};
@@ -82,7 +81,8 @@ int main(int argc, char** argv) {
     const windows w(text, step);
     const auto inputs = gr::from_host<std::uint8_t, ids>(ctx, w.inputs.data());
     const auto targets = gr::from_host<std::uint8_t, ids>(ctx, w.targets.data());
-    auto loss = gr::linear_cross_entropy<model::vocabulary>(net.hidden(tape.watch(inputs)), net.tokens.weight, targets);
+    auto loss = gr::linear_cross_entropy<language_model::vocabulary>(net.hidden(tape.watch(inputs)), net.tokens.weight,
+                                                                     targets);
     if (step % 50 == 0 || step + 1 == steps) std::printf("step %3u  loss %.3f\n", step, gr::item(loss.value()));
     gr::backward(loss);
     optimizer.clip(ctx, 1.0);
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     optimizer.step(ctx);
   }
 
-  gr::token_window<model> window(net, ctx);
+  gr::token_window<language_model> window(net, ctx);
   gr::generate(window, gr::text_tokenizer(), text.substr(0, 20), 200, {.rule = {.temperature = 0.5}},
                [](auto bytes) { return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size(); });
   std::printf("\n");

@@ -31,12 +31,6 @@ struct step_graph {
 };
 #endif
 
-/// Floating-point operations of training on one token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
-/// context for attention's two products (Chowdhery et al. 2022, appendix B).
-inline double training_flops_per_token(std::size_t parameters) {
-  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
-}
-
 /// Peak memory of this process in MiB, on Linux and macOS; 0 elsewhere.
 inline double process_peak_mib() {
 #ifdef __APPLE__

@@ -206,7 +206,7 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
                    mib(memory.plan.persistent_bytes), mib(memory.workspace_bytes), mib(memory.plan.saved_bytes)));
   report.line(line("machine: %s, %.3f TFLOP/s in the model's matrix products", facts.machine.c_str(),
                    facts.machine_flops / 1e12));
-  if (const std::string note = thread_note(o.threads); !note.empty()) report.line(note);
+  if (!facts.note.empty()) report.line(facts.note);
   report.line("run folder " + folder.string());
   constexpr gr::index_t head = sizes.width / sizes.heads;
   const std::string heads = std::to_string(gr::rounded_up(head, 16));

@@ -21,12 +21,10 @@
 #include <gradus/train/checkpoint.hpp>
 #include <gradus/train/profile.hpp>
 #include <gradus/train/run_folder.hpp>
-#include <gradus/train/run_memory.hpp>
 #include <gradus/train/run_reporter.hpp>
 #include <gradus/train/run_saver.hpp>
 #include <gradus/train/stopwatch.hpp>
 
-#include "device.hpp"
 #include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
@@ -82,11 +80,18 @@ void find_older_checkpoint(found_checkpoint& from, const std::string& damage, co
 /// The metadata of a checkpoint of this run.
 gr::run_metadata metadata_of(const options& o, const run_data& data, const run_state& state);
 
+/// Floating-point operations of training on one token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
+/// context for attention's two products (Chowdhery et al. 2022, appendix B).
+inline double training_flops_per_token(std::size_t parameters) {
+  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
+}
+
 /// What a run reports besides its steps.
 struct run_facts {
   std::size_t parameters;
   double machine_flops;
   std::string machine;        ///< its name
+  std::string note;           ///< a line about threads; empty: none
   std::string starting_from;  ///< a line about --init; empty: none
   bool resumed;
 };
@@ -105,9 +110,10 @@ struct diverged : gr::error {
 void check_finite(const char* what, double loss, long long step);
 
 /// Observes the steps for --profile, --anomaly and --memory-report.
+template <class Memory>
 class step_observers {
  public:
-  step_observers(const options& o, gr::run_memory<device>& memory, bool scales_loss)
+  step_observers(const options& o, Memory& memory, bool scales_loss)
       : options_(o), memory_(memory), anomalies_(!scales_loss) {}
 
   /// Returns whether something observes this step, which then cannot be a graph.
@@ -133,20 +139,20 @@ class step_observers {
 
  private:
   const options& options_;
-  gr::run_memory<device>& memory_;
+  Memory& memory_;
   gr::anomaly_finder anomalies_;
   long long taken_ = 0;
   bool tracing_ = false;
 };
 
-template <class Trainer>
+template <class Trainer, class Memory>
 class run {
  public:
   run_state state;
 
   /// Reads the checkpoint, or makes a new folder, and reports the start. `stop` tells whether the program was asked to
   /// end.
-  run(const options& o, const run_data& data, const chosen_memory& plan, gr::run_memory<device>& memory, Trainer& t,
+  run(const options& o, const run_data& data, const chosen_memory& plan, Memory& memory, Trainer& t,
       found_checkpoint from, const run_facts& facts, std::function<bool()> stop)
       : options_(o),
         data_(data),
@@ -266,8 +272,8 @@ class run {
     report_.line(gr::profile_table(profile, rates, gr::output_columns()));
     report_.attempt([&] { gr::write_file_atomically(folder_ / "profile.txt", gr::profile_table(profile, rates)); });
   }
-  void report_memory(const gr::step_trace& measured) {
-    report_.attempt([&] { write_report(options_.memory_report, plan_, &measured); });
+  void report_memory(const gr::step_trace& step) {
+    report_.attempt([&] { write_report(options_.memory_report, plan_, &step); });
   }
   /// Prints what the model writes (unless the run ended early), and how to get more of it.
   void print_closing_sample(bool finished) {
@@ -395,7 +401,7 @@ class run {
   const options& options_;
   const run_data& data_;
   const chosen_memory& plan_;
-  gr::run_memory<device>& memory_;
+  Memory& memory_;
   Trainer& t_;
   std::function<bool()> stop_;
   bool resumed_;

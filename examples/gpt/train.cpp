@@ -11,6 +11,7 @@
 #include <gradus/data/prefetch.hpp>
 #include <gradus/train/interrupts.hpp>
 #include <gradus/train/program.hpp>
+#include <gradus/train/run_memory.hpp>
 
 #include "device.hpp"
 #include "memory.hpp"
@@ -72,8 +73,8 @@ int train(const gpt::options& o) {
 
   // The run: its folder, its log, its checkpoints. From here on there is something to lose.
   const gr::interrupts<interrupted_at> stop;
-  const gpt::run_facts facts{gr::parameter_count(t.net), machine_flops, gpt::machine_name(stream), start.text(),
-                             resumed};
+  const gpt::run_facts facts{gr::parameter_count(t.net),  machine_flops, gpt::machine_name(stream),
+                             gpt::thread_note(o.threads), start.text(),  resumed};
   gpt::run run(o, data, plan, memory, t, std::move(from), facts, [&] { return stop.noticed(); });
   gpt::run_state& at = run.state;
   gpt::step_observers observers(o, memory, trainer::scales_loss);

@@ -1,6 +1,7 @@
 #pragma once
 // Requests to end the program (Ctrl-C, a polite kill), noticed by a loop in its own time.
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -26,23 +27,7 @@ template <std::atomic<long long>& NoticedAt>
 class interrupts {
   static_assert(std::atomic<long long>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 
- public:
-  interrupts() {
-    NoticedAt = 0;
-    for (const int signal : watched)
-      if (std::signal(signal, notice) == SIG_IGN) std::signal(signal, SIG_IGN);
-  }
-  interrupts(const interrupts&) = delete;
-  interrupts& operator=(const interrupts&) = delete;
-  ~interrupts() {
-    for (const int signal : watched)
-      if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
-  }
-
-  bool noticed() const { return NoticedAt != 0; }
-
- private:
-  static constexpr int watched[] = {
+  static constexpr std::array watched = {
       SIGINT,  SIGTERM,
 #ifdef SIGHUP
       SIGHUP,
@@ -66,6 +51,21 @@ class interrupts {
     if (!NoticedAt.compare_exchange_strong(first, now) && signal == SIGINT && now - first >= 2)
       std::_Exit(128 + SIGINT);
   }
+
+ public:
+  interrupts() {
+    NoticedAt = 0;
+    for (const int signal : watched)
+      if (std::signal(signal, notice) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+  interrupts(const interrupts&) = delete;
+  interrupts& operator=(const interrupts&) = delete;
+  ~interrupts() {
+    for (const int signal : watched)
+      if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
+  }
+
+  bool noticed() const { return NoticedAt != 0; }
 };
 
 }  // namespace gradus
