@@ -7,6 +7,7 @@
 
 // Then, for short messages about functors and gradients.
 #include "core/functor_number.hpp"
+#include "core/shape.hpp"
 //
 #include "autodiff/op.hpp"
 //

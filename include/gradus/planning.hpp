@@ -1,5 +1,6 @@
 #pragma once
-/// @file Memory of a step before it runs: what it takes (`trace_step`, `summarize_step`), where its blocks lie in one
+/// @file
+/// Memory of a step before it runs: what it takes (`trace_step`, `summarize_step`), where its blocks lie in one
 /// workspace (`make_plan`), which activations it keeps or recomputes within a budget (`recompute_schedule`).
 
 #include "gradus.hpp"

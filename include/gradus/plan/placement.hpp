@@ -61,19 +61,23 @@ class block_packer {
 
   explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
 
+  struct item {
+    std::size_t bytes, from, until, block, first_moment, end_moment;
+    std::size_t life() const { return until - from; }
+    double area() const { return static_cast<double>(bytes) * static_cast<double>(life()); }
+  };
+
   /// All blocks in the order of their requests: optimal for a stack.
   order by_request() const {
     order result(items_.size());
     std::iota(result.begin(), result.end(), std::size_t{0});
     return result;
   }
-  /// The largest blocks first, of equal ones the one that lives longest.
-  order by_size() const {
+  /// All blocks, sorted: item a comes first if `before(a, b)`.
+  template <class Before>
+  order sorted(const Before& before) const {
     order result = by_request();
-    sort_stably(result, [&](std::size_t i, std::size_t j) {
-      const item &a = items_[i], &b = items_[j];
-      return a.bytes != b.bytes ? a.bytes > b.bytes : a.life > b.life;
-    });
+    sort_stably(result, [&](std::size_t a, std::size_t b) { return before(items_[a], items_[b]); });
     return result;
   }
 
@@ -117,17 +121,13 @@ class block_packer {
   }
 
  private:
-  struct item {
-    std::size_t bytes, life, block, first_moment, end_moment;
-  };
-
   block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
       : bound_(largest_live_sum(trace)), occupied_(moments.back() + 1) {
     for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
       const block_life& b = trace.blocks[i];
       if (b.bytes == 0) continue;
       const std::size_t end_moment = moments[std::min(b.until, trace.events.size())] + 1;
-      items_.push_back({aligned_size(trace, i), b.until - b.from, i, moments[b.from], end_moment});
+      items_.push_back({aligned_size(trace, i), b.from, b.until, i, moments[b.from], end_moment});
     }
     offsets_.resize(items_.size());
   }
@@ -144,16 +144,22 @@ class block_packer {
 
 }  // namespace detail
 
-/// Places the blocks of a step in one workspace, so that no two live blocks overlap. It packs them in the order of
-/// their requests, in the order of size, and improves the better of both; training steps end at their peak of live
-/// bytes, or close to it. The same trace always gets the same placement. The search stops at a placement of at most
+/// Places the blocks of a step in one workspace, so that no two live blocks overlap. It packs them in several
+/// orders and improves the best one; training steps end at their peak of live bytes, or close to it. The same trace always gets the same placement. The search stops at a placement of at most
 /// `enough` bytes; with less `effort` it may find a larger one.
 inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
   placement result;
   result.offsets.resize(trace.blocks.size());
   detail::block_packer packer(trace);
+  using item = detail::block_packer::item;
+  const auto attempt = [&](const auto& before) {
+    if (!packer.optimal() && packer.bytes() > enough) packer.pack(packer.sorted(before));
+  };
   packer.pack(packer.by_request());
-  if (!packer.optimal() && packer.bytes() > enough) packer.pack(packer.by_size());
+  attempt([](const item& a, const item& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.life() > b.life(); });
+  attempt([](const item& a, const item& b) { return a.area() > b.area(); });
+  attempt([](const item& a, const item& b) { return a.until > b.until; });
+  attempt([](const item& a, const item& b) { return a.life() > b.life(); });
   packer.improve(enough, effort);
   packer.write(result);
   return result;

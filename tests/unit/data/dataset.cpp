@@ -144,8 +144,8 @@ TEST_CASE("a text or a shard that changes while it is in use is an error, and ne
     CHECK(train.random_batch<4>(1, 0).inputs == before.inputs);
     change();
     CHECK_THROWS_WITH_AS(train.random_batch<4>(1, 0),
-                         (which + ": has changed since it was opened; it must stay as it "
-                                  "is while it is in use")
+                         (which + ": has changed since it was opened; it must not change "
+                                  "while it is in use")
                              .c_str(),
                          gradus::error);
     CHECK_THROWS_AS(data.fingerprint(), gradus::error);
