@@ -236,7 +236,7 @@ END
   refuses 2 '--memory-budget: size "600": no unit' "${quick[@]}" --memory-budget 600
   refuses 2 '--memory-budget: .*unknown unit "furlongs"' "${quick[@]}" --memory-budget 3furlongs
   refuses 2 '--memory-budget: .*cannot be negative' "${quick[@]}" --memory-budget=-1MiB
-  refuses 2 '--memory-budget: .*size of nothing' "${quick[@]}" --memory-budget 0MiB
+  refuses 2 '--memory-budget: .*a size of 0 bytes' "${quick[@]}" --memory-budget 0MiB
   refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
