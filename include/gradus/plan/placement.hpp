@@ -144,10 +144,10 @@ class block_packer {
 
 }  // namespace detail
 
-/// Places the blocks of a step in one workspace, so that no two live blocks overlap. It packs them in several orders and
-/// improves the best one; training steps end at their peak of live bytes, or close to it. The same trace always gets
-/// the same placement. The search stops at a placement of at most `enough` bytes; with less `effort` it may find a larger
-/// one.
+/// Places the blocks of a step in one workspace, so that no two live blocks overlap. It packs them in several orders
+/// and improves the best one; training steps end at their peak of live bytes, or close to it. The same trace always
+/// gets the same placement. The search stops at a placement of at most `enough` bytes; with less `effort` it may find a
+/// larger one.
 inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
   placement result;
   result.offsets.resize(trace.blocks.size());
