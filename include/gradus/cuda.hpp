@@ -45,6 +45,7 @@
 #include "ops/embedding/cuda.hpp"
 #include "ops/layer_norm/cuda.hpp"
 #include "ops/linear_cross_entropy/cuda.hpp"
+#include "ops/logsumexp/cuda.hpp"
 #include "ops/matmul/cuda.hpp"
 #include "ops/permute/cuda.hpp"
 #include "ops/reduce/cuda.hpp"

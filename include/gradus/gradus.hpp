@@ -39,6 +39,7 @@
 #include "ops/embedding/cpu.hpp"
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
+#include "ops/logsumexp/cpu.hpp"
 #include "ops/matmul/cpu.hpp"
 #include "ops/permute/cpu.hpp"
 #include "ops/reduce/cpu.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 #include <gradus/ops/layer_norm/layer_norm.hpp>
+#include <gradus/ops/logsumexp/logsumexp.hpp>
 #include <gradus/ops/rms_norm/rms_norm.hpp>
 #include <gradus/ops/softmax/softmax.hpp>
 
@@ -9,6 +10,10 @@ template <class D>
 void rows_cases(runner<D>& r) {
   const auto softmax = [](auto x) { return gr::softmax(x); };
   const auto log_softmax = [](auto x) { return gr::log_softmax(x * 2.0); };
+  const auto logsumexp = [](auto x) { return gr::logsumexp(x); };
+  r.template differentiate<float, gr::shape<9, 19>>("logsumexp, odd", logsumexp);
+  r.template differentiate<gr::bf16, gr::shape<11, 136>>("logsumexp, bf16", logsumexp);
+  r.template differentiate<double, gr::shape<2, 1037>>("logsumexp of a block, double", logsumexp);
   r.template differentiate<float, gr::shape<3, 1>>("softmax of one", softmax);
   r.template differentiate<float, gr::shape<9, 19>>("softmax, odd", softmax);
   r.template differentiate<float, gr::shape<2, 3, 64>>("softmax, whole runs", softmax);
