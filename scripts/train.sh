@@ -62,7 +62,7 @@
 #                     --memory-report), train nothing
 #   --help            this text
 #
-# Any other flag goes to the trainer: --lr, --warmup, --weight-decay, --clip,
+# These go to the trainer as they are: --lr, --warmup, --weight-decay, --clip,
 # --dropout, --threads, --workers, --accumulate, --order, --out, --eval-every,
 # --sample, --save-every, --keep-checkpoints, --save-retry, --no-save,
 # --tensorboard, --anomaly, --graph, --tune-products.

@@ -65,10 +65,10 @@ struct options {
   /// the first tenth of the run.
   double rate(long long step, double fraction) const {
     const double steps_risen = static_cast<double>(step + 1) / static_cast<double>(std::max(warmup, 1LL));
-    return std::min(1.0, std::max(steps_risen, 10 * fraction)) * learning_rate()(fraction);
+    return std::min(1.0, std::max(steps_risen, 10 * fraction)) * rate_after_warmup()(fraction);
   }
   /// The learning rate without warm-up, as a function of the fraction.
-  std::function<double(double)> learning_rate() const {
+  std::function<double(double)> rate_after_warmup() const {
     const double low = 0.05 * lr;
     if (schedule == "constant") return gr::warmup_constant{.peak = lr, .warmup = 0};
     if (schedule == "linear") return gr::warmup_linear{.peak = lr, .low = low, .warmup = 0, .total = 1};

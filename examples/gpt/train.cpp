@@ -1,5 +1,6 @@
 // Trains a GPT on text, as bytes or as tokens. The loop is in train(), the model in model.hpp, a step's arithmetic in
-// training.hpp, what surrounds the loop (log, checkpoints, validation) in run.hpp; the flags are in options.cpp.
+// training.hpp, its memory in memory.cpp, what surrounds the loop (log, checkpoints, validation) in run.hpp, the flags
+// in options.cpp.
 
 #include <algorithm>
 #include <atomic>
@@ -116,7 +117,7 @@ int train(const gpt::options& o) {
     throw;
   }
 
-  if (!finished) run.end_early();
+  if (!finished) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
   run.end(gpt::peak_mib(heap));
   if (o.profile) run.report_profile(observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
   run.print_closing_sample(finished);

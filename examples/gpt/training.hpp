@@ -137,8 +137,8 @@ class training {
     backward(0);
     return static_cast<float>(gr::item(slots_.front().loss));
   }
-  /// Clips the gradients and takes the optimizer's step. With a loss scale, a step whose gradients overflowed changes
-  /// nothing.
+  /// Measures the norm of the gradients and takes the optimizer's step, whose kernel clips them as it reads them
+  /// (optim/step_inputs.hpp). With a loss scale, a step whose gradients overflowed changes nothing.
   constexpr void update() {
     if constexpr (scales_loss) optimizer.unscale(scaler_);
     if (options_.clip > 0 || scales_loss)
