@@ -16,7 +16,8 @@ void step(gr::context<gr::cpu>& ctx) {
   const auto b = gr::dropout(gr::rms_norm(gr::gelu(a + row), row) * a, 0.5);
   const auto c = gr::permute<1, 0>(gr::permute<1, 0>(b));
   const auto d = gr::concat<1>(gr::slice<1, 4, 8>(c), gr::slice<1, 0, 16>(c));
-  gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets));
+  gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets) +
+               gr::mean(gr::logsumexp(x)));
 }
 
 // Over the innermost axis, the outermost, one between, two, and all.

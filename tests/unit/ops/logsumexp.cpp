@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "../../support/operands.hpp"
@@ -26,16 +27,19 @@ outcome wanted(std::size_t columns, const std::vector<double>& x, const std::vec
   return o;
 }
 
-template <class Shape>
-void check(double spread) {
+template <class Shape, class T = float>
+void check(double spread, double middle = 0, double tolerance = 1e-6) {
   workplace at;
-  const auto x = normal<float, Shape>(at.ctx, spread);
-  const auto dy = normal<float, gr::reduced_shape<Shape, gr::axes<-1>>>(at.ctx);
+  values drawn = draw_normal(Shape::size, spread, fresh_seed());
+  for (double& v : drawn) v += middle;
+  gr::tensor<T, Shape> x(at.ctx);
+  put(drawn, std::span<T>(x.values()));
+  const auto dy = normal<gr::compute_type<T>, gr::reduced_shape<Shape, gr::axes<-1>>>(at.ctx);
   const auto found = evaluate(
       at.ctx, [](auto v) { return gr::logsumexp(v); }, dy, x);
   const outcome o = wanted(Shape::extent(-1), numbers(x), numbers(dy));
   CHECK(worst_error(numbers(found).y, o.y) < 1e-5);
-  CHECK(worst_error(numbers(found).gradients[0], o.gradients[0]) < 1e-4);
+  CHECK(worst_error(numbers(found).gradients[0], o.gradients[0]) < tolerance);
   CHECK(same_bits(gr::logsumexp(x), found.y));  // without a tape
 }
 
@@ -47,6 +51,11 @@ TEST_CASE("logsumexp is what it is defined to be, at odd sizes and without overf
   check<gr::shape<9, 1>>(2);
   check<gr::shape<37, 129>>(3);
   check<gr::shape<100>>(1e4);
+  check<gr::shape<5, 19>>(1, 1e4);  // its y has a spacing of 1e-3
+  check<gr::shape<3, 35>>(1, -1e4);
+  check<gr::shape<3, 19>, double>(2);
+  check<gr::shape<3, 19>, gr::bf16>(2, 0, 4e-3);
+  check<gr::shape<3, 19>, gr::f16>(2, 0, 5e-4);
 }
 
 TEST_CASE("logsumexp of a row of -inf is -inf, and its gradient is 0") {

@@ -14,8 +14,9 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Each row in two passes in the cache: its maximum; the sum of exponentials of the distances from it.
-template <class TY, class T>
-void logsumexp_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
+/// A row of -inf keeps 0 for 1 / sum, so that its gradient is 0.
+template <class TY, class TK, class T>
+void logsumexp_rows(context<cpu>& ctx, TY* y, TK* kept, const T* x, index_t rows, index_t columns) {
   using C = compute_type<promote<TY, T>>;
   for_rows(ctx, rows, columns, 4096, [=](index_t row) {
     const index_t n = columns;
@@ -24,22 +25,24 @@ void logsumexp_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t 
     const C sum = sum_packs<C, 1>(
         n, [&](index_t i, auto which) { return inside_or(exp(load<C>(from + i, which) - pack<C>(top)), C(0), which); });
     y[row] = static_cast<TY>(top + std::log(sum));
+    if (!kept) return;
+    kept[2 * row] = static_cast<TK>(top);
+    kept[2 * row + 1] = static_cast<TK>(sum == 0 ? C(0) : 1 / sum);
   });
 }
 
-template <class TDX, class TDY, class T, class TY>
-void logsumexp_rows_backward(context<cpu>& ctx, TDX* dx, bool accumulate, const TDY* dy, const T* x, const TY* y,
+template <class TDX, class TDY, class T, class TK>
+void logsumexp_rows_backward(context<cpu>& ctx, TDX* dx, bool accumulate, const TDY* dy, const T* x, const TK* kept,
                              index_t rows, index_t columns) {
-  using C = compute_type<promote<promote<TDY, T>, promote<TY, TDX>>>;
+  using C = compute_type<promote<promote<TDY, T>, promote<TK, TDX>>>;
   for_rows(ctx, rows, columns, 4096, [=](index_t row) {
     const index_t n = columns;
     const T* const from = x + row * n;
     TDX* const to = dx + row * n;
-    const C out = static_cast<C>(y[row]), top = std::isinf(out) ? C(0) : out;
-    const pack<C> shift(top), grad(static_cast<C>(dy[row]));
-    for_packs<C>(n, [&](index_t i, auto which) {
-      put(exp(load<C>(from + i, which) - shift) * grad, to + i, accumulate, which);
-    });
+    const pack<C> top(static_cast<C>(kept[2 * row]));
+    const pack<C> grad(static_cast<C>(kept[2 * row + 1]) * static_cast<C>(dy[row]));
+    for_packs<C>(
+        n, [&](index_t i, auto which) { put(exp(load<C>(from + i, which) - top) * grad, to + i, accumulate, which); });
   });
 }
 
@@ -47,14 +50,14 @@ void logsumexp_rows_backward(context<cpu>& ctx, TDX* dx, bool accumulate, const 
 
 template <>
 struct kernel<op::logsumexp, cpu> {
-  template <class TY, class SY, class T, class S>
-  static void forward(context<cpu>& ctx, view<TY, SY> y, view<const T, S> x) {
-    cpu_kit::logsumexp_rows(ctx, y.data(), x.data(), rows_of<S>, columns_of<S>);
+  template <class TY, class SY, class TK, class SK, class T, class S>
+  static void forward(context<cpu>& ctx, view<TY, SY> y, view<TK, SK> kept, view<const T, S> x) {
+    cpu_kit::logsumexp_rows(ctx, y.data(), kept.data(), x.data(), rows_of<S>, columns_of<S>);
   }
-  template <class TDX, class S, class TDY, class SY, class T, class TY>
+  template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
   static void backward(context<cpu>& ctx, view<TDX, S> dx, bool accumulate, view<const TDY, SY> dy, view<const T, S> x,
-                       view<const TY, SY> y) {
-    cpu_kit::logsumexp_rows_backward(ctx, dx.data(), accumulate, dy.data(), x.data(), y.data(), rows_of<S>,
+                       view<const TK, SK> kept) {
+    cpu_kit::logsumexp_rows_backward(ctx, dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows_of<S>,
                                      columns_of<S>);
   }
 };

@@ -10,8 +10,9 @@ namespace gradus {
 
 namespace cuda_kit {
 
-template <index_t Columns, class TY, class T>
-__global__ void __launch_bounds__(row_layout<Columns, T, T>::block) logsumexp_kernel(TY* y, const T* x, index_t rows) {
+template <index_t Columns, class TY, class TK, class T>
+__global__ void __launch_bounds__(row_layout<Columns, T, T>::block)
+    logsumexp_kernel(TY* y, TK* kept, const T* x, index_t rows) {
   using C = compute_type<promote<TY, T>>;
   using layout = row_layout<Columns, T, T>;
   const index_t row = layout::first_row();
@@ -32,18 +33,22 @@ __global__ void __launch_bounds__(row_layout<Columns, T, T>::block) logsumexp_ke
     for (int i = 0; i < layout::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
   });
   const C sum = row_sum<layout::threads>(total);
-  if (threadIdx.x % layout::threads == 0) y[row] = static_cast<TY>(top + math::log(sum));
+  if (threadIdx.x % layout::threads != 0) return;
+  y[row] = static_cast<TY>(top + math::log(sum));
+  if (!kept) return;
+  kept[2 * row] = static_cast<TK>(top);
+  kept[2 * row + 1] = static_cast<TK>(sum == 0 ? C(0) : 1 / sum);
 }
 
-template <index_t Columns, class TDX, class TDY, class T, class TY>
+template <index_t Columns, class TDX, class TDY, class T, class TK>
 __global__ void __launch_bounds__(row_layout<Columns, TDX, T>::block)
-    logsumexp_gradient_kernel(TDX* dx, bool accumulate, const TDY* dy, const T* x, const TY* y, index_t rows) {
-  using C = compute_type<promote<promote<TDY, T>, promote<TY, TDX>>>;
+    logsumexp_gradient_kernel(TDX* dx, bool accumulate, const TDY* dy, const T* x, const TK* kept, index_t rows) {
+  using C = compute_type<promote<promote<TDY, T>, promote<TK, TDX>>>;
   using layout = row_layout<Columns, TDX, T>;
   const index_t row = layout::first_row();
   if (row >= rows) return;
   const held_row<layout, T> values(x + row * Columns);
-  const C out = static_cast<C>(y[row]), top = isinf(out) ? C(0) : out, grad = static_cast<C>(dy[row]);
+  const C top = static_cast<C>(kept[2 * row]), grad = static_cast<C>(kept[2 * row + 1]) * static_cast<C>(dy[row]);
   layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);
     put<layout::width, true>(dx + row * Columns + at, accumulate, layout::width,
@@ -56,18 +61,18 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, T>::block)
 /// Keeps a row in registers, read once; rows of more than 32768 floats are read twice.
 template <>
 struct kernel<op::logsumexp, cuda> {
-  template <class TY, class SY, class T, class S>
-  static void forward(context<cuda>& ctx, view<TY, SY, cuda> y, view<const T, S, cuda> x) {
+  template <class TY, class SY, class TK, class SK, class T, class S>
+  static void forward(context<cuda>& ctx, view<TY, SY, cuda> y, view<TK, SK, cuda> kept, view<const T, S, cuda> x) {
     using layout = cuda_kit::row_layout<columns_of<S>, T, T>;
-    cuda_kit::launch(ctx, &cuda_kit::logsumexp_kernel<columns_of<S>, TY, T>, layout::blocks(rows_of<S>), layout::block,
-                     y.data(), x.data(), rows_of<S>);
+    cuda_kit::launch(ctx, &cuda_kit::logsumexp_kernel<columns_of<S>, TY, TK, T>, layout::blocks(rows_of<S>),
+                     layout::block, y.data(), kept.data(), x.data(), rows_of<S>);
   }
-  template <class TDX, class S, class TDY, class SY, class T, class TY>
+  template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
   static void backward(context<cuda>& ctx, view<TDX, S, cuda> dx, bool accumulate, view<const TDY, SY, cuda> dy,
-                       view<const T, S, cuda> x, view<const TY, SY, cuda> y) {
+                       view<const T, S, cuda> x, view<const TK, SK, cuda> kept) {
     using layout = cuda_kit::row_layout<columns_of<S>, TDX, T>;
-    cuda_kit::launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns_of<S>, TDX, TDY, T, TY>,
-                     layout::blocks(rows_of<S>), layout::block, dx.data(), accumulate, dy.data(), x.data(), y.data(),
+    cuda_kit::launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns_of<S>, TDX, TDY, T, TK>,
+                     layout::blocks(rows_of<S>), layout::block, dx.data(), accumulate, dy.data(), x.data(), kept.data(),
                      rows_of<S>);
   }
 };

@@ -13,12 +13,13 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// log(sum(e^x)) of the last axis. Saves x and the output y. Gradient: dx = e^(x - y) dy. Kernels: forward(ctx, y, x);
-/// backward(ctx, dx, accumulate, dy, x, y).
+/// log(sum(e^x)) of the last axis. Saves x and, of each row, its maximum and 1 / sum(e^(x - max)): y is rounded, and
+/// e^(x - y) would be as far off as y is. Gradient: dx = e^(x - max) / sum dy. Kernels: forward(ctx, y, kept, x);
+/// backward(ctx, dx, accumulate, dy, x, kept).
 struct logsumexp {
   static constexpr std::string_view name = "logsumexp";
   static constexpr op_precision precision = op_precision::full;
-  static constexpr save_rule saves = save_inputs(0) | save_output();
+  static constexpr save_rule saves = save_inputs(0);  // and, as statistics, two numbers of each row
 
   template <class X>
   static constexpr cost forward_cost() {
@@ -26,23 +27,32 @@ struct logsumexp {
   }
   template <class X>
   static constexpr cost backward_cost() {
-    return {12 * X::size, X::bytes, X::bytes};
+    return {9 * X::size, X::bytes, X::bytes};
   }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     auto& ctx = how.owner();
-    using S = typename X::shape;
-    tensor<typename Call::reduce, reduced_shape<S, axes<-1>>, typename X::device> y(ctx);
-    kernel<logsumexp, typename X::device>::forward(ctx, y.view(), x.view());
-    return y;
+    using on_device = kernel<logsumexp, typename X::device>;
+    using Y = tensor<typename Call::reduce, reduced_shape<typename X::shape, axes<-1>>, typename X::device>;
+    using S = tensor<typename Call::accumulate, shape<rows_of<typename X::shape>, 2>, typename X::device>;
+    Y y(ctx);
+    if constexpr (Call::saves_statistics) {
+      S kept(ctx);
+      on_device::forward(ctx, y.view(), kept.view(), x.view());
+      return with_statistics<Y, S>{std::move(y), std::move(kept)};
+    } else {
+      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
+      on_device::forward(ctx, y.view(), none, x.view());
+      return y;
+    }
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
     kernel<logsumexp, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                    input<0>(saved).view(), output(saved).view());
+                                                    input<0>(saved).view(), statistics(saved).view());
   }
 };
 
