@@ -88,7 +88,7 @@ inline std::string machine_name(stream& on) {
 inline double peak_mib(const device_heap&) { return process_peak_mib(); }
 #endif
 
-/// Runs of `work` a second, at best, in about `seconds`. On a GPU, `ahead` runs are submitted before it waits.
+/// Measures for about `seconds` the most runs of `work` a second. On a GPU it waits once every `ahead` runs.
 template <class Work>
 double best_rate(const stream& on, double seconds, int ahead, const Work& work) {
   const int runs = on_gpu ? ahead : 1;

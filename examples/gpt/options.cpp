@@ -18,7 +18,7 @@ namespace {
 
 using gr::bad_flag, gr::check_flag;
 
-// To add a flag: a member of options, a row here, and its name (and limits) in scripts/train.sh.
+// To add a flag: a member of options, a row here, and its name, limits and help in scripts/train.sh.
 flag_table flags_of(options& o, std::string& save_every, std::string& config) {
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();

@@ -67,7 +67,7 @@ struct options {
     const double steps_risen = static_cast<double>(step + 1) / static_cast<double>(std::max(warmup, 1LL));
     return std::min(1.0, std::max(steps_risen, 10 * fraction)) * rate_after_warmup()(fraction);
   }
-  /// The learning rate without warm-up, as a function of the fraction.
+  /// The learning rate without warm-up: a schedule of one step, called with the fraction.
   std::function<double(double)> rate_after_warmup() const {
     const double low = 0.05 * lr;
     if (schedule == "constant") return gr::warmup_constant{.peak = lr, .warmup = 0};
@@ -77,7 +77,7 @@ struct options {
   }
 };
 
-/// A plan traces every batch of a step, which takes seconds for 1000.
+/// Most batches a step: a plan traces each, which takes seconds.
 inline constexpr int most_batches = 1000;
 
 inline constexpr std::size_t most_batch_tokens = std::size_t{1} << 31;

@@ -56,7 +56,7 @@ struct run_data {
   double bytes_a_token(std::size_t tokens) const;
 };
 
-/// Where a run stands, and what its last step came to: checkpoints hold it, the log and the screen show it.
+/// A run's progress and the figures of its last step. Checkpoints hold them; log and screen show them.
 struct run_state : gr::step_report {
   double training_seconds = 0;  ///< without validation
   double best_validation = std::numeric_limits<double>::infinity();
@@ -201,8 +201,8 @@ class run {
     saver_.finish();
     updating_ = true;
   }
-  /// Counts the step and reports it; its loss may be on its way. On a GPU the step before is shown now, so that nothing
-  /// waits for a loss.
+  /// Counts the step and holds its report: its loss may be on its way. On a GPU it shows the step before, and waits
+  /// for no loss.
   void end_update(const typename Trainer::step_loss& loss, double seconds) {
     updating_ = false;
     report_.show_held();
@@ -290,7 +290,7 @@ class run {
   static constexpr std::size_t a_validation = 8192, last_validation = 32768;  // tokens
 
   std::filesystem::path model_file() const { return folder_ / "model.safetensors"; }
-  // The picture of the plan is written while the folder is empty: if it cannot be, the run can be tried again.
+  // Writes the plan's picture while the folder is empty: if that fails, the same command works again.
   std::filesystem::path make_folder() const {
     if (resumed_) return options_.resume;
     const std::filesystem::path folder = gr::make_run_folder(options_.out);
@@ -411,7 +411,7 @@ class run {
   gr::run_saver saver_;
   std::optional<typename Trainer::step_loss> loss_;  // of the last step
   std::string unsaved_;                              // why the run could not be saved
-  bool updating_ = false;                            // the parameters are those of no step
+  bool updating_ = false;                            // an update is under way
   bool folder_failed_ = false, best_failed_ = false, replaced_ = false;
   double before_ = 0, flops_per_token_ = 0;
   long long first_ = 0;

@@ -26,12 +26,12 @@ struct step_options {
 template <class Settings>
 inline constexpr bool has_adamw_inside = requires(Settings s) { s.adamw; };
 
-/// The default learning rate of an optimizer.
+/// The default learning rate of an optimizer; 1e-2 if its lr is 0.
 template <class Settings>
 constexpr double usual_rate() {
   return Settings{}.lr > 0 ? Settings{}.lr : 1e-2;
 }
-/// Sets the learning rate; that of an AdamW inside keeps its proportion.
+/// Sets the learning rate, and in proportion that of an AdamW inside.
 template <class Settings>
 constexpr void set_rate(Settings& s, double lr) {
   s.lr = lr;
@@ -96,8 +96,8 @@ class training {
     constexpr explicit step_loss(losses& values) : values_(&values) {}
 
    public:
-    /// Waits for the mean loss of the step's micro-batches, in nats a token. Valid until send_loss() was called twice
-    /// more.
+    /// Waits for the mean loss of the step's micro-batches, in nats a token. Valid until the second send_loss()
+    /// after it.
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;

@@ -201,8 +201,8 @@ class tape {
   // The tape under all regions; a region has the same function.
   constexpr tape& root() { return *this; }
 
-  // While it lives, a region is replayed: its operations are in phase recompute, and draw the numbers of draw
-  // `first_draw` and later.
+  // While it lives, a region is replayed: its operations are in phase recompute, and repeat the draws from
+  // `first_draw` on.
   class replaying {
    public:
     constexpr replaying(tape& t, std::uint32_t first_draw)
@@ -238,8 +238,8 @@ class tape {
     for (const detail::operand_facts& o : operands)
       if (o.version != nullptr) uses_.add(o.slot);
   }
-  // Runs an operation by `compute()` and pushes its node. `xs` are the operands without recorders, and `facts` theirs
-  // with them. (Called directly by recorders: messages about an operation's gradient are short.)
+  // Runs an operation by `compute()` and pushes its node. `xs` are the operands without recorders; `facts`
+  // describe them. (Called directly by recorders: messages about an operation's gradient are short.)
   template <std::size_t... I, class Op, class Compute, class... Xs>
   constexpr auto push_op(std::index_sequence<I...>, const Op& op, const detail::operand_facts* facts,
                          const Compute& compute, const Xs&... xs) {

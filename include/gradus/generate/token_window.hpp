@@ -26,8 +26,8 @@
 
 namespace gradus {
 
-/// Logits [Texts, columns] of the token that follows the first `count` tokens of `ids` [Texts, T], which follow the
-/// tokens in `cache`. The cache then holds them, too. See token_window for what a model must have.
+/// Appends the first `count` tokens of `ids` [Texts, T] to `cache`, and returns the logits [Texts, columns] of the next
+/// token. See token_window for what a model must have.
 template <class Model, class D, index_t Texts, index_t T, class Cache>
 auto next_logits(const Model& net, const tensor<std::int32_t, shape<Texts, T>, D>& ids, Cache& cache, index_t count) {
   std::array<std::int32_t, Texts> last{};
@@ -42,8 +42,8 @@ auto next_logits(const Model& net, const tensor<std::int32_t, shape<Texts, T>, D
 /// cache holds the tokens before, so that a new token costs a forward pass over itself alone. The logits are those of a
 /// forward pass over all tokens of the window, bit for bit.
 ///
-/// When the window is full it slides: the last half of the context is computed again from position 0, which is one pass
-/// over half a context for every half context written. (Positions are learned, so keys and values cannot move.)
+/// When the window is full it slides: it recomputes the last half of the context from position 0, in one pass for each
+/// half context written. (Positions are learned, so keys and values cannot move.)
 ///
 /// @tparam Model a language model with
 ///   - `device`, and `template <index_t Texts> using cache = nn::key_value_cache<...>`,
@@ -69,8 +69,8 @@ class token_window {
     for (auto& text : again_) text.reserve(Model::context);
   }
 
-  /// Begins each text anew with the same tokens; the model sees the last `context` of them. Tokens that the window
-  /// begins with already are not computed again. Throws gradus::error for a text without tokens, and for a token
+  /// Begins each text anew with the same tokens; the model sees the last `context` of them. Tokens that the
+  /// window already begins with are not recomputed. Throws gradus::error for a text without tokens, and for a token
   /// outside the vocabulary.
   void begin(std::span<const std::int32_t> text) {
     if (text.empty()) throw error("token_window: a text must begin with a token at least");

@@ -77,8 +77,8 @@ class weight_average {
     weight_average* of_;
     context<D>* ctx_;
   };
-  /// Gives the model the averages until the last of the guards that this returns ends. Values stored in 16 bits lie in
-  /// memory of `ctx` for that time; others change places with the averages. Throws error before the first update.
+  /// Gives the model the averages until the last guard that this returns ends. Meanwhile 16-bit values lie in memory
+  /// of `ctx`; others change places with the averages. Throws error before the first update.
   GRADUS_OF_BUILD constexpr in_use use(context<D>& ctx) {
     if (!averages_) throw error("weight_average.use(ctx): there is no average yet; call update(ctx) after a step");
     return in_use(*this, ctx);

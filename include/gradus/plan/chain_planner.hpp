@@ -25,7 +25,7 @@ namespace gradus {
 class chain_planner {
  public:
   /// @param depth  how deep regions may nest; 0: no regions
-  /// @param points length that fronts are thinned to, which may make schedules slower and never makes one infeasible
+  /// @param points most points of a front; fewer may make schedules slower, but none infeasible
   explicit chain_planner(stage_chain chain, std::size_t depth = 1, std::size_t points = 500)
       : chain_(std::move(chain)),
         plain_time_(chain_.time()),

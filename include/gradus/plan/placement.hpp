@@ -39,8 +39,8 @@ inline std::size_t largest_live_sum(const step_trace& trace) {
   return peak;
 }
 
-// The moment of each event: the number of runs of ends before it. Two blocks overlap if their moments do, and there are
-// fewer moments than events, which halves the time of packing.
+// The moment of each event: the number of runs of frees before it. Two blocks overlap if their moments do. Moments are
+// fewer than events, which halves the time of packing.
 inline std::vector<std::size_t> moments_of(const step_trace& trace) {
   std::vector<std::size_t> moments(trace.events.size() + 1, 0);
   for (std::size_t e = 0; e < trace.events.size(); ++e) {
@@ -50,7 +50,7 @@ inline std::vector<std::size_t> moments_of(const step_trace& trace) {
   return moments;
 }
 
-// The most blocks that place() packs to improve a placement. A tenth of it places most steps, in a tenth of the time.
+// The most blocks that place() packs to improve a placement. A tenth of it, and of the time, is enough for most.
 inline constexpr std::size_t placement_effort = 500'000;
 
 /// Packs blocks in an order, each at the lowest offset that is free during its life. Every order gives a valid

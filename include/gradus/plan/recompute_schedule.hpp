@@ -247,8 +247,8 @@ class recompute_scheduler {
       f(std::as_const(regions));
     }
   }
-  // Spends the rest of the budget on blocks that keep more, from the last block on: it keeps results for the shortest
-  // time.
+  // Spends the rest of the budget on blocks that keep more, from the last block back: it keeps results
+  // most briefly.
   scheduled_step improved(scheduled_step best, std::size_t budget) const {
     for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
       if (!best.regions.parts[p].region) continue;

@@ -36,7 +36,7 @@ class time_table {
     return std::max(static_cast<double>(what.work.flops) / flops_rate_,
                     static_cast<double>(what.work.bytes()) / bytes_rate_);
   }
-  /// Seconds of a step: of its operations, and between them as in the measured steps.
+  /// Seconds of a step: of its operations, and the measured time between them.
   double seconds(const step_trace& step) const {
     double sum = others_.empty() ? 0 : median(others_);
     for (const op_span& span : step.ops)

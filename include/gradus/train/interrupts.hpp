@@ -14,7 +14,7 @@ namespace gradus {
 /// signals of batch systems (SIGUSR1, SIGUSR2, SIGXCPU). A second Ctrl-C, 2 seconds later or more, ends the program at
 /// once with status 130. A signal that was ignored before stays ignored (nohup).
 ///
-/// A signal handler can reach only objects of static storage, so the program owns the time of the first request, in
+/// A signal handler reaches static objects only, so the program owns `NoticedAt`: the time of the first request in
 /// seconds; 0: none:
 ///
 ///     std::atomic<long long> interrupted_at = 0;  // at namespace scope

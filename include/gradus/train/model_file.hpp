@@ -1,6 +1,6 @@
 #pragma once
 // A model's parameters as a safetensors file: save and load.
-// Where it is not compiled separately it includes nlohmann/json, and gradus.hpp does not include it.
+// Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
 #include <cmath>
 #include <cstddef>

@@ -65,7 +65,7 @@ class run_memory {
   context<D> transient;   ///< for steps
   context<D> pooled;      ///< from the pool: for work after the steps
 
-  /// What a step allocates lies where plan 0 says until use() chooses another; without plans it comes from the pool.
+  /// Plan 0 places what a step allocates until use() chooses another; without plans, the pool allocates it.
   /// start_trace() needs `traceable`. `on` and `heap` must outlive this. Throws out_of_memory.
   run_memory(stream_type& on, basic_resource<stream_type>& heap, std::vector<memory_plan> plans = {},
              bool traceable = false)

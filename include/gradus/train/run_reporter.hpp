@@ -63,8 +63,7 @@ class run_reporter {
     bool failed = false;
     return attempt(failed, write);
   }
-  /// The same for repeated attempts: `failed` holds whether the last one failed, and only the first of several failures
-  /// is a warning.
+  /// The same for repeated attempts; of failures in a row, it warns of the first. `failed`: the last attempt failed.
   template <class F>
   bool attempt(bool& failed, const F& write) {
     try {
@@ -89,7 +88,7 @@ class run_reporter {
   void show_held();
   /// Loss of the last step that was held, or NaN. Waits for it.
   double held_loss();
-  /// Logs a step; again with its validation loss, if that is known later. A resumed run keeps the last line of a step.
+  /// Logs a step. Log it again once its validation loss is known: a resumed run keeps the last line of a step.
   void record(const step_report& r);
   /// Shows a step; if it was validated, draws the curves, and warns of overfitting (see find_overfitting), once for
   /// each lowest loss.
