@@ -1,7 +1,5 @@
 #include "memory.hpp"
 
-#include <cstdio>
-
 #include <gradus/planning.hpp>
 #include <gradus/train/memory_report.hpp>
 #include <gradus/train/perfetto.hpp>
@@ -68,8 +66,6 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   return m;
 }
 
-double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 }  // namespace
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
@@ -102,20 +98,15 @@ void print_memory(const chosen_memory& m) {
   screen.line(describe_model() + ", batch " + std::to_string(batch_size));
   screen.line(gr::memory_table(m.plan, gr::output_columns()));
   screen.line(m.description);
-  char line[256];
-  std::snprintf(line, sizeof line, "parameters and optimizer state %.1f MiB, planned workspace %.1f MiB",
-                mib(m.plan.persistent_bytes), mib(m.workspace_bytes));
-  screen.line(line);
-  std::snprintf(line, sizeof line, "planned in all %.1f MiB", mib(m.total_bytes()));
-  screen.line(line);
-  std::snprintf(line, sizeof line,
-                "outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are "
-                "encoded or joined",
-                mib(process_bytes));
-  screen.line(line);
-  std::snprintf(line, sizeof line, "a step is predicted to take %.0f ms, %.1f GFLOP of them computed again",
-                m.step_seconds * 1e3, static_cast<double>(m.plan.recomputed_flops()) / 1e9);
-  screen.line(line);
+  screen.line(line("parameters and optimizer state %.1f MiB, planned workspace %.1f MiB", mib(m.plan.persistent_bytes),
+                   mib(m.workspace_bytes)));
+  screen.line(line("planned in all %.1f MiB", mib(m.total_bytes())));
+  screen.line(
+      line("outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are "
+           "encoded or joined",
+           mib(process_bytes)));
+  screen.line(line("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again", m.step_seconds * 1e3,
+                   static_cast<double>(m.plan.recomputed_flops()) / 1e9));
 }
 
 void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured) {

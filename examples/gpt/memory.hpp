@@ -1,6 +1,7 @@
 #pragma once
 // The memory of a run, decided before it starts: which activations are kept, and the address of every block of a step.
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,15 @@
 #include "options.hpp"
 
 namespace gpt {
+
+constexpr double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+/// A line of a report, formatted by printf.
+template <class... Values>
+std::string line(const char* format, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
 
 /// The plans, which share one workspace.
 enum planned_work : std::size_t { training_plan, evaluation_plan };

@@ -153,7 +153,7 @@ class training {
     if constexpr (scales_loss) return scaler_.clean_steps();
     else return 0;
   }
-  /// Restores what a checkpoint's tensors do not hold, for a run that has taken `batches` micro-batches.
+  /// Restores random draws and the loss scale of a run that has taken `batches` micro-batches.
   void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
     tape_.set_random(options_.seed, batches);
     if constexpr (scales_loss) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../core/math.hpp"
 #include "runs.hpp"
 
 namespace gradus::cuda_kit {
@@ -74,7 +75,7 @@ struct row_layout {
   }
 };
 
-/// A thread's part of a row in memory.
+/// A thread's part of a row, in registers if Layout::held; otherwise each pass reads it again.
 template <class Layout, class T>
 class held_row {
  public:
@@ -85,6 +86,29 @@ class held_row {
   __device__ vector_of<T, Layout::width> run(int slot, int at) const {
     if constexpr (Layout::held) return runs_[slot];
     else return load<Layout::width, true>(row_ + at, Layout::width);
+  }
+  /// The largest element of the row. All threads of the row must call this, and get it.
+  template <class C>
+  __device__ C largest() const {
+    C most = -INFINITY;
+    Layout::each([&](int slot, int at) {
+      const auto v = run(slot, at);
+#pragma unroll
+      for (int i = 0; i < Layout::width; ++i)
+        if (const C one = static_cast<C>(v.at[i]); one > most) most = one;
+    });
+    return row_max<Layout::threads>(most);
+  }
+  /// The sum of e^(x - top) over the row, likewise.
+  template <class C>
+  __device__ C exp_sum(C top) const {
+    C total = 0;
+    Layout::each([&](int slot, int at) {
+      const auto v = run(slot, at);
+#pragma unroll
+      for (int i = 0; i < Layout::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
+    });
+    return row_sum<Layout::threads>(total);
   }
 
  private:

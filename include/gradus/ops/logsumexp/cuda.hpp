@@ -18,21 +18,8 @@ __global__ void __launch_bounds__(row_layout<Columns, T, T>::block)
   const index_t row = layout::first_row();
   if (row >= rows) return;  // for all threads of a warp, or for none
   const held_row<layout, T> values(x + row * Columns);
-  C most = -INFINITY;
-  layout::each([&](int slot, int at) {
-    const auto v = values.run(slot, at);
-#pragma unroll
-    for (int i = 0; i < layout::width; ++i)
-      if (const C one = static_cast<C>(v.at[i]); one > most) most = one;
-  });
-  const C largest = row_max<layout::threads>(most), top = isinf(largest) ? C(0) : largest;
-  C total = 0;
-  layout::each([&](int slot, int at) {
-    const auto v = values.run(slot, at);
-#pragma unroll
-    for (int i = 0; i < layout::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
-  });
-  const C sum = row_sum<layout::threads>(total);
+  const C largest = values.template largest<C>(), top = isinf(largest) ? C(0) : largest;
+  const C sum = values.exp_sum(top);
   if (threadIdx.x % layout::threads != 0) return;
   y[row] = static_cast<TY>(top + math::log(sum));
   if (!kept) return;

@@ -19,21 +19,8 @@ __global__ void __launch_bounds__(row_layout<Columns, TY, T>::block) softmax_ker
   if (row >= rows) return;  // for all threads of a warp, or for none
   const held_row<layout, T> values(x + row * Columns);
   TY* const to = y + row * Columns;
-  C most = -INFINITY;
-  layout::each([&](int slot, int at) {
-    const auto v = values.run(slot, at);
-#pragma unroll
-    for (int i = 0; i < layout::width; ++i)
-      if (const C one = static_cast<C>(v.at[i]); one > most) most = one;
-  });
-  const C top = row_max<layout::threads>(most);
-  C total = 0;
-  layout::each([&](int slot, int at) {
-    const auto v = values.run(slot, at);
-#pragma unroll
-    for (int i = 0; i < layout::width; ++i) total += math::exp(static_cast<C>(v.at[i]) - top);
-  });
-  const C sum = row_sum<layout::threads>(total);
+  const C top = values.template largest<C>();
+  const C sum = values.exp_sum(top);
   const C shift = Log ? math::log(sum) : C(1) / sum;
   layout::each([&](int slot, int at) {
     const auto v = values.run(slot, at);

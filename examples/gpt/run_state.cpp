@@ -1,6 +1,6 @@
-#include "run.hpp"
+#include "run_state.hpp"
 
-#include <cstdio>
+#include <cmath>
 #include <ctime>
 
 #include <gradus/io/atomic_file.hpp>
@@ -100,16 +100,6 @@ void find_from(found_checkpoint& from, const options& o, const run_data& data) {
   }
   if (from.damage.empty()) throw gr::error("--resume: " + o.resume + ": has no checkpoint");
   throw gr::error(from.damage + "; no checkpoint is left to resume from; " + advice_for(folder));
-}
-
-double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
-// A line of a report, as printf formats it.
-template <class... Values>
-std::string line(const char* format, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
 }
 
 }  // namespace
@@ -236,11 +226,6 @@ void report_end(gr::run_reporter& report, const chosen_memory& memory, const run
   report.line(line("validation loss %s after %lld steps", nats.c_str(), state.step));
   report.line(line("memory: %.0f MiB planned, the %s peak %.0f MiB", mib(memory.total_bytes()),
                    on_gpu ? "GPU's" : "process's", peak_mib));
-}
-
-void report_loss_scale(gr::run_reporter& report, const run_state& state, std::size_t skipped_updates) {
-  report.line(line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", state.loss_scale,
-                   skipped_updates));
 }
 
 }  // namespace gpt
