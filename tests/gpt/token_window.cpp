@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <gradus/data/tokenizer_json.hpp>
 #include <gradus/generate/token_window.hpp>
 
 #include "../support/counted_heap.hpp"
@@ -171,4 +172,20 @@ TEST_CASE("generate() passes on what it draws, the same for the same seed, and e
   CHECK(write(1, 100) == once);
   CHECK(write(2, 100) != once);
   CHECK(write(1, 7) == once.substr(0, 7));
+}
+
+TEST_CASE("generate() ends at the token that ends a text, and does not write it") {
+  using model = gpt::model<gr::on<gr::cpu>, gpt::config{1, 2, 16, 8, 700}>;
+  const gr::bpe_tokenizer bpe = gr::read_tokenizer_json(std::string(GRADUS_TEST_DATA) + "/tokenizer/tokenizer.json");
+  REQUIRE(bpe.added_token_id("<|endoftext|>") == 0);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  model net;
+  gr::init(net, ctx, gr::normal_init{.stddev = 0});  // all logits are 0, and token 0 comes first
+  gr::token_window<model> window(net, ctx);
+  int written = 0;
+  gr::generate(window, gr::text_tokenizer(bpe), "ab", 5, {.rule = {.temperature = 0}},
+               [&](std::string_view) { return ++written > 0; });
+  CHECK(written == 0);
 }
