@@ -35,6 +35,7 @@ is_there_again() { [[ -s run/config && -s run/checkpoint.safetensors ]] && has_t
 pause() { sleep "0.$((RANDOM % $1 + 100))"; }
 
 begin() {
+  rm -f out err  # the run opens them in its own time; until then nobody may read the last run's
   "$train" "${flags[@]}" --steps 1000000 "$@" >out 2>err &
   pid=$!
 }
