@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -19,11 +20,9 @@
 
 namespace gradus::cuda_kit {
 
-/// Starts a copy of 16 bytes to shared memory; if not `valid`, writes zeros and reads nothing.
-__device__ inline void cp_async_16_bytes(void* to, const void* from, bool valid) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(valid ? 16 : 0)
-               : "memory");
+/// Starts a copy of 16 bytes to shared memory, of which the first `valid` (0 or 16) are read, and zeros for the others.
+__device__ inline void cp_async_16_bytes(std::uint32_t to, const void* from, int valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
 __device__ inline void cp_async_4_bytes(void* to, const void* from, bool valid) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
@@ -70,118 +69,204 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
   return pair;
 }
 
-/// A tile in shared memory, rows of Width elements and 16 bytes of padding: eight rows start in different banks.
+/// 2^x, in error by at most 2 ulp, with 0 for results below 2^-126 (PTX ISA, ex2.approx).
+__device__ inline float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// A tile in shared memory: rows of Width elements, in runs of 16 bytes. Swizzled: of each `group` runs of a row, run c
+/// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks.
 template <class T, int Width>
 struct shared_tile {
   static_assert(sizeof(T) == 2 && Width % 16 == 0);
-  static constexpr int row_stride = Width + 8;
-  static constexpr std::size_t bytes(int rows) { return sizeof(T) * static_cast<std::size_t>(rows) * row_stride; }
+  static constexpr int runs = Width / 8;
+  static constexpr int group = runs % 8 == 0 ? 8 : runs % 4 == 0 ? 4 : 2;
+  static constexpr std::size_t bytes(int rows) { return sizeof(T) * static_cast<std::size_t>(rows) * Width; }
   T* data;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ static int swizzle(int row) { return row / (8 / group) % group; }
+  __device__ shared_tile from_row(int row) const { return {data + row * Width}; }
+  __device__ T* at(int row, int run) const { return data + row * Width + (run ^ swizzle(row)) * 8; }
 
-  /// Starts copies of rows first .. of a matrix, `stride` elements from row to row, by all Threads threads. Only the
-  /// first Depth columns are read; the others, and rows from `end` on, become zero.
-  template <int Rows, int Depth, int Threads>
-  __device__ void load_async(const T* from, index_t stride, index_t first, index_t end) const {
-    static_assert(Depth % 8 == 0);
-    constexpr int runs = Width / 8;
-    for (int i = static_cast<int>(threadIdx.x); i < Rows * runs; i += Threads) {
-      const int r = i / runs, at = i % runs * 8;
-      const bool valid = first + r < end && at < Depth;
-      cp_async_16_bytes(data + r * row_stride + at, valid ? from + (first + r) * stride + at : from, valid);
-    }
-  }
-  /// Fragment A: rows row .. row + 15, columns k .. k + 15.
+  /// Fragment A: rows row .. row + 15, columns k .. k + 15. `row` is a multiple of 8, here and below.
   __device__ fragment_a load_fragment_a(int row, int k) const {
     fragment_a f;
-    load(f.r, data + (row + lane() % 16) * row_stride + k + lane() / 16 * 8);
+    load<false>(f.r, row, lane() % 16, k, lane() / 16);
     return f;
   }
   /// Fragment B of the transposed tile: its columns are the tile's rows row .. row + 15, its k the tile's columns.
   __device__ fragment_b load_fragment_b(int row, int k) const {
     fragment_b f;
-    load(f.r, data + (row + lane() / 16 * 8 + lane() % 8) * row_stride + k + lane() / 8 % 2 * 8);
+    load<false>(f.r, row, lane() / 16 * 8 + lane() % 8, k, lane() / 8 % 2);
     return f;
   }
   /// Fragment B of the tile itself: its k are the tile's rows row .. row + 15, its columns the tile's.
   __device__ fragment_b load_fragment_b_transposed(int row, int column) const {
     fragment_b f;
-    const auto address = static_cast<std::uint32_t>(
-        __cvta_generic_to_shared(data + (row + lane() % 16) * row_stride + column + lane() / 16 * 8));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(f.r[0]), "=r"(f.r[1]), "=r"(f.r[2]), "=r"(f.r[3])
-                 : "r"(address)
-                 : "memory");
+    load<true>(f.r, row, lane() % 16, column, lane() / 16);
     return f;
   }
   /// Stores 16 rows of accumulators to rows row .. of the tile, each thread's two rows scaled by the two factors.
   template <int Tiles>
   __device__ void store_fragment(int row, const accumulator (&c)[Tiles], float first_factor,
                                  float second_factor) const {
-    auto* const words = reinterpret_cast<std::uint32_t*>(data + (row + lane() / 4) * row_stride + lane() % 4 * 2);
+    const int r = row + lane() / 4, within = lane() % 4 * 2;
 #pragma unroll
     for (int n = 0; n < Tiles; ++n) {
-      words[n * 4] = rounded_pair<T>(c[n].r[0] * first_factor, c[n].r[1] * first_factor);
-      words[n * 4 + 8 * row_stride / 2] = rounded_pair<T>(c[n].r[2] * second_factor, c[n].r[3] * second_factor);
+      *reinterpret_cast<std::uint32_t*>(at(r, n) + within) =
+          rounded_pair<T>(c[n].r[0] * first_factor, c[n].r[1] * first_factor);
+      *reinterpret_cast<std::uint32_t*>(at(r + 8, n) + within) =
+          rounded_pair<T>(c[n].r[2] * second_factor, c[n].r[3] * second_factor);
     }
   }
-  /// Copies rows row .. row + 15 of the tile to rows first .. of a matrix, those before `end`; by one warp.
-  template <int Depth>
-  __device__ void store_to_global(int row, T* to, index_t stride, index_t first, index_t end, bool accumulate) const {
-    constexpr int runs = Depth / 8;
+  /// Copies rows row .. row + Rows - 1 of the tile to rows first .. of a matrix, those before `end`; by one warp.
+  template <int Rows, int Depth>
+  __device__ void store_to_global(int row, T* to, index_t stride, int first, int end, bool accumulate) const {
+    constexpr int runs_there = Depth / 8;
     __syncwarp();
-    for (int i = lane(); i < 16 * runs; i += 32) {
-      const int r = i / runs, at = i % runs * 8;
+    for (int i = lane(); i < Rows * runs_there; i += 32) {
+      const int r = i / runs_there, run = i % runs_there;
       if (first + r >= end) continue;
-      const auto v = cuda_kit::load<8, true>(data + (row + r) * row_stride + at, 8);
-      T* const target = to + (first + r) * stride + at;
+      const auto v = cuda_kit::load<8, true>(at(row + r, run), 8);
+      T* const target = to + (first + r) * stride + run * 8;
       if (accumulate) put<8, true>(target, true, 8, [&](int k) { return static_cast<float>(v.at[k]); });
       else store<8, true>(target, v, 8);
     }
   }
 
  private:
-  __device__ static void load(std::uint32_t (&r)[4], const T* from) {
-    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(from));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
+  // ldmatrix of four matrices: this thread gives the address of row `row + own_row`, and of the run `own_run` (0 or 1)
+  // behind `column`. What is a thread's own is separate, so that the rest becomes a constant of each load.
+  template <bool Transposed>
+  __device__ void load(std::uint32_t (&r)[4], int row, int own_row, int column, int own_run) const {
+    const int run = column / 8, own = own_run ^ swizzle(own_row);
+    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(data + own_row * Width)) +
+                         static_cast<std::uint32_t>(((run % group) ^ own) * 16) +
+                         static_cast<std::uint32_t>((row * runs + run / group * group) * 16);
+    if constexpr (Transposed)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                   : "r"(address)
+                   : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                   : "r"(address)
+                   : "memory");
   }
 };
 
-/// c = A B^T for 16 rows of A, from `row` on, and Tiles * 8 rows of B.
-template <class T, int Width, int Tiles>
-__device__ inline void multiply_rows(accumulator (&c)[Tiles], shared_tile<T, Width> a, int row,
+/// A thread's part of the copies of a matrix to tiles of Rows rows, by Threads threads, one tile after another. Only the
+/// first Depth columns of the matrix are read; the tile's others become zero.
+template <class T, int Width, int Depth, int Rows, int Threads>
+class tile_copy {
+  static_assert(Depth % 8 == 0);
+  using tile = shared_tile<T, Width>;
+  static constexpr int threads_per_row = static_cast<int>(std::bit_ceil(static_cast<unsigned>(tile::runs)));
+  static constexpr int rows_at_once = Threads / threads_per_row;
+  static_assert(Rows % rows_at_once == 0 && rows_at_once % 8 == 0, "a thread's run has one swizzle");
+
+ public:
+  /// Of rows first .. of `from`, which has `stride` elements from row to row.
+  __device__ tile_copy(const T* from, index_t stride, int first)
+      : stride_(static_cast<int>(stride) * rows_at_once),
+        next_(from + static_cast<index_t>(first + row()) * stride + run() * 8) {}
+
+  /// Starts copies of the next Rows rows, of which `left` are there; the others become zero.
+  __device__ void start(tile to, int left) {
+    if (run() >= tile::runs) return;
+    if (left >= Rows) start_rows<true>(to, left);
+    else start_rows<false>(to, left);
+  }
+
+ private:
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / threads_per_row; }
+  __device__ static int run() { return static_cast<int>(threadIdx.x) % threads_per_row; }
+  template <bool All>
+  __device__ void start_rows(tile to, int left) {
+    const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(to.at(row(), run())));
+#pragma unroll
+    for (int i = 0; i < Rows / rows_at_once; ++i, next_ += stride_) {
+      const bool valid = (All || row() + i * rows_at_once < left) && (Depth == Width || run() < Depth / 8);
+      cp_async_16_bytes(target + static_cast<std::uint32_t>(tile::bytes(i * rows_at_once)), next_, valid ? 16 : 0);
+    }
+  }
+
+  int stride_;
+  const T* next_;
+};
+
+/// Rows row .. row + 16 * Strips - 1 of a tile as fragments A: in registers (Held), or loaded at each use.
+template <class T, int Width, int Strips, bool Held>
+class row_fragments {
+ public:
+  __device__ row_fragments(shared_tile<T, Width> from, int row) : from_(from), row_(row) {
+    if constexpr (Held) {
+#pragma unroll
+      for (int strip = 0; strip < Strips; ++strip)
+#pragma unroll
+        for (int k = 0; k < Width; k += 16) held_[strip][k / 16] = from.load_fragment_a(row + 16 * strip, k);
+    }
+  }
+  __device__ fragment_a operator()(int strip, int k) const {
+    if constexpr (Held) return held_[strip][k / 16];
+    else return from_.load_fragment_a(row_ + 16 * strip, k);
+  }
+
+ private:
+  shared_tile<T, Width> from_;
+  int row_;
+  fragment_a held_[Strips][Held ? Width / 16 : 1];
+};
+
+/// c = A B^T for Strips * 16 rows of A and Tiles * 8 rows of B.
+template <class T, int Width, int Strips, bool Held, int Tiles>
+__device__ inline void multiply_rows(accumulator (&c)[Strips][Tiles], const row_fragments<T, Width, Strips, Held>& a,
                                      shared_tile<T, Width> b) {
 #pragma unroll
-  for (int n = 0; n < Tiles; ++n) c[n] = {};
+  for (int strip = 0; strip < Strips; ++strip)
+#pragma unroll
+    for (int n = 0; n < Tiles; ++n) c[strip][n] = {};
 #pragma unroll
   for (int k = 0; k < Width; k += 16) {
-    const fragment_a left = a.load_fragment_a(row, k);
+    fragment_a left[Strips];
+#pragma unroll
+    for (int strip = 0; strip < Strips; ++strip) left[strip] = a(strip, k);
 #pragma unroll
     for (int n = 0; n < Tiles; n += 2) {
       const fragment_b right = b.load_fragment_b(n * 8, k);
-      mma<T>(c[n], left, right.r[0], right.r[1]);
-      mma<T>(c[n + 1], left, right.r[2], right.r[3]);
+#pragma unroll
+      for (int strip = 0; strip < Strips; ++strip) {
+        mma<T>(c[strip][n], left[strip], right.r[0], right.r[1]);
+        mma<T>(c[strip][n + 1], left[strip], right.r[2], right.r[3]);
+      }
     }
   }
 }
-/// c += w B, where w [16, Terms * 8] are accumulators of this warp, rounded to T.
-template <class T, int Width, int Terms>
-__device__ inline void add_product(accumulator (&c)[Width / 8], const accumulator (&w)[Terms],
+/// c += w B, where w [Strips * 16, Terms * 8] are accumulators of this warp, rounded to T.
+template <class T, int Width, int Strips, int Terms>
+__device__ inline void add_product(accumulator (&c)[Strips][Width / 8], const accumulator (&w)[Strips][Terms],
                                    shared_tile<T, Width> b) {
 #pragma unroll
   for (int k = 0; k < Terms; k += 2) {
-    const fragment_a left = {{rounded_pair<T>(w[k].r[0], w[k].r[1]), rounded_pair<T>(w[k].r[2], w[k].r[3]),
-                              rounded_pair<T>(w[k + 1].r[0], w[k + 1].r[1]),
-                              rounded_pair<T>(w[k + 1].r[2], w[k + 1].r[3])}};
+    fragment_a left[Strips];
+#pragma unroll
+    for (int strip = 0; strip < Strips; ++strip) {
+      const accumulator &first = w[strip][k], &second = w[strip][k + 1];
+      left[strip] = {{rounded_pair<T>(first.r[0], first.r[1]), rounded_pair<T>(first.r[2], first.r[3]),
+                      rounded_pair<T>(second.r[0], second.r[1]), rounded_pair<T>(second.r[2], second.r[3])}};
+    }
 #pragma unroll
     for (int n = 0; n < Width / 8; n += 2) {
       const fragment_b right = b.load_fragment_b_transposed(k * 8, n * 8);
-      mma<T>(c[n], left, right.r[0], right.r[1]);
-      mma<T>(c[n + 1], left, right.r[2], right.r[3]);
+#pragma unroll
+      for (int strip = 0; strip < Strips; ++strip) {
+        mma<T>(c[strip][n], left[strip], right.r[0], right.r[1]);
+        mma<T>(c[strip][n + 1], left[strip], right.r[2], right.r[3]);
+      }
     }
   }
 }

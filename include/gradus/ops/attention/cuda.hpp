@@ -24,25 +24,27 @@ struct attention_launches {
   using flash = std::conditional_t<on_tensor_cores, tensor_attention<T, on_tensor_cores ? Depth : 16, Causal>,
                                    flash_attention<C, T, Depth, Causal>>;
 
-  index_t batch, heads, queries, keys;
+  int batch, heads, queries, keys;
 
   void forward(context<cuda>& ctx, attention_operand<T> out, C* lse, attention_operand<const T> q,
                attention_operand<const T> k, attention_operand<const T> v) const {
-    const index_t pairs = batch * heads;
+    const int pairs = batch * heads;
+    using tiles = typename flash::forward;
     const auto run = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(queries)), flash::threads,
-                         flash::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys);
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * tiles::row_blocks_of(queries)), tiles::threads,
+                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys);
     };
-    if constexpr (on_tensor_cores) run(&tensor_attention_kernel<flash, T>);
-    else run(&attention_forward_kernel<flash, C, T>);
+    if constexpr (on_tensor_cores) run(&tensor_attention_kernel<tiles, T>);
+    else run(&attention_forward_kernel<tiles, C, T>);
   }
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
                 attention_operand<const T> v, attention_operand<const T> y, const C* lse) const {
-    const index_t pairs = batch * heads;
-    C* const delta = scratch<C>(ctx, pairs * queries);
-    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(pairs * queries * delta_rows<C, T, Depth>::lanes),
-           block_threads, delta, pairs, heads, queries, dy, y);
+    const int pairs = batch * heads;
+    const index_t rows = static_cast<index_t>(pairs) * queries;
+    C* const delta = scratch<C>(ctx, rows);
+    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes), block_threads,
+           delta, pairs, heads, queries, dy, y);
     const auto run_dq = [&](auto kernel) {
       launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(queries)), flash::threads,
                          flash::dq_bytes, pairs, heads, dq, dy, q, k, v, lse, delta, queries, keys);

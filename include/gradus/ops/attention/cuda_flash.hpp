@@ -21,6 +21,7 @@ namespace gradus::cuda_kit {
 /// @tparam T type of operands and results
 template <class C, class T, index_t Depth, bool Causal>
 struct flash_attention {
+  using forward = flash_attention;  ///< the tiles of its forward kernel
   static constexpr int threads = 128;
   static constexpr int block_m = 64, block_n = 32;  ///< rows of the block's tile and of the streamed tiles
   static constexpr int per_thread = 4;              ///< rows and score columns of a thread

@@ -13,51 +13,62 @@
 
 namespace gradus::cuda_kit {
 
-/// The algorithm of cuda_flash.hpp on tensor cores. A block has four warps, each with 16 rows of its tile; streamed
-/// tiles are double-buffered: one stage loads while the other is computed. Weights are rounded to T for the products.
-template <class T, index_t Depth, bool Causal>
+/// The algorithm of cuda_flash.hpp on tensor cores. A block has four warps, each with 16 * Strips rows of its tile;
+/// streamed tiles are double-buffered: one stage loads while the other is computed. Weights are rounded to T for the
+/// products.
+template <class T, index_t Depth, bool Causal, int Strips = 1>
 struct tensor_attention {
   static constexpr int threads = 128;
-  static constexpr int block_m = 64;
+  static constexpr int strips = Strips;
+  static constexpr int warp_rows = 16 * Strips;
+  static constexpr int block_m = warp_rows * (threads / 32);
   static constexpr bool causal = Causal;
   static constexpr int depth = static_cast<int>(Depth);
   static constexpr int width = (depth + 15) / 16 * 16;
-  static constexpr int block_n = width > 64 ? 32 : 64;
+  static constexpr bool narrow = width <= 64;  ///< two operands and their sums fit in a warp's registers
+  static constexpr int block_n = narrow ? 64 : 32;
+  static constexpr int blocks = !narrow ? 1 : Strips == 1 ? 3 : 2;  ///< that an A100 multiprocessor is to hold
+
   static constexpr int score_tiles = block_n / 8;  ///< n8 tiles of scores
   static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
   static constexpr float log2_e = 1.44269504088896341f;
+  static constexpr float scale_log2 = scale * log2_e;
   using tile = shared_tile<T, width>;
   static constexpr std::size_t forward_bytes = tile::bytes(block_m + 4 * block_n);
   static constexpr std::size_t dq_bytes = tile::bytes(2 * block_m + 4 * block_n);
   static constexpr std::size_t dkv_bytes = tile::bytes(2 * block_m + 4 * block_n) + 4 * block_n * sizeof(float);
-  static_assert(block_m == 16 * (threads / 32), "a warp owns 16 rows, the rows of a fragment");
-  static_assert(block_n % 16 == 0 && width % 16 == 0, "fragments have 16 columns");
+  /// Forward of narrow heads has 32 rows a warp: each ldmatrix feeds twice the products.
+  using forward = tensor_attention<T, Depth, Causal, narrow ? 2 : 1>;
+  static_assert(block_m % block_n == 0, "a tile's diagonal begins with a streamed tile");
   static_assert(block_n <= threads, "one thread loads each row's lse and delta");
   static_assert(width <= 128, "a warp holds its rows in registers");
-  using scores = accumulator[score_tiles];
-  using sums = accumulator[width / 8];
+  using scores = accumulator[Strips][score_tiles];
+  using gradients =
+      accumulator[Strips][2];  ///< of 16 scores of each row: in backward no tile of them needs to be complete
+  using sums = accumulator[Strips][width / 8];
+  using own_copy = tile_copy<T, width, depth, block_m, threads>;
+  using streamed_copy = tile_copy<T, width, depth, block_n, threads>;
+  template <bool Held>
+  using fragments = row_fragments<T, width, Strips, Held>;
 
-  static constexpr index_t row_blocks_of(index_t n) { return (n + block_m - 1) / block_m; }
-  static __device__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 * 16; }
+  static constexpr int row_blocks_of(int n) { return (n + block_m - 1) / block_m; }
+  static __device__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 * warp_rows; }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  /// Row and column, among a warp's rows, of element i of accumulator n.
-  static __device__ int row_of(int i) { return lane() / 4 + i / 2 * 8; }
+  /// Row and column, among a warp's rows, of element i of accumulator [strip][n].
+  static __device__ int row_of(int strip, int i) { return strip * 16 + lane() / 4 + i / 2 * 8; }
   static __device__ int column_of(int n, int i) { return n * 8 + lane() % 4 * 2 + i % 2; }
-  static __device__ index_t keys_end(index_t q0, index_t keys) {
-    return Causal && q0 + block_m < keys ? q0 + block_m : keys;
+  /// The streamed tiles of keys for the queries from q0 on: all, and how many of the first need no mask.
+  static __device__ int key_tiles(int q0, int keys) {
+    return ((Causal ? std::min(q0 + block_m, keys) : keys) + block_n - 1) / block_n;
   }
-  static __device__ bool sees(index_t query, index_t key, index_t keys) {
-    return key < keys && (!Causal || key <= query);
+  static __device__ int unmasked_key_tiles(int q0, int keys) { return (Causal ? std::min(q0, keys) : keys) / block_n; }
+  /// How many keys of tile j a query sees; may be negative.
+  static __device__ int keys_seen(int query, int j, int keys) {
+    return (Causal ? std::min(query + 1, keys) : keys) - j * block_n;
   }
   template <class U>
-  static __device__ U* head(const attention_operand<U>& x, index_t heads, index_t pair) {
+  static __device__ U* head(const attention_operand<U>& x, int heads, int pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
-  }
-  /// Starts copies of Rows rows of a head into a tile, from row `first` on; rows from `end` on become zero.
-  template <int Rows>
-  static __device__ void load_tile(const tile& to, const attention_operand<const T>& x, index_t heads, index_t pair,
-                                   index_t first, index_t end) {
-    to.template load_async<Rows, depth, threads>(head(x, heads, pair), x.time, first, end);
   }
   /// Reduces x over the four threads that share a row.
   template <class F>
@@ -67,203 +78,247 @@ struct tensor_attention {
   }
 };
 
-/// Double-buffered main loop: compute(first row, stage) for each tile, while load(first row, stage) fills the other.
-template <int Step, class Load, class Compute>
-__device__ inline void pipelined(index_t begin, index_t end, const Load& load, const Compute& compute) {
-  load(begin, 0);
-  cp_async_fence();
-  int stage = 0;
-  for (index_t at = begin; at < end; at += Step, stage ^= 1) {
-    if (at + Step < end) load(at + Step, stage ^ 1);
+/// Whether a tile has scores that its rows do not see.
+using masked = std::true_type;
+using unmasked = std::false_type;
+
+/// Double-buffered streaming of `tiles` tiles: load(tile, stage) fills a stage while the other is computed.
+template <class Load>
+class tile_stream {
+ public:
+  /// Loads the first tile; returns when it, and all copies that were started before, have landed.
+  __device__ tile_stream(int tiles, Load load) : tiles_(tiles), load_(load) {
+    load_(0, 0);
+    land();
+  }
+  /// compute(tile, stage) for the next tiles, up to `end`.
+  template <class Compute>
+  __device__ void run_to(int end, const Compute& compute) {
+    for (; at_ < end; ++at_) {
+      if (at_ + 1 < tiles_) load_(at_ + 1, (at_ + 1) % 2);
+      compute(at_, at_ % 2);
+      land();
+    }
+  }
+
+ private:
+  __device__ static void land() {
     cp_async_fence();
-    cp_async_wait<1>();
-    __syncthreads();
-    compute(at, stage);
+    cp_async_wait<0>();
     __syncthreads();
   }
-}
+  int tiles_, at_ = 0;
+  Load load_;
+};
 
 template <class F, class T>
-__global__ void __launch_bounds__(F::threads)
-    tensor_attention_kernel(index_t pairs, index_t heads, attention_operand<T> out, float* lse,
-                            attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                            index_t queries, index_t keys) {
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_kernel(int pairs, int heads, attention_operand<T> out, float* lse, attention_operand<const T> q,
+                            attention_operand<const T> k, attention_operand<const T> v, int queries, int keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
-  constexpr int depth = F::depth;
-  const tile qs{reinterpret_cast<T*>(memory)};
-  const auto ks = [&](int stage) { return tile{qs.data + (F::block_m + stage * F::block_n) * tile::row_stride}; };
-  const auto vs = [&](int stage) { return tile{qs.data + (F::block_m + (2 + stage) * F::block_n) * tile::row_stride}; };
-  const index_t pair = blockIdx.x % pairs;
-  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;  // longest first
-  F::template load_tile<F::block_m>(qs, q, heads, pair, q0, queries);
-  typename F::sums sum{};
-  float row_max[2] = {-INFINITY, -INFINITY}, row_sum[2] = {0, 0};
+  const tile qs{reinterpret_cast<T*>(memory)}, ks = qs.from_row(F::block_m), vs = ks.from_row(2 * F::block_n);
+  const int pair = static_cast<int>(blockIdx.x) % pairs;
+  const int q0 = (F::row_blocks_of(queries) - 1 - static_cast<int>(blockIdx.x) / pairs) * F::block_m;  // longest first
   const int row = F::warp_row();
-  pipelined<F::block_n>(
-      0, F::keys_end(q0, keys),
-      [&](index_t j0, int stage) {
-        F::template load_tile<F::block_n>(ks(stage), k, heads, pair, j0, keys);
-        F::template load_tile<F::block_n>(vs(stage), v, heads, pair, j0, keys);
-      },
-      [&](index_t j0, int stage) {
-        typename F::scores s;
-        multiply_rows(s, qs, row, ks(stage));
-        const bool unmasked = j0 + F::block_n <= keys && (!F::causal || j0 + F::block_n <= q0 + row + 1);
-        float new_max[2] = {row_max[0], row_max[1]};
+  typename F::own_copy(F::head(q, heads, pair), q.time, q0).start(qs, queries - q0);
+  typename F::streamed_copy copy_k(F::head(k, heads, pair), k.time, 0), copy_v(F::head(v, heads, pair), v.time, 0);
+  const int tiles = F::key_tiles(q0, keys);
+  tile_stream stream(tiles, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), keys - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), keys - j * F::block_n);
+  });
+  const typename F::template fragments<F::strips == 1> own(qs, row);
+  typename F::sums sum{};
+  float row_max[F::strips][2], row_sum[F::strips][2]{};
 #pragma unroll
-        for (int n = 0; n < F::score_tiles; ++n)
+  for (auto& of_strip : row_max) of_strip[0] = of_strip[1] = -INFINITY;
+  const auto attend = [&](auto mask) {
+    return [&](int j, int stage) {
+      if (decltype(mask)::value && F::keys_seen(q0 + row + F::warp_rows - 1, j, keys) <= 0) return;
+      typename F::scores s;
+      multiply_rows(s, own, ks.from_row(stage * F::block_n));
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            float& x = s[n].r[i];
-            x *= F::scale * F::log2_e;
-            if (!unmasked && !F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys)) x = -INFINITY;
-            new_max[i / 2] = fmaxf(new_max[i / 2], x);
-          }
-        float rescale[2];
+      for (int strip = 0; strip < F::strips; ++strip)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          new_max[h] = F::reduce_row(new_max[h], [](float a, float b) { return fmaxf(a, b); });
-          rescale[h] = exp2f(row_max[h] - new_max[h]);
-          row_max[h] = new_max[h];
-          row_sum[h] *= rescale[h];
+          float& most = row_max[strip][h];
+          const float last_max = most;
+          const int seen = F::keys_seen(q0 + row + F::row_of(strip, 2 * h), j, keys);
+#pragma unroll
+          for (int n = 0; n < F::score_tiles; ++n)
+#pragma unroll
+            for (int i = 2 * h; i < 2 * h + 2; ++i) {
+              float& x = s[strip][n].r[i];
+              if (decltype(mask)::value && F::column_of(n, i) >= seen) x = -INFINITY;
+              most = fmaxf(most, x);
+            }
+          most = F::reduce_row(most, [](float a, float b) { return fmaxf(a, b); });
+          const float shift = most * F::scale_log2, rescale = exp2_approx(last_max * F::scale_log2 - shift);
+          float& total = row_sum[strip][h];
+          total *= rescale;
+#pragma unroll
+          for (int n = 0; n < F::score_tiles; ++n)
+#pragma unroll
+            for (int i = 2 * h; i < 2 * h + 2; ++i)
+              total += s[strip][n].r[i] = exp2_approx(fmaf(s[strip][n].r[i], F::scale_log2, -shift));
+#pragma unroll
+          for (auto& of_columns : sum[strip]) of_columns.r[2 * h] *= rescale, of_columns.r[2 * h + 1] *= rescale;
         }
+      add_product(sum, s, vs.from_row(stage * F::block_n));
+    };
+  };
+  stream.run_to(F::unmasked_key_tiles(q0, keys), attend(unmasked{}));
+  stream.run_to(tiles, attend(masked{}));
 #pragma unroll
-        for (int n = 0; n < F::score_tiles; ++n)
+  for (int strip = 0; strip < F::strips; ++strip) {
+    float by[2];
 #pragma unroll
-          for (int i = 0; i < 4; ++i) row_sum[i / 2] += s[n].r[i] = exp2f(s[n].r[i] - new_max[i / 2]);
-#pragma unroll
-        for (int n = 0; n < F::width / 8; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) sum[n].r[i] *= rescale[i / 2];
-        add_product(sum, s, vs(stage));
-      });
-#pragma unroll
-  for (int h = 0; h < 2; ++h) row_sum[h] = F::reduce_row(row_sum[h], [](float a, float b) { return a + b; });
-  qs.store_fragment(row, sum, 1 / row_sum[0], 1 / row_sum[1]);  // overwrites queries that only this warp reads
-  qs.template store_to_global<depth>(row, F::head(out, heads, pair), out.time, q0 + row, queries, false);
-  if (lse == nullptr || F::lane() % 4 != 0) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h)
-    if (const index_t at = q0 + row + F::row_of(2 * h); at < queries)
-      lse[pair * queries + at] = row_max[h] / F::log2_e + math::log(row_sum[h]);
+    for (int h = 0; h < 2; ++h) {
+      const float total = F::reduce_row(row_sum[strip][h], [](float a, float b) { return a + b; });
+      by[h] = 1 / total;
+      const int at = q0 + row + F::row_of(strip, 2 * h);
+      if (lse != nullptr && F::lane() % 4 == 0 && at < queries)
+        lse[static_cast<index_t>(pair) * queries + at] = row_max[strip][h] * F::scale + math::log(total);
+    }
+    qs.store_fragment(row + 16 * strip, sum[strip], by[0], by[1]);  // overwrites queries that only this warp reads
+  }
+  qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(out, heads, pair), out.time, q0 + row, queries,
+                                                      false);
 }
 
 /// dq of a tile of queries: streams the keys.
 template <class F, class T>
-__global__ void __launch_bounds__(F::threads)
-    tensor_attention_dq_kernel(index_t pairs, index_t heads, attention_operand<T> dq, attention_operand<const T> dy,
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_dq_kernel(int pairs, int heads, attention_operand<T> dq, attention_operand<const T> dy,
                                attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                               const float* lse, const float* delta, index_t queries, index_t keys) {
+                               const float* lse, const float* delta, int queries, int keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
-  constexpr int depth = F::depth;
-  const tile qs{reinterpret_cast<T*>(memory)}, dys{qs.data + F::block_m * tile::row_stride};
-  const auto ks = [&](int stage) { return tile{qs.data + (2 * F::block_m + stage * F::block_n) * tile::row_stride}; };
-  const auto vs = [&](int stage) {
-    return tile{qs.data + (2 * F::block_m + (2 + stage) * F::block_n) * tile::row_stride};
-  };
-  const index_t pair = blockIdx.x % pairs;
-  const index_t q0 = (F::row_blocks_of(queries) - 1 - blockIdx.x / pairs) * F::block_m;
-  F::template load_tile<F::block_m>(qs, q, heads, pair, q0, queries);
-  F::template load_tile<F::block_m>(dys, dy, heads, pair, q0, queries);
+  const tile qs{reinterpret_cast<T*>(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
+                                               vs = ks.from_row(2 * F::block_n);
+  const int pair = static_cast<int>(blockIdx.x) % pairs;
+  const int q0 = (F::row_blocks_of(queries) - 1 - static_cast<int>(blockIdx.x) / pairs) * F::block_m;
   const int row = F::warp_row();
+  typename F::own_copy(F::head(q, heads, pair), q.time, q0).start(qs, queries - q0);
+  typename F::own_copy(F::head(dy, heads, pair), dy.time, q0).start(dys, queries - q0);
+  typename F::streamed_copy copy_k(F::head(k, heads, pair), k.time, 0), copy_v(F::head(v, heads, pair), v.time, 0);
+  const int tiles = F::key_tiles(q0, keys);
+  tile_stream stream(tiles, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), keys - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), keys - j * F::block_n);
+  });
+  const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
   float row_lse[2], row_delta[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const index_t at = q0 + row + F::row_of(2 * h);
-    row_lse[h] = at < queries ? lse[pair * queries + at] * F::log2_e : 0.0f;
-    row_delta[h] = at < queries ? delta[pair * queries + at] : 0.0f;
+    const int at = q0 + row + F::row_of(0, 2 * h);
+    const index_t of_row = static_cast<index_t>(pair) * queries + at;
+    row_lse[h] = at < queries ? lse[of_row] * F::log2_e : 0.0f;
+    row_delta[h] = at < queries ? delta[of_row] : 0.0f;
   }
   typename F::sums sum{};
-  pipelined<F::block_n>(
-      0, F::keys_end(q0, keys),
-      [&](index_t j0, int stage) {
-        F::template load_tile<F::block_n>(ks(stage), k, heads, pair, j0, keys);
-        F::template load_tile<F::block_n>(vs(stage), v, heads, pair, j0, keys);
-      },
-      [&](index_t j0, int stage) {
-        typename F::scores s, d;
-        multiply_rows(s, qs, row, ks(stage));
-        multiply_rows(d, dys, row, vs(stage));
-        const bool unmasked = j0 + F::block_n <= keys && (!F::causal || j0 + F::block_n <= q0 + row + 1);
+  const auto attend = [&](auto mask) {
+    return [&](int j, int stage) {
+      if (decltype(mask)::value && F::keys_seen(q0 + row + F::warp_rows - 1, j, keys) <= 0) return;
+      const tile kj = ks.from_row(stage * F::block_n), vj = vs.from_row(stage * F::block_n);
+      const int seen[2] = {F::keys_seen(q0 + row + F::row_of(0, 0), j, keys),
+                           F::keys_seen(q0 + row + F::row_of(0, 2), j, keys)};
+#pragma unroll 2
+      for (int key = 0; key < F::block_n; key += 16) {
+        typename F::gradients s, d;
+        multiply_rows(s, own_q, kj.from_row(key));
+        multiply_rows(d, own_dy, vj.from_row(key));
 #pragma unroll
-        for (int n = 0; n < F::score_tiles; ++n)
+        for (int n = 0; n < 2; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const float weight = exp2f(s[n].r[i] * (F::scale * F::log2_e) - row_lse[i / 2]);
-            const bool seen = unmasked || F::sees(q0 + row + F::row_of(i), j0 + F::column_of(n, i), keys);
-            s[n].r[i] = seen ? weight * (d[n].r[i] - row_delta[i / 2]) : 0.0f;
+            float& x = s[0][n].r[i];
+            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - row_delta[i / 2]);
+            if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
           }
-        add_product(sum, s, ks(stage));
-      });
-  qs.store_fragment(row, sum, F::scale, F::scale);
-  qs.template store_to_global<depth>(row, F::head(dq, heads, pair), dq.time, q0 + row, queries, dq.accumulate);
+        add_product(sum, s, kj.from_row(key));
+      }
+    };
+  };
+  stream.run_to(F::unmasked_key_tiles(q0, keys), attend(unmasked{}));
+  stream.run_to(tiles, attend(masked{}));
+  qs.store_fragment(row, sum[0], F::scale, F::scale);
+  qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(dq, heads, pair), dq.time, q0 + row, queries,
+                                                      dq.accumulate);
 }
 
-/// dk and dv of a tile of keys: streams the queries. Either may be null.
+/// dk and dv of a tile of keys: streams the queries. Either may be null. Queries and keys behind the last are zeros,
+/// which add nothing to rows that are stored.
 template <class F, class T>
-__global__ void __launch_bounds__(F::threads)
-    tensor_attention_dkv_kernel(index_t pairs, index_t heads, attention_operand<T> dk, attention_operand<T> dv,
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_dkv_kernel(int pairs, int heads, attention_operand<T> dk, attention_operand<T> dv,
                                 attention_operand<const T> dy, attention_operand<const T> q,
                                 attention_operand<const T> k, attention_operand<const T> v, const float* lse,
-                                const float* delta, index_t queries, index_t keys) {
+                                const float* delta, int queries, int keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
-  constexpr int depth = F::depth;
-  const tile ks{reinterpret_cast<T*>(memory)}, vs{ks.data + F::block_m * tile::row_stride};
-  const auto qs = [&](int stage) { return tile{ks.data + (2 * F::block_m + stage * F::block_n) * tile::row_stride}; };
-  const auto dys = [&](int stage) {
-    return tile{ks.data + (2 * F::block_m + (2 + stage) * F::block_n) * tile::row_stride};
-  };
-  auto* const lses = reinterpret_cast<float*>(ks.data + (2 * F::block_m + 4 * F::block_n) * tile::row_stride);
+  const tile ks{reinterpret_cast<T*>(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
+                                               dys = qs.from_row(2 * F::block_n);
+  auto* const lses = reinterpret_cast<float*>(dys.from_row(2 * F::block_n).data);
   float* const deltas = lses + 2 * F::block_n;
-  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::block_m;
-  F::template load_tile<F::block_m>(ks, k, heads, pair, k0, keys);
-  F::template load_tile<F::block_m>(vs, v, heads, pair, k0, keys);
-  const int row = F::warp_row();
+  const int pair = static_cast<int>(blockIdx.x) % pairs, k0 = static_cast<int>(blockIdx.x) / pairs * F::block_m;
+  const int row = F::warp_row(), first = F::causal ? k0 : 0;
+  typename F::own_copy(F::head(k, heads, pair), k.time, k0).start(ks, keys - k0);
+  typename F::own_copy(F::head(v, heads, pair), v.time, k0).start(vs, keys - k0);
+  typename F::streamed_copy copy_q(F::head(q, heads, pair), q.time, first),
+      copy_dy(F::head(dy, heads, pair), dy.time, first);
+  const float* const lse_of_pair = lse + static_cast<index_t>(pair) * queries;
+  const float* const delta_of_pair = delta + static_cast<index_t>(pair) * queries;
+  const int tiles = (queries - first + F::block_n - 1) / F::block_n;
+  tile_stream stream(tiles, [&](int j, int stage) {
+    const int i0 = first + j * F::block_n, at = static_cast<int>(threadIdx.x);
+    copy_q.start(qs.from_row(stage * F::block_n), queries - i0);
+    copy_dy.start(dys.from_row(stage * F::block_n), queries - i0);
+    if (at < F::block_n) {
+      cp_async_4_bytes(lses + stage * F::block_n + at, lse_of_pair + i0 + at, i0 + at < queries);
+      cp_async_4_bytes(deltas + stage * F::block_n + at, delta_of_pair + i0 + at, i0 + at < queries);
+    }
+  });
+  const typename F::template fragments<F::narrow> own_k(ks, row), own_v(vs, row);
   typename F::sums sum_k{}, sum_v{};
-  pipelined<F::block_n>(
-      F::causal ? k0 : 0, queries,
-      [&](index_t i0, int stage) {
-        F::template load_tile<F::block_n>(qs(stage), q, heads, pair, i0, queries);
-        F::template load_tile<F::block_n>(dys(stage), dy, heads, pair, i0, queries);
-        if (threadIdx.x < F::block_n) {
-          const bool valid = i0 + threadIdx.x < queries;
-          const index_t at = valid ? pair * queries + i0 + threadIdx.x : 0;
-          cp_async_4_bytes(lses + stage * F::block_n + threadIdx.x, lse + at, valid);
-          cp_async_4_bytes(deltas + stage * F::block_n + threadIdx.x, delta + at, valid);
-        }
-      },
-      [&](index_t i0, int stage) {
-        typename F::scores s, d;
-        multiply_rows(s, ks, row, qs(stage));
-        multiply_rows(d, vs, row, dys(stage));
-        const bool unmasked =
-            i0 + F::block_n <= queries && k0 + F::block_m <= keys && (!F::causal || k0 + row + 15 <= i0);
-        const float* const row_lse = lses + stage * F::block_n;
-        const float* const row_delta = deltas + stage * F::block_n;
+  const auto attend = [&](auto mask) {
+    return [&](int j, int stage) {
+      if (decltype(mask)::value && first + (j + 1) * F::block_n <= k0 + row) return;
+      const tile qj = qs.from_row(stage * F::block_n), dyj = dys.from_row(stage * F::block_n);
+      const float* const row_lse = lses + stage * F::block_n;
+      const float* const row_delta = deltas + stage * F::block_n;
+#pragma unroll 1
+      for (int query = 0; query < F::block_n; query += 16) {
+        typename F::gradients s, d;
+        multiply_rows(s, own_k, qj.from_row(query));
+        multiply_rows(d, own_v, dyj.from_row(query));
 #pragma unroll
-        for (int n = 0; n < F::score_tiles; ++n)
+        for (int n = 0; n < 2; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const int at = F::column_of(n, i);
-            const index_t query = i0 + at;
-            const bool seen = unmasked || (query < queries && F::sees(query, k0 + row + F::row_of(i), keys));
-            const float weight = exp2f((s[n].r[i] * F::scale - row_lse[at]) * F::log2_e);
-            s[n].r[i] = seen ? weight : 0.0f;
-            d[n].r[i] = seen ? weight * (d[n].r[i] - row_delta[at]) : 0.0f;
+            const int at = query + F::column_of(n, i);
+            float weight = exp2_approx(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
+            if (decltype(mask)::value && first + j * F::block_n + at < k0 + row + F::row_of(0, i)) weight = 0;
+            s[0][n].r[i] = weight;
+            d[0][n].r[i] = weight * (d[0][n].r[i] - row_delta[at]);
           }
-        add_product(sum_v, s, dys(stage));
-        add_product(sum_k, d, qs(stage));
-      });
+        add_product(sum_v, s, dyj.from_row(query));
+        add_product(sum_k, d, qj.from_row(query));
+      }
+    };
+  };
+  if constexpr (F::causal) stream.run_to(std::min(tiles, F::block_m / F::block_n), attend(masked{}));
+  stream.run_to(tiles, attend(unmasked{}));
   if (dk.data != nullptr) {
-    ks.store_fragment(row, sum_k, F::scale, F::scale);
-    ks.template store_to_global<depth>(row, F::head(dk, heads, pair), dk.time, k0 + row, keys, dk.accumulate);
+    ks.store_fragment(row, sum_k[0], F::scale, F::scale);
+    ks.template store_to_global<F::warp_rows, F::depth>(row, F::head(dk, heads, pair), dk.time, k0 + row, keys,
+                                                        dk.accumulate);
   }
   if (dv.data != nullptr) {
-    vs.store_fragment(row, sum_v, 1.0f, 1.0f);
-    vs.template store_to_global<depth>(row, F::head(dv, heads, pair), dv.time, k0 + row, keys, dv.accumulate);
+    vs.store_fragment(row, sum_v[0], 1.0f, 1.0f);
+    vs.template store_to_global<F::warp_rows, F::depth>(row, F::head(dv, heads, pair), dv.time, k0 + row, keys,
+                                                        dv.accumulate);
   }
 }
 
