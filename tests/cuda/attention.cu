@@ -1,7 +1,68 @@
+#include <array>
+#include <random>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "attention_cases.hpp"
 #include "device.hpp"
 
 TEST_CASE("attention on the GPU has the CPU's values and gradients") {
   if (no_gpu()) return;
   agree(&attention_on_cpu, [](auto& r) { attention_cases(r); });
+}
+
+namespace {
+
+/// dq, dk and dv of three heads, by whole heads in two blocks, and by tiles.
+template <class T, bool Causal, gr::index_t Queries, gr::index_t Keys, gr::index_t Depth>
+void heads_and_tiles(gr::context<gr::cuda>& ctx) {
+  constexpr int heads = 3;
+  using of_queries = gr::shape<1, heads, Queries, Depth>;
+  using of_keys = gr::shape<1, heads, Keys, Depth>;
+  static constexpr gr::cuda_kit::attention_launches<float, T, Depth, Causal> launches{1, heads, Queries, Keys};
+  std::mt19937 random(gradus_test::fresh_seed());
+  std::normal_distribution<float> normal;
+  const auto draw = [&]<class S>(S) {
+    std::vector<T> values(S::size);
+    for (T& x : values) x = T(normal(random));
+    return gr::from_host<T, S>(ctx, values.data());
+  };
+  const auto at = [](auto& x, bool accumulate) {
+    using S = typename std::remove_cvref_t<decltype(x)>::shape;
+    return gr::attention_operand<std::remove_pointer_t<decltype(x.data())>>{x.data(), S::stride(0), S::stride(1),
+                                                                            S::stride(2), accumulate};
+  };
+  const auto q = draw(of_queries{}), dy = draw(of_queries{});
+  const auto k = draw(of_keys{}), v = draw(of_keys{});
+  auto y = gr::empty<T, of_queries>(ctx);
+  auto lse = gr::empty<float, gr::shape<heads, Queries>>(ctx);
+  launches.forward(ctx, at(y, false), lse.data(), at(q, false), at(k, false), at(v, false));
+  const auto gradients = [&](unsigned by_heads) {
+    auto dq = gr::empty<T, of_queries>(ctx);
+    auto dk = gr::empty<T, of_keys>(ctx), dv = gr::empty<T, of_keys>(ctx);
+    for (const bool accumulate : {false, true})
+      launches.backward(ctx, by_heads, at(dq, accumulate), at(dk, accumulate), at(dv, accumulate),
+                        at(std::as_const(dy), false), at(q, false), at(k, false), at(v, false),
+                        at(std::as_const(y), false), lse.data());
+    return std::array{gr::to_host(dq), gr::to_host(dk), gr::to_host(dv)};
+  };
+  CHECK(gradients(2) == gradients(0));
+}
+
+}  // namespace
+
+TEST_CASE("attention's gradients have the same bits by whole heads and by tiles") {
+  if (no_gpu()) return;
+  gpu device;
+  heads_and_tiles<gr::bf16, true, 200, 200, 64>(device.ctx);
+  heads_and_tiles<gr::f16, false, 33, 150, 24>(device.ctx);
+}
+
+TEST_CASE("attention takes whole heads where they fill the GPU's multiprocessors") {
+  using launches = gr::cuda_kit::attention_launches<float, gr::bf16, 64, true>;
+  CHECK(launches{64, 12, 1024, 1024}.head_blocks(108) == 108);
+  CHECK(launches{8, 12, 1024, 1024}.head_blocks(108) == 96);
+  CHECK(launches{10, 12, 1024, 1024}.head_blocks(108) == 0);  // the second turn would be for 12
+  CHECK(launches{64, 12, 2048, 2048}.head_blocks(108) == 0);  // 54 MiB of sums
 }

@@ -97,6 +97,12 @@ struct shared_tile {
     load<false>(f.r, row, lane() % 16, k, lane() / 16);
     return f;
   }
+  /// Fragment A of the transposed tile: its rows are the tile's columns column .. column + 15, its k the tile's rows.
+  __device__ fragment_a load_fragment_a_transposed(int row, int column) const {
+    fragment_a f;
+    load<true>(f.r, row, lane() / 16 * 8 + lane() % 8, column, lane() / 8 % 2);
+    return f;
+  }
   /// Fragment B of the transposed tile: its columns are the tile's rows row .. row + 15, its k the tile's columns.
   __device__ fragment_b load_fragment_b(int row, int k) const {
     fragment_b f;
@@ -109,16 +115,17 @@ struct shared_tile {
     load<true>(f.r, row, lane() % 16, column, lane() / 16);
     return f;
   }
-  /// Stores 16 rows of accumulators to rows row .. of the tile, each thread's two rows scaled by the two factors.
+  /// Stores 16 rows of accumulators to rows row .. of the tile, from run `run` on, each thread's two rows scaled by the
+  /// two factors.
   template <int Tiles>
-  __device__ void store_fragment(int row, const accumulator (&c)[Tiles], float first_factor,
-                                 float second_factor) const {
+  __device__ void store_fragment(int row, const accumulator (&c)[Tiles], float first_factor, float second_factor,
+                                 int run = 0) const {
     const int r = row + lane() / 4, within = lane() % 4 * 2;
 #pragma unroll
     for (int n = 0; n < Tiles; ++n) {
-      *reinterpret_cast<std::uint32_t*>(at(r, n) + within) =
+      *reinterpret_cast<std::uint32_t*>(at(r, run + n) + within) =
           rounded_pair<T>(c[n].r[0] * first_factor, c[n].r[1] * first_factor);
-      *reinterpret_cast<std::uint32_t*>(at(r + 8, n) + within) =
+      *reinterpret_cast<std::uint32_t*>(at(r + 8, run + n) + within) =
           rounded_pair<T>(c[n].r[2] * second_factor, c[n].r[3] * second_factor);
     }
   }
@@ -166,7 +173,7 @@ class tile_copy {
   static_assert(Depth % 8 == 0);
   using tile = shared_tile<T, Width>;
   static constexpr int threads_per_row = static_cast<int>(std::bit_ceil(static_cast<unsigned>(tile::runs)));
-  static constexpr int rows_at_once = Threads / threads_per_row;
+  static constexpr int rows_at_once = Threads / threads_per_row < Rows ? Threads / threads_per_row : Rows;
   static_assert(Rows % rows_at_once == 0 && rows_at_once % 8 == 0, "a thread's run has one swizzle");
 
  public:
@@ -177,7 +184,7 @@ class tile_copy {
 
   /// Starts copies of the next Rows rows, of which `left` are there; the others become zero.
   __device__ void start(tile to, int left) {
-    if (run() >= tile::runs) return;
+    if (run() >= tile::runs || row() >= Rows) return;
     if (left >= Rows) start_rows<true>(to, left);
     else start_rows<false>(to, left);
   }

@@ -1,6 +1,8 @@
 #pragma once
 // The CUDA kernels of attention: chooses tensor cores or CUDA cores, and launches.
 
+#include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
 #include "../../cuda/workspace.hpp"
@@ -12,7 +14,7 @@
 #include "attention.hpp"
 #include "cuda_cached.hpp"
 #include "cuda_flash.hpp"
-#include "cuda_tensor.hpp"
+#include "cuda_tensor_backward.hpp"
 
 namespace gradus {
 
@@ -40,26 +42,63 @@ struct attention_launches {
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
                 attention_operand<const T> v, attention_operand<const T> y, const C* lse) const {
+    const bool all = dq.data != nullptr && (dk.data != nullptr || dv.data != nullptr);
+    backward(ctx, all ? head_blocks(ctx.stream().processors()) : 0, dq, dk, dv, dy, q, k, v, y, lse);
+  }
+  /// By whole heads, with `by_heads` blocks, or by tiles if that is 0; the gradients have the same bits.
+  void backward(context<cuda>& ctx, unsigned by_heads, attention_operand<T> dq, attention_operand<T> dk,
+                attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,
+                attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
+                const C* lse) const {
     const int pairs = batch * heads;
-    const index_t rows = static_cast<index_t>(pairs) * queries;
-    C* const delta = scratch<C>(ctx, rows);
+    const index_t rows = static_cast<index_t>(pairs * queries), aligned = (rows + 3) / 4 * 4;
+    C* const delta = scratch<C>(ctx, aligned + by_heads * head_sums());
     launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes), block_threads,
            delta, pairs, heads, queries, dy, y);
-    const auto run_dq = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(queries)), flash::threads,
-                         flash::dq_bytes, pairs, heads, dq, dy, q, k, v, lse, delta, queries, keys);
-    };
-    const auto run_dkv = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(keys)), flash::threads,
-                         flash::dkv_bytes, pairs, heads, dk, dv, dy, q, k, v, lse, delta, queries, keys);
-    };
     if constexpr (on_tensor_cores) {
-      if (dq.data != nullptr) run_dq(&tensor_attention_dq_kernel<flash, T>);
-      if (dk.data != nullptr || dv.data != nullptr) run_dkv(&tensor_attention_dkv_kernel<flash, T>);
+      const attention_gradients<T> g{pairs, heads, queries, keys, dq, dk, dv, dy, q, k, v, lse, delta};
+      if constexpr (flash::has_whole_heads) {
+        using whole = typename flash::whole_heads;
+        if (by_heads > 0)
+          return launch_with_shared(ctx, &tensor_attention_heads_kernel<whole, T>, by_heads, whole::threads,
+                                    whole::dkv_bytes + head_dq<whole, T>::bytes, g, delta + aligned);
+      }
+      const auto run = [&](auto kernel, int rows_there, std::size_t bytes) {
+        launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(rows_there)), flash::threads,
+                           bytes, g);
+      };
+      if (dq.data != nullptr) run(&tensor_attention_dq_kernel<flash, T>, queries, flash::dq_bytes);
+      if (dk.data != nullptr || dv.data != nullptr) run(&tensor_attention_dkv_kernel<flash, T>, keys, flash::dkv_bytes);
     } else {
-      if (dq.data != nullptr) run_dq(&attention_dq_kernel<flash, C, T>);
-      if (dk.data != nullptr || dv.data != nullptr) run_dkv(&attention_dkv_kernel<flash, Causal, C, T>);
+      const auto run = [&](auto kernel, int rows_there, std::size_t bytes, auto... gradients) {
+        launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(rows_there)), flash::threads,
+                           bytes, pairs, heads, gradients..., dy, q, k, v, lse, delta, queries, keys);
+      };
+      if (dq.data != nullptr) run(&attention_dq_kernel<flash, C, T>, queries, flash::dq_bytes, dq);
+      if (dk.data != nullptr || dv.data != nullptr)
+        run(&attention_dkv_kernel<flash, Causal, C, T>, keys, flash::dkv_bytes, dk, dv);
     }
+  }
+
+  /// Blocks of the backward kernel that takes whole heads; 0: tiles are faster. A block a multiprocessor takes a head in
+  /// turn, with five products a tile in place of seven: the last turn must not leave too many idle, and the sums of dq
+  /// must fit in the second-level cache.
+  unsigned head_blocks(int processors) const {
+    const int pairs = batch * heads;
+    constexpr std::size_t cache = std::size_t{40} << 20;  // an A100's
+    const int blocks = std::min(pairs, processors), turns = (pairs + processors - 1) / processors;
+    const bool pays = 5 * pairs >= 4 * turns * processors && head_sums() > 0 &&
+                      static_cast<index_t>(blocks) * head_sums() * sizeof(float) <= cache;
+    return pays ? static_cast<unsigned>(blocks) : 0;
+  }
+
+ private:
+  index_t head_sums() const {
+    if constexpr (on_tensor_cores) {
+      if constexpr (flash::has_whole_heads)
+        return head_dq<typename flash::whole_heads, T>::sums_of(static_cast<index_t>(queries));
+    }
+    return 0;
   }
 };
 

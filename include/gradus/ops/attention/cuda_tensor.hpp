@@ -1,5 +1,6 @@
 #pragma once
-// FlashAttention-2 on tensor cores, for 16-bit types and head widths that are multiples of 8, up to 128.
+// FlashAttention-2 on tensor cores, for 16-bit types and head widths that are multiples of 8, up to 128: the tiles, and
+// the forward kernel. Backward is in cuda_tensor_backward.hpp.
 
 #include <algorithm>
 #include <bit>
@@ -13,38 +14,38 @@
 
 namespace gradus::cuda_kit {
 
-/// The algorithm of cuda_flash.hpp on tensor cores. A block has four warps, each with 16 * Strips rows of its tile;
-/// streamed tiles are double-buffered: one stage loads while the other is computed. Weights are rounded to T for the
-/// products.
-template <class T, index_t Depth, bool Causal, int Strips = 1>
+/// The algorithm of cuda_flash.hpp on tensor cores. Each of a block's warps has 16 * Strips rows of its tile; streamed
+/// tiles are double-buffered: one stage loads while the other is computed. Weights are rounded to T for the products.
+template <class T, index_t Depth, bool Causal, int Strips = 1, int Warps = 4>
 struct tensor_attention {
-  static constexpr int threads = 128;
+  static constexpr int threads = 32 * Warps;
   static constexpr int strips = Strips;
   static constexpr int warp_rows = 16 * Strips;
-  static constexpr int block_m = warp_rows * (threads / 32);
+  static constexpr int block_m = warp_rows * Warps;
   static constexpr bool causal = Causal;
   static constexpr int depth = static_cast<int>(Depth);
   static constexpr int width = (depth + 15) / 16 * 16;
   static constexpr bool narrow = width <= 64;  ///< two operands and their sums fit in a warp's registers
   static constexpr int block_n = narrow ? 64 : 32;
-  static constexpr int blocks = !narrow ? 1 : Strips == 1 ? 3 : 2;  ///< that an A100 multiprocessor is to hold
-
-  static constexpr int score_tiles = block_n / 8;  ///< n8 tiles of scores
+  static constexpr int blocks = !narrow || Warps == 8 ? 1 : Strips == 1 ? 3 : 2;  ///< that an A100 multiprocessor holds
+  static constexpr int score_tiles = block_n / 8;                                 ///< n8 tiles of scores
   static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
   static constexpr float log2_e = 1.44269504088896341f;
   static constexpr float scale_log2 = scale * log2_e;
   using tile = shared_tile<T, width>;
   static constexpr std::size_t forward_bytes = tile::bytes(block_m + 4 * block_n);
   static constexpr std::size_t dq_bytes = tile::bytes(2 * block_m + 4 * block_n);
-  static constexpr std::size_t dkv_bytes = tile::bytes(2 * block_m + 4 * block_n) + 4 * block_n * sizeof(float);
+  static constexpr std::size_t dkv_bytes = dq_bytes + 4 * block_n * sizeof(float);
   /// Forward of narrow heads has 32 rows a warp: each ldmatrix feeds twice the products.
   using forward = tensor_attention<T, Depth, Causal, narrow ? 2 : 1>;
+  /// Backward of whole heads.
+  using whole_heads = tensor_attention<T, Depth, Causal, 1, 8>;
+  static constexpr bool has_whole_heads = narrow && width % 32 == 0;  // two warps share the columns of 16 rows of dq
   static_assert(block_m % block_n == 0, "a tile's diagonal begins with a streamed tile");
   static_assert(block_n <= threads, "one thread loads each row's lse and delta");
   static_assert(width <= 128, "a warp holds its rows in registers");
   using scores = accumulator[Strips][score_tiles];
-  using gradients =
-      accumulator[Strips][2];  ///< of 16 scores of each row: in backward no tile of them needs to be complete
+  using gradients = accumulator[Strips][2];  ///< of 16 scores of each row: backward needs no more at once
   using sums = accumulator[Strips][width / 8];
   using own_copy = tile_copy<T, width, depth, block_m, threads>;
   using streamed_copy = tile_copy<T, width, depth, block_n, threads>;
@@ -59,12 +60,12 @@ struct tensor_attention {
   static __device__ int column_of(int n, int i) { return n * 8 + lane() % 4 * 2 + i % 2; }
   /// The streamed tiles of keys for the queries from q0 on: all, and how many of the first need no mask.
   static __device__ int key_tiles(int q0, int keys) {
-    return ((Causal ? std::min(q0 + block_m, keys) : keys) + block_n - 1) / block_n;
+    return ((Causal ? ::min(q0 + block_m, keys) : keys) + block_n - 1) / block_n;
   }
-  static __device__ int unmasked_key_tiles(int q0, int keys) { return (Causal ? std::min(q0, keys) : keys) / block_n; }
+  static __device__ int unmasked_key_tiles(int q0, int keys) { return (Causal ? ::min(q0, keys) : keys) / block_n; }
   /// How many keys of tile j a query sees; may be negative.
   static __device__ int keys_seen(int query, int j, int keys) {
-    return (Causal ? std::min(query + 1, keys) : keys) - j * block_n;
+    return (Causal ? ::min(query + 1, keys) : keys) - j * block_n;
   }
   template <class U>
   static __device__ U* head(const attention_operand<U>& x, int heads, int pair) {
@@ -185,141 +186,6 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
   }
   qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(out, heads, pair), out.time, q0 + row, queries,
                                                       false);
-}
-
-/// dq of a tile of queries: streams the keys.
-template <class F, class T>
-__global__ void __launch_bounds__(F::threads, F::blocks)
-    tensor_attention_dq_kernel(int pairs, int heads, attention_operand<T> dq, attention_operand<const T> dy,
-                               attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                               const float* lse, const float* delta, int queries, int keys) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  using tile = typename F::tile;
-  const tile qs{reinterpret_cast<T*>(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
-                                               vs = ks.from_row(2 * F::block_n);
-  const int pair = static_cast<int>(blockIdx.x) % pairs;
-  const int q0 = (F::row_blocks_of(queries) - 1 - static_cast<int>(blockIdx.x) / pairs) * F::block_m;
-  const int row = F::warp_row();
-  typename F::own_copy(F::head(q, heads, pair), q.time, q0).start(qs, queries - q0);
-  typename F::own_copy(F::head(dy, heads, pair), dy.time, q0).start(dys, queries - q0);
-  typename F::streamed_copy copy_k(F::head(k, heads, pair), k.time, 0), copy_v(F::head(v, heads, pair), v.time, 0);
-  const int tiles = F::key_tiles(q0, keys);
-  tile_stream stream(tiles, [&](int j, int stage) {
-    copy_k.start(ks.from_row(stage * F::block_n), keys - j * F::block_n);
-    copy_v.start(vs.from_row(stage * F::block_n), keys - j * F::block_n);
-  });
-  const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
-  float row_lse[2], row_delta[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int at = q0 + row + F::row_of(0, 2 * h);
-    const index_t of_row = static_cast<index_t>(pair) * queries + at;
-    row_lse[h] = at < queries ? lse[of_row] * F::log2_e : 0.0f;
-    row_delta[h] = at < queries ? delta[of_row] : 0.0f;
-  }
-  typename F::sums sum{};
-  const auto attend = [&](auto mask) {
-    return [&](int j, int stage) {
-      if (decltype(mask)::value && F::keys_seen(q0 + row + F::warp_rows - 1, j, keys) <= 0) return;
-      const tile kj = ks.from_row(stage * F::block_n), vj = vs.from_row(stage * F::block_n);
-      const int seen[2] = {F::keys_seen(q0 + row + F::row_of(0, 0), j, keys),
-                           F::keys_seen(q0 + row + F::row_of(0, 2), j, keys)};
-#pragma unroll 2
-      for (int key = 0; key < F::block_n; key += 16) {
-        typename F::gradients s, d;
-        multiply_rows(s, own_q, kj.from_row(key));
-        multiply_rows(d, own_dy, vj.from_row(key));
-#pragma unroll
-        for (int n = 0; n < 2; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            float& x = s[0][n].r[i];
-            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - row_delta[i / 2]);
-            if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
-          }
-        add_product(sum, s, kj.from_row(key));
-      }
-    };
-  };
-  stream.run_to(F::unmasked_key_tiles(q0, keys), attend(unmasked{}));
-  stream.run_to(tiles, attend(masked{}));
-  qs.store_fragment(row, sum[0], F::scale, F::scale);
-  qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(dq, heads, pair), dq.time, q0 + row, queries,
-                                                      dq.accumulate);
-}
-
-/// dk and dv of a tile of keys: streams the queries. Either may be null. Queries and keys behind the last are zeros,
-/// which add nothing to rows that are stored.
-template <class F, class T>
-__global__ void __launch_bounds__(F::threads, F::blocks)
-    tensor_attention_dkv_kernel(int pairs, int heads, attention_operand<T> dk, attention_operand<T> dv,
-                                attention_operand<const T> dy, attention_operand<const T> q,
-                                attention_operand<const T> k, attention_operand<const T> v, const float* lse,
-                                const float* delta, int queries, int keys) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  using tile = typename F::tile;
-  const tile ks{reinterpret_cast<T*>(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
-                                               dys = qs.from_row(2 * F::block_n);
-  auto* const lses = reinterpret_cast<float*>(dys.from_row(2 * F::block_n).data);
-  float* const deltas = lses + 2 * F::block_n;
-  const int pair = static_cast<int>(blockIdx.x) % pairs, k0 = static_cast<int>(blockIdx.x) / pairs * F::block_m;
-  const int row = F::warp_row(), first = F::causal ? k0 : 0;
-  typename F::own_copy(F::head(k, heads, pair), k.time, k0).start(ks, keys - k0);
-  typename F::own_copy(F::head(v, heads, pair), v.time, k0).start(vs, keys - k0);
-  typename F::streamed_copy copy_q(F::head(q, heads, pair), q.time, first),
-      copy_dy(F::head(dy, heads, pair), dy.time, first);
-  const float* const lse_of_pair = lse + static_cast<index_t>(pair) * queries;
-  const float* const delta_of_pair = delta + static_cast<index_t>(pair) * queries;
-  const int tiles = (queries - first + F::block_n - 1) / F::block_n;
-  tile_stream stream(tiles, [&](int j, int stage) {
-    const int i0 = first + j * F::block_n, at = static_cast<int>(threadIdx.x);
-    copy_q.start(qs.from_row(stage * F::block_n), queries - i0);
-    copy_dy.start(dys.from_row(stage * F::block_n), queries - i0);
-    if (at < F::block_n) {
-      cp_async_4_bytes(lses + stage * F::block_n + at, lse_of_pair + i0 + at, i0 + at < queries);
-      cp_async_4_bytes(deltas + stage * F::block_n + at, delta_of_pair + i0 + at, i0 + at < queries);
-    }
-  });
-  const typename F::template fragments<F::narrow> own_k(ks, row), own_v(vs, row);
-  typename F::sums sum_k{}, sum_v{};
-  const auto attend = [&](auto mask) {
-    return [&](int j, int stage) {
-      if (decltype(mask)::value && first + (j + 1) * F::block_n <= k0 + row) return;
-      const tile qj = qs.from_row(stage * F::block_n), dyj = dys.from_row(stage * F::block_n);
-      const float* const row_lse = lses + stage * F::block_n;
-      const float* const row_delta = deltas + stage * F::block_n;
-#pragma unroll 1
-      for (int query = 0; query < F::block_n; query += 16) {
-        typename F::gradients s, d;
-        multiply_rows(s, own_k, qj.from_row(query));
-        multiply_rows(d, own_v, dyj.from_row(query));
-#pragma unroll
-        for (int n = 0; n < 2; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int at = query + F::column_of(n, i);
-            float weight = exp2_approx(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
-            if (decltype(mask)::value && first + j * F::block_n + at < k0 + row + F::row_of(0, i)) weight = 0;
-            s[0][n].r[i] = weight;
-            d[0][n].r[i] = weight * (d[0][n].r[i] - row_delta[at]);
-          }
-        add_product(sum_v, s, dyj.from_row(query));
-        add_product(sum_k, d, qj.from_row(query));
-      }
-    };
-  };
-  if constexpr (F::causal) stream.run_to(std::min(tiles, F::block_m / F::block_n), attend(masked{}));
-  stream.run_to(tiles, attend(unmasked{}));
-  if (dk.data != nullptr) {
-    ks.store_fragment(row, sum_k[0], F::scale, F::scale);
-    ks.template store_to_global<F::warp_rows, F::depth>(row, F::head(dk, heads, pair), dk.time, k0 + row, keys,
-                                                        dk.accumulate);
-  }
-  if (dv.data != nullptr) {
-    vs.store_fragment(row, sum_v[0], 1.0f, 1.0f);
-    vs.template store_to_global<F::warp_rows, F::depth>(row, F::head(dv, heads, pair), dv.time, k0 + row, keys,
-                                                        dv.accumulate);
-  }
 }
 
 }  // namespace gradus::cuda_kit

@@ -1,0 +1,273 @@
+#pragma once
+// The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products a
+// tile), or all three by whole heads (five).
+
+#include <algorithm>
+#include <climits>
+#include <cstddef>
+
+#include "cuda_tensor.hpp"
+
+namespace gradus::cuda_kit {
+
+/// What the backward kernels take: `pairs` heads of sequences, `heads` of each sequence. dq, or dk and dv, may be null.
+template <class T>
+struct attention_gradients {
+  int pairs, heads, queries, keys;
+  attention_operand<T> dq, dk, dv;
+  attention_operand<const T> dy, q, k, v;
+  const float *lse, *delta;  // [pairs, queries]
+};
+
+/// dq of a tile of queries: streams the keys.
+template <class F, class T>
+__global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_kernel(attention_gradients<T> g) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  using tile = typename F::tile;
+  const tile qs{reinterpret_cast<T*>(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
+                                               vs = ks.from_row(2 * F::block_n);
+  const int pair = static_cast<int>(blockIdx.x) % g.pairs;
+  const int q0 = (F::row_blocks_of(g.queries) - 1 - static_cast<int>(blockIdx.x) / g.pairs) * F::block_m;
+  const int row = F::warp_row();
+  typename F::own_copy(F::head(g.q, g.heads, pair), g.q.time, q0).start(qs, g.queries - q0);
+  typename F::own_copy(F::head(g.dy, g.heads, pair), g.dy.time, q0).start(dys, g.queries - q0);
+  typename F::streamed_copy copy_k(F::head(g.k, g.heads, pair), g.k.time, 0),
+      copy_v(F::head(g.v, g.heads, pair), g.v.time, 0);
+  const int tiles = F::key_tiles(q0, g.keys);
+  tile_stream stream(tiles, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), g.keys - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), g.keys - j * F::block_n);
+  });
+  const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
+  float row_lse[2], row_delta[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int at = q0 + row + F::row_of(0, 2 * h);
+    const index_t of_row = static_cast<index_t>(pair) * g.queries + at;
+    row_lse[h] = at < g.queries ? g.lse[of_row] * F::log2_e : 0.0f;
+    row_delta[h] = at < g.queries ? g.delta[of_row] : 0.0f;
+  }
+  typename F::sums sum{};
+  const auto attend = [&](auto mask) {
+    return [&](int j, int stage) {
+      if (decltype(mask)::value && F::keys_seen(q0 + row + F::warp_rows - 1, j, g.keys) <= 0) return;
+      const tile kj = ks.from_row(stage * F::block_n), vj = vs.from_row(stage * F::block_n);
+      const int seen[2] = {F::keys_seen(q0 + row + F::row_of(0, 0), j, g.keys),
+                           F::keys_seen(q0 + row + F::row_of(0, 2), j, g.keys)};
+#pragma unroll 2
+      for (int key = 0; key < F::block_n; key += 16) {
+        typename F::gradients s, d;
+        multiply_rows(s, own_q, kj.from_row(key));
+        multiply_rows(d, own_dy, vj.from_row(key));
+#pragma unroll
+        for (int n = 0; n < 2; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            float& x = s[0][n].r[i];
+            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - row_delta[i / 2]);
+            if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
+          }
+        add_product(sum, s, kj.from_row(key));
+      }
+    };
+  };
+  stream.run_to(F::unmasked_key_tiles(q0, g.keys), attend(unmasked{}));
+  stream.run_to(tiles, attend(masked{}));
+  qs.store_fragment(row, sum[0], F::scale, F::scale);
+  qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dq, g.heads, pair), g.dq.time, q0 + row, g.queries,
+                                                      g.dq.accumulate);
+}
+
+/// No dq beside dk and dv.
+template <class F>
+struct no_dq {
+  __device__ void begin(int, int) {}
+  __device__ void keep(int, const typename F::gradients&) const {}
+  __device__ void end(typename F::tile) {}
+};
+
+/// The part of dq that a tile of keys adds, if a block goes through the keys of a head in order: sums are kept in global
+/// memory (the second-level cache) between two tiles of keys, in the order in which threads hold them. The products are
+/// added as tensor_attention_dq_kernel adds them: dq has the same bits.
+template <class F, class T>
+class head_dq {
+  static constexpr int strips = F::block_n / 16;                         // of 16 queries
+  static constexpr int columns = F::width * strips / (F::threads / 32);  // of a warp
+  static constexpr int tiles = columns / 8;
+  static_assert(F::threads % (32 * strips) == 0 && columns % 16 == 0);
+  using gradient_tile = shared_tile<T, F::block_n>;
+
+ public:
+  static constexpr std::size_t bytes = gradient_tile::bytes(F::block_m);
+  /// Sums of a head.
+  static constexpr index_t sums_of(index_t queries) {
+    return (queries + F::block_n - 1) / F::block_n * (F::block_n * F::width);
+  }
+
+  __device__ head_dq(const attention_gradients<T>& g, int pair, float* sums, T* shared)
+      : g_(g), pair_(pair), sums_(reinterpret_cast<float4*>(sums)), gradients_{shared} {}
+
+  /// Reads the sums of the queries i0 .. i0 + block_n - 1, unless this is the first tile of keys.
+  __device__ void begin(int i0, int k0) {
+    i0_ = i0, k0_ = k0;
+#pragma unroll
+    for (int n = 0; n < tiles; ++n) {
+      const float4 x = k0 == 0 ? float4{0, 0, 0, 0} : *sums_of_tile(n);
+      sum_[0][n] = {{x.x, x.y, x.z, x.w}};
+    }
+  }
+  /// Keeps the gradients of scores of this warp's keys and 16 queries.
+  __device__ void keep(int query, const typename F::gradients& d) const {
+    gradients_.store_fragment(F::warp_row(), d[0], 1.0f, 1.0f, query / 8);
+  }
+  /// Adds the products with the keys that these queries see, and writes the sums, or dq behind the last key.
+  __device__ void end(typename F::tile keys) {
+    __syncthreads();
+    const int left = F::causal ? ::min(g_.keys, i0_ + F::block_n) - k0_ : g_.keys - k0_;
+#pragma unroll 2
+    for (int key = 0; key < ::min(F::block_m, left); key += 16) {
+      const fragment_a a = gradients_.load_fragment_a_transposed(key, row());
+#pragma unroll
+      for (int n = 0; n < tiles; n += 2) {
+        const fragment_b b = keys.load_fragment_b_transposed(key, column() + n * 8);
+        mma<T>(sum_[0][n], a, b.r[0], b.r[1]);
+        mma<T>(sum_[0][n + 1], a, b.r[2], b.r[3]);
+      }
+    }
+    if (left > F::block_m) {
+#pragma unroll
+      for (int n = 0; n < tiles; ++n) {
+        const auto& x = sum_[0][n].r;
+        *sums_of_tile(n) = {x[0], x[1], x[2], x[3]};
+      }
+    } else {
+      write();
+    }
+  }
+
+ private:
+  __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ static int row() { return warp() % strips * 16; }
+  __device__ static int column() { return warp() / strips * columns; }
+  __device__ float4* sums_of_tile(int n) const {
+    return sums_ + (i0_ / F::block_n * tiles + n) * F::threads + static_cast<int>(threadIdx.x);
+  }
+  __device__ void write() const {
+    T* const to = F::head(g_.dq, g_.heads, pair_);
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        const int query = i0_ + row() + F::row_of(0, i), at = column() + F::column_of(n, i);
+        if (query >= g_.queries || at >= F::depth) continue;
+        put<2, true>(to + query * g_.dq.time + at, g_.dq.accumulate, 2,
+                     [&](int k) { return static_cast<float>(convert_element<T>(sum_[0][n].r[i + k] * F::scale)); });
+      }
+  }
+
+  const attention_gradients<T>& g_;
+  int pair_, i0_ = 0, k0_ = 0;
+  float4* sums_;
+  gradient_tile gradients_;
+  accumulator sum_[1][tiles];
+};
+
+/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries. Adds to `dq` on the way. Queries and keys
+/// behind the last are zeros, which add nothing to rows of dk and dv that are stored.
+template <class F, int Unrolled, class T, class Dq>
+__device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned char* memory, int pair, int k0, Dq& dq) {
+  using tile = typename F::tile;
+  const tile ks{reinterpret_cast<T*>(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
+                                               dys = qs.from_row(2 * F::block_n);
+  auto* const lses = reinterpret_cast<float*>(dys.from_row(2 * F::block_n).data);
+  float* const deltas = lses + 2 * F::block_n;
+  const int row = F::warp_row(), first = F::causal ? k0 : 0;
+  typename F::own_copy(F::head(g.k, g.heads, pair), g.k.time, k0).start(ks, g.keys - k0);
+  typename F::own_copy(F::head(g.v, g.heads, pair), g.v.time, k0).start(vs, g.keys - k0);
+  typename F::streamed_copy copy_q(F::head(g.q, g.heads, pair), g.q.time, first),
+      copy_dy(F::head(g.dy, g.heads, pair), g.dy.time, first);
+  const float* const lse_of_pair = g.lse + static_cast<index_t>(pair) * g.queries;
+  const float* const delta_of_pair = g.delta + static_cast<index_t>(pair) * g.queries;
+  const int tiles = (g.queries - first + F::block_n - 1) / F::block_n;
+  tile_stream stream(tiles, [&](int j, int stage) {
+    const int i0 = first + j * F::block_n, at = static_cast<int>(threadIdx.x);
+    copy_q.start(qs.from_row(stage * F::block_n), g.queries - i0);
+    copy_dy.start(dys.from_row(stage * F::block_n), g.queries - i0);
+    if (at < F::block_n) {
+      cp_async_4_bytes(lses + stage * F::block_n + at, lse_of_pair + i0 + at, i0 + at < g.queries);
+      cp_async_4_bytes(deltas + stage * F::block_n + at, delta_of_pair + i0 + at, i0 + at < g.queries);
+    }
+  });
+  const typename F::template fragments<F::narrow> own_k(ks, row), own_v(vs, row);
+  typename F::sums sum_k{}, sum_v{};
+  const auto add_chunk = [&](auto mask, int query, int i0, tile q, tile dy, const float* row_lse,
+                             const float* row_delta) {
+    typename F::gradients s, d;
+    multiply_rows(s, own_k, q.from_row(query));
+    multiply_rows(d, own_v, dy.from_row(query));
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = query + F::column_of(n, i), key = k0 + row + F::row_of(0, i);
+        float weight = exp2_approx(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
+        if (decltype(mask)::value && (key >= g.keys || (F::causal && i0 + at < key))) weight = 0;
+        s[0][n].r[i] = weight;
+        d[0][n].r[i] = weight * (d[0][n].r[i] - row_delta[at]);
+      }
+    dq.keep(query, d);
+    add_product(sum_v, s, dy.from_row(query));
+    add_product(sum_k, d, q.from_row(query));
+  };
+  const auto attend = [&](auto mask) {
+    return [&, mask](int j, int stage) {
+      const int i0 = first + j * F::block_n, at = stage * F::block_n;
+      dq.begin(i0, k0);
+      if (!decltype(mask)::value || !F::causal || i0 + F::block_n > k0 + row) {  // a query sees a key of this warp
+#pragma unroll Unrolled
+        for (int query = 0; query < F::block_n; query += 16)
+          add_chunk(mask, query, i0, qs.from_row(at), dys.from_row(at), lses + at, deltas + at);
+      }
+      dq.end(ks);
+    };
+  };
+  if (k0 + F::block_m > g.keys) stream.run_to(tiles, attend(masked{}));
+  else if (F::causal) stream.run_to(::min(tiles, F::block_m / F::block_n), attend(masked{}));
+  stream.run_to(tiles, attend(unmasked{}));
+  if (g.dk.data != nullptr) {
+    ks.store_fragment(row, sum_k[0], F::scale, F::scale);
+    ks.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dk, g.heads, pair), g.dk.time, k0 + row, g.keys,
+                                                        g.dk.accumulate);
+  }
+  if (g.dv.data != nullptr) {
+    vs.store_fragment(row, sum_v[0], 1.0f, 1.0f);
+    vs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dv, g.heads, pair), g.dv.time, k0 + row, g.keys,
+                                                        g.dv.accumulate);
+  }
+}
+
+/// dk and dv, a tile of keys a block.
+template <class F, class T>
+__global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dkv_kernel(attention_gradients<T> g) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  no_dq<F> none;
+  add_key_tile<F, 1>(g, memory, static_cast<int>(blockIdx.x) % g.pairs,
+                     static_cast<int>(blockIdx.x) / g.pairs * F::block_m, none);
+}
+
+/// dq, dk and dv, a head a block in turn, with sums [gridDim.x, head_dq::sums_of(queries)].
+template <class F, class T>
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_heads_kernel(attention_gradients<T> g, float* sums) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  auto* const gradients = reinterpret_cast<T*>(memory + F::dkv_bytes);
+  for (int pair = static_cast<int>(blockIdx.x); pair < g.pairs; pair += static_cast<int>(gridDim.x)) {
+    head_dq<F, T> dq(g, pair, sums + blockIdx.x * head_dq<F, T>::sums_of(static_cast<index_t>(g.queries)), gradients);
+    for (int k0 = 0; k0 < g.keys; k0 += F::block_m) {
+      add_key_tile<F, 2>(g, memory, pair, k0, dq);
+      __syncthreads();  // before the next tile overwrites what others still store
+    }
+  }
+}
+
+}  // namespace gradus::cuda_kit
