@@ -72,8 +72,8 @@ struct device_access;
 template <class Op, class Device>
 struct kernel;
 
-/// Selects the gradient of operand I, counted from 0.
-template <unsigned I>
+/// Selects the gradient of operand I, counted from 0, or of several.
+template <unsigned... I>
 struct gradient_of {};
 
 /// On devices that compute nothing, every kernel is empty.

@@ -110,12 +110,17 @@ struct product_of_rows : P {
   static constexpr bool scaled = Scaled;
 };
 
+/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the sums of the columns
+/// of B, the gradient of a bias if B is that of a linear layer's output.
+enum class epilogue { none, bias, bias_gradient };
+
 /// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
 /// op(A)^T: a row-major matrix is its transpose in column-major order.
-template <class P, bool Accumulate, bool Bias>
+template <class P, bool Accumulate, epilogue Epilogue>
 class cublaslt_gemm {
   using scalar = compute_type<typename P::output>;
-  static_assert(!(Accumulate && Bias));
+  static constexpr bool has_bias = Epilogue != epilogue::none;
+  static_assert(!(Accumulate && Epilogue == epilogue::bias));
 
  public:
   explicit cublaslt_gemm(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) { describe(); }
@@ -127,7 +132,7 @@ class cublaslt_gemm {
            const typename P::output* bias) {
     const device_guard guard(ctx.stream().device());
     // The heuristics check the bias pointer's alignment, so the first product's bias must be set.
-    if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
+    if constexpr (has_bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
       const scalar known[] = {1, 0, 1};
       const scalar* const factors = P::scaled ? static_cast<const scalar*>(library_->factors()) : known;
@@ -149,7 +154,10 @@ class cublaslt_gemm {
   static std::string name() {
     std::ostringstream text;
     text << (P::transpose_a ? "a^T " : "a ") << (P::transpose_b ? "b^T" : "b") << (Accumulate ? " + c" : "")
-         << (Bias ? " + bias" : "") << (P::scaled ? ", scaled" : "") << ", " << P::m << " x " << P::k << " x " << P::n;
+         << (Epilogue == epilogue::bias ? " + bias"
+             : has_bias                 ? ", bias gradient"
+                                        : "")
+         << (P::scaled ? ", scaled" : "") << ", " << P::m << " x " << P::k << " x " << P::n;
     if (P::batch > 1) text << ", " << P::batch << " times" << (P::shared_b ? " with one b" : "");
     text << ", " << dtype_name<typename P::input>() << (P::in_tf32 ? " in tf32" : "") << " to "
          << dtype_name<typename P::output>() << ", rows of a " << P::row_of_a << " apart, aligned to " << P::alignment;
@@ -166,7 +174,9 @@ class cublaslt_gemm {
           "cublasLtMatmulDescCreate");
     product_.set(CUBLASLT_MATMUL_DESC_TRANSA, P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     product_.set(CUBLASLT_MATMUL_DESC_TRANSB, P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if constexpr (Bias) product_.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    if constexpr (has_bias)
+      product_.set(CUBLASLT_MATMUL_DESC_EPILOGUE,
+                   Epilogue == epilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADA);
     if constexpr (P::scaled) product_.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
     layout(product_.left, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
            P::transpose_b ? P::k : P::n, P::shared_b ? 0 : P::k * P::n);
@@ -208,8 +218,8 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
           "use bf16_mixed");
     return;
   }
-  const bool done = accumulate ? ctx.get<cublaslt_gemm<P, true, false>>().run(ctx, a, b, c, nullptr)
-                               : ctx.get<cublaslt_gemm<P, false, false>>().run(ctx, a, b, c, nullptr);
+  const bool done = accumulate ? ctx.get<cublaslt_gemm<P, true, epilogue::none>>().run(ctx, a, b, c, nullptr)
+                               : ctx.get<cublaslt_gemm<P, false, epilogue::none>>().run(ctx, a, b, c, nullptr);
   if (!done)
     throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) +
                 " and " + std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " +
@@ -221,7 +231,16 @@ template <class P>
 bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
                const typename P::output* bias) {
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
-  else return ctx.get<cublaslt_gemm<P, false, true>>().run(ctx, a, b, c, bias);
+  else return ctx.get<cublaslt_gemm<P, false, epilogue::bias>>().run(ctx, a, b, c, bias);
+}
+/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false, without
+/// doing anything, if the library has no kernel for both.
+template <class P>
+bool gemm_bias_gradient(context<cuda>& ctx, const typename P::input* a, const typename P::input* b,
+                        typename P::output* c, bool accumulate, typename P::output* sums) {
+  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>() || P::transpose_b) return false;
+  else if (accumulate) return ctx.get<cublaslt_gemm<P, true, epilogue::bias_gradient>>().run(ctx, a, b, c, sums);
+  else return ctx.get<cublaslt_gemm<P, false, epilogue::bias_gradient>>().run(ctx, a, b, c, sums);
 }
 
 /// Products of floats with run-time extents, for optimizers. The context keeps the layouts and algorithm of each.

@@ -100,6 +100,12 @@ struct kernel<op::linear, cpu> {
                        view<const TY, Y> dy) {
     kernel<op::sum_to, cpu>::forward(ctx, db, dy, accumulate);
   }
+  template <class Acc, class TDW, class W, class TDB, class B, class TY, class Y, class TX, class X>
+  static void backward(gradient_of<1, 2>, accumulate_in<Acc> in, context<cpu>& ctx, view<TDW, W> dw, bool add_to_dw,
+                       view<TDB, B> db, bool add_to_db, view<const TY, Y> dy, view<const TX, X> x) {
+    backward(gradient_of<1>{}, in, ctx, dw, add_to_dw, dy, x);
+    backward(gradient_of<2>{}, in, ctx, db, add_to_db, dy);
+  }
 };
 
 }  // namespace gradus

@@ -148,6 +148,25 @@ struct kernel<op::linear, cuda> {
                        view<const T, Y, cuda> dy) {
     kernel<op::sum_to, cuda>::forward(ctx, db, dy, accumulate);
   }
+  /// The product for dw also sums the columns of dy, which it reads anyway.
+  template <class Acc, class OutW, class W, class OutB, class B, class T, class Y, class X>
+  static void backward(gradient_of<1, 2>, accumulate_in<Acc> in, context<cuda>& ctx, view<OutW, W, cuda> dw,
+                       bool add_to_dw, view<OutB, B, cuda> db, bool add_to_db, view<const T, Y, cuda> dy,
+                       view<const T, X, cuda> x) {
+    if constexpr (std::is_same_v<OutW, OutB>) {
+      using p = cuda_kit::product<cuda_kit::gradient_second<Acc>, T, OutW, true, false, W::extent(0), W::extent(1),
+                                  rows_of<X>>;
+      OutB* const sums =
+          add_to_db ? static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)))
+                    : db.data();
+      if (cuda_kit::gemm_bias_gradient<p>(ctx, x.data(), dy.data(), dw.data(), add_to_dw, sums)) {
+        if (add_to_db) kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), B::size, true);
+        return;
+      }
+    }
+    backward(gradient_of<1>{}, in, ctx, dw, add_to_dw, dy, x);
+    backward(gradient_of<2>{}, in, ctx, db, add_to_db, dy);
+  }
 };
 
 }  // namespace gradus

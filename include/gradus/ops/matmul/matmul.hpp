@@ -149,11 +149,15 @@ struct linear {
     using on_device = kernel<linear, typename Y::device>;
     constexpr accumulate_in<typename Saved::products> in{};
     const Y& grad = dy;
-    if (dw) {
+    if (dw && db) {
+      auto to_w = dw.open(ctx);
+      auto to_b = db.open(ctx);
+      on_device::backward(gradient_of<1, 2>{}, in, ctx, to_w.view(), to_w.accumulate, to_b.view(), to_b.accumulate,
+                          grad.view(), input<0>(saved).view());
+    } else if (dw) {
       auto to = dw.open(ctx);
       on_device::backward(gradient_of<1>{}, in, ctx, to.view(), to.accumulate, grad.view(), input<0>(saved).view());
-    }
-    if (db) {
+    } else if (db) {
       auto to = db.open(ctx);
       on_device::backward(gradient_of<2>{}, in, ctx, to.view(), to.accumulate, grad.view());
     }
