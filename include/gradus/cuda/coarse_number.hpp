@@ -1,5 +1,5 @@
 #pragma once
-// A float that computes exp, tanh, sigmoid, silu, gelu and quotients by the GPU's approximations, for results of 16 bits.
+// A float that computes exp, tanh, sigmoid, silu, gelu and quotients by a GPU's approximations, for 16-bit results.
 
 #include <cuda_runtime.h>
 
@@ -24,9 +24,9 @@ __device__ inline float coarse_reciprocal(float x) {
 /// e^x; the product with log2(e) adds a relative error of |x| / 2^24.
 __device__ inline float coarse_exp(float x) { return coarse_exp2(x * 1.44269504f); }
 
-/// The number for functors with `coarse_form = true` whose result has 16 bits, as coarse_pack on the CPU: exp, quotients
-/// and functions built on them have relative errors of a few parts in 1,000,000, the derivatives of silu and gelu as
-/// much of the derivative's largest value. All other operations are those of float.
+/// The number for functors with `coarse_form = true` whose result has 16 bits, as coarse_pack on the CPU: exp,
+/// quotients and functions built on them have relative errors of a few parts in 1,000,000, the derivatives of silu and
+/// gelu as much of the derivative's largest value. All other operations are those of float.
 class coarse_number : public functor_number {
  public:
   coarse_number() = default;
