@@ -3,9 +3,20 @@
 #include <iterator>
 #include <string>
 
+#include <gradus/autodiff/checkpoint/checkpoint.hpp>
+#include <gradus/model/init.hpp>
+#include <gradus/model/parameters.hpp>
+#include <gradus/tensor/param.hpp>
+
 #include "../support/scratch_folder.hpp"
 #include "device.hpp"
 #include "matmul_cases.hpp"
+
+struct biased_layer {
+  gr::param<gr::on<gr::cuda, gr::bf16_mixed>, 24, 40> w;
+  gr::param<gr::on<gr::cuda, gr::bf16_mixed>, 40> b{gr::start::drawn, 20};
+  GRADUS_MEMBERS(w, b)
+};
 
 namespace {
 
@@ -31,7 +42,49 @@ std::string refused(const std::string& path) {
   return "";
 }
 
+/// The copies that parameters make of themselves.
+struct copies final : gr::observer {
+  int count = 0;
+  void begin(const gr::activity& a) override { count += a.name == "cast" ? 1 : 0; }
+  void end(const gr::activity&) override {}
+};
+
 }  // namespace
+
+TEST_CASE("a float bias is copied with its weight, once after each change, and rounded as the library needs it") {
+  if (no_gpu()) return;
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  gpu d;
+  runner<gr::cuda> r(d.ctx, seed);
+  biased_layer net;
+  gr::init(net, d.ctx, gr::normal_init{.seed = seed, .stddev = 0.1});
+  const auto x = gr::from_host<gr::bf16, gr::shape<19, 24>>(d.ctx, r.random<gr::bf16>(19 * 24).data());
+  const auto w = gr::cast<gr::bf16>(net.w.value());
+  const auto b = gr::cast<gr::bf16>(net.b.value());
+  const auto rounded = [](const auto& t) {
+    std::vector<double> values;
+    for (const auto v : gr::to_host(t)) values.push_back(static_cast<double>(static_cast<float>(v)));
+    return values;
+  };
+  const auto expected = rounded(gr::linear(x, w, b));
+
+  copies seen;
+  d.ctx.observe(&seen);
+  gr::tape tape{d.ctx};
+  const auto loss = [&] {
+    const auto y = gr::checkpoint([&](const auto& in) { return gr::linear(in, net.w, net.b); }, tape.watch(x));
+    CHECK(rounded(y.value()) == expected);
+    return gr::sum(y);
+  };
+  for (int batch = 0; batch < 2; ++batch) gr::backward(loss());
+  CHECK(seen.count == 2);
+  net.b.edit();
+  gr::backward(loss());
+  CHECK(seen.count == 3);
+  d.ctx.observe(nullptr);
+  CHECK(rounded(net.b.gradient()) == std::vector<double>(40, 3 * 19));
+}
 
 TEST_CASE("matrix products on the GPU have the CPU's values and gradients, transposed or not, batched or not") {
   if (no_gpu()) return;

@@ -28,6 +28,12 @@ void rows_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<2, 37, 48>, gr::shape<48>, gr::shape<48>>("layer_norm", layer);
   r.template differentiate<float, gr::shape<2200, 8>, gr::shape<8>, gr::shape<8>>("layer_norm, many rows", layer);
   r.template differentiate<float, gr::shape<5, 1500>, gr::shape<1500>, gr::shape<1500>>("layer_norm of a block", layer);
+  r.template differentiate<float, gr::shape<900, 780>, gr::shape<780>, gr::shape<780>>(
+      "layer_norm of two warps, more rows than the blocks have at once", layer);
+  r.template differentiate<gr::bf16, gr::shape<7, 1800>, gr::shape<1800>, gr::shape<1800>>(
+      "layer_norm of four warps, bf16", layer);
+  r.template differentiate<float, gr::shape<37, 12>, gr::shape<12>>(
+      "layer_norm whose weight is its bias", [](auto x, auto w) { return gr::layer_norm(x, w, w); });
   r.template differentiate<double, gr::shape<7, 34>, gr::shape<34>, gr::shape<34>>("layer_norm, double", layer);
   r.template differentiate<gr::f16, gr::shape<12, 40>, gr::shape<40>, gr::shape<40>>("layer_norm, f16", layer);
   r.template differentiate<float, gr::shape<19, 12>, gr::shape<12>>("rms_norm", rms);

@@ -64,6 +64,15 @@ constexpr bool is_read_as_stored() {
   }
 }
 
+// True if operand I, which the operation does not cast, is a parameter whose copy in T the device needs.
+template <class T, class Op, std::size_t I, class X>
+constexpr bool is_read_as_copy() {
+  if constexpr (is_param<X>)
+    return !X::device::rounds_in_products && std::is_same_v<typename X::compute_tensor::value_type, T> &&
+           (copied_operands_of<Op>() >> I & 1u) != 0;
+  else return false;
+}
+
 // Converts an operand to T. A tensor or traced value goes through a recorded `cast`; a parameter uses its cached
 // low-precision copy, or a recorded cast if T is not its policy's compute type. `where` is the recorder of the operands
 // `all`, or their context if no tape records them.
@@ -92,7 +101,8 @@ constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
     else return checked_context_for(op, xs...);
   }();
   return apply_as_is(op, as_type < T,
-                     casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>(),
+                     (casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>()) ||
+                         is_read_as_copy<T, Op, I, std::remove_cvref_t<Xs>>(),
                      recorded > (where, std::forward<Xs>(xs), xs...)...);
 }
 

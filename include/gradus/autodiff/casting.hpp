@@ -73,6 +73,14 @@ constexpr unsigned rounds_operands_of() {
   else return 0;
 }
 
+/// The operands, by bit, that an operation on the list `low` does not cast, but whose kernels on a device that cannot
+/// round operands would (`static constexpr unsigned copied_operands`): there a parameter is passed by its cached copy.
+template <class Op>
+constexpr unsigned copied_operands_of() {
+  if constexpr (requires { Op::copied_operands; }) return Op::copied_operands;
+  else return 0;
+}
+
 // The policy of the first parameter among the operands; void if there is none.
 template <class... Xs>
 struct policy_among {

@@ -28,6 +28,7 @@ struct cpu {
       true;  ///< matrix products round a float operand to the other's 16-bit type
   /// Steps may be captured once and replayed, so the first step must allocate what any step may need.
   static constexpr bool replays_steps = false;
+  static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;  ///< of results that are computed in chunks
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
@@ -40,6 +41,7 @@ struct cuda {
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = false;
   static constexpr bool replays_steps = true;
+  static constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
 };
 
 /// Computes nothing and counts everything: shapes, bytes, FLOPs. Usable in constant expressions.
@@ -52,12 +54,14 @@ struct meta {
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
   static constexpr bool replays_steps = cpu::replays_steps;
+  static constexpr std::size_t chunk_bytes = cpu::chunk_bytes;
 };
 /// The `meta` of a GPU: requests and places memory like `cuda`.
 struct cuda_meta : meta {
   static constexpr std::size_t alignment = cuda::alignment;
   static constexpr bool rounds_in_products = cuda::rounds_in_products;
   static constexpr bool replays_steps = cuda::replays_steps;
+  static constexpr std::size_t chunk_bytes = cuda::chunk_bytes;
 };
 
 template <class D>

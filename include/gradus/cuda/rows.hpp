@@ -2,25 +2,41 @@
 // A row in the registers of a warp or block, for softmax and norms: read once, with sums in a fixed order.
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "../core/math.hpp"
 #include "runs.hpp"
 
 namespace gradus::cuda_kit {
 
+/// Rows that a block has at once if each has this many threads.
+constexpr int rows_in_block(int threads) { return threads < 256 ? 256 / threads : 1; }
+
+/// Waits for the other threads of the row. A row of several in a block has a barrier of its own, beside the block's.
+template <int Threads, int Row = 0>
+__device__ inline void synchronize_row() {
+  constexpr int rows = rows_in_block(Threads);
+  if constexpr (rows == 1) __syncthreads();
+  else if (Row == rows - 1 || threadIdx.x / Threads == Row)  // constants: ptxas reserves the barriers that are named
+    asm volatile("bar.sync %0, %1;" ::"n"(Row + 1), "n"(Threads) : "memory");
+  else if constexpr (Row < rows - 1) synchronize_row<Threads, Row + 1>();
+}
 /// Reduces a value over the Threads threads of a row, in a fixed order; all get it, all must call. f is commutative.
 template <int Threads, class T, class F>
 __device__ inline T row_reduce(T x, const F& f) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) x = f(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
   if constexpr (Threads > 32) {
-    __shared__ T of_warp[Threads / 32];
-    __syncthreads();  // until an earlier call's values have been read
+    __shared__ T of_warp[32];  // of all rows of the block
+    const T* const of_row = of_warp + threadIdx.x / Threads * (Threads / 32);
+    synchronize_row<Threads>();  // until an earlier call's values have been read
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = of_warp[0];
+    synchronize_row<Threads>();
+    x = of_row[0];
 #pragma unroll 4
-    for (int w = 1; w < Threads / 32; ++w) x = f(x, of_warp[w]);
+    for (int w = 1; w < Threads / 32; ++w) x = f(x, of_row[w]);
   }
   return x;
 }
@@ -33,22 +49,21 @@ __device__ inline T row_max(T x) {
   return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
 }
 
-/// How rows of Columns elements of types Ts are distributed: one per warp, or per block if registers do not suffice.
-template <index_t Columns, class... Ts>
-struct row_layout {
+/// How rows of Columns elements of types Ts are distributed: one per warp, or per 2 to 32 warps, so that a thread holds
+/// at most Held elements of each array in registers.
+template <index_t Held, index_t Columns, class... Ts>
+struct basic_row_layout {
   static constexpr int widest = vector_width<Ts...>;
   static constexpr int width = Columns % widest == 0 ? widest : 1;  ///< elements of a run
   static constexpr index_t runs = Columns / width;
-  static constexpr index_t elements_held = 32;  ///< per thread and array
   static constexpr int threads = [] {
     int n = 32;
-    while (n < 1024 && (runs + static_cast<index_t>(n) - 1) / static_cast<index_t>(n) * width > elements_held) n *= 2;
+    while (n < 1024 && (runs + static_cast<index_t>(n) - 1) / static_cast<index_t>(n) * width > Held) n *= 2;
     return n;
   }();
   static constexpr index_t runs_each = (runs + threads - 1) / threads;
-  static constexpr bool held =
-      runs_each * width <= elements_held;                     ///< in registers; longer rows are reread in each pass
-  static constexpr int rows_at_once = threads == 32 ? 8 : 1;  ///< of a block
+  static constexpr bool held = runs_each * width <= 32;  ///< in registers; longer rows are reread in each pass
+  static constexpr int rows_at_once = rows_in_block(threads);
   static constexpr int block = threads * rows_at_once;
   static constexpr int slots = held ? static_cast<int>(runs_each) : 1;
 
@@ -75,6 +90,9 @@ struct row_layout {
   }
 };
 
+template <index_t Columns, class... Ts>
+using row_layout = basic_row_layout<32, Columns, Ts...>;
+
 /// A thread's part of a row, in registers if Layout::held; otherwise each pass reads it again.
 template <class Layout, class T>
 class held_row {
@@ -86,6 +104,23 @@ class held_row {
   __device__ vector_of<T, Layout::width> run(int slot, int at) const {
     if constexpr (Layout::held) return runs_[slot];
     else return load<Layout::width, true>(row_ + at, Layout::width);
+  }
+  /// Separates two passes: the second derives its values from the row again. The compiler would keep the first one's,
+  /// which need more registers than the row.
+  __device__ void forget_derived_values() {
+    if constexpr (Layout::held) {
+      using word = std::conditional_t<sizeof(runs_[0]) % 4 == 0, std::uint32_t, std::uint16_t>;
+#pragma unroll
+      for (auto& run : runs_) {
+        word words[sizeof run / sizeof(word)];
+        memcpy(words, &run, sizeof run);
+#pragma unroll
+        for (word& one : words)
+          if constexpr (sizeof(word) == 4) asm volatile("" : "+r"(one));
+          else asm volatile("" : "+h"(one));
+        memcpy(static_cast<void*>(&run), words, sizeof run);
+      }
+    }
   }
   /// The largest element of the row. All threads of the row must call this, and get it.
   template <class C>

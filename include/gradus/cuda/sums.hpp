@@ -151,28 +151,37 @@ __global__ void __launch_bounds__(block_threads)
   else partial[group] = sum;
 }
 
-/// Stage two: to[o] (+)= factor * the sum of `chunks` partial sums, [outputs / columns, chunks, apart, columns].
-template <class C, class T>
+/// Stage two: adds the partial sums of each target, [outputs / columns, chunks, targets, columns]. A target has `data`,
+/// `outputs` elements or null, and `accumulate`: data[o] (+)= factor * the sum of `chunks` partial sums.
+template <class C, class... Targets>
 __global__ void __launch_bounds__(block_threads)
-    add_parts_kernel(T* to, const C* partial, index_t outputs, index_t columns, index_t chunks, index_t apart,
-                     bool accumulate, C factor) {
-  using layout = column_layout<1, 32>;
+    add_parts_kernel(const C* partial, index_t outputs, index_t columns, index_t chunks, C factor, Targets... to) {
+  constexpr int targets = sizeof...(Targets);
+  using layout = column_layout<targets, 32>;
   const index_t o = static_cast<index_t>(blockIdx.x) * 32 + threadIdx.x % 32;
-  const index_t stride = apart * columns;
-  vector_of<C, 1> sum{};
+  const index_t stride = targets * columns;
+  vector_of<C, targets> sum{};
   if (o < outputs) {
     const C* const from = partial + o / columns * chunks * stride + o % columns;
 #pragma unroll 4
-    for (index_t c = threadIdx.x / 32; c < chunks; c += layout::row_lanes) sum.at[0] += from[c * stride];
+    for (index_t c = threadIdx.x / 32; c < chunks; c += layout::row_lanes)
+#pragma unroll
+      for (int k = 0; k < targets; ++k) sum.at[k] += from[c * stride + static_cast<index_t>(k) * columns];
   }
   sum_over_row_lanes<layout>(sum);
-  if (threadIdx.x < 32 && o < outputs) put<1, true>(to + o, accumulate, 1, [&](int) { return factor * sum.at[0]; });
+  if (threadIdx.x >= 32 || o >= outputs) return;
+  const auto put_sum = [&](const auto& target, C total) {
+    if (target.data != nullptr)
+      put<1, true>(target.data + o, target.accumulate, 1, [&](int) { return factor * total; });
+  };
+  int k = 0;
+  (put_sum(to, sum.at[k++]), ...);  // by one thread, in order: two targets may be the same
 }
-template <class C, class T>
-void add_parts(context<cuda>& ctx, T* to, const C* partial, index_t outputs, index_t columns, index_t chunks,
-               index_t apart, bool accumulate, C factor) {
-  launch(ctx, &add_parts_kernel<C, T>, static_cast<unsigned>((outputs + 31) / 32), block_threads, to, partial, outputs,
-         columns, chunks, apart, accumulate, factor);
+template <class C, class... Targets>
+void add_parts(context<cuda>& ctx, const C* partial, index_t outputs, index_t columns, index_t chunks, C factor,
+               Targets... to) {
+  launch(ctx, &add_parts_kernel<C, Targets...>, static_cast<unsigned>((outputs + 31) / 32), block_threads, partial,
+         outputs, columns, chunks, factor, to...);
 }
 
 }  // namespace gradus::cuda_kit

@@ -113,13 +113,14 @@ TEST_CASE("linear_cross_entropy takes any number of axes, and the whole table as
   const auto targets = integers<std::int32_t, gr::shape<2, 3>>(at.ctx, 0, 10);
   const auto flat = gr::linear_cross_entropy<11>(gr::reshape<6, 5>(x), table, gr::reshape<6>(targets));
   CHECK(same_bits(gr::linear_cross_entropy(x, table, targets), flat));
+  CHECK(same_bits(gr::linear_cross_entropy<11, 4>(x, table, targets), in_chunks<11, 4>()(x, table, targets)));
   const auto row = gr::from_values<float, gr::shape<5>>(at.ctx, {1, 2, 3, 4, 5});
   const auto target = gr::full<std::int32_t, gr::shape<>>(at.ctx, 10);
   const auto wanted = definition(row, table, target, 11, -1);
   CHECK(gr::item(gr::linear_cross_entropy(row, table, target)) == doctest::Approx(wanted.y[0]).epsilon(1e-5));
 }
 
-TEST_CASE("rows go through in chunks of equal size, in 128s, as few as bring the logits of a chunk within 128 MiB") {
+TEST_CASE("rows go through in chunks of equal size, in 128s, as few as the device's bytes for a chunk's logits allow") {
   using op = gr::op::linear_cross_entropy<50304>;
   using table = gr::tensor<float, gr::shape<50304, 8>, gr::meta>;
   static_assert(op::chunk_rows<gr::tensor<float, gr::shape<8, 512, 8>, gr::meta>, table>() == 640);
@@ -130,6 +131,11 @@ TEST_CASE("rows go through in chunks of equal size, in 128s, as few as bring the
   static_assert(op::chunk_rows<gr::tensor<gr::bf16, gr::shape<1300, 8>, gr::meta>, table>() == 1300);
   using wide = gr::tensor<double, gr::shape<1000000, 8>, gr::meta>;
   static_assert(op::chunk_rows<gr::tensor<double, gr::shape<200, 8>, gr::meta>, wide>() == 128);
+  using on_gpu = gr::tensor<gr::bf16, gr::shape<50304, 8>, gr::cuda_meta>;  // 1 GiB: 10672 rows
+  static_assert(op::chunk_rows<gr::tensor<gr::bf16, gr::shape<65536, 8>, gr::cuda_meta>, on_gpu>() == 9472);  // of 7
+  static_assert(op::chunk_rows<gr::tensor<gr::bf16, gr::shape<10600, 8>, gr::cuda_meta>, on_gpu>() == 10600);
+  using few = gr::op::linear_cross_entropy<50304, 384>;
+  static_assert(few::chunk_rows<gr::tensor<gr::bf16, gr::shape<10600, 8>, gr::cuda_meta>, on_gpu>() == 384);
 }
 
 TEST_CASE("a recorded linear_cross_entropy keeps the two gradients and nothing else") {

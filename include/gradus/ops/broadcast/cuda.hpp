@@ -39,6 +39,7 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
   constexpr auto rows = reduced_rows<reduction, counter>();
   using rows_type = std::remove_const_t<decltype(rows)>;
   const C by = static_cast<C>(factor);
+  const elementwise_target<T> target{to.data(), accumulate};
   const auto divide_by = [](index_t n) { return divisor<counter>(static_cast<counter>(n)); };
   if constexpr (reduction::inner_reduced) {
     constexpr bool flat = outputs == 1 && steps == 1;  // one array: its end may be an incomplete run
@@ -52,7 +53,7 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
            blocks_for(groups * (warps ? 32 : block_threads)), block_threads, to.data(), partial, from.data(),
            accumulate, by, terms_of, rows,
            {inner, terms, (terms + chunks - 1) / chunks, groups, divide_by(runs), divide_by(chunks), warps});
-    if (chunks > 1) add_parts(ctx, to.data(), partial, outputs, 1, chunks, 1, accumulate, by);
+    if (chunks > 1) add_parts(ctx, partial, outputs, 1, chunks, by, target);
   } else {
     constexpr int width = inner % vector_width<U> == 0 ? vector_width<U> : 1;
     using layout = column_layout<width, static_cast<int>(std::min<index_t>(32, std::bit_ceil(inner / width)))>;
@@ -63,7 +64,7 @@ void sum_into(context<cuda>& ctx, view<T, Small, cuda> to, view<const U, Big, cu
            static_cast<unsigned>(strips * chunks * out_rows), block_threads, to.data(), partial, from.data(),
            accumulate, by, terms_of, rows,
            {inner, steps, (steps + chunks - 1) / chunks, divide_by(strips), divide_by(chunks)});
-    if (chunks > 1) add_parts(ctx, to.data(), partial, outputs, inner, chunks, 1, accumulate, by);
+    if (chunks > 1) add_parts(ctx, partial, outputs, inner, chunks, by, target);
   }
 }
 

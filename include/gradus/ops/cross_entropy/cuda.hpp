@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../../core/math.hpp"
+#include "../../cuda/coarse_number.hpp"
 #include "../../cuda/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "cross_entropy.hpp"
@@ -44,6 +45,13 @@ struct logit_gradient {
   static constexpr bool divided = kept == 1;
 };
 
+/// e^x for results of type G, of which those of 16 bits are rounded more coarsely than the GPU's approximation.
+template <class G, class C>
+__device__ inline C exp_for(C x) {
+  if constexpr (sizeof(G) == 2) return coarse_exp(x);
+  else return math::exp(x);
+}
+
 /// One block per row. The first pass finds maximum and sum of exponentials (Milakov and Gimelshein 2018), the second
 /// writes the gradient times Kept, possibly over the logits: a thread reads its elements before it writes them.
 template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
@@ -55,6 +63,7 @@ __global__ void __launch_bounds__(Threads)
   constexpr int widest = vector_width<T, G>;
   constexpr int width = Columns % widest == 0 && Stride % widest == 0 ? widest : 1;
   constexpr int runs = static_cast<int>(Columns / width), real = static_cast<int>(Vocabulary);
+  constexpr int whole_runs = real / width;  // without columns that are no class
   const index_t row = blockIdx.x;
   const T* x = logits + row * Columns;
   G* to = gradient == nullptr ? nullptr : gradient + row * Stride;
@@ -66,45 +75,50 @@ __global__ void __launch_bounds__(Threads)
   C largest = -INFINITY;
   C sum = 0;
   if (!ignored) {
-    for (int i = threadIdx.x; i < runs; i += Threads) {
+    const auto add = [&](int i, int classes) {
       const auto v = load<width, true>(x + i * width, width);
       C best = largest;
 #pragma unroll
       for (int j = 0; j < width; ++j)
-        if (const C one = static_cast<C>(v.at[j]); i * width + j < real && one > best) best = one;
+        if (const C one = static_cast<C>(v.at[j]); j < classes && one > best) best = one;
       if (best > largest) {
-        sum *= math::exp(largest - best);
+        sum *= exp_for<G>(largest - best);
         largest = best;
       }
+      if (best == -INFINITY) return;
 #pragma unroll
       for (int j = 0; j < width; ++j)
-        if (i * width + j < real && best > -INFINITY) sum += math::exp(static_cast<C>(v.at[j]) - best);
-    }
+        if (j < classes) sum += exp_for<G>(static_cast<C>(v.at[j]) - best);
+    };
+    for (int i = threadIdx.x; i < whole_runs; i += Threads) add(i, width);
+    if (real % width != 0 && threadIdx.x == whole_runs % Threads) add(whole_runs, real % width);
   }
   const C row_largest = row_max<Threads>(largest);
-  const C row_total = row_sum<Threads>(largest > -INFINITY ? sum * math::exp(largest - row_largest) : sum);
+  const C row_total = row_sum<Threads>(largest > -INFINITY ? sum * exp_for<G>(largest - row_largest) : sum);
   if (threadIdx.x == 0) {
     const double loss =
         std::log(static_cast<double>(row_total)) + (static_cast<double>(row_largest) - static_cast<double>(at_target));
     row_losses[row] = ignored ? 0.0 : valid ? loss : static_cast<double>(NAN);
   }
   if (to == nullptr) return;
-  const C weight = how::divided ? C(Kept) / static_cast<C>(*count) : C(how::kept);
-  const C scale = weight / row_total;
+  // An ignored row's gradient is that of equal logits, times 0.
+  const C weight = ignored ? C(0) : how::divided ? C(Kept) / static_cast<C>(*count) : C(how::kept);
+  const C scale = ignored ? C(0) : weight / row_total, top = ignored ? C(0) : row_largest;
   for (int start = 0; start < runs; start += Threads) {
     const int i = start + static_cast<int>(threadIdx.x);
     vector_of<T, width> v{};
     if (!ignored && i < runs) v = load<width, true>(x + i * width, width);
     if constexpr (how::narrower) __syncthreads();  // element i overwrites logit i / 2
     if (i >= runs) continue;
-    put<width, true>(to + i * width, false, width, [&](int j) {
-      const int column = i * width + j;
-      C g = 0;
-      if (!ignored && column < real) g = math::exp(static_cast<C>(v.at[j]) - row_largest) * scale;
-      if (!ignored && static_cast<long long>(column) == target) g -= weight;
-      return g;
-    });
+    const auto probability = [&](int j) { return exp_for<G>(static_cast<C>(v.at[j]) - top) * scale; };
+    if (i < whole_runs) put<width, true>(to + i * width, false, width, probability);
+    else
+      put<width, true>(to + i * width, false, width,
+                       [&](int j) { return i * width + j < real ? probability(j) : C(0); });
   }
+  // The target's element is written again, by the thread that wrote it.
+  if (valid && !ignored && threadIdx.x == target / width % Threads)
+    to[target] = convert_element<G>(exp_for<G>(at_target - top) * scale - weight);
 }
 
 /// Stores the mean over the rows that count in *loss.

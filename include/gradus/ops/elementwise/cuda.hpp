@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../core/dual.hpp"
+#include "../../cuda/coarse_number.hpp"
 #include "../../cuda/runs.hpp"
 #include "../broadcast/cuda.hpp"
 #include "elementwise.hpp"
@@ -21,13 +22,19 @@ template <class T, class... Ts>
 using functor_type = std::conditional_t<std::is_floating_point_v<compute_type<T>>, compute_type<T>,
                                         std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>>;
 
+/// The number type that F computes results of type T with: `C`, or coarse_number, as on the CPU.
+template <class F, class T, class C>
+using map_number = std::conditional_t<is_floating<T> && sizeof(T) == 2 && has_coarse_form<F>, coarse_number, C>;
+
 template <class F, class T, int N, class... Ts>
 __device__ inline void map_run(const F& f, T* to, const vector_of<Ts, N>&... runs) {
   using C = functor_type<T, Ts...>;
+  using number = map_number<F, T, C>;
   vector_of<T, N> result;
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    if constexpr (gradus::detail::functor_takes<F, T>) result.at[i] = static_cast<T>(f(static_cast<C>(runs.at[i])...));
+    if constexpr (gradus::detail::functor_takes<F, T>)
+      result.at[i] = static_cast<T>(static_cast<C>(f(number(static_cast<C>(runs.at[i]))...)));
   store<N, true>(to, result, N);
 }
 
@@ -92,12 +99,14 @@ template <class F, class T, int N, class Count, std::size_t... K, class... P>
 __device__ inline void map_gradient_run(const F& f, const T* grad, Count at, std::index_sequence<K...>,
                                         gradient_run<P, compute_type<T>, N>... runs) {
   using C = compute_type<T>;
-  using D = dual<C, static_cast<int>(sizeof...(P))>;
+  using number = map_number<F, T, C>;
+  using D = dual<number, static_cast<int>(sizeof...(P))>;
   const auto g = load<N, true>(grad + at, N);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const D value = f(D(gradient_argument<F, C>(runs, i), static_cast<int>(K))...);
-    ((runs.out.at[i] = gradus::detail::gradient_through<F>(static_cast<C>(g.at[i]), value.partial[K])), ...);
+    const D value = f(D(number(gradient_argument<F, C>(runs, i)), static_cast<int>(K))...);
+    ((runs.out.at[i] = gradus::detail::gradient_through<F>(static_cast<C>(g.at[i]), static_cast<C>(value.partial[K]))),
+     ...);
   }
   (close_run(runs, at), ...);
 }

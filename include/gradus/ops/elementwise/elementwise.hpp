@@ -19,7 +19,8 @@ namespace gradus {
 /// A functor whose derivatives are constants (`static constexpr bool linear = true`): backward needs no saved value.
 template <class F>
 inline constexpr bool is_linear_functor = requires { requires F::linear; };
-/// A functor that may compute 16-bit results on coarse_pack (`static constexpr bool coarse_form = true`).
+/// A functor that may compute 16-bit results on coarse_pack, or on cuda_kit::coarse_number on a GPU (`static constexpr
+/// bool coarse_form = true`).
 template <class F>
 inline constexpr bool has_coarse_form = requires { requires F::coarse_form; };
 /// A functor is a sum if each derivative is 1 (`static constexpr bool sum = true`): gradients pass unchanged.

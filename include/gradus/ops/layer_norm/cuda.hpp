@@ -56,24 +56,41 @@ __global__ void __launch_bounds__(row_layout<Columns, T, TY, TW>::block)
   if (rstds != nullptr) rstds[row] = rstd;
 }
 
-/// Blocks for the rows of a norm's gradient: each takes rows in turn and has its own sums for the parameters.
+/// The layout of a row's gradient. A thread holds four arrays, two of them sums: 24 elements of each fit 128 registers.
+template <index_t Columns, class... Ts>
+using norm_gradient_layout = basic_row_layout<24, Columns, Ts...>;
+
+/// Blocks that a multiprocessor must have room for: those of 512 threads, with 128 registers each. Sums in double, and
+/// rows whose elements are loaded one by one, get the registers that they need.
+template <class C, class Layout>
+inline constexpr int resident_norm_blocks =
+    sizeof(C) == 4 && Layout::width > 1 && Layout::block <= 512 ? 512 / Layout::block : 1;
+
+/// Blocks for the rows of a norm's gradient: each takes rows in turn and has its own sums for the parameters. The
+/// number depends on the shape alone, so that the order of the sums does: two blocks for each of an A100's 108
+/// multiprocessors, all resident at once, and one or two for each of an H100's 132, where one keeps the memory busy.
 template <class Layout>
 constexpr unsigned norm_gradient_blocks(index_t rows) {
-  constexpr unsigned most = 264;  // two per multiprocessor of the largest GPUs
+  constexpr unsigned most = 216;
   return std::min(most, Layout::blocks(rows));
 }
 
-/// Computes dx, and the block's sums of dw and db in partial [blocks, 2, Columns] unless that is null.
+/// The parameters of a norm: weight and, if it is centred, bias.
+template <bool Centred>
+inline constexpr index_t norm_parameters = Centred ? 2 : 1;
+
+/// Computes dx, and the block's sums for the parameters in partial [blocks, parameters, Columns] unless that is null.
 template <bool Centred, index_t Columns, class C, class TDX, class TY, class T, class TW>
-__global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
+__global__ void __launch_bounds__(norm_gradient_layout<Columns, TDX, TY, T, TW>::block,
+                                  resident_norm_blocks<C, norm_gradient_layout<Columns, TDX, TY, T, TW>>)
     norm_gradient_kernel(TDX* dx, bool accumulate, C* partial, const TY* dy, const T* x, const TW* w, const C* means,
                          const C* rstds, index_t rows) {
-  using layout = row_layout<Columns, TDX, TY, T, TW>;
+  using layout = norm_gradient_layout<Columns, TDX, TY, T, TW>;
   constexpr int width = layout::width;
   vector_of<C, width> sums_w[layout::slots]{}, sums_b[layout::slots]{};
   for (index_t row = layout::first_row(); row < rows; row += gridDim.x * layout::rows_at_once) {
-    const held_row<layout, T> values(x + row * Columns);
-    const held_row<layout, TY> gradients(dy + row * Columns);
+    held_row<layout, T> values(x + row * Columns);
+    held_row<layout, TY> gradients(dy + row * Columns);
     const C mean = Centred ? means[row] : C(0), rstd = rstds[row];
     C sum_g = 0, sum_gx = 0;
     layout::each([&](int slot, int at) {
@@ -90,6 +107,7 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
       }
     });
     if (dx == nullptr) continue;
+    values.forget_derived_values(), gradients.forget_derived_values();
     const C mean_g = Centred ? row_sum<layout::threads>(sum_g) / static_cast<C>(Columns) : C(0);
     const C mean_gx = row_sum<layout::threads>(sum_gx) / static_cast<C>(Columns);
     layout::each([&](int slot, int at) {
@@ -104,29 +122,33 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, TY, T, TW>::block)
     });
   }
   if (partial == nullptr) return;
-  C* const mine = partial + static_cast<index_t>(blockIdx.x) * 2 * Columns;
+  C* const mine = partial + static_cast<index_t>(blockIdx.x) * norm_parameters<Centred> * Columns;
   if constexpr (layout::rows_at_once == 1) {
     layout::each([&](int slot, int at) {
       store<width, true>(mine + at, sums_w[slot], width);
-      store<width, true>(mine + Columns + at, sums_b[slot], width);
+      if constexpr (Centred) store<width, true>(mine + Columns + at, sums_b[slot], width);
     });
-  } else {  // the warps of the block add theirs in order
+  } else {  // the rows of the block add theirs in order
     constexpr int runs = static_cast<int>(layout::runs);
-    __shared__ C room[2][width][runs];
-    for (int warp = 0; warp < layout::rows_at_once; ++warp) {
-      if (static_cast<int>(threadIdx.x) / 32 == warp)
-        layout::each([&](int slot, int at) {
+    __shared__ C room[width][runs];
+    const auto add_rows = [&](const vector_of<C, width>(&sums)[layout::slots], C* to) {
+      for (int row = 0; row < layout::rows_at_once; ++row) {
+        if (static_cast<int>(threadIdx.x) / layout::threads == row)
+          layout::each([&](int slot, int at) {
 #pragma unroll
-          for (int i = 0; i < width; ++i) {
-            C &of_w = room[0][i][at / width], &of_b = room[1][i][at / width];
-            of_w = (warp > 0 ? of_w : C(0)) + sums_w[slot].at[i];
-            of_b = (warp > 0 ? of_b : C(0)) + sums_b[slot].at[i];
-          }
-        });
+            for (int i = 0; i < width; ++i) {
+              C& total = room[i][at / width];
+              total = (row > 0 ? total : C(0)) + sums[slot].at[i];
+            }
+          });
+        __syncthreads();
+      }
+      for (int r = static_cast<int>(threadIdx.x); r < runs; r += layout::block)
+        put<width, true>(to + r * width, false, width, [&](int i) { return room[i][r]; });
       __syncthreads();
-    }
-    for (int r = static_cast<int>(threadIdx.x); r < 2 * runs; r += layout::block)
-      put<width, true>(mine + r * width, false, width, [&](int i) { return room[r / runs][i][r % runs]; });
+    };
+    add_rows(sums_w, mine);
+    if constexpr (Centred) add_rows(sums_b, mine + Columns);
   }
 }
 
@@ -147,21 +169,21 @@ struct row_norm {
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, const TY* dy, const T* x, const TW* w, const C* means,
                        const C* rstds) {
-    using layout = row_layout<columns, TDX, TY, T, TW>;
+    using layout = norm_gradient_layout<columns, TDX, TY, T, TW>;
     constexpr unsigned blocks = norm_gradient_blocks<layout>(rows);
     const bool parameters = dw.data != nullptr || db.data != nullptr;
-    C* const partial = parameters ? scratch<C>(ctx, blocks * 2 * columns) : nullptr;
+    C* const partial = parameters ? scratch<C>(ctx, blocks * norm_parameters<Centred> * columns) : nullptr;
     launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, layout::block, dx.data,
            dx.accumulate, partial, dy, x, w, means, rstds, rows);
-    if (dw.data != nullptr) add_parts(ctx, dw.data, partial, columns, columns, blocks, 2, dw.accumulate, C(1));
-    if (db.data != nullptr)
-      add_parts(ctx, db.data, partial + columns, columns, columns, blocks, 2, db.accumulate, C(1));
+    if (!parameters) return;
+    if constexpr (Centred) add_parts(ctx, partial, columns, columns, blocks, C(1), dw, db);
+    else add_parts(ctx, partial, columns, columns, blocks, C(1), dw);
   }
 };
 
 }  // namespace cuda_kit
 
-/// The blocks' sums for the parameters are added in a second launch.
+/// The blocks' sums for the parameters are added in one second launch.
 template <>
 struct kernel<op::layer_norm, cuda> {
   template <class TY, class T, class X, class C, class S, class TW, class W, class TB>

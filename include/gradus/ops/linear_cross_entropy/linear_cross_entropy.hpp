@@ -30,7 +30,7 @@ namespace op::inline GRADUS_BUILD {
 ///
 /// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: both, because
 /// forward cannot know which are needed.
-/// @tparam ChunkRows rows per chunk; 0: as many as fit in `chunk_bytes`, at least 128
+/// @tparam ChunkRows rows per chunk; 0: as many as fit in the device's `chunk_bytes`, at least 128
 template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
   long long ignore;
@@ -40,7 +40,6 @@ struct linear_cross_entropy {
   static constexpr unsigned cast_operands = 0b011;  // not the targets
   static constexpr unsigned rounds_operands = 0b010;
   static constexpr save_rule saves = save_nothing();  // but, as statistics, the gradients for a loss gradient of 1
-  static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;
 
   /// The cost of a recorded call, with gradients: three products. Otherwise it is one.
   template <class X, class Table, class Targets>
@@ -58,13 +57,14 @@ struct linear_cross_entropy {
   template <class T, class Accumulate>
   using logit = std::conditional_t<std::is_same_v<T, bf16>, bf16, Accumulate>;
 
-  /// Rows per chunk: the fewest equal chunks within `chunk_bytes`, in multiples of 128. Each reads the whole table.
+  /// Rows per chunk: the fewest equal chunks within the device's `chunk_bytes`, in multiples of 128. Each reads the
+  /// whole table, and reads and writes its gradient.
   template <class X, class Table>
   static constexpr index_t chunk_rows() {
     constexpr index_t rows = rows_of<typename X::shape>;
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
     using T = typename X::value_type;
-    constexpr index_t fit = chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
+    constexpr index_t fit = X::device::chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
     if (rows <= fit) return rows;
     constexpr index_t most = std::max<index_t>(fit / 128, 1);  // chunk rows / 128
     constexpr index_t chunks = (rows + most * 128 - 1) / (most * 128);
@@ -134,10 +134,11 @@ struct linear_cross_entropy {
 
 /// Mean cross-entropy between rows of the logits x table^T and target classes, a scalar: x [..., C], table [V, C] (such
 /// as a token table), targets [...]. Equals `cross_entropy<Vocabulary>(matmul<transpose{.b = true}>(x, table), targets,
-/// ignore)`, but never stores more than 128 MiB of logits, or 128 rows of them if those are larger. A recorded call
-/// computes the gradients of x and table, and keeps both until backward. Throws gradus::error for targets outside 0 ..
-/// Vocabulary-1 other than `ignore` (on the CPU).
-template <index_t Vocabulary = 0, operand X, operand Table, operand Targets>
+/// ignore)`, but stores the logits of a chunk of rows only: of up to 128 MiB (on a GPU 1 GiB), or 128 rows if those are
+/// more. ChunkRows sets the number of rows, such as fewer for a GPU with little memory. A recorded call computes the
+/// gradients of x and table, and keeps both until backward. Throws gradus::error for targets outside 0 .. Vocabulary-1
+/// other than `ignore` (on the CPU).
+template <index_t Vocabulary = 0, index_t ChunkRows = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   using st = shape_of<Table>;
@@ -158,7 +159,7 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
                   "linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table");
     if constexpr (sx::extent(-1) == st::extent(1) && std::is_same_v<leading, shape_of<Targets>> &&
                   real <= st::extent(0))
-      return apply(op::linear_cross_entropy<real>{ignore}, std::forward<X>(x), std::forward<Table>(table),
+      return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
                    std::forward<Targets>(targets));
   }
 }

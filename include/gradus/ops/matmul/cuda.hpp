@@ -118,7 +118,7 @@ struct kernel<op::linear, cuda> {
     const Out* bias = nullptr;
     if constexpr (std::is_same_v<TB, Out>) {
       bias = b.data();
-    } else {  // the library supports biases of the result's type
+    } else {  // a tensor; the library takes biases of the result's type only (CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
       auto& room = ctx.get<cuda_kit::operand_workspace>();
       auto* const rounded = static_cast<Out*>(room.reserve(ctx, B::size * sizeof(Out)));
       kernel<op::convert, cuda>::forward(ctx, rounded, b.data(), B::size, false);

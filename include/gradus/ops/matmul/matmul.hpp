@@ -115,13 +115,15 @@ struct matrix_product {
   static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
 };
 
-/// y = x w + b for w [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Does not cast the bias.
+/// y = x w + b for w [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Does not cast the bias,
+/// but cuBLASLt takes one of the result's type only.
 struct linear {
   using family = matmul;
   static constexpr std::string_view name = "linear";
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned cast_operands = 0b011;
   static constexpr unsigned rounds_operands = 0b010;
+  static constexpr unsigned copied_operands = 0b100;
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class X, class W, class B>
