@@ -53,10 +53,11 @@ struct attention_launches {
     const int pairs = batch * heads;
     const index_t rows = static_cast<index_t>(pairs * queries), aligned = (rows + 3) / 4 * 4;
     C* const delta = scratch<C>(ctx, aligned + by_heads * head_sums());
-    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes), block_threads,
-           delta, pairs, heads, queries, dy, y);
+    if (!on_tensor_cores || dq.data == nullptr)
+      launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes),
+             block_threads, delta, pairs, heads, queries, dy, y);
     if constexpr (on_tensor_cores) {
-      const attention_gradients<T> g{pairs, heads, queries, keys, dq, dk, dv, dy, q, k, v, lse, delta};
+      const attention_gradients<T> g{pairs, heads, queries, keys, dq, dk, dv, dy, q, k, v, y, lse, delta};
       if constexpr (flash::has_whole_heads) {
         using whole = typename flash::whole_heads;
         if (by_heads > 0)

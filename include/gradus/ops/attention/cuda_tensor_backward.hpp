@@ -2,7 +2,7 @@
 // The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products a
 // tile), or all three by whole heads (five).
 
-#include <algorithm>
+#include <bit>
 #include <climits>
 #include <cstddef>
 
@@ -11,13 +11,40 @@
 namespace gradus::cuda_kit {
 
 /// What the backward kernels take: `pairs` heads of sequences, `heads` of each sequence. dq, or dk and dv, may be null.
+/// delta [pairs, queries] is dy . y of each row: the kernels that compute dq write it, and tiles of keys read it.
 template <class T>
 struct attention_gradients {
   int pairs, heads, queries, keys;
   attention_operand<T> dq, dk, dv;
-  attention_operand<const T> dy, q, k, v;
-  const float *lse, *delta;  // [pairs, queries]
+  attention_operand<const T> dy, q, k, v, y;
+  const float* lse;
+  float* delta;
 };
+
+/// dy . y of a row that four adjacent lanes share; 0 if there is no such row. The order of the sum is that of
+/// attention_delta_kernel.
+template <class F, class T>
+__device__ inline float row_delta(const attention_gradients<T>& g, int pair, int row) {
+  constexpr int runs = F::depth / 8, each = std::bit_ceil(static_cast<unsigned>(runs)) / 4;
+  float sums[each > 0 ? each : 1]{};
+  if (row < g.queries) {
+    const T* const dy = F::head(g.dy, g.heads, pair) + static_cast<index_t>(row) * g.dy.time;
+    const T* const y = F::head(g.y, g.heads, pair) + static_cast<index_t>(row) * g.y.time;
+#pragma unroll
+    for (int run = F::lane() % 4, at = 0; run < runs; run += 4, ++at) {
+      const auto a = load<8, true>(dy + run * 8, 8), b = load<8, true>(y + run * 8, 8);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sums[at] += static_cast<float>(a.at[i]) * static_cast<float>(b.at[i]);
+    }
+  }
+#pragma unroll
+  for (int apart = each / 2; apart > 0; apart /= 2)
+#pragma unroll
+    for (int i = 0; i < apart; ++i) sums[i] += sums[i + apart];
+  float sum = sums[0];
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+  return sum + __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+}
 
 /// dq of a tile of queries: streams the keys.
 template <class F, class T>
@@ -39,13 +66,14 @@ __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_ker
     copy_v.start(vs.from_row(stage * F::block_n), g.keys - j * F::block_n);
   });
   const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
-  float row_lse[2], row_delta[2];
+  float row_lse[2], delta[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int at = q0 + row + F::row_of(0, 2 * h);
     const index_t of_row = static_cast<index_t>(pair) * g.queries + at;
     row_lse[h] = at < g.queries ? g.lse[of_row] * F::log2_e : 0.0f;
-    row_delta[h] = at < g.queries ? g.delta[of_row] : 0.0f;
+    delta[h] = row_delta<F>(g, pair, at);
+    if (at < g.queries && F::lane() % 4 == 0) g.delta[of_row] = delta[h];
   }
   typename F::sums sum{};
   const auto attend = [&](auto mask) {
@@ -64,7 +92,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_ker
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             float& x = s[0][n].r[i];
-            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - row_delta[i / 2]);
+            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - delta[i / 2]);
             if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
           }
         add_product(sum, s, kj.from_row(key));
@@ -263,6 +291,12 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
   auto* const gradients = reinterpret_cast<T*>(memory + F::dkv_bytes);
   for (int pair = static_cast<int>(blockIdx.x); pair < g.pairs; pair += static_cast<int>(gridDim.x)) {
     head_dq<F, T> dq(g, pair, sums + blockIdx.x * head_dq<F, T>::sums_of(static_cast<index_t>(g.queries)), gradients);
+    for (int row = static_cast<int>(threadIdx.x) / 4; row / F::block_n * F::block_n < g.queries;
+         row += F::threads / 4) {
+      const float delta = row_delta<F>(g, pair, row);
+      if (row < g.queries && F::lane() % 4 == 0) g.delta[static_cast<index_t>(pair) * g.queries + row] = delta;
+    }
+    __syncthreads();
     for (int k0 = 0; k0 < g.keys; k0 += F::block_m) {
       add_key_tile<F, 2>(g, memory, pair, k0, dq);
       __syncthreads();  // before the next tile overwrites what others still store
