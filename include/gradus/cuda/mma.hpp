@@ -20,13 +20,16 @@
 
 namespace gradus::cuda_kit {
 
+/// An address in shared memory, as its instructions take it.
+__device__ inline std::uint32_t shared_address(const void* in_shared) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(in_shared));
+}
 /// Starts a copy of 16 bytes to shared memory, of which the first `valid` (0 or 16) are read, and zeros for the others.
 __device__ inline void cp_async_16_bytes(std::uint32_t to, const void* from, int valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
-__device__ inline void cp_async_4_bytes(void* to, const void* from, bool valid) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(valid ? 4 : 0) : "memory");
+__device__ inline void cp_async_4_bytes(std::uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0) : "memory");
 }
 /// Closes a group of copies; cp_async_wait<N> returns when all groups of this thread but the latest N are complete.
 __device__ inline void cp_async_fence() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -83,13 +86,16 @@ struct shared_tile {
   static_assert(sizeof(T) == 2 && Width % 16 == 0);
   static constexpr int runs = Width / 8;
   static constexpr int group = runs % 8 == 0 ? 8 : runs % 4 == 0 ? 4 : 2;
-  static constexpr std::size_t bytes(int rows) { return sizeof(T) * static_cast<std::size_t>(rows) * Width; }
-  T* data;
+  static constexpr int row_bytes = 2 * Width;
+  static constexpr std::size_t bytes(int rows) { return static_cast<std::size_t>(rows) * row_bytes; }
+  std::uint32_t address;  ///< of row 0
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static int swizzle(int row) { return row / (8 / group) % group; }
-  __device__ shared_tile from_row(int row) const { return {data + row * Width}; }
-  __device__ T* at(int row, int run) const { return data + row * Width + (run ^ swizzle(row)) * 8; }
+  __device__ shared_tile from_row(int row) const { return {address + static_cast<std::uint32_t>(row * row_bytes)}; }
+  __device__ std::uint32_t at(int row, int run) const {
+    return address + static_cast<std::uint32_t>(row * row_bytes + (run ^ swizzle(row)) * 16);
+  }
 
   /// Fragment A: rows row .. row + 15, columns k .. k + 15. `row` is a multiple of 8, here and below.
   __device__ fragment_a load_fragment_a(int row, int k) const {
@@ -120,13 +126,12 @@ struct shared_tile {
   template <int Tiles>
   __device__ void store_fragment(int row, const accumulator (&c)[Tiles], float first_factor, float second_factor,
                                  int run = 0) const {
-    const int r = row + lane() / 4, within = lane() % 4 * 2;
+    const int r = row + lane() / 4;
+    const auto within = static_cast<std::uint32_t>(lane() % 4 * 4);
 #pragma unroll
     for (int n = 0; n < Tiles; ++n) {
-      *reinterpret_cast<std::uint32_t*>(at(r, run + n) + within) =
-          rounded_pair<T>(c[n].r[0] * first_factor, c[n].r[1] * first_factor);
-      *reinterpret_cast<std::uint32_t*>(at(r + 8, run + n) + within) =
-          rounded_pair<T>(c[n].r[2] * second_factor, c[n].r[3] * second_factor);
+      store_word(at(r, run + n) + within, rounded_pair<T>(c[n].r[0] * first_factor, c[n].r[1] * first_factor));
+      store_word(at(r + 8, run + n) + within, rounded_pair<T>(c[n].r[2] * second_factor, c[n].r[3] * second_factor));
     }
   }
   /// Copies rows row .. row + Rows - 1 of the tile to rows first .. of a matrix, those before `end`; by one warp.
@@ -137,7 +142,7 @@ struct shared_tile {
     for (int i = lane(); i < Rows * runs_there; i += 32) {
       const int r = i / runs_there, run = i % runs_there;
       if (first + r >= end) continue;
-      const auto v = cuda_kit::load<8, true>(at(row + r, run), 8);
+      const auto v = load_run(at(row + r, run));
       T* const target = to + (first + r) * stride + run * 8;
       if (accumulate) put<8, true>(target, true, 8, [&](int k) { return static_cast<float>(v.at[k]); });
       else store<8, true>(target, v, 8);
@@ -145,23 +150,35 @@ struct shared_tile {
   }
 
  private:
+  __device__ static void store_word(std::uint32_t to, std::uint32_t word) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
+  }
+  __device__ static vector_of<T, 8> load_run(std::uint32_t from) {
+    std::uint32_t words[4];
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(from)
+                 : "memory");
+    vector_of<T, 8> run;
+    memcpy(static_cast<void*>(&run), words, sizeof run);
+    return run;
+  }
   // ldmatrix of four matrices: this thread gives the address of row `row + own_row`, and of the run `own_run` (0 or 1)
   // behind `column`. What is a thread's own is separate, so that the rest becomes a constant of each load.
   template <bool Transposed>
   __device__ void load(std::uint32_t (&r)[4], int row, int own_row, int column, int own_run) const {
     const int run = column / 8, own = own_run ^ swizzle(own_row);
-    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(data + own_row * Width)) +
-                         static_cast<std::uint32_t>(((run % group) ^ own) * 16) +
-                         static_cast<std::uint32_t>((row * runs + run / group * group) * 16);
+    const std::uint32_t from = address + static_cast<std::uint32_t>(own_row * row_bytes + ((run % group) ^ own) * 16) +
+                               static_cast<std::uint32_t>(row * row_bytes + run / group * group * 16);
     if constexpr (Transposed)
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                   : "r"(address)
+                   : "r"(from)
                    : "memory");
     else
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                   : "r"(address)
+                   : "r"(from)
                    : "memory");
   }
 };
@@ -194,7 +211,7 @@ class tile_copy {
   __device__ static int run() { return static_cast<int>(threadIdx.x) % threads_per_row; }
   template <bool All>
   __device__ void start_rows(tile to, int left) {
-    const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(to.at(row(), run())));
+    const std::uint32_t target = to.at(row(), run());
 #pragma unroll
     for (int i = 0; i < Rows / rows_at_once; ++i, next_ += stride_) {
       const bool valid = (All || row() + i * rows_at_once < left) && (Depth == Width || run() < Depth / 8);

@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
                             attention_operand<const T> k, attention_operand<const T> v, int queries, int keys) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
-  const tile qs{reinterpret_cast<T*>(memory)}, ks = qs.from_row(F::block_m), vs = ks.from_row(2 * F::block_n);
+  const tile qs{shared_address(memory)}, ks = qs.from_row(F::block_m), vs = ks.from_row(2 * F::block_n);
   const int pair = static_cast<int>(blockIdx.x) % pairs;
   const int q0 = (F::row_blocks_of(queries) - 1 - static_cast<int>(blockIdx.x) / pairs) * F::block_m;  // longest first
   const int row = F::warp_row();

@@ -51,8 +51,8 @@ template <class F, class T>
 __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_kernel(attention_gradients<T> g) {
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
-  const tile qs{reinterpret_cast<T*>(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
-                                               vs = ks.from_row(2 * F::block_n);
+  const tile qs{shared_address(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
+                                         vs = ks.from_row(2 * F::block_n);
   const int pair = static_cast<int>(blockIdx.x) % g.pairs;
   const int q0 = (F::row_blocks_of(g.queries) - 1 - static_cast<int>(blockIdx.x) / g.pairs) * F::block_m;
   const int row = F::warp_row();
@@ -132,7 +132,7 @@ class head_dq {
     return (queries + F::block_n - 1) / F::block_n * (F::block_n * F::width);
   }
 
-  __device__ head_dq(const attention_gradients<T>& g, int pair, float* sums, T* shared)
+  __device__ head_dq(const attention_gradients<T>& g, int pair, float* sums, std::uint32_t shared)
       : g_(g), pair_(pair), sums_(reinterpret_cast<float4*>(sums)), gradients_{shared} {}
 
   /// Reads the sums of the queries i0 .. i0 + block_n - 1, unless this is the first tile of keys.
@@ -205,9 +205,9 @@ class head_dq {
 template <class F, int Unrolled, class T, class Dq>
 __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned char* memory, int pair, int k0, Dq& dq) {
   using tile = typename F::tile;
-  const tile ks{reinterpret_cast<T*>(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
-                                               dys = qs.from_row(2 * F::block_n);
-  auto* const lses = reinterpret_cast<float*>(dys.from_row(2 * F::block_n).data);
+  const tile ks{shared_address(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
+                                         dys = qs.from_row(2 * F::block_n);
+  auto* const lses = reinterpret_cast<float*>(memory + F::dq_bytes);
   float* const deltas = lses + 2 * F::block_n;
   const int row = F::warp_row(), first = F::causal ? k0 : 0;
   typename F::own_copy(F::head(g.k, g.heads, pair), g.k.time, k0).start(ks, g.keys - k0);
@@ -222,8 +222,8 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned ch
     copy_q.start(qs.from_row(stage * F::block_n), g.queries - i0);
     copy_dy.start(dys.from_row(stage * F::block_n), g.queries - i0);
     if (at < F::block_n) {
-      cp_async_4_bytes(lses + stage * F::block_n + at, lse_of_pair + i0 + at, i0 + at < g.queries);
-      cp_async_4_bytes(deltas + stage * F::block_n + at, delta_of_pair + i0 + at, i0 + at < g.queries);
+      cp_async_4_bytes(shared_address(lses + stage * F::block_n + at), lse_of_pair + i0 + at, i0 + at < g.queries);
+      cp_async_4_bytes(shared_address(deltas + stage * F::block_n + at), delta_of_pair + i0 + at, i0 + at < g.queries);
     }
   });
   const typename F::template fragments<F::narrow> own_k(ks, row), own_v(vs, row);
@@ -288,7 +288,7 @@ template <class F, class T>
 __global__ void __launch_bounds__(F::threads, F::blocks)
     tensor_attention_heads_kernel(attention_gradients<T> g, float* sums) {
   extern __shared__ __align__(16) unsigned char memory[];
-  auto* const gradients = reinterpret_cast<T*>(memory + F::dkv_bytes);
+  const std::uint32_t gradients = shared_address(memory + F::dkv_bytes);
   for (int pair = static_cast<int>(blockIdx.x); pair < g.pairs; pair += static_cast<int>(gridDim.x)) {
     head_dq<F, T> dq(g, pair, sums + blockIdx.x * head_dq<F, T>::sums_of(static_cast<index_t>(g.queries)), gradients);
     for (int row = static_cast<int>(threadIdx.x) / 4; row / F::block_n * F::block_n < g.queries;
