@@ -1,0 +1,105 @@
+// Streams and memory of another library.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "../support/message_of.hpp"
+#include "device.hpp"
+
+namespace {
+
+constexpr int count = 1013;
+
+__global__ void write_multiples(float* to, float factor) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) to[i] = factor * static_cast<float>(i);
+}
+
+/// A stream and memory that the library did not create.
+struct foreign_library {
+  cudaStream_t stream = nullptr;
+  float* memory = nullptr;
+
+  foreign_library() {
+    gr::cuda_kit::check(cudaStreamCreate(&stream), "cudaStreamCreate");
+    gr::cuda_kit::check(cudaMalloc(&memory, count * sizeof(float)), "cudaMalloc");
+  }
+  ~foreign_library() {
+    CHECK(cudaFree(memory) == cudaSuccess);
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);  // nobody else did
+  }
+  void write(float factor) {
+    write_multiples<<<(count + 255) / 256, 256, 0, stream>>>(memory, factor);
+    gr::cuda_kit::check(cudaGetLastError(), "write_multiples");
+  }
+  std::vector<float> read(const float* from) {
+    std::vector<float> found(count);
+    gr::cuda_kit::check(cudaMemcpyAsync(found.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, stream),
+                        "cudaMemcpyAsync");
+    gr::cuda_kit::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    return found;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("work of the library and of the program runs in a borrowed stream in the order of its submission") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  auto stream = gr::cuda_stream::borrow(theirs.stream);
+  CHECK(stream.handle() == theirs.stream);
+  gr::device_resource memory(stream.device());
+  gr::context<gr::cuda> ctx{stream, memory};
+  auto x = gr::empty<float, gr::shape<count>>(ctx);
+  theirs.write(3);
+  gr::device_access<gr::cuda>::copy(ctx, x.data(), theirs.memory, x.bytes);
+  const auto y = x + 1.0f;
+  theirs.write(5);  // after the copy
+  const auto found = theirs.read(y.data());
+  for (int i = 0; i < count; ++i) REQUIRE(found[static_cast<std::size_t>(i)] == 3.0f * static_cast<float>(i) + 1.0f);
+}
+
+TEST_CASE("a step in a borrowed stream is a graph like any other") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  auto stream = gr::cuda_stream::borrow(theirs.stream);
+  gr::device_resource memory;
+  gr::basic_pool_resource<gr::cuda_stream> pool(memory);
+  gr::context<gr::cuda> ctx{stream, pool};
+  auto x = gr::zeros<float, gr::shape<count>>(ctx);
+  gr::step_graph graph{ctx};
+  for (int i = 0; i < 4; ++i)
+    graph.run([&] {
+      const auto next = x + 1.0f;
+      gr::device_access<gr::cuda>::copy(ctx, x.data(), next.data(), x.bytes);
+    });
+  CHECK(graph.captures() == 3);
+  CHECK(theirs.read(x.data()) == std::vector<float>(count, 4.0f));
+}
+
+TEST_CASE("the end of a borrowed stream waits for its work, and the stream goes on") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  std::atomic<bool> done{false};
+  {
+    const auto stream = gr::cuda_stream::borrow(theirs.stream);
+    gr::cuda_kit::check(cudaLaunchHostFunc(
+                            theirs.stream,
+                            [](void* flag) {
+                              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                              *static_cast<std::atomic<bool>*>(flag) = true;
+                            },
+                            &done),
+                        "cudaLaunchHostFunc");
+  }
+  CHECK(done.load());
+  theirs.write(2);
+  CHECK(theirs.read(theirs.memory)[1] == 2.0f);
+}
+
+TEST_CASE("a default stream is not borrowed") {
+  if (no_gpu()) return;
+  for (const cudaStream_t stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
+    CHECK(gradus_test::message_of([&] { static_cast<void>(gr::cuda_stream::borrow(stream)); }) ==
+          "cuda_stream::borrow(stream): the default stream cannot be borrowed; create one by cudaStreamCreate");
+}
