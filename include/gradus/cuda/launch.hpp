@@ -13,7 +13,9 @@
 #include "resource.hpp"
 #include "stream.hpp"
 
-namespace gradus::cuda_kit {
+namespace gradus {
+
+namespace cuda_kit {
 
 /// Threads per block of kernels whose threads do not cooperate.
 inline constexpr unsigned block_threads = 256;
@@ -23,6 +25,8 @@ constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
+}  // namespace cuda_kit
+
 /// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
 /// kernel if the launch fails. Leaves an earlier error of the program in cudaGetLastError.
 template <class... Parameters>
@@ -30,7 +34,7 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
                         std::type_identity_t<Parameters>... arguments) {
   constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
   const auto* const address = reinterpret_cast<const void*>(kernel);
-  const device_guard guard(ctx.stream().device());
+  const cuda_kit::device_guard guard(ctx.stream().device());
   cudaError_t status = cudaSuccess;
   if (bytes > unasked)
     status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
@@ -43,7 +47,7 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
     void* addresses[] = {&arguments...};
     status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> reports errors only through cudaGetLastError
   }
-  if (status != cudaSuccess) fail_launch(status, address, blocks, threads);
+  if (status != cudaSuccess) cuda_kit::fail_launch(status, address, blocks, threads);
 }
 /// The same without dynamic shared memory.
 template <class... Parameters>
@@ -52,4 +56,4 @@ void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3
   launch_with_shared(ctx, kernel, blocks, threads, 0, arguments...);
 }
 
-}  // namespace gradus::cuda_kit
+}  // namespace gradus
