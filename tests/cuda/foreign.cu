@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include <gradus/interop/dlpack.hpp>
+
 #include "../support/message_of.hpp"
 #include "device.hpp"
 
@@ -38,6 +40,22 @@ struct foreign_library {
                         "cudaMemcpyAsync");
     gr::cuda_kit::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     return found;
+  }
+};
+
+// A tensor of another library, in its memory.
+struct foreign_tensor {
+  std::int64_t shape[1] = {count};
+  int deleted = 0;
+  gr::dlpack::managed_tensor_versioned managed{};
+
+  foreign_tensor(float* memory, int device) {
+    managed.version = {1, 0};
+    managed.dl_tensor = {memory, {2, device}, 1, {2, 32, 1}, shape, nullptr, 0};
+    managed.manager_ctx = this;
+    managed.deleter = [](gr::dlpack::managed_tensor_versioned* self) {
+      ++static_cast<foreign_tensor*>(self->manager_ctx)->deleted;
+    };
   }
 };
 
@@ -102,4 +120,70 @@ TEST_CASE("a default stream is not borrowed") {
   for (const cudaStream_t stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread})
     CHECK(gradus_test::message_of([&] { static_cast<void>(gr::cuda_stream::borrow(stream)); }) ==
           "cuda_stream::borrow(stream): the default stream cannot be borrowed; create one by cudaStreamCreate");
+}
+
+TEST_CASE("a borrowed tensor on the GPU is the program's memory, and its end waits for the stream") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  auto stream = gr::cuda_stream::borrow(theirs.stream);
+  gr::device_resource memory;
+  gr::context<gr::cuda> ctx{stream, memory};
+  struct ended {
+    cudaStream_t stream;
+    bool idle = false;
+  } end{theirs.stream};
+  std::vector<float> doubled;
+  {
+    const auto x = gr::borrow<float, gr::shape<count>>(
+        ctx, theirs.memory,
+        [](void* argument) {
+          auto& e = *static_cast<ended*>(argument);
+          e.idle = cudaStreamQuery(e.stream) == cudaSuccess;
+        },
+        &end);
+    theirs.write(3);
+    const auto y = x + x;
+    doubled = theirs.read(y.data());
+    theirs.write(4);
+    CHECK_FALSE(end.idle);
+  }
+  CHECK(end.idle);
+  CHECK(doubled[7] == 42.0f);
+}
+
+TEST_CASE("tensors go out of the GPU's context by DLPack, and come in") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  gpu g;
+  using vector = gr::shape<count>;
+  auto* const out = gr::to_dlpack(gr::full<float, vector>(g.ctx, 2.0f));
+  CHECK(out->dl_tensor.device.device_type == 2);
+  CHECK(out->dl_tensor.device.device_id == 0);
+  const auto back = gr::from_dlpack<float, vector>(g.ctx, out);
+  CHECK(gr::to_host(back + back) == std::vector<float>(count, 4.0f));
+
+  theirs.write(1);
+  gr::cuda_kit::check(cudaStreamSynchronize(theirs.stream), "cudaStreamSynchronize");
+  foreign_tensor foreign(theirs.memory, 0);
+  {
+    const auto in = gr::from_dlpack<float, vector>(g.ctx, &foreign.managed);
+    CHECK(in.data() == theirs.memory);
+    CHECK(gr::to_host(in * 2.0f)[5] == 10.0f);
+    CHECK(foreign.deleted == 0);
+  }
+  CHECK(foreign.deleted == 1);
+}
+
+TEST_CASE("a DLPack tensor of another device is refused") {
+  if (no_gpu()) return;
+  gpu g;
+  foreign_tensor foreign(nullptr, 1);
+  const auto refusal = [&] {
+    return gradus_test::message_of(
+        [&] { static_cast<void>(gr::from_dlpack<float, gr::shape<count>>(g.ctx, &foreign.managed)); });
+  };
+  CHECK(refusal() == "from_dlpack<f32, shape<1013>>: the tensor is on GPU 1, the context on GPU 0");
+  foreign.managed.dl_tensor.device = {1, 0};
+  CHECK(refusal() == "from_dlpack<f32, shape<1013>>: the tensor is on the CPU, the context on GPU 0");
+  CHECK(foreign.deleted == 0);
 }
