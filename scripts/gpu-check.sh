@@ -172,7 +172,8 @@ if [[ $trainer -eq 1 ]]; then
     LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
   exit $bad
 fi
-rm -f "$build"/{tests,cuda_mlp,cuda_own_kernel,bench,gpt_step,gpt_step_64}  # a failed build must not leave an old program to run
+# A failed build must not leave an old program to run.
+rm -f "$build"/{tests,cuda_mlp,cuda_own_kernel,bench,gpt_step,gpt_step_64}
 step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then
   step tests 120 "$build/tests" &&

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <gradus/interop/dlpack.hpp>
+#include <gradus/interop/mdspan.hpp>
 
 #include "../support/message_of.hpp"
 #include "device.hpp"
@@ -15,6 +16,12 @@ constexpr int count = 1013;
 __global__ void write_multiples(float* to, float factor) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < count) to[i] = factor * static_cast<float>(i);
+}
+
+template <class To, class From>
+__global__ void transpose_spans(To to, From from) {
+  const int i = static_cast<int>(blockIdx.x), j = static_cast<int>(threadIdx.x);
+  to(j, i) = from(i, j);
 }
 
 /// A stream and memory that the library did not create.
@@ -186,4 +193,18 @@ TEST_CASE("a DLPack tensor of another device is refused") {
   foreign.managed.dl_tensor.device = {1, 0};
   CHECK(refusal() == "from_dlpack<f32, shape<1013>>: the tensor is on the CPU, the context on GPU 0");
   CHECK(foreign.deleted == 0);
+}
+
+TEST_CASE("kernels take views as spans of libcu++, with their extents in the type") {
+  if (no_gpu()) return;
+  gpu g;
+  const auto x = gr::from_values<float, gr::shape<2, 3>>(g.ctx, {1, 2, 3, 4, 5, 6});
+  auto y = gr::empty<float, gr::shape<3, 2>>(g.ctx);
+  const auto from = gr::as_cuda_mdspan(x.view());
+  const auto to = gr::as_cuda_mdspan(y.view());
+  static_assert(decltype(from)::static_extent(1) == 3 && sizeof from == sizeof(float*));
+  static_assert(std::is_same_v<decltype(from)::reference, const float&>);
+  gr::launch(g.ctx, &transpose_spans<std::remove_const_t<decltype(to)>, std::remove_const_t<decltype(from)>>, 2, 3, to,
+             from);
+  CHECK(gr::to_host(y) == std::vector<float>{1, 4, 2, 5, 3, 6});
 }

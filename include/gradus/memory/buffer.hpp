@@ -20,10 +20,10 @@ class buffer {
  public:
   constexpr buffer() = default;
   constexpr buffer(context<D>& ctx, std::size_t bytes, category what) : block_(ctx.acquire(bytes, what)) {}
-  /// The `bytes` at `data`, which somebody else allocated, as a buffer of `ctx`. They must live until the last handle
-  /// ends; then `end(argument)` is called, unless it is null, after the host has waited for the context's stream: not in
-  /// a captured step. Never unique(), so that no operation overwrites them. Throws error if `data` is null or not
-  /// aligned to D::alignment.
+  /// The `bytes` at `data`, which the library did not allocate, as a buffer of `ctx`. They must live until the last
+  /// handle ends; then `end(argument)` is called, unless it is null, after the host has waited for the context's stream
+  /// (not in a captured step). Never unique(), so that no operation overwrites them. Throws error if `data` is null or
+  /// not aligned to D::alignment.
   static buffer borrow(context<D>& ctx, void* data, std::size_t bytes, category what, void (*end)(void*) = nullptr,
                        void* argument = nullptr) {
     if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % D::alignment != 0)
@@ -68,8 +68,8 @@ class buffer {
   constexpr void mark(gradus::origin as) const {
     if (block_ != nullptr && block_->origin != as) block_->origin = as;
   }
-  /// Work on `by` uses the bytes, too, so they are freed only after it; see basic_resource::used_on. Throws error if they
-  /// are borrowed.
+  /// Work on `by` uses the bytes, too, so they are freed only after it; see basic_resource::used_on. Throws error if
+  /// they are borrowed.
   constexpr void used_on(typename D::stream_type& by) const {
     if (block_->borrowed) fail_borrowed();
     const memory_block<D>& asked_for = block_->whole == nullptr ? *block_ : *block_->whole;

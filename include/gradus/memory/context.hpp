@@ -61,7 +61,7 @@ class context {
     }
     return b;
   }
-  /// The same of memory that somebody else allocated: it is not freed, but end(argument) is called, unless end is null.
+  /// The same over memory that the resource did not allocate. It is not freed: end(argument) is called, if not null.
   memory_block<D>* borrow(void* data, std::size_t bytes, category what, void (*end)(void*), void* argument) {
     memory_block<D>* b = describe(bytes, what);
     b->data = data;
