@@ -82,7 +82,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     }
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
-    owner["libcu++"] = "interop"; owner["NVTX"] = "interop"
+    owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"
   }
   {
     from = $1 ~ /^examples\// ? "examples" : folder_of($1)
