@@ -226,7 +226,9 @@ if [[ -x $build/tests && -x $sanitizer ]] && nvidia-smi >/dev/null 2>&1; then
   # Tests ask for what cannot be, such as more memory than there is: errors of calls are theirs to judge.
   check_with() {  # TOOL NAME WORDS...
     local status=0
-    "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 "$build/tests" "${@:3}" 2>&1 || status=$?
+    # A test that starts a process wants a kernel to fail in it.
+    "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 --target-processes application-only \
+      "$build/tests" "${@:3}" 2>&1 || status=$?
     if [[ $status -ne 0 ]] && grep -q 'Device not supported' "$(log_of "$2")"; then return 77; fi
     return "$status"
   }

@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "../core/extent.hpp"
@@ -25,6 +27,17 @@ constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
+/// If the stream waits for kernels, waits for the one just submitted. Throws an error that names it if it failed.
+inline void finish(context<cuda>& ctx, std::string_view kernel) {
+  if (!ctx.stream().waits_for_kernels()) return;
+  const cudaError_t status = cudaStreamSynchronize(ctx.stream().handle());
+  if (status == cudaSuccess) return;
+  const activity& in = ctx.current();
+  fail_run(status, kernel,
+           in.name.empty() ? "outside of operations"
+                           : "in " + std::string(in.name) + " (" + std::string(phase_name(in.phase)) + ")");
+}
+
 }  // namespace cuda_kit
 
 /// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
@@ -35,6 +48,7 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
   constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
   const auto* const address = reinterpret_cast<const void*>(kernel);
   const cuda_kit::device_guard guard(ctx.stream().device());
+  const std::string name = ctx.stream().waits_for_kernels() ? cuda_kit::kernel_name(address) : std::string();
   cudaError_t status = cudaSuccess;
   if (bytes > unasked)
     status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
@@ -48,6 +62,7 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
     status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> reports errors only through cudaGetLastError
   }
   if (status != cudaSuccess) cuda_kit::fail_launch(status, address, blocks, threads);
+  cuda_kit::finish(ctx, name);
 }
 /// The same without dynamic shared memory.
 template <class... Parameters>

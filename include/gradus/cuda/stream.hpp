@@ -4,7 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "../core/device.hpp"
@@ -163,6 +165,9 @@ class cuda_stream {
     }
     cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
   }
+  /// True if the environment had GRADUS_CUDA_SYNC=1 when the stream was created, outside of a capture: the host waits
+  /// for each kernel of the library, and of launch(), and the error of one that fails names it and its operation.
+  bool waits_for_kernels() const { return waits_ && event::capture_of(handle_) == 0; }
   /// The CUDA handle, for other libraries.
   cudaStream_t handle() const { return handle_; }
   /// The GPU, and its number of multiprocessors.
@@ -185,6 +190,10 @@ class cuda_stream {
 #endif
     count_processors();
   }
+  static bool asked_to_wait() {
+    const char* const set = std::getenv("GRADUS_CUDA_SYNC");  // NOLINT(concurrency-mt-unsafe): nothing here changes it
+    return set != nullptr && std::string_view(set) == "1";
+  }
   void count_processors() {
     cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_.number),
                     "cudaDeviceGetAttribute");
@@ -196,6 +205,7 @@ class cuda_stream {
   cuda_device device_;
   int processors_ = 1;
   bool borrowed_ = false;
+  bool waits_ = asked_to_wait();
 };
 
 static_assert(event_stream<cuda_stream>);
