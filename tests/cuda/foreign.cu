@@ -102,6 +102,33 @@ TEST_CASE("a step in a borrowed stream is a graph like any other") {
   CHECK(theirs.read(x.data()) == std::vector<float>(count, 4.0f));
 }
 
+TEST_CASE("operations in a borrowed stream are part of a capture of the program's own") {
+  if (no_gpu()) return;
+  foreign_library theirs;
+  {
+    auto stream = gr::cuda_stream::borrow(theirs.stream);
+    gr::device_resource memory;
+    gr::basic_pool_resource<gr::cuda_stream> pool(memory);
+    gr::context<gr::cuda> ctx{stream, pool};
+    auto x = gr::full<float, gr::shape<16, 16>>(ctx, 1.0f);
+    const auto step = [&] {
+      const auto next = gr::softmax(gr::matmul(x, x)) + x;
+      gr::device_access<gr::cuda>::copy(ctx, x.data(), next.data(), x.bytes);
+    };
+    step();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    gr::cuda_kit::check(cudaStreamBeginCapture(theirs.stream, cudaStreamCaptureModeThreadLocal), "begin");
+    step();
+    gr::cuda_kit::check(cudaStreamEndCapture(theirs.stream, &graph), "end");
+    gr::cuda_kit::check(cudaGraphInstantiate(&launched, graph, 0), "cudaGraphInstantiate");
+    for (int i = 0; i < 3; ++i) gr::cuda_kit::check(cudaGraphLaunch(launched, theirs.stream), "cudaGraphLaunch");
+    CHECK(gr::to_host(x) == std::vector<float>(256, 1.0f + 4.0f / 16));  // rows are alike, so each softmax is 1 / 16
+    gr::cuda_kit::check(cudaGraphExecDestroy(launched), "cudaGraphExecDestroy");
+    gr::cuda_kit::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+}
+
 TEST_CASE("the end of a borrowed stream waits for its work, and the stream goes on") {
   if (no_gpu()) return;
   foreign_library theirs;

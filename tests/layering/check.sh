@@ -8,7 +8,8 @@
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, libcu++ and NVTX are included, each by one
-#            header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the CUDA runtime
+#            header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the
+#            CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || {

@@ -77,6 +77,20 @@ TEST_CASE("the gradient of a parameter is accumulated in borrowed memory that wa
   CHECK(std::vector<float>(theirs.at, theirs.at + 6) == std::vector<float>(6, 3.0f));
 }
 
+TEST_CASE("an optimizer updates a parameter in borrowed memory that is its value") {
+  workplace at;
+  elements theirs;
+  gr::param<gr::on<gr::cpu>, 2, 3> w;
+  w.set(gr::borrow<float, gr::shape<2, 3>>(at.ctx, theirs.at));
+  CHECK(w.value().data() == theirs.at);
+  gr::sgd optimizer{w, {.lr = 0.5}};
+  gr::tape tape{at.ctx};
+  const auto x = tape.watch(gr::ones<float, gr::shape<2, 3>>(at.ctx));
+  gr::backward(gr::sum(gr::watch(w, x) * x));
+  optimizer.step(at.ctx);
+  CHECK(std::vector<float>(theirs.at, theirs.at + 6) == std::vector<float>{-1.5, 1.5, -3.5, 3.5, -5.5, 5.5});
+}
+
 TEST_CASE("memory that kernels cannot use is not borrowed, and used_on is refused") {
   workplace at;
   elements theirs;
