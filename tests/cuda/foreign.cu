@@ -24,6 +24,9 @@ __global__ void transpose_spans(To to, From from) {
   to(j, i) = from(i, j);
 }
 
+__device__ int launches_counted;
+__global__ void count_launch() { ++launches_counted; }
+
 /// A stream and memory that the library did not create.
 struct foreign_library {
   cudaStream_t stream = nullptr;
@@ -220,6 +223,17 @@ TEST_CASE("a DLPack tensor of another device is refused") {
   foreign.managed.dl_tensor.device = {1, 0};
   CHECK(refusal() == "from_dlpack<f32, shape<1013>>: the tensor is on the CPU, the context on GPU 0");
   CHECK(foreign.deleted == 0);
+}
+
+TEST_CASE("a kernel without arguments can be launched") {
+  if (no_gpu()) return;
+  gpu g;
+  int before = 0, after = 0;
+  gr::cuda_kit::check(cudaMemcpyFromSymbol(&before, launches_counted, sizeof before), "cudaMemcpyFromSymbol");
+  gr::launch(g.ctx, &count_launch, 1, 1);
+  g.stream.synchronize();
+  gr::cuda_kit::check(cudaMemcpyFromSymbol(&after, launches_counted, sizeof after), "cudaMemcpyFromSymbol");
+  CHECK(after == before + 1);
 }
 
 TEST_CASE("kernels take views as spans of libcu++, with their extents in the type") {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "device.hpp"
@@ -38,6 +39,27 @@ inline void finish(context<cuda>& ctx, std::string_view kernel) {
                            : "in " + std::string(in.name) + " (" + std::string(phase_name(in.phase)) + ")");
 }
 
+/// Launches a kernel with the arguments at these addresses: launch_with_shared, once for all kernels.
+GRADUS_NOINLINE inline void launch_any(context<cuda>& ctx, const void* kernel, dim3 blocks, dim3 threads,
+                                       std::size_t bytes, void** arguments) {
+  constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
+  const device_guard guard(ctx.stream().device());
+  const std::string name = ctx.stream().waits_for_kernels() ? kernel_name(kernel) : std::string();
+  cudaError_t status = cudaSuccess;
+  if (bytes > unasked)
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status == cudaSuccess) {
+    cudaLaunchConfig_t how{};
+    how.gridDim = blocks;
+    how.blockDim = threads;
+    how.dynamicSmemBytes = bytes;
+    how.stream = ctx.stream().handle();
+    status = cudaLaunchKernelExC(&how, kernel, arguments);  // <<<>>> reports errors only through cudaGetLastError
+  }
+  if (status != cudaSuccess) fail_launch(status, kernel, blocks, threads);
+  finish(ctx, name);
+}
+
 }  // namespace cuda_kit
 
 /// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
@@ -45,24 +67,8 @@ inline void finish(context<cuda>& ctx, std::string_view kernel) {
 template <class... Parameters>
 void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
                         std::type_identity_t<Parameters>... arguments) {
-  constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
-  const auto* const address = reinterpret_cast<const void*>(kernel);
-  const cuda_kit::device_guard guard(ctx.stream().device());
-  const std::string name = ctx.stream().waits_for_kernels() ? cuda_kit::kernel_name(address) : std::string();
-  cudaError_t status = cudaSuccess;
-  if (bytes > unasked)
-    status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (status == cudaSuccess) {
-    cudaLaunchConfig_t how{};
-    how.gridDim = blocks;
-    how.blockDim = threads;
-    how.dynamicSmemBytes = bytes;
-    how.stream = ctx.stream().handle();
-    void* addresses[] = {&arguments...};
-    status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> reports errors only through cudaGetLastError
-  }
-  if (status != cudaSuccess) cuda_kit::fail_launch(status, address, blocks, threads);
-  cuda_kit::finish(ctx, name);
+  void* addresses[sizeof...(Parameters) + 1] = {&arguments...};
+  cuda_kit::launch_any(ctx, reinterpret_cast<const void*>(kernel), blocks, threads, bytes, addresses);
 }
 /// The same without dynamic shared memory.
 template <class... Parameters>
