@@ -96,8 +96,10 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
     object=\$builddir/$(basename "$source").o; objects+=("$object"); echo "build $object: cu $source"
   done
   echo "build \$builddir/tests: link ${objects[*]}"
-  echo 'build $builddir/mlp.o: cu examples/cuda_mlp.cu'
-  echo 'build $builddir/mlp: link $builddir/mlp.o'
+  for example in cuda_mlp cuda_own_kernel; do
+    echo "build \$builddir/$example.o: cu examples/$example.cu"
+    echo "build \$builddir/$example: link \$builddir/$example.o"
+  done
   echo 'build $builddir/bench.o: cu bench/cuda/cuda.cu'
   echo 'build $builddir/bench: link $builddir/bench.o'
   # GPT-2 124M as published figures are taken.
@@ -170,15 +172,18 @@ if [[ $trainer -eq 1 ]]; then
     LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
   exit $bad
 fi
-rm -f "$build"/{tests,mlp,bench,gpt_step,gpt_step_64}  # a failed build must not leave an old program to run
+# A failed build must not leave an old program to run.
+rm -f "$build"/{tests,cuda_mlp,cuda_own_kernel,bench,gpt_step,gpt_step_64}
 step build 420 ninja -f "$build/build.ninja" -k 0
 if [[ -x $build/tests ]]; then
   step tests 120 "$build/tests" &&
     say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$(log_of tests)" | tr '\n' ' ')"
 fi
-if [[ -x $build/mlp ]]; then
-  step "example cuda_mlp" 60 "$build/mlp" && say "  last line" "$(tail -n 1 "$(log_of "example cuda_mlp")")"
-fi
+for example in cuda_mlp cuda_own_kernel; do
+  if [[ -x $build/$example ]]; then
+    step "example $example" 60 "$build/$example" && say "  last line" "$(tail -n 1 "$(log_of "example $example")")"
+  fi
+done
 if [[ -x $build/gpt_step ]]; then
   step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && show "$(log_of "GPT-2 124M, batch 16")"
 fi
@@ -221,7 +226,9 @@ if [[ -x $build/tests && -x $sanitizer ]] && nvidia-smi >/dev/null 2>&1; then
   # Tests ask for what cannot be, such as more memory than there is: errors of calls are theirs to judge.
   check_with() {  # TOOL NAME WORDS...
     local status=0
-    "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 "$build/tests" "${@:3}" 2>&1 || status=$?
+    # A test that starts a process wants a kernel to fail in it.
+    "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 --target-processes application-only \
+      "$build/tests" "${@:3}" 2>&1 || status=$?
     if [[ $status -ne 0 ]] && grep -q 'Device not supported' "$(log_of "$2")"; then return 77; fi
     return "$status"
   }

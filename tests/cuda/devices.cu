@@ -117,3 +117,18 @@ TEST_CASE("a GPU that is not there is refused by its number") {
   CHECK_THROWS_WITH_AS(gr::device_resource(gr::cuda_device{-1}), doctest::Contains("there is no GPU -1 here"),
                        gr::error);
 }
+
+TEST_CASE("a borrowed stream is on the GPU it was created on, whichever is current") {
+  if (one_gpu()) return;
+  cudaStream_t foreign = nullptr;
+  {
+    const gr::cuda_kit::device_guard guard(gr::cuda_device{1});
+    gr::cuda_kit::check(cudaStreamCreate(&foreign), "cudaStreamCreate");
+  }
+  {
+    const auto stream = gr::cuda_stream::borrow(foreign);
+    CHECK(stream.device().number == 1);
+    CHECK(gr::cuda_device::current().number == 0);
+  }
+  gr::cuda_kit::check(cudaStreamDestroy(foreign), "cudaStreamDestroy");
+}

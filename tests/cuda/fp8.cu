@@ -219,9 +219,9 @@ TEST_CASE("operands of more rows than a grid has blocks along its second dimensi
   const auto most = gr::full<float, gr::shape<1>>(g.ctx, 1.0f);
   auto codes = gr::empty<std::uint8_t, gr::shape<rows, 16>>(g.ctx, gr::category::temporary);
   auto unscale = gr::empty<float, gr::shape<1>>(g.ctx, gr::category::temporary);
-  gr::cuda_kit::launch(g.ctx, &gr::cuda_kit::round_to_fp8_kernel<E, false, gr::bf16>, static_cast<unsigned>(tiles),
-                       gr::cuda_kit::block_threads, x.data(), reinterpret_cast<const unsigned*>(most.data()),
-                       codes.data(), unscale.data(), rows, gr::index_t{16}, gr::cuda_kit::divisor<unsigned>(1));
+  gr::launch(g.ctx, &gr::cuda_kit::round_to_fp8_kernel<E, false, gr::bf16>, static_cast<unsigned>(tiles),
+             gr::cuda_kit::block_threads, x.data(), reinterpret_cast<const unsigned*>(most.data()), codes.data(),
+             unscale.data(), rows, gr::index_t{16}, gr::cuda_kit::divisor<unsigned>(1));
   CHECK(gr::to_host(unscale)[0] == 1.0f / 448);
   CHECK(gr::to_host(codes).back() == 0x7E);  // 448
 }

@@ -181,7 +181,7 @@ TEST_CASE(
   const auto step = [&] { p.s.step(); };
   SUBCASE("scratch memory that moved") {
     const auto found = six_steps(g, p.s, seed, [&](int i) {
-      if (i == 3) static_cast<void>(gr::cuda_kit::scratch<char>(p.transient, std::size_t{40} << 20));
+      if (i == 3) static_cast<void>(gr::scratch<char>(p.transient, std::size_t{40} << 20));
       graph.run(step);
     });
     CHECK(found == eager_steps<gr::fp32, gr::adamw>(g, seed, no_change));

@@ -247,9 +247,9 @@ TEST_CASE("a kernel that cannot be started is named, with its grid, and the cont
   if (no_gpu()) return;
   gpu d;
   int* const nothing = nullptr;
-  CHECK_THROWS_WITH_AS(gr::cuda_kit::launch(d.ctx, &never_started, 3, 2000, nothing),
+  CHECK_THROWS_WITH_AS(gr::launch(d.ctx, &never_started, 3, 2000, nothing),
                        doctest::Contains("never_started in 3 x 1 x 1 blocks of 2000 x 1 x 1 threads: "), gr::error);
-  CHECK_THROWS_WITH_AS(gr::cuda_kit::launch(d.ctx, &never_started_of<float>, 3, 2000, 1.0f),
+  CHECK_THROWS_WITH_AS(gr::launch(d.ctx, &never_started_of<float>, 3, 2000, 1.0f),
                        doctest::Contains("never_started_of in 3 x"), gr::error);
   CHECK(gr::item(gr::full<float, gr::shape<>>(d.ctx, 1.0f)) == 1.0f);
 }

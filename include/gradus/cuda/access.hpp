@@ -34,8 +34,8 @@ struct device_access<cuda> {
   }
   template <class T>
   static void fill(context<cuda>& ctx, T* to, T value, index_t size) {
-    cuda_kit::launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::flat_blocks(size, cuda_kit::vector_width<T>),
-                     cuda_kit::block_threads, to, value, size);
+    launch(ctx, &cuda_kit::fill_kernel<T>, cuda_kit::flat_blocks(size, cuda_kit::vector_width<T>),
+           cuda_kit::block_threads, to, value, size);
   }
   static void copy(context<cuda>& ctx, void* to, const void* from, std::size_t bytes) {
     cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, ctx.stream().handle()),

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "../core/error.hpp"
 
@@ -32,7 +33,8 @@ inline const char* advice(cudaError_t status) {
     case cudaErrorMisalignedAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-      return "; an earlier kernel failed: run under compute-sanitizer to find which (the program must start again)";
+      return "; an earlier kernel failed: run again with GRADUS_CUDA_SYNC=1, which names it, or under "
+             "compute-sanitizer";
     case cudaErrorDevicesUnavailable:
       return "; another process may hold the GPU exclusively";
     default:
@@ -82,6 +84,12 @@ inline std::string kernel_name(const void* kernel) {
   const std::string call =
       "launch of " + kernel_name(kernel) + " in " + extents(blocks) + " blocks of " + extents(threads) + " threads";
   fail(status, call.c_str());
+}
+/// Throws an error that names the kernel, or the library's function, that failed while it ran, and where that was.
+[[noreturn]] inline void fail_run(cudaError_t status, std::string_view kernel, const std::string& where) {
+  static_cast<void>(cudaGetLastError());
+  throw error(std::string(kernel) + " failed " + where + ": " + cudaGetErrorString(status) + " (" +
+              cudaGetErrorName(status) + ")");
 }
 
 }  // namespace gradus::cuda_kit

@@ -19,6 +19,7 @@
 #include "error.hpp"
 #include "gemm_choice.hpp"
 #include "gemm_fp8.hpp"
+#include "launch.hpp"
 #include "resource.hpp"
 #include "stream.hpp"
 #include "workspace.hpp"
@@ -147,6 +148,7 @@ class cublaslt_gemm {
     chosen_ = true;
     if (!algorithm_) return false;
     check(submit(*algorithm_, c), "cublasLtMatmul");
+    finish(ctx, "cublasLtMatmul");
     return true;
   }
 
@@ -278,6 +280,7 @@ class float_products {
       }
     }
     check(submit(*p.algorithm, c), "cublasLtMatmul");
+    finish(ctx, "cublasLtMatmul");
   }
 
  private:

@@ -162,6 +162,7 @@ class fp8_gemm {
     chosen_ = true;
     if (!algorithm_) return false;
     check(submit(*algorithm_, c), "cublasLtMatmul");
+    finish(ctx, "cublasLtMatmul");
     return true;
   }
 

@@ -4,8 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "device.hpp"
@@ -13,7 +16,9 @@
 #include "resource.hpp"
 #include "stream.hpp"
 
-namespace gradus::cuda_kit {
+namespace gradus {
+
+namespace cuda_kit {
 
 /// Threads per block of kernels whose threads do not cooperate.
 inline constexpr unsigned block_threads = 256;
@@ -23,27 +28,47 @@ constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
 }
 
-/// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
-/// kernel if the launch fails. Leaves an earlier error of the program in cudaGetLastError.
-template <class... Parameters>
-void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
-                        std::type_identity_t<Parameters>... arguments) {
+/// If the stream waits for kernels, waits for the one just submitted. Throws an error that names it if it failed.
+inline void finish(context<cuda>& ctx, std::string_view kernel) {
+  if (!ctx.stream().waits_for_kernels()) return;
+  const cudaError_t status = cudaStreamSynchronize(ctx.stream().handle());
+  if (status == cudaSuccess) return;
+  const activity& in = ctx.current();
+  fail_run(status, kernel,
+           in.name.empty() ? "outside of operations"
+                           : "in " + std::string(in.name) + " (" + std::string(phase_name(in.phase)) + ")");
+}
+
+/// Launches a kernel with the arguments at these addresses: launch_with_shared, once for all kernels.
+GRADUS_NOINLINE inline void launch_any(context<cuda>& ctx, const void* kernel, dim3 blocks, dim3 threads,
+                                       std::size_t bytes, void** arguments) {
   constexpr std::size_t unasked = std::size_t{48} << 10;  // more needs an attribute
-  const auto* const address = reinterpret_cast<const void*>(kernel);
   const device_guard guard(ctx.stream().device());
+  const std::string name = ctx.stream().waits_for_kernels() ? kernel_name(kernel) : std::string();
   cudaError_t status = cudaSuccess;
   if (bytes > unasked)
-    status = cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status == cudaSuccess) {
     cudaLaunchConfig_t how{};
     how.gridDim = blocks;
     how.blockDim = threads;
     how.dynamicSmemBytes = bytes;
     how.stream = ctx.stream().handle();
-    void* addresses[] = {&arguments...};
-    status = cudaLaunchKernelExC(&how, address, addresses);  // <<<>>> reports errors only through cudaGetLastError
+    status = cudaLaunchKernelExC(&how, kernel, arguments);  // <<<>>> reports errors only through cudaGetLastError
   }
-  if (status != cudaSuccess) fail_launch(status, address, blocks, threads);
+  if (status != cudaSuccess) fail_launch(status, kernel, blocks, threads);
+  finish(ctx, name);
+}
+
+}  // namespace cuda_kit
+
+/// Launches a kernel on the context's stream with `bytes` of dynamic shared memory. Throws an error that names the
+/// kernel if the launch fails. Leaves an earlier error of the program in cudaGetLastError.
+template <class... Parameters>
+void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t bytes,
+                        std::type_identity_t<Parameters>... arguments) {
+  void* addresses[sizeof...(Parameters) + 1] = {&arguments...};
+  cuda_kit::launch_any(ctx, reinterpret_cast<const void*>(kernel), blocks, threads, bytes, addresses);
 }
 /// The same without dynamic shared memory.
 template <class... Parameters>
@@ -52,4 +77,4 @@ void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3
   launch_with_shared(ctx, kernel, blocks, threads, 0, arguments...);
 }
 
-}  // namespace gradus::cuda_kit
+}  // namespace gradus

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "device.hpp"
+#include "launch.hpp"
 #include "workspace.hpp"
 
 namespace gradus::cuda_kit {
@@ -47,6 +48,7 @@ void sort_pairs(context<cuda>& ctx, void* room, std::size_t bytes, const std::ui
                                            ctx.stream().handle());
   };
   check(call_cub(ctx, sort), "cub::DeviceRadixSort::SortPairs");
+  finish(ctx, "cub::DeviceRadixSort");
 }
 
 }  // namespace gradus::cuda_kit

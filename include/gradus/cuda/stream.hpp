@@ -4,7 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "../core/device.hpp"
@@ -116,17 +118,21 @@ class cuda_stream {
   explicit cuda_stream(cuda_device on) : device_(on) {
     cuda_kit::check_available(on, "cuda_stream");
     const cuda_kit::device_guard guard(device_);
-    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_.number),
-                    "cudaDeviceGetAttribute");
+    count_processors();
     cuda_kit::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
+  /// The stream of another library or of your own code, which must outlive the result: work of both runs in submission
+  /// order. The destructor waits for the stream and does not destroy it. Throws error for the default streams (0,
+  /// cudaStreamLegacy, cudaStreamPerThread), which depend on the current GPU or thread and cannot be captured. Before
+  /// CUDA 12.8 the stream must be on the current GPU.
+  static cuda_stream borrow(cudaStream_t stream) { return cuda_stream(stream); }
   cuda_stream(int) = delete;  // a device number or a handle is not a stream
   cuda_stream(const cuda_stream&) = delete;
   cuda_stream& operator=(const cuda_stream&) = delete;
   /// Waits for the submitted work, so that its memory may be freed.
   ~cuda_stream() {
     static_cast<void>(cudaStreamSynchronize(handle_));
-    static_cast<void>(cudaStreamDestroy(handle_));
+    if (!borrowed_) static_cast<void>(cudaStreamDestroy(handle_));
   }
 
   /// Returns when all submitted work is done. Throws the error of a failed kernel.
@@ -159,6 +165,9 @@ class cuda_stream {
     }
     cuda_kit::check(cudaStreamWaitEvent(handle_, mark.handle_, 0), "cudaStreamWaitEvent");
   }
+  /// True if the environment had GRADUS_CUDA_SYNC=1 when the stream was created, outside of a capture: the host waits
+  /// for each kernel of the library, and of launch(), and the error of one that fails names it and its operation.
+  bool waits_for_kernels() const { return waits_ && event::capture_of(handle_) == 0; }
   /// The CUDA handle, for other libraries.
   cudaStream_t handle() const { return handle_; }
   /// The GPU, and its number of multiprocessors.
@@ -173,11 +182,30 @@ class cuda_stream {
   void note_move() { ++moves_; }
 
  private:
+  explicit cuda_stream(cudaStream_t borrowed) : handle_(borrowed), device_(cuda_device::current()), borrowed_(true) {
+    if (borrowed == nullptr || borrowed == cudaStreamLegacy || borrowed == cudaStreamPerThread)
+      throw error("cuda_stream::borrow(stream): the default stream cannot be borrowed; create one by cudaStreamCreate");
+#if CUDART_VERSION >= 12080
+    cuda_kit::check(cudaStreamGetDevice(borrowed, &device_.number), "cuda_stream::borrow: cudaStreamGetDevice");
+#endif
+    count_processors();
+  }
+  static bool asked_to_wait() {
+    const char* const set = std::getenv("GRADUS_CUDA_SYNC");  // NOLINT(concurrency-mt-unsafe): nothing here changes it
+    return set != nullptr && std::string_view(set) == "1";
+  }
+  void count_processors() {
+    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_.number),
+                    "cudaDeviceGetAttribute");
+  }
+
   cuda_kit::followed_values* followed_ = nullptr;
   std::size_t moves_ = 0;
   cudaStream_t handle_ = nullptr;
   cuda_device device_;
   int processors_ = 1;
+  bool borrowed_ = false;
+  bool waits_ = asked_to_wait();
 };
 
 static_assert(event_stream<cuda_stream>);

@@ -12,7 +12,9 @@
 #include "resource.hpp"
 #include "stream.hpp"
 
-namespace gradus::cuda_kit {
+namespace gradus {
+
+namespace cuda_kit {
 
 /// Scratch memory shared by all kernels of a context, which run one after another on its stream and expect no content.
 /// Allocated by the library, not from the context's resource, whose requests may be planned. Grows when a kernel needs
@@ -61,10 +63,14 @@ using workspace = basic_workspace<(std::size_t{32} << 20)>;  ///< the size that 
 /// For operands of a product that uses the workspace.
 using operand_workspace = basic_workspace<(std::size_t{64} << 10)>;
 
-/// `count` elements of T in the context's workspace, valid until the next kernel reserves some.
+}  // namespace cuda_kit
+
+/// Memory for `count` elements of T, uninitialised, for the kernels that are launched on the context's stream before
+/// the next operation of the library or the next call of scratch: all use the same memory, one after another. Aligned
+/// to 256 bytes. Throws out_of_memory.
 template <class T>
 T* scratch(context<cuda>& ctx, std::size_t count) {
-  return static_cast<T*>(ctx.get<workspace>().reserve(ctx, count * sizeof(T)));
+  return static_cast<T*>(ctx.get<cuda_kit::workspace>().reserve(ctx, count * sizeof(T)));
 }
 
-}  // namespace gradus::cuda_kit
+}  // namespace gradus

@@ -2,6 +2,7 @@
 // A reference-counted buffer of bytes.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,17 @@ class buffer {
  public:
   constexpr buffer() = default;
   constexpr buffer(context<D>& ctx, std::size_t bytes, category what) : block_(ctx.acquire(bytes, what)) {}
+  /// The `bytes` at `data`, which the library did not allocate, as a buffer of `ctx`. They must live until the last
+  /// handle ends; then `end(argument)` is called, unless it is null, after the host has waited for the context's stream
+  /// (not in a captured step). Never unique(), so that no operation overwrites them. Throws error if `data` is null or
+  /// not aligned to D::alignment.
+  static buffer borrow(context<D>& ctx, void* data, std::size_t bytes, category what, void (*end)(void*) = nullptr,
+                       void* argument = nullptr) {
+    if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % D::alignment != 0)
+      throw error("borrow(ctx, memory): the address must be a multiple of " + std::to_string(D::alignment) +
+                  ", and not null; copy the elements instead");
+    return buffer(ctx.borrow(data, bytes, what, end, argument));
+  }
   constexpr buffer(const buffer& other) : block_(other.block_) {
     if (block_ != nullptr) detail::add_use(block_->uses);
   }
@@ -37,9 +49,10 @@ class buffer {
   constexpr context<D>& owner() const { return *block_->owner; }
   /// The request; of a part, the request of the whole with the part's bytes.
   constexpr const memory_request& request() const { return block_->request; }
-  /// True if no other handle shares the bytes; a part shares its bytes with all handles of the whole buffer.
+  /// True if no other handle shares the bytes; a part shares its bytes with all handles of the whole buffer, a borrowed
+  /// buffer with its lender.
   constexpr bool unique() const {
-    return sole() && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
+    return sole() && !block_->borrowed && (block_->whole == nullptr || detail::uses_now(block_->whole->uses) == 1);
   }
   /// True if no copy of this handle exists; of a part, handles of the whole buffer may exist.
   constexpr bool sole() const { return block_ != nullptr && detail::uses_now(block_->uses) == 1; }
@@ -55,8 +68,10 @@ class buffer {
   constexpr void mark(gradus::origin as) const {
     if (block_ != nullptr && block_->origin != as) block_->origin = as;
   }
-  /// Work on `by` uses the bytes, too, so they are freed only after it; see basic_resource::used_on.
+  /// Work on `by` uses the bytes, too, so they are freed only after it; see basic_resource::used_on. Throws error if
+  /// they are borrowed.
   constexpr void used_on(typename D::stream_type& by) const {
+    if (block_->borrowed) fail_borrowed();
     const memory_block<D>& asked_for = block_->whole == nullptr ? *block_ : *block_->whole;
     owner().resource().used_on(asked_for.data, asked_for.request, by);
   }
@@ -74,6 +89,9 @@ class buffer {
   [[noreturn]] static void fail_unaligned(std::size_t offset) {
     throw error("buffer.part(offset, bytes): the offset (" + std::to_string(offset) + ") must be a multiple of " +
                 std::to_string(D::alignment));
+  }
+  [[noreturn]] static void fail_borrowed() {
+    throw error("buffer.used_on(stream): the bytes are borrowed; let their lender wait for the stream");
   }
 
   memory_block<D>* block_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include "../core/config.hpp"
 #include "../core/device.hpp"
+#include "../core/error.hpp"
 #include "activity.hpp"
 #include "generation_counter.hpp"
 #include "memory_block.hpp"
@@ -50,22 +51,23 @@ class context {
 
   /// A buffer of `bytes` with reference count 1. Throws out_of_memory.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire(std::size_t bytes, category what) {
-    set_user();
-    memory_block<D>* b = blocks_.take();
-    b->owner = this;
-    b->request.bytes = bytes;
-    b->request.what = what;
-    b->request.id = requests_++;
-    b->request.source = activities_.current().name;
-    b->request.phase = activities_.current().phase;
-    b->uses = 1;
-    b->origin = origin::any;
+    memory_block<D>* b = describe(bytes, what);
+    ++requests_;
     try {
       b->data = resource_->allocate(b->request, *stream_);
     } catch (...) {
       blocks_.put(b);
       throw;
     }
+    return b;
+  }
+  /// The same over memory that the resource did not allocate. It is not freed: end(argument) is called, if not null.
+  memory_block<D>* borrow(void* data, std::size_t bytes, category what, void (*end)(void*), void* argument) {
+    memory_block<D>* b = describe(bytes, what);
+    b->data = data;
+    b->borrowed = true;
+    b->end = end;
+    b->end_argument = argument;
     return b;
   }
   /// A part of `of`, or of its whole buffer if `of` is a part, with reference count 1.
@@ -77,6 +79,7 @@ class context {
     b->data = of->data == nullptr ? nullptr : static_cast<std::byte*>(of->data) + offset;
     b->uses = 1;
     b->origin = origin::any;
+    b->borrowed = of->borrowed;
     b->whole = of->whole == nullptr ? of : of->whole;
     detail::add_use(b->whole->uses);
     return b;
@@ -84,7 +87,10 @@ class context {
   /// Frees a block without references.
   GRADUS_NOINLINE constexpr void release(memory_block<D>* b) {
     memory_block<D>* const whole = b->whole;
-    if (whole == nullptr) resource_->deallocate(b->data, b->request, *stream_);
+    if (whole == nullptr) {
+      if (b->borrowed) end_of_borrowed(*b);
+      else resource_->deallocate(b->data, b->request, *stream_);
+    }
     blocks_.put(b);
     if (whole != nullptr && detail::drop_use(whole->uses)) release(whole);
   }
@@ -130,6 +136,29 @@ class context {
   };
 
  private:
+  constexpr memory_block<D>* describe(std::size_t bytes, category what) {
+    set_user();
+    memory_block<D>* b = blocks_.take();
+    b->owner = this;
+    b->request.bytes = bytes;
+    b->request.what = what;
+    b->request.id = requests_;
+    b->request.source = activities_.current().name;
+    b->request.phase = activities_.current().phase;
+    b->uses = 1;
+    b->origin = origin::any;
+    b->borrowed = false;
+    return b;
+  }
+  // The lender does not know the stream, so the host waits for it.
+  void end_of_borrowed(const memory_block<D>& b) noexcept {
+    if (b.end == nullptr) return;
+    try {
+      stream_->synchronize();
+    } catch (const error&) {  // a failed stream no longer uses it
+    }
+    b.end(b.end_argument);
+  }
   constexpr void set_user() {
     if (!std::is_constant_evaluated()) __atomic_store_n(&user_, pthread_self(), __ATOMIC_RELAXED);
   }

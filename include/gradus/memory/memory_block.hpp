@@ -25,6 +25,9 @@ struct memory_block {
   std::size_t uses = 0;           ///< handles, plus parts
   memory_block* whole = nullptr;  ///< of a part: the whole block
   gradus::origin origin{};        ///< see buffer::origin()
+  bool borrowed = false;          ///< the resource did not allocate it; see buffer::borrow()
+  void (*end)(void*) = nullptr;   ///< of a borrowed block: called with `end_argument` in place of a deallocation
+  void* end_argument = nullptr;
   memory_block* next_free = nullptr;
 };
 

@@ -37,6 +37,14 @@ constexpr tensor<T, Shape, D> from_host(context<D>& ctx, const T* values, catego
   return t;
 }
 
+/// A tensor over the Shape::size elements at `memory`, on ctx's device, row-major, without a copy. They must live until
+/// the last tensor that shares them ends; then `end(argument)` is called, unless it is null: see buffer::borrow.
+template <class T, class Shape, class D>
+tensor<T, Shape, D> borrow(context<D>& ctx, T* memory, void (*end)(void*) = nullptr, void* argument = nullptr) {
+  using X = tensor<T, Shape, D>;
+  return X(buffer<D>::borrow(ctx, memory, X::bytes, category::input, end, argument));
+}
+
 namespace detail {
 template <class T, class D>
 GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void fill(context<D>& ctx, T* to, T value, index_t n) {

@@ -74,9 +74,8 @@ template <>
 struct kernel<op::convert, cuda> {
   template <class To, class From>
   static void forward(context<cuda>& ctx, To* to, const From* from, index_t n, bool accumulate) {
-    cuda_kit::launch(ctx, &cuda_kit::convert_kernel<To, From>,
-                     cuda_kit::flat_blocks(n, cuda_kit::vector_width<To, From>), cuda_kit::block_threads, to, from, n,
-                     accumulate);
+    launch(ctx, &cuda_kit::convert_kernel<To, From>, cuda_kit::flat_blocks(n, cuda_kit::vector_width<To, From>),
+           cuda_kit::block_threads, to, from, n, accumulate);
   }
 };
 

@@ -130,8 +130,8 @@ struct kernel<op::map<F>, cuda> {
     using walk = cuda_kit::broadcast_walk<Out, cuda_kit::vector_width<T, Ts...>, Ins...>;
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       const auto run = [&](auto... operands) {
-        cuda_kit::launch(ctx, &cuda_kit::map_kernel<F, typename walk::type, T, decltype(operands)...>, walk::blocks,
-                         cuda_kit::block_threads, f, walk::all(), out.data(), operands...);
+        launch(ctx, &cuda_kit::map_kernel<F, typename walk::type, T, decltype(operands)...>, walk::blocks,
+               cuda_kit::block_threads, f, walk::all(), out.data(), operands...);
       };
       run(walk::template operand<K>(in.data())...);
     }(std::index_sequence_for<Ins...>{});
@@ -143,8 +143,8 @@ struct kernel<op::map<F>, cuda> {
     using walk = cuda_kit::broadcast_walk<Out, cuda_kit::vector_width<T, Ts..., Gs...>, Ins...>;
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       const auto run = [&](auto... operands) {
-        cuda_kit::launch(ctx, &cuda_kit::map_gradient_kernel<F, typename walk::type, T, decltype(operands)...>,
-                         walk::blocks, cuda_kit::block_threads, f, walk::all(), grad.data(), operands...);
+        launch(ctx, &cuda_kit::map_gradient_kernel<F, typename walk::type, T, decltype(operands)...>, walk::blocks,
+               cuda_kit::block_threads, f, walk::all(), grad.data(), operands...);
       };
       run(cuda_kit::gradient_operand<decltype(walk::template operand<K>(std::get<K>(in).data())), Gs>{
           walk::template operand<K>(std::get<K>(in).data()), to}...);

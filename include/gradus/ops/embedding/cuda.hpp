@@ -118,9 +118,8 @@ struct kernel<op::embedding, cuda> {
     constexpr int width = columns % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
     using count = cuda_kit::count_for<Y::size>;
     using walk = cuda_kit::walk<count, width, 1>;
-    cuda_kit::launch(ctx, &cuda_kit::embedding_kernel<T, I, walk>, cuda_kit::flat_blocks(Y::size, width),
-                     cuda_kit::block_threads, y.data(), tokens.data(), table.data(),
-                     walk{Y::size, {cuda_kit::divisor<count>(columns)}}, rows_of<Table>);
+    launch(ctx, &cuda_kit::embedding_kernel<T, I, walk>, cuda_kit::flat_blocks(Y::size, width), cuda_kit::block_threads,
+           y.data(), tokens.data(), table.data(), walk{Y::size, {cuda_kit::divisor<count>(columns)}}, rows_of<Table>);
   }
 
   template <class T, class Table, class TY, class Y, class I, class S>

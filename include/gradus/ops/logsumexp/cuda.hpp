@@ -51,16 +51,15 @@ struct kernel<op::logsumexp, cuda> {
   template <class TY, class SY, class TK, class SK, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, SY, cuda> y, view<TK, SK, cuda> kept, view<const T, S, cuda> x) {
     using layout = cuda_kit::row_layout<columns_of<S>, T, T>;
-    cuda_kit::launch(ctx, &cuda_kit::logsumexp_kernel<columns_of<S>, TY, TK, T>, layout::blocks(rows_of<S>),
-                     layout::block, y.data(), kept.data(), x.data(), rows_of<S>);
+    launch(ctx, &cuda_kit::logsumexp_kernel<columns_of<S>, TY, TK, T>, layout::blocks(rows_of<S>), layout::block,
+           y.data(), kept.data(), x.data(), rows_of<S>);
   }
   template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
   static void backward(context<cuda>& ctx, view<TDX, S, cuda> dx, bool accumulate, view<const TDY, SY, cuda> dy,
                        view<const T, S, cuda> x, view<const TK, SK, cuda> kept) {
     using layout = cuda_kit::row_layout<columns_of<S>, TDX, T>;
-    cuda_kit::launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns_of<S>, TDX, TDY, T, TK>,
-                     layout::blocks(rows_of<S>), layout::block, dx.data(), accumulate, dy.data(), x.data(), kept.data(),
-                     rows_of<S>);
+    launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns_of<S>, TDX, TDY, T, TK>, layout::blocks(rows_of<S>),
+           layout::block, dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows_of<S>);
   }
 };
 

@@ -154,9 +154,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cuda> {
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy) {
     using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<T, TY>, Small>;
     const auto from = walk::template operand<0>(dy.data());
-    cuda_kit::launch(ctx, &cuda_kit::spread_kernel<T, TY, typename walk::type, from.moves>, walk::blocks,
-                     cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from,
-                     static_cast<compute_type<promote<T, TY>>>(factor<Big, Small>));
+    launch(ctx, &cuda_kit::spread_kernel<T, TY, typename walk::type, from.moves>, walk::blocks, cuda_kit::block_threads,
+           dx.data(), accumulate, walk::all(), from, static_cast<compute_type<promote<T, TY>>>(factor<Big, Small>));
   }
 
  private:
@@ -173,26 +172,25 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
     static_assert(layout::count < (index_t{1} << 31), "max, min, argmax: more elements than an i32 can index");
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
     using how = cuda_kit::extremum_layout<layout, Big>;
-    candidate* const partial =
-        how::parts == 1 ? nullptr : cuda_kit::scratch<candidate>(ctx, layout::outputs * how::parts);
-    cuda_kit::launch(
+    candidate* const partial = how::parts == 1 ? nullptr : scratch<candidate>(ctx, layout::outputs * how::parts);
+    launch(
         ctx, &cuda_kit::extremum_kernel<layout::inner_reduced, typename how::rows, typename how::count, candidate, T>,
         cuda_kit::blocks_for(how::threads), cuda_kit::block_threads, y.data(), at.data(), partial, x.data(), how::all(),
         {how::terms, (how::terms + how::parts - 1) / how::parts, how::threads, how::by(layout::inner),
          how::by(layout::outputs)});
     if (how::parts > 1)
-      cuda_kit::launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(layout::outputs * 32),
-                       cuda_kit::block_threads, y.data(), at.data(), partial, layout::outputs, how::parts);
+      launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(layout::outputs * 32),
+             cuda_kit::block_threads, y.data(), at.data(), partial, layout::outputs, how::parts);
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, view<const TY, Small, cuda> dy,
                        view<const std::int32_t, Small, cuda> at) {
     using layout = reduction_layout<Big, Small>;
     using how = cuda_kit::extremum_layout<layout, Big>;
-    cuda_kit::launch(
-        ctx, &cuda_kit::extremum_gradient_kernel<layout::inner_reduced, typename how::rows, typename how::count, T, TY>,
-        cuda_kit::blocks_for(layout::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
-        how::by(layout::inner), layout::outputs);
+    launch(ctx,
+           &cuda_kit::extremum_gradient_kernel<layout::inner_reduced, typename how::rows, typename how::count, T, TY>,
+           cuda_kit::blocks_for(layout::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
+           how::by(layout::inner), layout::outputs);
   }
 };
 
@@ -212,9 +210,9 @@ struct kernel<op::variance<Axes, Keep>, cuda> {
     using layout = reduction_layout<Big, Small>;
     using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<TDX, TY, T, C>, Small>;
     const auto from = walk::template operand<0>(dy.data());
-    cuda_kit::launch(ctx, &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, typename walk::type, from.moves>,
-                     walk::blocks, cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from, x.data(),
-                     walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(layout::count)));
+    launch(ctx, &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, typename walk::type, from.moves>, walk::blocks,
+           cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from, x.data(),
+           walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(layout::count)));
   }
 };
 

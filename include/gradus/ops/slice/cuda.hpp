@@ -31,8 +31,8 @@ struct kernel<op::move_block, cuda> {
     constexpr int width = cuda_kit::vector_width<T>;
     const bool whole = (b.run | b.to_offset | b.to_stride | b.from_offset | b.from_stride) % width == 0;
     const index_t threads = b.rows * b.run / (whole ? width : 1);
-    cuda_kit::launch(ctx, whole ? &cuda_kit::move_block_kernel<T, width> : &cuda_kit::move_block_kernel<T, 1>,
-                     cuda_kit::blocks_for(threads), cuda_kit::block_threads, to, from, b, accumulate);
+    launch(ctx, whole ? &cuda_kit::move_block_kernel<T, width> : &cuda_kit::move_block_kernel<T, 1>,
+           cuda_kit::blocks_for(threads), cuda_kit::block_threads, to, from, b, accumulate);
   }
 };
 

@@ -68,15 +68,15 @@ struct kernel<op::softmax<Log>, cuda> {
   template <class TY, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, S, cuda> y, view<const T, S, cuda> x) {
     using layout = cuda_kit::row_layout<columns_of<S>, TY, T>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, layout::blocks(rows_of<S>),
-                     layout::block, y.data(), x.data(), rows_of<S>);
+    launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, layout::blocks(rows_of<S>), layout::block,
+           y.data(), x.data(), rows_of<S>);
   }
   template <class T, class TY, class S>
   static void backward(context<cuda>& ctx, view<T, S, cuda> dx, bool accumulate, view<const TY, S, cuda> dy,
                        view<const TY, S, cuda> y) {
     using layout = cuda_kit::row_layout<columns_of<S>, T, TY>;
-    cuda_kit::launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, layout::blocks(rows_of<S>),
-                     layout::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
+    launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, layout::blocks(rows_of<S>),
+           layout::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
   }
 };
 

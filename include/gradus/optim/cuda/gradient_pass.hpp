@@ -108,7 +108,7 @@ struct kernel<op::gradient_pass, cuda> {
 template <>
 struct kernel<op::count_skipped, cuda> {
   static void forward(context<cuda>& ctx, const gradient_scalars* scalars, double* skipped, loss_scale_counts* counts) {
-    cuda_kit::launch(ctx, &cuda_kit::count_skipped_kernel<>, 1, 1, scalars, skipped, counts);
+    launch(ctx, &cuda_kit::count_skipped_kernel<>, 1, 1, scalars, skipped, counts);
   }
 };
 
@@ -120,7 +120,7 @@ struct kernel<op::count_missed, cuda> {
     for (std::size_t done = 0; done < which.size();) {
       table_type table;
       while (done < which.size() && table.size < table_type::capacity) table.at[table.size++] = which[done++];
-      cuda_kit::launch(ctx, &cuda_kit::count_missed_kernel<>, 1, table_type::capacity, table, scalars, missed);
+      launch(ctx, &cuda_kit::count_missed_kernel<>, 1, table_type::capacity, table, scalars, missed);
     }
   }
 };
@@ -129,7 +129,7 @@ template <>
 struct kernel<op::update_loss_scale, cuda> {
   static void forward(context<cuda>& ctx, const op::update_loss_scale& update, float* scale,
                       loss_scale_counts* counts) {
-    cuda_kit::launch(ctx, &cuda_kit::update_loss_scale_kernel<>, 1, 1, update, scale, counts);
+    launch(ctx, &cuda_kit::update_loss_scale_kernel<>, 1, 1, update, scale, counts);
   }
 };
 

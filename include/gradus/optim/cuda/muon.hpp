@@ -99,8 +99,8 @@ struct kernel<op::muon_step, cuda> {
     for (int i = 0; i < op::muon_step::iterations; ++i) {
       products.multiply(ctx, !wide, wide, side, side, std::max(rows, columns), x, x, a);
       products.multiply(ctx, false, false, side, side, side, a, a, b);
-      cuda_kit::launch(ctx, &cuda_kit::muon_polynomial_kernel<>, cuda_kit::blocks_for(side * side),
-                       cuda_kit::block_threads, b, a, side);
+      launch(ctx, &cuda_kit::muon_polynomial_kernel<>, cuda_kit::blocks_for(side * side), cuda_kit::block_threads, b, a,
+             side);
       if (wide) products.multiply(ctx, false, false, rows, columns, rows, b, x, y);
       else products.multiply(ctx, false, false, rows, columns, columns, x, b, y);
       std::swap(x, y);

@@ -1,0 +1,98 @@
+// Kernels that fail while they run, and what is said of them. Such a failure ends all work of a process on the GPU, so
+// each happens in a process of its own: this program again, with the one test case that otherwise is skipped.
+#include <cstdlib>
+#include <string>
+
+#include "../support/message_of.hpp"
+#include "device.hpp"
+
+namespace {
+
+__global__ void failing_kernel(float* to) {
+  to[threadIdx.x] = 0;
+  if (threadIdx.x == 7) __trap();
+}
+
+/// The identity, whose gradient fails.
+auto failing_gradient(const auto& x) {
+  return gr::custom_op([](const auto& v) { return v; },
+                       [](const auto& dy, const auto&, const auto&) {
+                         auto dx = gr::empty<float, gr::shape<32>>(dy.owner());
+                         gr::launch(dy.owner(), &failing_kernel, 1, 32, dx.data());
+                         return dx;
+                       },
+                       x);
+}
+
+std::string read_all(std::FILE* from) {
+  std::string text;
+  for (int c = std::fgetc(from); c != EOF; c = std::fgetc(from)) text += static_cast<char>(c);
+  return text;
+}
+/// What the case below prints, with the environment variable set to `waits`.
+std::string said_by_failing_step(const std::string& waits) {
+  std::FILE* const child =
+      popen(("GRADUS_CUDA_SYNC=" + waits + " /proc/$PPID/exe -ns -tc='*in a child*' 2>&1").c_str(), "r");
+  REQUIRE(child != nullptr);
+  const std::string text = read_all(child);
+  pclose(child);
+  const std::size_t at = text.find("said: ");
+  return at == std::string::npos ? text : text.substr(at + 6, text.find('\n', at) - at - 6);
+}
+
+}  // namespace
+
+TEST_CASE("in a child process, a step fails" * doctest::skip()) {
+  if (no_gpu()) return;
+  gpu g;
+  gr::tape tape{g.ctx};
+  const auto x = tape.variable(gr::zeros<float, gr::shape<32>>(g.ctx));
+  std::printf("said: %s\n", gradus_test::message_of([&] {
+                              gr::backward(gr::sum(failing_gradient(x)));
+                              g.stream.synchronize();
+                            }).c_str());
+  std::fflush(stdout);
+  std::_Exit(0);  // nothing can be freed any more
+}
+
+TEST_CASE("with GRADUS_CUDA_SYNC=1 the error of a failed kernel names it, its operation and the phase") {
+  if (no_gpu()) return;
+  const std::string said = said_by_failing_step("1");
+  CHECK_MESSAGE(said.starts_with("failing_kernel failed in custom (backward): "), said);
+  CHECK_MESSAGE(said.ends_with(")"), said);
+}
+
+TEST_CASE("without it a later call reports the error, and says how the kernel is found") {
+  if (no_gpu()) return;
+  const std::string said = said_by_failing_step("");
+  CHECK_MESSAGE(said.find("failing_kernel") == std::string::npos, said);
+  CHECK_MESSAGE(
+      said.ends_with("; an earlier kernel failed: run again with GRADUS_CUDA_SYNC=1, which names it, or under "
+                     "compute-sanitizer"),
+      said);
+}
+
+TEST_CASE("a stream waits for kernels if the environment said so when it was created, but not in a capture") {
+  if (no_gpu()) return;
+  CHECK_FALSE(gr::cuda_stream{}.waits_for_kernels());
+  setenv("GRADUS_CUDA_SYNC", "1", 1);
+  gpu g;
+  setenv("GRADUS_CUDA_SYNC", "0", 1);
+  CHECK_FALSE(gr::cuda_stream{}.waits_for_kernels());
+  unsetenv("GRADUS_CUDA_SYNC");
+  CHECK(g.stream.waits_for_kernels());
+  gr::basic_pool_resource<gr::cuda_stream> pool(g.memory);
+  gr::context<gr::cuda> ctx{g.stream, pool};
+  auto x = gr::zeros<float, gr::shape<16, 16>>(ctx);
+  bool waited = true;
+  gr::step_graph graph{ctx};
+  for (int i = 0; i < 3; ++i)
+    graph.run([&] {
+      waited = g.stream.waits_for_kernels();
+      const auto next = gr::matmul(x, x) + 1.0f;
+      gr::device_access<gr::cuda>::copy(ctx, x.data(), next.data(), x.bytes);
+    });
+  CHECK_FALSE(waited);
+  CHECK(graph.captures() == 2);
+  CHECK(gr::to_host(x)[3] == 16 * 17.0f * 17.0f + 1);
+}
