@@ -200,7 +200,7 @@ class head_dq {
   accumulator sum_[1][tiles];
 };
 
-/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries. Adds to `dq` on the way. Queries and keys
+/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries, and adds to `dq`. Queries and keys
 /// behind the last are zeros, which add nothing to rows of dk and dv that are stored.
 template <class F, int Unrolled, class T, class Dq>
 __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned char* memory, int pair, int k0, Dq& dq) {
