@@ -135,7 +135,8 @@ TEST_CASE("no operation of a step in bf16_stream has a float tensor of the strea
   }
 }
 
-TEST_CASE("an embedding of bf16_stream rounds rows of the table as it reads them, or reads the copy that products read") {
+TEST_CASE(
+    "an embedding of bf16_stream rounds rows of the table as it reads them, or reads the copy that products read") {
   const unsigned seed = gradus_test::fresh_seed();
   const found direct = step<gr::bf16_stream>(seed, 0.1), copied = step<copies<gr::bf16_stream>>(seed, 0.1);
   CHECK(direct.numbers == copied.numbers);
