@@ -141,7 +141,7 @@ struct precision_with : Policy {
 };
 
 /// bf16_mixed with the residual stream of a transformer in bf16, in forward and backward: embeddings, norms and sums
-/// with a parameter (positions, say) give bf16. All compute in float and round once. A float tensor that is added to the
+/// with a parameter (positions, say) give bf16, computed in float and rounded once. A float tensor that is added to the
 /// stream makes it float: cast it first.
 struct bf16_stream
     : precision_with<bf16_mixed, in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm>> {};
