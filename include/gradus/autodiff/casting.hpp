@@ -65,8 +65,8 @@ constexpr unsigned cast_operands_of() {
   else return ~0u;
 }
 
-/// The operands, by bit, that the kernels of an operation on the list `low` round to the first operand's type as they
-/// read them (`static constexpr unsigned rounds_operands`). A parameter among them is not cast before.
+/// The operands, by bit, that the kernels of an operation on the list `low` round as they read them, to the first
+/// operand's type or the output's (`static constexpr unsigned rounds_operands`). A parameter among them is not cast.
 template <class Op>
 constexpr unsigned rounds_operands_of() {
   if constexpr (requires { Op::rounds_operands; }) return Op::rounds_operands;

@@ -140,9 +140,9 @@ struct precision_with : Policy {
   }
 };
 
-/// bf16_mixed with the residual stream of a transformer in bf16, in forward and backward: embeddings and norms give bf16,
-/// and so do sums with a parameter (positions, say). All compute in float and round once. Sums of the stream with a float
-/// tensor are float.
+/// bf16_mixed with the residual stream of a transformer in bf16, in forward and backward: embeddings, norms and sums
+/// with a parameter (positions, say) give bf16, computed in float and rounded once. A float tensor that is added to the
+/// stream makes it float: cast it first.
 struct bf16_stream
     : precision_with<bf16_mixed, in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm>> {};
 

@@ -1,6 +1,6 @@
 #pragma once
-// The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products a
-// tile), or all three by whole heads (five).
+// The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products
+// a tile), or all three by whole heads (five).
 
 #include <bit>
 #include <climits>
@@ -114,7 +114,7 @@ struct no_dq {
   __device__ void end(typename F::tile) {}
 };
 
-/// The part of dq that a tile of keys adds, if a block goes through the keys of a head in order: sums are kept in global
+/// The part of dq that a tile of keys adds, if a block takes the keys of a head in order: sums are kept in global
 /// memory (the second-level cache) between two tiles of keys, in the order in which threads hold them. The products are
 /// added as tensor_attention_dq_kernel adds them: dq has the same bits.
 template <class F, class T>
