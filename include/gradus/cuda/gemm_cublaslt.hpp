@@ -235,8 +235,8 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
   else return ctx.get<cublaslt_gemm<P, false, epilogue::bias>>().run(ctx, a, b, c, bias);
 }
-/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false, without
-/// doing anything, if the library has no kernel for both.
+/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false,
+/// without doing anything, if the library has no kernel for both.
 template <class P>
 bool gemm_bias_gradient(context<cuda>& ctx, const typename P::input* a, const typename P::input* b,
                         typename P::output* c, bool accumulate, typename P::output* sums) {
