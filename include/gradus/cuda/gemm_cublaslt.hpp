@@ -111,8 +111,8 @@ struct product_of_rows : P {
   static constexpr bool scaled = Scaled;
 };
 
-/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the sums of the columns
-/// of B, the gradient of a bias if B is that of a linear layer's output.
+/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the column sums
+/// of B: the gradient of a bias, if B is that of a linear layer's output.
 enum class epilogue { none, bias, bias_gradient };
 
 /// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
