@@ -35,7 +35,7 @@ __device__ inline void for_padded_runs(index_t rows, index_t columns, bool vecto
   const index_t runs = op::muon_step::padded(columns) / muon_width;
   for_grid(op::muon_step::padded(rows) * runs, [&](index_t i) {
     const index_t row = i / runs, column = i % runs * muon_width;
-    const index_t inside = row < rows ? columns - column : 0;
+    const index_t inside = row < rows && column < columns ? columns - column : 0;
     const int n = inside < muon_width ? static_cast<int>(inside) : muon_width;
     if (vectors && n == muon_width) body(std::true_type{}, row * columns + column, i * muon_width, n);
     else body(std::false_type{}, row * columns + column, i * muon_width, n);
