@@ -2,7 +2,7 @@
 """Prints what the kernels of a GPU program move, from counters of its launches.
 
     scripts/cuda_cost.py COUNTERS.jsonl [PTXAS.log]
-    scripts/cuda_cost.py --bound LAYERS,CONTEXT,SEQUENCES=COUNTERS.jsonl ...
+    scripts/cuda_cost.py --bound ATTENTION.jsonl LAYERS,CONTEXT,SEQUENCES,VOCABULARY=COUNTERS.jsonl ...
 
 COUNTERS has a JSON object a launch: "kernel" (its name), "blocks", "sectors" (32-byte sectors of global memory that
 warps asked for), "global_bytes_requested" (by threads), "unique_bytes_read" and "unique_bytes_written" (each byte once:
@@ -15,11 +15,12 @@ asked for / unique sectors); what share of those sectors' bytes is used; ways of
 fewest blocks of a launch; registers and bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
 
 --bound: how many tokens a second GPT-2 124M can be trained with at context 1024, 524288 tokens a step, from the
-counters of four small steps (bench_cuda_gpt_step 0 with GPT_LAYERS and GPT_CONTEXT of two values each). Bytes are
-linear in layers and tokens, attention's products quadratic in the context; those of cuBLASLt are counted by hand, 6 for
-a weight and token. Nothing is taken to overlap. "At peaks" is what no step of these kernels can pass; "at best-shape
-rates" puts what products and attention have been seen to reach, at the shapes that suit them best, in their place: also
-more than a whole step reaches, so neither is to be held against a measured total.
+counters of small steps (bench_cuda_gpt_step 0 with other GPT_LAYERS, GPT_BATCH and GPT_VOCABULARY; six or more), and
+those of attention on one head of 64 and 1024 tokens (tests/cuda/budgets/kernels.cu). A kernel takes the longest of
+three times: of its bytes, of its instructions (PTX; four a clock and multiprocessor), and of its tensor cores. The
+times of all but attention are linear in layers, vocabulary and tokens. Products of cuBLASLt have the rates that llm.c
+reaches. Beside it llm.c's own kernels by the same formula: their bytes (122 a token, layer and element of the width;
+two reads and a write of the logits; 28 a parameter), attention's products at the peak.
 """
 import collections
 import json
@@ -27,11 +28,11 @@ import re
 import sys
 
 BANDWIDTH = {"A100": 2.04e12, "H100": 3.35e12, "H200": 4.8e12}  # bytes a second, published
-# FLOP a second in bf16: published; products (stas00/ml-engineering; A100: 0.8 of the peak); attention
-# (FlashAttention-2's figures for heads of 64).
-PEAK = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
-PRODUCTS = {"A100": 250e12, "H100": 794e12, "H200": 794e12}
-ATTENTION = {"A100": 170e12, "H100": 262e12, "H200": 262e12}
+PEAK = {"A100": 312e12, "H100": 989e12, "H200": 989e12}  # FLOP a second in bf16, published
+# Products of cuBLASLt in llm.c's steps.
+PRODUCTS = {"A100": 240e12, "H100": 540e12, "H200": 540e12}
+ISSUE = {"A100": 108 * 4 * 1.41e9, "H100": 132 * 4 * 1.755e9, "H200": 132 * 4 * 1.755e9}  # instructions of warps
+LLM_C = {"bytes_a_layer": 122, "bytes_a_logit": 6, "bytes_a_parameter": 28}
 GPT2 = {"layers": 12, "width": 768, "vocabulary": 50257, "context": 1024, "tokens": 524288}
 
 
@@ -57,67 +58,97 @@ def resources(log):
     return found
 
 
-def second_step(path):
-    """Bytes that its kernels move, at least, and multiplications of its tensor cores. The first step makes states and
-    caches."""
+def kernels_of(path):
     with open(path, encoding="utf-8") as lines:
-        launches = [one for one in map(json.loads, lines) if "kernel" in one]
+        return [one for one in map(json.loads, lines) if "kernel" in one]
+
+
+def seconds(one, gpu):
+    """The longest of a launch's three times."""
+    return max((one["unique_bytes_read"] + one["unique_bytes_written"]) / BANDWIDTH[gpu],
+               one["warp_instructions"] / ISSUE[gpu], 2 * one["tensor_macs"] / PEAK[gpu])
+
+
+def second_step(path):
+    """Its launches, without attention's. The first step makes states and caches."""
+    launches = kernels_of(path)
     last = [i for i, one in enumerate(launches) if short(one["kernel"]) == "element_step_kernel"]
     if len(last) != 2:
         sys.exit(f"cuda_cost.py: {path} has {len(last)} steps of the optimizer; bench_cuda_gpt_step 0 makes 2")
-    step = launches[last[0] + 1:last[1] + 1]
-    moved = sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in step)
-    return moved, sum(one["tensor_macs"] for one in step)
+    return [one for one in launches[last[0] + 1:last[1] + 1] if "tensor_attention" not in one["kernel"]]
 
 
-def solve(rows, values):
-    """Gauss-Jordan."""
-    n = len(values)
-    m = [list(map(float, row)) + [float(value)] for row, value in zip(rows, values)]
+def least_squares(rows, values):
+    """By the normal equations and Gauss-Jordan; columns are scaled to 1 at most."""
+    n = len(rows[0])
+    scale = [max(abs(row[i]) for row in rows) for i in range(n)]
+    rows = [[x / by for x, by in zip(row, scale)] for row in rows]
+    m = [[sum(row[i] * row[j] for row in rows) for j in range(n)] + [sum(row[i] * v for row, v in zip(rows, values))]
+         for i in range(n)]
     for i in range(n):
         pivot = max(range(i, n), key=lambda r: abs(m[r][i]))
-        if m[pivot][i] == 0:
-            sys.exit("cuda_cost.py: --bound takes steps of two numbers of layers with two contexts each")
+        if abs(m[pivot][i]) < 1e-12:
+            sys.exit("cuda_cost.py: --bound takes steps with two values each of layers, vocabulary and sequences")
         m[i], m[pivot] = m[pivot], m[i]
         m[i] = [x / m[i][i] for x in m[i]]
         for r in range(n):
             if r != i:
                 m[r] = [x - m[r][i] * y for x, y in zip(m[r], m[i])]
-    return [row[n] for row in m]
+    return [row[n] / by for row, by in zip(m, scale)]
 
 
-def bound(steps):
+def bound(attention_path, steps):
     found = {}
     for step in steps:
         sizes, _, path = step.partition("=")
         found[tuple(map(int, sizes.split(",")))] = second_step(path)
-    if len(found) != 4:
-        sys.exit("cuda_cost.py: --bound takes four steps, such as 1,128,2=one.jsonl")
-    layers, context, tokens = GPT2["layers"], GPT2["context"], GPT2["tokens"]
-    move = solve([[1, l, t * b, l * t * b] for l, t, b in found], [bytes_ for bytes_, _ in found.values()])
-    once, per_token = move[0] + move[1] * layers, move[2] + move[3] * layers
-    # Of attention alone: macs = layers * sequences * (a * context + b * context^2).
-    (l1, t1, b1), m1 = min(found), found[min(found)][1]
-    (l2, t2, b2), m2 = max(found), found[max(found)][1]
-    a, b = solve([[t1, t1 * t1], [t2, t2 * t2]], [m1 / l1 / b1, m2 / l2 / b2])
-    attention = 2 * layers * (a + b * context)
-    products = 6 * (12 * layers * GPT2["width"] ** 2 + GPT2["width"] * GPT2["vocabulary"])
-    print(f"a token: {per_token / 1e6:.3f} MB moved and {once / tokens / 1e6:.4f} MB more for its share of the "
-          f"weights; {products / 1e9:.3f} GFLOP of products, {attention / 1e9:.3f} of attention")
-    print(f"{'':6} {'':19} {'memory us':>10} {'products us':>12} {'attention us':>13} {'tokens/s':>10}")
-    for gpu, rate in BANDWIDTH.items():
-        for name, product_rate, attention_rate in (("at peaks", PEAK[gpu], PEAK[gpu]),
-                                                   ("at best-shape rates", PRODUCTS[gpu], ATTENTION[gpu])):
-            parts = [(per_token + once / tokens) / rate, products / product_rate, attention / attention_rate]
-            print(f"{gpu:6} {name:19} {parts[0] * 1e6:10.2f} {parts[1] * 1e6:12.2f} {parts[2] * 1e6:13.2f} "
-                  f"{1 / sum(parts):10.0f}")
+    layers, width, vocabulary = GPT2["layers"], GPT2["width"], GPT2["vocabulary"]
+    context, tokens = GPT2["context"], GPT2["tokens"]
+
+    def terms(l, v, t):
+        return [1, l, v, t, t * l, t * v]
+    rows = [terms(l, v, t * b) for l, t, b, v in found]
+
+    def whole_step(quantity):
+        """A token's share of GPT-2's."""
+        solution = least_squares(rows, [sum(map(quantity, launches)) for launches in found.values()])
+        return sum(x * y for x, y in zip(solution, terms(layers, vocabulary, tokens))) / tokens
+
+    heads = [one for one in kernels_of(attention_path)
+             if short(one["kernel"]) in ("tensor_attention_kernel", "tensor_attention_heads_kernel")]
+    if len(heads) != 2:
+        sys.exit(f"cuda_cost.py: {attention_path} has {len(heads)} kernels of attention, not forward and whole heads")
+    of_heads = layers * width / 64 / context
+    weights = 12 * layers * width * width + width * vocabulary
+    products = 6 * weights
+    moved = whole_step(lambda one: one["unique_bytes_read"] + one["unique_bytes_written"])
+    per_layer = least_squares(rows, [sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in launches)
+                                     for launches in found.values()])[4]
+    attention_bytes = sum(one["unique_bytes_read"] + one["unique_bytes_written"] for one in heads) * of_heads
+    flops = 2 * sum(one["tensor_macs"] for one in heads) * of_heads
+    print(f"a token moves {(moved + attention_bytes) / 1e6:.3f} MB ({per_layer / width + attention_bytes / layers / width:.1f} "
+          f"bytes a layer and element of the width), and takes {products / 1e9:.3f} GFLOP of products and "
+          f"{flops / 1e9:.3f} of attention")
+    theirs = (LLM_C["bytes_a_layer"] * layers * width + LLM_C["bytes_a_logit"] * vocabulary
+              + LLM_C["bytes_a_parameter"] * weights / tokens)
+    print(f"{'':6} {'kernels us':>11} {'attention us':>13} {'products us':>12} {'tokens/s':>10}   llm.c: {'kernels us':>11} "
+          f"{'attention us':>13} {'tokens/s':>10}   {'ours / llm.c':>12}")
+    for gpu in BANDWIDTH:
+        ours = [whole_step(lambda one: seconds(one, gpu)), sum(seconds(one, gpu) for one in heads) * of_heads]
+        llm_c = [theirs / BANDWIDTH[gpu], flops / PEAK[gpu]]
+        of_products = products / PRODUCTS[gpu]
+        times = [sum(part) + of_products for part in (ours, llm_c)]
+        print(f"{gpu:6} {ours[0] * 1e6:11.3f} {ours[1] * 1e6:13.3f} {of_products * 1e6:12.3f} {1 / times[0]:10.0f}   "
+              f"{'':6} {llm_c[0] * 1e6:11.3f} {llm_c[1] * 1e6:13.3f} {1 / times[1]:10.0f}   {times[0] / times[1]:12.3f}")
 
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     if sys.argv[1] == "--bound":
-        return bound(sys.argv[2:])
+        if len(sys.argv) < 9:
+            sys.exit(__doc__)
+        return bound(sys.argv[2], sys.argv[3:])
     kernels = collections.OrderedDict()
     with open(sys.argv[1], encoding="utf-8") as lines:
         for line in lines:

@@ -22,9 +22,10 @@
 #                     GPUs the first, or by number: cuda:1
 #   --precision NAME  what parameters are stored in and products computed in: fp32
 #                     (default), bf16_mixed and fp16_mixed (parameters in fp32,
-#                     products in 16 bits), bf16_gradients (gradients too),
-#                     bf16_pure (parameters too) or fp64; on a GPU also tf32 and
-#                     fp8_mixed (products of linear layers in FP8)
+#                     products in 16 bits), bf16_stream (what blocks add up too),
+#                     bf16_gradients (gradients too), bf16_pure (parameters too)
+#                     or fp64; on a GPU also tf32 and fp8_mixed (products of
+#                     linear layers in FP8)
 #   --optimizer NAME  adamw (default), sgd (with momentum), lion, adafactor,
 #                     adamw_8bit, any_precision_adamw or muon
 #   --schedule NAME   learning rate after the warm-up: cosine (default), constant,
@@ -410,9 +411,9 @@ case $precision in
   tf32 | fp8_mixed)
     [[ $device == cuda ]] ||
       fail "--precision $precision is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs" ;;
-  fp32 | bf16_mixed | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
-  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_gradients, fp16_mixed, bf16_pure or fp64;" \
-    "on a GPU also tf32 or fp8_mixed" ;;
+  fp32 | bf16_mixed | bf16_stream | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_stream, bf16_gradients, fp16_mixed, bf16_pure or" \
+    "fp64; on a GPU also tf32 or fp8_mixed" ;;
 esac
 case $optimizer in
   adamw | sgd | lion | any_precision_adamw) ;;

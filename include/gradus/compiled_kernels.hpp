@@ -81,8 +81,8 @@ GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
   GRADUS_KERNEL(scale_gradient<T, C>)                                                                              \
   GRADUS_KERNEL(cross_entropy_rows<T, std::uint8_t>)                                                               \
   GRADUS_KERNEL(cross_entropy_rows<T, std::int32_t>)                                                               \
-  GRADUS_KERNEL(embedding_rows<T, std::uint8_t>)                                                                   \
-  GRADUS_KERNEL(embedding_rows<T, std::int32_t>)                                                                   \
+  GRADUS_KERNEL(embedding_rows<T, T, std::uint8_t>)                                                                \
+  GRADUS_KERNEL(embedding_rows<T, T, std::int32_t>)                                                                \
   GRADUS_KERNEL(embedding_rows_backward<T, C, std::uint8_t>)                                                       \
   GRADUS_KERNEL(embedding_rows_backward<T, C, std::int32_t>)                                                       \
   GRADUS_KERNEL(attention_forward<32, C, T>)                                                                       \

@@ -95,6 +95,7 @@ template <class D>
 void gpt_cases(runner<D>& r) {
   gpt_case<gr::fp32>(r, "fp32", 2.5e-5);
   gpt_case<gr::bf16_mixed>(r, "bf16_mixed", 1e-2);
+  gpt_case<gr::bf16_stream>(r, "bf16_stream", 1e-2);
   gpt_case<gr::fp16_mixed>(r, "fp16_mixed", 1e-2);
 }
 

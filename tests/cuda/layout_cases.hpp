@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <gradus/ops/dropout/dropout.hpp>
 #include <gradus/ops/embedding/embedding.hpp>
 #include <gradus/ops/permute/permute.hpp>
@@ -29,6 +30,16 @@ void embedding_case(runner<D>& r, const std::string& name, double tolerance) {
   auto z = y + gr::embedding(ids, table);
   gr::backward(gr::sum(z * gr::from_host<T, Y>(ctx, r.template random<T>(Y::size).data())));
   r.keep(name + ": gradient", gr::to_host(table.gradient()), tolerance);
+}
+
+/// Rows of a table in one type, given in another.
+template <class P, class Table, class D>
+void rounded_embedding_case(runner<D>& r, const std::string& name) {
+  gr::param<gr::on<D, P>, Table::extent(0), Table::extent(1)> table;
+  using T = typename P::store;
+  table.set(gr::from_host<T, Table>(r.ctx(), r.template random<T>(Table::size).data()));
+  const std::uint8_t tokens[] = {3, 0, 8, 3, 5};
+  r.keep(name, gr::to_host(gr::embedding(gr::from_host<std::uint8_t, gr::shape<5>>(r.ctx(), tokens), table)), 0x1p-30);
 }
 
 template <class T, class S, class D>
@@ -63,6 +74,11 @@ void layout_cases(runner<D>& r) {
   embedding_case<float, gr::shape<3, 5>, 1, std::uint8_t>(r, "embedding of one", 2e-5);
   embedding_case<float, gr::shape<300, 7>, 193, std::int64_t>(r, "embedding, odd", 2e-5);
   embedding_case<gr::bf16, gr::shape<9, 1100>, 130, std::uint16_t>(r, "embedding, bf16", 3e-2);
+  rounded_embedding_case<gr::bf16_stream, gr::shape<9, 1100>>(r, "embedding, rows of bf16");
+  rounded_embedding_case<gr::bf16_stream, gr::shape<9, 7>>(r, "embedding, rows of bf16, odd");
+  using full = gr::precision_with<gr::bf16_pure, gr::in_full<gr::op::embedding>>;
+  rounded_embedding_case<full, gr::shape<9, 40>>(r, "embedding, rows of float");
+  rounded_embedding_case<full, gr::shape<9, 7>>(r, "embedding, rows of float, odd");
 
   dropout_case<float, gr::shape<3, 1001>>(r, "dropout");
   dropout_case<float, gr::shape<3>>(r, "dropout of three");

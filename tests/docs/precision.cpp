@@ -31,6 +31,12 @@ using my_policy = gr::precision<float,     // parameters are stored in
 using careful = gr::precision_with<gr::bf16_mixed, gr::in_full<gr::op::attention>>;  // attention in float
 // [/overrides]
 
+// [stream]
+using with_bf16_stream = gr::precision_with<
+    gr::bf16_mixed, gr::in_low<gr::op::embedding, gr::op::map<gr::functor::add>, gr::op::layer_norm, gr::op::rms_norm>>;
+// [/stream]
+static_assert(std::is_base_of_v<with_bf16_stream, gr::bf16_stream>);
+
 // [parts]
 template <class X>
 struct two_parts {

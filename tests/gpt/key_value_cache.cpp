@@ -109,6 +109,10 @@ TEST_CASE("with a cache, the logits of bf16_mixed are those of the whole context
   check<gr::bf16_mixed, several_blocks, 1>(2);
   check<gr::bf16_mixed, whole_packs, 2>(1);
 }
+TEST_CASE("with a cache, the logits of bf16_stream are those of the whole context, bit for bit") {
+  check<gr::bf16_stream, small, 2>(3);
+  check<gr::precision_with<gr::bf16_stream, gr::keep_copies>, small, 2>(2);
+}
 TEST_CASE("with a cache, the logits of fp16_mixed, bf16_pure and fp64 are those of the whole context, bit for bit") {
   check<gr::fp16_mixed, small, 2>(2);
   check<gr::bf16_pure, small, 3>(1);

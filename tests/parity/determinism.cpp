@@ -72,6 +72,7 @@ TEST_CASE("in mixed precision and in bf16 alone, the bits do not depend on the r
     for (const int threads : {1, 2, 3, 7, 16}) CHECK(train<gpt::config{2, 3, 96, 64, 300}, 4, P>(threads, 0.1) == once);
   };
   check(gr::bf16_mixed{});
+  check(gr::bf16_stream{});
   check(gr::fp16_mixed{});
   check(gr::bf16_pure{});
 }

@@ -161,6 +161,9 @@ void check_autocast(const std::string& dtype, double loss_tolerance, double grad
 TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients under autocast in bfloat16") {
   check_autocast<gr::bf16_mixed>("bf16", 5e-3, 2e-2);
 }
+TEST_CASE("a GPT of odd sizes has nearly that loss and those gradients with a residual stream in bfloat16") {
+  check_autocast<gr::bf16_stream>("bf16", 5e-3, 3e-2);
+}
 TEST_CASE("a GPT of odd sizes has PyTorch's loss and gradients under autocast in float16") {
   check_autocast<gr::fp16_mixed>("f16", 1e-3, 5e-3);
 }

@@ -67,6 +67,12 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   constexpr std::size_t logits = 4 * gpt2.context * 50304;
   CHECK(gr::summarize_step<mixed_on<gr::cuda_meta, gr::bf16_mixed>>(plain).peak_bytes ==
         copied.peak_bytes + 2 * copied_biases + tensors * sizeof(double) + 2 * (logits - logits / 4));
+  // In bf16_stream the inputs of 25 norms are half as large, and positions have a copy.
+  constexpr std::size_t stream_elements = 4 * gpt2.context * gpt2.width;
+  const auto streamed = gr::summarize_step<mixed_on<gr::meta, gr::bf16_stream>>(plain);
+  CHECK(streamed.saved_bytes == mixed.saved_bytes - 2 * 25 * stream_elements);
+  CHECK(streamed.persistent_bytes == mixed.persistent_bytes + 2 * gpt2.context * gpt2.width);
+  CHECK(streamed.peak_bytes < mixed.peak_bytes);
   MESSAGE("peak of GPT-2 124M, batch 4, context 1024: " << (kept.peak_bytes >> 20) << " MiB, checkpointed "
                                                         << (checkpointed.peak_bytes >> 20) << " MiB, in bf16_mixed "
                                                         << (mixed.peak_bytes >> 20) << " MiB");

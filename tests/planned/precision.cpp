@@ -6,5 +6,6 @@
 namespace gr = gradus;
 
 TEST_CASE("the plan of a step in bf16_mixed is exact to the byte") { planned_step::check<gr::bf16_mixed>(); }
+TEST_CASE("the plan of a step in bf16_stream is exact to the byte") { planned_step::check<gr::bf16_stream>(); }
 TEST_CASE("the plan of a step in bf16_pure is exact to the byte") { planned_step::check<gr::bf16_pure>(); }
 TEST_CASE("the plan of a step in fp16_mixed is exact to the byte") { planned_step::check<gr::fp16_mixed>(); }

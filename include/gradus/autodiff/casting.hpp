@@ -31,7 +31,7 @@ class call {
   /// The type in which sums within the operation accumulate.
   using accumulate = std::conditional_t<is_product_format<Products>, float, Products>;
   using reduce = Reduce;
-  /// The type of an elementwise operation's output whose operands' types promote to T.
+  /// The type of the output of an operation on no list of its own whose operands' types promote to T.
   template <class T>
   using result = std::conditional_t<Listed, Reduce, T>;
   template <std::size_t I>
@@ -65,8 +65,8 @@ constexpr unsigned cast_operands_of() {
   else return ~0u;
 }
 
-/// The operands, by bit, that the kernels of an operation on the list `low` round to the first operand's type as they
-/// read them (`static constexpr unsigned rounds_operands`). A parameter among them is not cast before.
+/// The operands, by bit, that the kernels of an operation on the list `low` round as they read them, to the first
+/// operand's type or the output's (`static constexpr unsigned rounds_operands`). A parameter among them is not cast.
 template <class Op>
 constexpr unsigned rounds_operands_of() {
   if constexpr (requires { Op::rounds_operands; }) return Op::rounds_operands;
@@ -119,8 +119,10 @@ constexpr auto common_product_type_of(std::type_identity<A> a, Rest... rest) {
 template <class Op, std::size_t I>
 inline constexpr bool casts_operand =
     I < 32 ? ((cast_operands_of<Op>() >> (I % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
+// The same for operands with floating-point elements. One of the list `widest`, moved to `low`, casts only parameters.
 template <class Op, std::size_t I, class X>
-inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>>;
+inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>> &&
+                                     (list_of<Op>() == op_precision::low || is_param<std::remove_cvref_t<X>>);
 // The type of operand I if the operation casts it, void otherwise.
 template <class Op, std::size_t I, class X>
 using type_if_cast = std::type_identity<std::conditional_t<casts_number<Op, I, X>, value_of_t<X>, void>>;
@@ -172,7 +174,8 @@ struct call_rules {
   }
   template <std::size_t... I>
   static constexpr auto find_cast(std::index_sequence<I...>) {
-    if constexpr (own_list != op_precision::low) return std::type_identity<void>{};
+    constexpr bool casts = own_list == op_precision::low || (own_list == op_precision::widest && listed);
+    if constexpr (!casts) return std::type_identity<void>{};
     else return cast_of(common_product_type_of(type_if_cast<Op, I, Xs>{}...));
   }
   using cast = typename decltype(find_cast(std::index_sequence_for<Xs...>{}))::type;

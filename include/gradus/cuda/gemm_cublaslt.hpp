@@ -125,8 +125,8 @@ struct product_of_rows : P {
   static constexpr bool scaled = Scaled;
 };
 
-/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the sums of the columns
-/// of B, the gradient of a bias if B is that of a linear layer's output.
+/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the column sums
+/// of B: the gradient of a bias, if B is that of a linear layer's output.
 enum class epilogue { none, bias, bias_gradient };
 
 /// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
@@ -239,8 +239,8 @@ bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P:
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
   else return ctx.get<cublaslt_gemm<P, false, epilogue::bias>>().run(ctx, a, b, c, bias);
 }
-/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false, without
-/// doing anything, if the library has no kernel for both.
+/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false,
+/// without doing anything, if the library has no kernel for both.
 template <class P>
 bool gemm_bias_gradient(context<cuda>& ctx, const typename P::input* a, const typename P::input* b,
                         typename P::output* c, bool accumulate, typename P::output* sums) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "../core/dtype.hpp"
 
@@ -15,6 +16,18 @@ enum class op_precision {
   full,   ///< exp, log, pow, softmax, norms, sums, losses: operands are not cast, results have type `reduce`
   widest  ///< everything else: results have the widest of the operands' types
 };
+
+// What in_low and in_full below name.
+namespace op::inline GRADUS_BUILD {
+struct embedding;
+struct layer_norm;
+struct rms_norm;
+template <class F>
+struct map;
+}  // namespace op::inline GRADUS_BUILD
+namespace functor {
+struct add;
+}
 
 /// A precision policy.
 /// @tparam Store      type of stored parameters
@@ -72,6 +85,8 @@ using tf32 = precision<float, float, tf32_products>;
 using fp8_mixed = precision<float, bf16, fp8_products>;
 
 /// A rule that moves operations to the list `low`: `in_low<op::softmax<false>>`, or a family, `in_low<op::matmul>`.
+/// Results of those of the list `full` are rounded to `compute`. Those of the list `widest` also take parameters in
+/// `compute`.
 template <class... Ops>
 struct in_low {
   static constexpr op_precision list = op_precision::low;
@@ -124,6 +139,12 @@ struct precision_with : Policy {
     return list;
   }
 };
+
+/// bf16_mixed with the residual stream of a transformer in bf16, in forward and backward: embeddings, norms and sums
+/// with a parameter (positions, say) give bf16, computed in float and rounded once. A float tensor that is added to the
+/// stream makes it float: cast it first.
+struct bf16_stream
+    : precision_with<bf16_mixed, in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm>> {};
 
 namespace detail {
 template <class Device, class Policy>

@@ -59,13 +59,15 @@ void check(const F& f) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("parameters in every place of every operation, under each policy", P, gr::fp32, gr::bf16_mixed,
-                   gr::bf16_gradients, gr::fp16_mixed, gr::bf16_pure) {
+                   gr::bf16_stream, gr::bf16_gradients, gr::fp16_mixed, gr::bf16_pure) {
   using matrix = gr::shape<6, 6>;
   using row = gr::shape<6>;
   workplace at;
   const auto condition = gr::from_values<std::int32_t, row>(at.ctx, {1, 0, 0, 1, 0, 1});
   const auto targets = gr::from_values<std::int32_t, row>(at.ctx, {0, 3, -1, 5, 2, 2});
   check<P, matrix, matrix>([](auto& p, auto& x) { return p * x; });
+  check<P, matrix, matrix>([](auto& p, auto& x) { return p + x; });
+  check<P, row, matrix>([](auto& p, auto& x) { return x + p; });
   check<P, matrix, matrix>([](auto& p, auto& x) { return x - p; });
   check<P, row, matrix>([](auto& p, auto& x) { return x * p; });
   check<P, matrix, matrix>([](auto& p, auto& x) { return gr::map([](auto a, auto b) { return a * b + a; }, p, x); });
@@ -81,6 +83,7 @@ TEST_CASE_TEMPLATE("parameters in every place of every operation, under each pol
   check<P, row, matrix>([](auto& p, auto& x) { return gr::layer_norm(x, p, p); });
   check<P, matrix, row>([](auto& p, auto& x) { return gr::rms_norm(p, x); });
   check<P, row, matrix>([](auto& p, auto& x) { return gr::rms_norm(x, p); });
+  check<P, matrix, matrix>([&](auto& p, auto& x) { return x * gr::embedding(x.recorder().watch(condition), p); });
   check<P, matrix, matrix>([&](auto& p, auto& x) { return gr::linear_cross_entropy(x, p, targets); });
   check<P, matrix, matrix>([&](auto& p, auto& x) { return gr::linear_cross_entropy(p, x, targets); });
 }

@@ -81,9 +81,9 @@ struct attention_launches {
     }
   }
 
-  /// Blocks of the backward kernel that takes whole heads; 0: tiles are faster. A block a multiprocessor takes a head in
-  /// turn, with five products a tile in place of seven: the last turn must not leave too many idle, and the sums of dq
-  /// must fit in the second-level cache.
+  /// Blocks of the backward kernel that takes whole heads; 0: tiles are faster. A block a multiprocessor takes a head
+  /// in turn, with five products a tile in place of seven: the last turn must not leave too many idle, and the sums of
+  /// dq must fit in the second-level cache.
   unsigned head_blocks(int processors) const {
     const int pairs = batch * heads;
     constexpr std::size_t cache = std::size_t{40} << 20;  // an A100's

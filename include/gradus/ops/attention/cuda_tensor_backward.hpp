@@ -1,6 +1,6 @@
 #pragma once
-// The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products a
-// tile), or all three by whole heads (five).
+// The backward kernels of attention on tensor cores: dq by tiles of queries and dk, dv by tiles of keys (seven products
+// a tile), or all three by whole heads (five).
 
 #include <bit>
 #include <climits>
@@ -114,7 +114,7 @@ struct no_dq {
   __device__ void end(typename F::tile) {}
 };
 
-/// The part of dq that a tile of keys adds, if a block goes through the keys of a head in order: sums are kept in global
+/// The part of dq that a tile of keys adds, if a block takes the keys of a head in order: sums are kept in global
 /// memory (the second-level cache) between two tiles of keys, in the order in which threads hold them. The products are
 /// added as tensor_attention_dq_kernel adds them: dq has the same bits.
 template <class F, class T>
@@ -200,7 +200,7 @@ class head_dq {
   accumulator sum_[1][tiles];
 };
 
-/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries. Adds to `dq` on the way. Queries and keys
+/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries, and adds to `dq`. Queries and keys
 /// behind the last are zeros, which add nothing to rows of dk and dv that are stored.
 template <class F, int Unrolled, class T, class Dq>
 __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned char* memory, int pair, int k0, Dq& dq) {

@@ -19,8 +19,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-template <class T, class I>
-void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const T* table, index_t size, index_t rows,
+template <class T, class TX, class I>
+void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const TX* table, index_t size, index_t rows,
                     index_t columns) {
   for (index_t i = 0; i < size; ++i) {
     if (!std::in_range<index_t>(tokens[i]) || static_cast<index_t>(tokens[i]) >= rows) [[unlikely]]
@@ -28,8 +28,14 @@ void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const T* table, in
                   " is outside 0 .. " + std::to_string(rows - 1));
   }
   for_rows(ctx, size, columns, 8192, [=](index_t i) {
-    std::memcpy(static_cast<void*>(y + i * columns), table + static_cast<index_t>(tokens[i]) * columns,
-                columns * sizeof(T));
+    T* const to = y + i * columns;
+    const TX* const from = table + static_cast<index_t>(tokens[i]) * columns;
+    if constexpr (std::is_same_v<T, TX>) {
+      std::memcpy(static_cast<void*>(to), from, columns * sizeof(T));
+    } else {
+      using C = compute_type<promote<T, TX>>;
+      for_packs<C>(columns, [&](index_t k, auto which) { store(load<C>(from + k, which), to + k, which); });
+    }
   });
 }
 
@@ -96,8 +102,8 @@ void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, cons
 
 template <>
 struct kernel<op::embedding, cpu> {
-  template <class T, class Y, class I, class S, class Table>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<const I, S> tokens, view<const T, Table> table) {
+  template <class T, class Y, class I, class S, class TX, class Table>
+  static void forward(context<cpu>& ctx, view<T, Y> y, view<const I, S> tokens, view<const TX, Table> table) {
     cpu_kit::embedding_rows(ctx, y.data(), tokens.data(), table.data(), S::size, rows_of<Table>, columns_of<Table>);
   }
   template <class T, class Table, class TY, class Y, class I, class S>

@@ -17,16 +17,20 @@ namespace gradus {
 namespace cuda_kit {
 
 /// A token outside the table yields NaN, because a GPU cannot throw.
-template <class T, class I, class Walk>
+template <class T, class TX, class I, class Walk>
 __global__ void __launch_bounds__(block_threads)
-    embedding_kernel(T* y, const I* tokens, const T* table, Walk walk, long long rows) {
+    embedding_kernel(T* y, const I* tokens, const TX* table, Walk walk, long long rows) {
   walk_run(walk, [&](auto n, auto at) {
     auto position = at;
     const auto column = walk.extent[0].divide(position);
     const auto token = static_cast<long long>(tokens[position]);
     if (token >= 0 && token < rows) {
-      const T* const row = table + static_cast<index_t>(token) * walk.extent[0].value;
-      store<n, true>(y + at, load<n, true>(row + column, n), n);
+      const TX* const row = table + static_cast<index_t>(token) * walk.extent[0].value;
+      const auto from = load<n, true>(row + column, n);
+      vector_of<T, n> to;
+#pragma unroll
+      for (int i = 0; i < n; ++i) to.at[i] = static_cast<T>(from.at[i]);
+      store<n, true>(y + at, to, n);
     } else {
       put<n, true>(y + at, false, n, [](int) { return compute_type<T>(NAN); });
     }
@@ -111,15 +115,16 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 /// The gradient visits sorted tokens: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
-  template <class T, class Y, class I, class S, class Table>
+  template <class T, class Y, class I, class S, class TX, class Table>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const I, S, cuda> tokens,
-                      view<const T, Table, cuda> table) {
+                      view<const TX, Table, cuda> table) {
     constexpr index_t columns = columns_of<Table>;
-    constexpr int width = columns % cuda_kit::vector_width<T> == 0 ? cuda_kit::vector_width<T> : 1;
+    constexpr int width = columns % cuda_kit::vector_width<T, TX> == 0 ? cuda_kit::vector_width<T, TX> : 1;
     using count = cuda_kit::count_for<Y::size>;
     using walk = cuda_kit::walk<count, width, 1>;
-    launch(ctx, &cuda_kit::embedding_kernel<T, I, walk>, cuda_kit::flat_blocks(Y::size, width), cuda_kit::block_threads,
-           y.data(), tokens.data(), table.data(), walk{Y::size, {cuda_kit::divisor<count>(columns)}}, rows_of<Table>);
+    launch(ctx, &cuda_kit::embedding_kernel<T, TX, I, walk>, cuda_kit::flat_blocks(Y::size, width),
+           cuda_kit::block_threads, y.data(), tokens.data(), table.data(),
+           walk{Y::size, {cuda_kit::divisor<count>(columns)}}, rows_of<Table>);
   }
 
   template <class T, class Table, class TY, class Y, class I, class S>

@@ -17,26 +17,28 @@ namespace op::inline GRADUS_BUILD {
 /// Rows of a table selected by tokens. Gradient: adds each output row's to the table row.
 struct embedding {
   static constexpr std::string_view name = "embedding";
+  static constexpr unsigned rounds_operands = 0b10;
   static constexpr save_rule saves = save_inputs(0);
 
-  template <class Tokens, class Table>
-  using output_type = with_shape<Table, joined_shape<typename Tokens::shape, shape<Table::shape::extent(1)>>>;
+  template <class T, class Tokens, class Table>
+  using output_type =
+      tensor<T, joined_shape<typename Tokens::shape, shape<Table::shape::extent(1)>>, typename Table::device>;
 
   template <class Tokens, class Table>
   static constexpr cost forward_cost() {
-    using out = output_type<Tokens, Table>;
+    using out = output_type<typename Table::value_type, Tokens, Table>;
     return {0, Tokens::bytes + out::bytes, out::bytes};
   }
   template <class Tokens, class Table>
   static constexpr cost backward_cost() {
-    using out = output_type<Tokens, Table>;
+    using out = output_type<typename Table::value_type, Tokens, Table>;
     return {out::size, Tokens::bytes + 2 * out::bytes, out::bytes};
   }
 
   template <class Call, class Tokens, class Table>
   constexpr auto forward(Call how, const Tokens& tokens, const Table& table) const {
     auto& ctx = how.owner();
-    output_type<Tokens, Table> y(ctx);
+    output_type<typename Call::template result<typename Table::value_type>, Tokens, Table> y(ctx);
     kernel<embedding, typename Table::device>::forward(ctx, y.view(), tokens.view(), table.view());
     return y;
   }
