@@ -65,7 +65,7 @@ constexpr cudaDataType_t cublas_type() {
   }
 }
 
-/// Creates the layout of `batch` column-major matrices, `stride` elements apart, whose columns are `apart` elements apart.
+/// Creates the layout of `batch` column-major matrices that are `stride` elements apart, and their columns `apart`.
 inline void create_layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns,
                           index_t apart, index_t batch, index_t stride) {
   check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(apart)),

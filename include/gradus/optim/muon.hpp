@@ -60,8 +60,9 @@ struct muon_step {
   template <class D>
   static constexpr index_t bytes(index_t rows, index_t columns) {
     constexpr bool in_float = D::orthogonal_batch_bytes == 0;
-    const index_t r = in_float ? rows : padded(rows), c = in_float ? columns : padded(columns), side = std::min(r, c);
-    return in_float ? 2 * (r * c + side * side) * sizeof(float) : (2 * r * c + side * side) * sizeof(bf16);
+    if (!in_float) rows = padded(rows), columns = padded(columns);
+    const index_t n = rows * columns, side = std::min(rows, columns);
+    return in_float ? 2 * (n + side * side) * sizeof(float) : (2 * n + side * side) * sizeof(bf16);
   }
   static GRADUS_HD constexpr index_t padded(index_t extent) { return (extent + 7) / 8 * 8; }
 };
