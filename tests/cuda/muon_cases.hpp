@@ -59,9 +59,8 @@ void directions(runner<D>& r, const std::string& name, bool nesterov, double tol
   }
 }
 
-/// Where a singular value comes out as 1, an iteration's roundings to bf16, of 2^-9 at most each, change it by up to 1.5
-/// of that by the Gram matrix, 2.8 by the polynomial without its identity and 1 by the result. There are five
-/// iterations.
+/// Where a singular value comes out as 1, an iteration's roundings to bf16, of 2^-9 at most each, change it by up to
+/// 1.5 of that by the Gram matrix, 2.8 by the polynomial without its identity and 1 by the result. There are five.
 constexpr double of_roundings = 5 * 5.3 / 512;
 
 template <class D>
