@@ -29,6 +29,9 @@ struct cpu {
   /// Steps may be captured once and replayed, so the first step must allocate what any step may need.
   static constexpr bool replays_steps = false;
   static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;  ///< of results that are computed in chunks
+  /// The most scratch memory in which an optimizer orthogonalises matrices of equal shape together, in bf16; 0: it
+  /// orthogonalises one after another, in float.
+  static constexpr std::size_t orthogonal_batch_bytes = 0;
 };
 
 /// An NVIDIA GPU; include gradus/cuda.hpp to use it.
@@ -42,6 +45,7 @@ struct cuda {
   static constexpr bool rounds_in_products = false;
   static constexpr bool replays_steps = true;
   static constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
+  static constexpr std::size_t orthogonal_batch_bytes = std::size_t{64} << 20;
 };
 
 /// Computes nothing and counts everything: shapes, bytes, FLOPs. Usable in constant expressions.
@@ -55,6 +59,7 @@ struct meta {
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
   static constexpr bool replays_steps = cpu::replays_steps;
   static constexpr std::size_t chunk_bytes = cpu::chunk_bytes;
+  static constexpr std::size_t orthogonal_batch_bytes = cpu::orthogonal_batch_bytes;
 };
 /// The `meta` of a GPU: requests and places memory like `cuda`.
 struct cuda_meta : meta {
@@ -62,6 +67,7 @@ struct cuda_meta : meta {
   static constexpr bool rounds_in_products = cuda::rounds_in_products;
   static constexpr bool replays_steps = cuda::replays_steps;
   static constexpr std::size_t chunk_bytes = cuda::chunk_bytes;
+  static constexpr std::size_t orthogonal_batch_bytes = cuda::orthogonal_batch_bytes;
 };
 
 template <class D>

@@ -2,6 +2,7 @@
 // Matrix products by cuBLASLt. Shapes are static, so each product is described once: its layouts and an algorithm
 // (gemm_choice.hpp), created at its first use and kept in the context.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -62,6 +63,19 @@ constexpr cudaDataType_t cublas_type() {
     static_assert(std::is_same_v<T, f16>, "matrix products on the GPU take f64, f32, bf16 or f16");
     return CUDA_R_16F;
   }
+}
+
+/// Creates the layout of `batch` column-major matrices that are `stride` elements apart, and their columns `apart`.
+inline void create_layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns,
+                          index_t apart, index_t batch, index_t stride) {
+  check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(apart)),
+        "cublasLtMatrixLayoutCreate");
+  if (batch == 1) return;
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t which, const auto& value) {
+    check(cublasLtMatrixLayoutSetAttribute(made, which, &value, sizeof(value)), "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(stride));
 }
 
 /// The FP8 formats of both operands of a product; gradients use the one with the wider range.
@@ -188,17 +202,7 @@ class cublaslt_gemm {
   }
   static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns, index_t apart,
                      index_t stride) {
-    check(cublasLtMatrixLayoutCreate(&made, type, rows, columns, static_cast<std::int64_t>(apart)),
-          "cublasLtMatrixLayoutCreate");
-    if constexpr (P::batch > 1) {
-      const auto count = static_cast<std::int32_t>(P::batch);
-      const auto offset = static_cast<std::int64_t>(stride);
-      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
-            "cublasLtMatrixLayoutSetAttribute");
-      check(
-          cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof(offset)),
-          "cublasLtMatrixLayoutSetAttribute");
-    }
+    create_layout(made, type, rows, columns, apart, P::batch, stride);
   }
 
   gemm_library* library_;
@@ -245,41 +249,42 @@ bool gemm_bias_gradient(context<cuda>& ctx, const typename P::input* a, const ty
   else return ctx.get<cublaslt_gemm<P, false, epilogue::bias_gradient>>().run(ctx, a, b, c, sums);
 }
 
-/// Products of floats with run-time extents, for optimizers. The context keeps the layouts and algorithm of each.
-class float_products {
- public:
-  explicit float_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
-  float_products(const float_products&) = delete;
-  float_products& operator=(const float_products&) = delete;
+/// Products of row-major, dense matrices with run-time extents: op(a) is m x k, op(b) is k x n. Each operand and the
+/// result is `batch` matrices, contiguous.
+struct batched_product {
+  bool transpose_a, transpose_b;
+  index_t m, n, k, batch;
 
-  /// c = op(a) op(b) on row-major, dense matrices: op(a) is m x k, op(b) is k x n.
-  void multiply(context<cuda>& ctx, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k, const float* a,
-                const float* b, float* c) {
+  friend auto operator<=>(const batched_product&, const batched_product&) = default;
+};
+
+/// Products of elements T, summed in float, for optimizers. The context keeps the layouts and algorithm of each.
+template <class T>
+class batched_products {
+ public:
+  explicit batched_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
+  batched_products(const batched_products&) = delete;
+  batched_products& operator=(const batched_products&) = delete;
+
+  /// to = alpha op(a) op(b) + beta c. `to` does not overlap the others; c is not read if beta is 0. All addresses are
+  /// multiples of memory_request::alignment.
+  void multiply(context<cuda>& ctx, const batched_product& of, const T* a, const T* b, T* to, float alpha = 1,
+                float beta = 0, const T* c = nullptr) {
     const device_guard guard(ctx.stream().device());
-    prepared_product& p = products_[{m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)}];
-    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
-      const float alpha = 1, beta = 0;
+    prepared_product& p = products_[of];
+    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* result) {
       void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
       return cublasLtMatmul(library_->handle(), p.product.operation, &alpha, b, p.product.left, a, p.product.right,
-                            &beta, to, p.product.result, to, p.product.result, &algorithm, room, workspace::least,
-                            ctx.stream().handle());
+                            &beta, beta == 0 ? result : c, p.product.result, result, p.product.result, &algorithm, room,
+                            workspace::least, ctx.stream().handle());
     };
     if (!p.algorithm) {
-      describe(p.product, transpose_a, transpose_b, m, n, k);
-      const auto name = [&] {
-        std::ostringstream text;
-        text << (transpose_a ? "a^T " : "a ") << (transpose_b ? "b^T" : "b") << ", " << m << " x " << k << " x " << n
-             << ", f32 of an optimizer";
-        return text.str();
-      };
-      p.algorithm = choose_algorithm(ctx, library_->handle(), p.product, name, m * n * sizeof(float), submit);
-      if (!p.algorithm) {
-        products_.erase({m, n, k, (transpose_a ? 1u : 0u) + (transpose_b ? 2u : 0u)});
-        throw error("cuBLASLt has no kernel for a product of " + std::to_string(m) + " x " + std::to_string(k) +
-                    " and " + std::to_string(k) + " x " + std::to_string(n) + " floats");
-      }
+      if (p.product.operation == nullptr) describe(p.product, of);
+      p.algorithm = choose_algorithm(
+          ctx, library_->handle(), p.product, [&] { return name(of); }, of.m * of.n * of.batch * sizeof(T), submit);
+      if (!p.algorithm) throw error("cuBLASLt has no kernel for an optimizer's product " + name(of));
     }
-    check(submit(*p.algorithm, c), "cublasLtMatmul");
+    check(submit(*p.algorithm, to), "cublasLtMatmul");
     finish(ctx, "cublasLtMatmul");
   }
 
@@ -288,22 +293,27 @@ class float_products {
     gemm_description product;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
-  static void describe(gemm_description& product, bool transpose_a, bool transpose_b, index_t m, index_t n, index_t k) {
+  static std::string name(const batched_product& of) {
+    std::ostringstream text;
+    text << (of.transpose_a ? "a^T " : "a ") << (of.transpose_b ? "b^T" : "b") << ", " << of.m << " x " << of.k << " x "
+         << of.n << ", " << of.batch << " times, " << dtype_name<T>() << " of an optimizer";
+    return text.str();
+  }
+  static void describe(gemm_description& product, const batched_product& of) {
     product.alignment = memory_request::alignment;
     check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    product.set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    product.set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    const auto layout = [](cublasLtMatrixLayout_t& made, index_t rows, index_t columns) {
-      check(cublasLtMatrixLayoutCreate(&made, CUDA_R_32F, rows, columns, static_cast<std::int64_t>(rows)),
-            "cublasLtMatrixLayoutCreate");
+    product.set(CUBLASLT_MATMUL_DESC_TRANSA, of.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    product.set(CUBLASLT_MATMUL_DESC_TRANSB, of.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    const auto layout = [&](cublasLtMatrixLayout_t& made, index_t rows, index_t columns) {
+      create_layout(made, cublas_type<T>(), rows, columns, rows, of.batch, rows * columns);
     };
-    layout(product.left, transpose_b ? k : n, transpose_b ? n : k);
-    layout(product.right, transpose_a ? m : k, transpose_a ? k : m);
-    layout(product.result, n, m);
+    layout(product.left, of.transpose_b ? of.k : of.n, of.transpose_b ? of.n : of.k);
+    layout(product.right, of.transpose_a ? of.m : of.k, of.transpose_a ? of.k : of.m);
+    layout(product.result, of.n, of.m);
   }
 
   gemm_library* library_;
-  std::map<std::tuple<index_t, index_t, index_t, unsigned>, prepared_product> products_;
+  std::map<batched_product, prepared_product> products_;
 };
 
 }  // namespace gradus::cuda_kit

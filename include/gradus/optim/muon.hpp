@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../core/dtype.hpp"
 #include "../core/math.hpp"
 #include "adamw.hpp"
 
@@ -45,21 +47,33 @@ struct muon_step {
             static_cast<float>(s.lr * math::sqrt(1.0 < ratio ? ratio : 1.0))};
   }
 
-  /// Floats of scratch for a matrix: the update twice, and two squares of the shorter side, each a part().
-  static constexpr index_t scratch(index_t rows, index_t columns) {
-    const index_t side = rows < columns ? rows : columns;
-    return 2 * part(rows * columns) + 2 * part(side * side);
+  static constexpr index_t most_in_batch = 32;  ///< whose addresses fit in a kernel's parameters
+
+  /// Matrices of one shape, of `count`, that the device orthogonalises together: as many as fit in its
+  /// orthogonal_batch_bytes, at least one.
+  template <class D>
+  static constexpr index_t batch(index_t rows, index_t columns, index_t count) {
+    return std::clamp<index_t>(D::orthogonal_batch_bytes / bytes<D>(rows, columns), 1, std::min(count, most_in_batch));
   }
-  /// Floats from one matrix of the scratch to the next, which is aligned for products.
-  static constexpr index_t part(index_t size) { return (size + 63) / 64 * 64; }
+  /// Bytes of scratch memory for one matrix of a batch: two updates and two squares of the shorter side in float; or
+  /// two updates and a square in bf16, with extents padded() for aligned rows.
+  template <class D>
+  static constexpr index_t bytes(index_t rows, index_t columns) {
+    constexpr bool in_float = D::orthogonal_batch_bytes == 0;
+    if (!in_float) rows = padded(rows), columns = padded(columns);
+    const index_t n = rows * columns, side = std::min(rows, columns);
+    return in_float ? 2 * (n + side * side) * sizeof(float) : (2 * n + side * side) * sizeof(bf16);
+  }
+  static GRADUS_HD constexpr index_t padded(index_t extent) { return (extent + 7) / 8 * 8; }
 };
 }  // namespace op::inline GRADUS_BUILD
 
 /// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m,
 /// momentum)) made orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are
-/// [inputs, outputs]. The iterations run in float. A matrix is a parameter of two axes here. All other parameters take
-/// steps of AdamW; param_settings should leave embeddings and heads to it, too. State: 4 bytes a parameter of a matrix,
-/// 8 of others.
+/// [inputs, outputs]. The iterations run in float on the CPU. On a GPU they run in bf16 with sums in float, matrices of
+/// equal shape together, in up to 64 MiB of scratch memory, or that of one matrix if it needs more. A matrix is a
+/// parameter of two axes here. All other parameters take steps of AdamW; param_settings should leave embeddings and
+/// heads to it, too. State: 4 bytes a parameter of a matrix, 8 of others.
 /// @tparam T type that parameters are stored in; not double
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
@@ -85,7 +99,7 @@ class muon : public optimizer_with<muon_options, T, D, G> {
       }
     const typename context<D>::running now(
         ctx, activity{"muon", phase::update, {flops, n * (sizeof(T) + sizeof(G) + 4), n * (sizeof(T) + 4)}});
-    float* const scratch = this->template scratch<float>(ctx, scratch_memory_, scratch_);
+    void* const scratch = this->template scratch<std::byte>(ctx, scratch_memory_, scratch_);
     if constexpr (D::computes) {
       matrices_.clear();
       others_.clear();
@@ -100,6 +114,9 @@ class muon : public optimizer_with<muon_options, T, D, G> {
           matrices_.push_back(
               {s, e.param->extent(0), e.param->extent(1), static_cast<float*>(momentum_.data()) + places_[i].first});
       }
+      std::sort(matrices_.begin(), matrices_.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.rows, a.columns, a.first) < std::tie(b.rows, b.columns, b.first);
+      });
       const step_inputs in = this->inputs();
       if (!matrices_.empty()) kernel<op::muon_step, D>::forward(ctx, op::muon_step{options}, matrices_, in, scratch);
       kernel<op::element_step, D>::forward(ctx, others_, options.adamw, moments, in);
@@ -132,12 +149,21 @@ class muon : public optimizer_with<muon_options, T, D, G> {
   constexpr std::vector<place> find_places() {
     static_assert(std::is_same_v<compute_type<T>, float>, "muon(model): its step is made in float, not in double");
     std::vector<place> places;
+    std::vector<std::array<index_t, 2>> shapes;  // of the matrices
     for (const auto& e : this->params_.all()) {
       const bool orthogonal = e.param->rank() == 2 && e.settings.orthogonal;
       index_t& size = orthogonal ? momentum_size_ : adamw_size_;
       places.push_back({orthogonal, size});
       size += e.param->size();
-      if (orthogonal) scratch_ = std::max(scratch_, op::muon_step::scratch(e.param->extent(0), e.param->extent(1)));
+      if (orthogonal) shapes.push_back({e.param->extent(0), e.param->extent(1)});
+    }
+    std::sort(shapes.begin(), shapes.end());
+    index_t alike = 0;  // matrices of the same shape so far
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const auto [rows, columns] = shapes[i];
+      alike = i > 0 && shapes[i] == shapes[i - 1] ? alike + 1 : 1;
+      using step = op::muon_step;
+      scratch_ = std::max(scratch_, step::batch<D>(rows, columns, alike) * step::bytes<D>(rows, columns));
     }
     return places;
   }

@@ -19,13 +19,13 @@ template <>
 struct kernel<op::muon_step, cpu> {
   template <class T, class G>
   static void forward(context<cpu>& ctx, const op::muon_step& step, const std::vector<matrix_span<T, G>>& spans,
-                      const step_inputs& in, float* scratch) {
+                      const step_inputs& in, void* scratch) {
     if (in.skips()) return;
     const muon_options& o = step.options;
     for (const matrix_span<T, G>& t : spans) {
       const step_rates r = op::muon_step::rates(in.at(o, t), t.rows, t.columns);
-      float* const x = scratch;
-      scale(ctx, x, t.size, 1 / (std::sqrt(direction(ctx, o, t, in, x, scratch + t.size)) + 1e-7));
+      float* const x = static_cast<float*>(scratch);
+      scale(ctx, x, t.size, 1 / (std::sqrt(direction(ctx, o, t, in, x, x + t.size)) + 1e-7));
       const float* const orthogonal = iterated(ctx, t.rows, t.columns, x);
       cpu_kit::parallel_elements(ctx, t.size, cpu_kit::span_chunk, [&](index_t begin, index_t end) {
         cpu_kit::value_writer writer(in);
