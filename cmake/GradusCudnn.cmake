@@ -21,7 +21,7 @@ if(TARGET gradus::cuda AND NOT TARGET gradus::cudnn)
     target_compile_definitions(gradus_cudnn PUBLIC GRADUS_WITH_CUDNN=1)
     target_include_directories(gradus_cudnn SYSTEM PRIVATE
       "${GRADUS_CUDNN_INCLUDE_DIR}" "${GRADUS_CUDNN_FRONTEND_INCLUDE_DIR}")
-    target_link_libraries(gradus_cudnn PUBLIC gradus::cuda PRIVATE "${GRADUS_CUDNN_LIBRARY}" ${CMAKE_DL_LIBS})
+    target_link_libraries(gradus_cudnn PUBLIC gradus::cuda PRIVATE "${GRADUS_CUDNN_LIBRARY}" CUDA::nvrtc)
     set_target_properties(gradus_cudnn PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
 endif()
