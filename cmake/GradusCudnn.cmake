@@ -1,6 +1,7 @@
-# gradus::cudnn: gradus::cuda with attention of bf16 and f16 by cuDNN where that has a kernel. It is built when a program
-# links it, and is there if cudnn.h, the library and cudnn_frontend.h are found; otherwise gradus_cudnn_missing says what
-# is missing. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder of the sources.
+# gradus::cudnn: gradus::cuda with attention of bf16 and f16 by cuDNN where that has a kernel. It is built when a
+# program links it, and is there if cudnn.h, the library and cudnn_frontend.h are found; otherwise gradus_cudnn_missing
+# says what is missing. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder of
+# the sources.
 
 set(gradus_cudnn_missing "there is no CUDA")
 if(TARGET gradus::cuda AND NOT TARGET gradus::cudnn)
