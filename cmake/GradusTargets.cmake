@@ -54,7 +54,7 @@ function(gradus_executable name)
       message(FATAL_ERROR
         "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
     endif()
-    target_link_libraries(${name} PRIVATE gradus::cuda)
+    target_link_libraries(${name} PRIVATE gradus::cuda $<$<BOOL:${GRADUS_CUDNN}>:gradus::cudnn>)
     set_target_properties(${name} PROPERTIES GRADUS_NEEDS_GPU ON)
   endif()
 endfunction()

@@ -1,10 +1,12 @@
 #pragma once
-// The CUDA kernels of attention: chooses tensor cores or CUDA cores, and launches.
+// The CUDA kernels of attention: chooses cuDNN, tensor cores or CUDA cores, and launches.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
+#include "../../cuda/cudnn_attention.hpp"
 #include "../../cuda/workspace.hpp"
 #include "../elementwise/cuda.hpp"
 #include "../matmul/cuda.hpp"
@@ -30,6 +32,7 @@ struct attention_launches {
 
   void forward(context<cuda>& ctx, attention_operand<T> out, C* lse, attention_operand<const T> q,
                attention_operand<const T> k, attention_operand<const T> v) const {
+    if (by_cudnn(ctx, lse, q, k, v, out)) return;
     const int pairs = batch * heads;
     using tiles = typename flash::forward;
     const auto run = [&](auto kernel) {
@@ -42,6 +45,7 @@ struct attention_launches {
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
                 attention_operand<const T> v, attention_operand<const T> y, const C* lse) const {
+    if (by_cudnn(ctx, lse, q, k, v, y, dy, dq, dk, dv)) return;
     const bool all = dq.data != nullptr && (dk.data != nullptr || dv.data != nullptr);
     backward(ctx, all ? head_blocks(ctx.stream().processors()) : 0, dq, dk, dv, dy, q, k, v, y, lse);
   }
@@ -94,6 +98,33 @@ struct attention_launches {
   }
 
  private:
+  /// Operands in the order of cudnn_problem. False, and nothing is done, if the program is without cuDNN or that does
+  /// not do this: it has no kernel, or a result is not needed or accumulates.
+  template <class... Operand>
+  bool by_cudnn(context<cuda>& ctx, const C* lse, const Operand&... operand) const {
+    if constexpr (with_cudnn && on_tensor_cores) {
+      if (((operand.data == nullptr || operand.accumulate) || ...)) return false;
+      cudnn_problem problem{.backward = sizeof...(Operand) == cudnn_problem::operands,
+                            .causal = Causal,
+                            .in_bf16 = std::is_same_v<T, bf16>,
+                            .has_lse = lse != nullptr,
+                            .batch = batch,
+                            .heads = heads,
+                            .queries = queries,
+                            .keys = keys,
+                            .depth = Depth};
+      cudnn_addresses addresses{};
+      addresses.back() = const_cast<C*>(lse);  // backward reads it
+      std::size_t i = 0;
+      ((problem.layout[i] = {static_cast<std::int64_t>(operand.batch), static_cast<std::int64_t>(operand.head),
+                             static_cast<std::int64_t>(operand.time)},
+        addresses[i++] = const_cast<T*>(operand.data)),
+       ...);
+      return ctx.get<cudnn_attention>().run(ctx, problem, addresses);
+    } else {
+      return false;
+    }
+  }
   index_t head_sums() const {
     if constexpr (on_tensor_cores) {
       if constexpr (flash::has_whole_heads)
