@@ -8,14 +8,14 @@ namespace gr = gradus;
 
 namespace {
 
-struct workplace {
+struct fixture {
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource stats{heap};
   gr::context<gr::cpu> ctx{stream, stats};
 };
-workplace& here() {
-  static workplace at;
+fixture& here() {
+  static fixture at;
   return at;
 }
 

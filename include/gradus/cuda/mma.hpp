@@ -72,13 +72,6 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
   return pair;
 }
 
-/// 2^x, in error by at most 2 ulp, with 0 for results below 2^-126 (PTX ISA, ex2.approx).
-__device__ inline float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// A tile in shared memory: rows of Width elements, in runs of 16 bytes. Swizzled: of each `group` runs of a row, run c
 /// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks.
 template <class T, int Width>

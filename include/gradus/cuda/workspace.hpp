@@ -65,9 +65,8 @@ using operand_workspace = basic_workspace<(std::size_t{64} << 10)>;
 
 }  // namespace cuda_kit
 
-/// Memory for `count` elements of T, uninitialised, for the kernels that are launched on the context's stream before
-/// the next operation of the library or the next call of scratch: all use the same memory, one after another. Aligned
-/// to 256 bytes. Throws out_of_memory.
+/// Scratch memory for `count` elements of T, not initialised. The kernels of a context share it: launch those that use
+/// it before the next operation or the next call of scratch. Aligned to 256 bytes. Throws out_of_memory.
 template <class T>
 T* scratch(context<cuda>& ctx, std::size_t count) {
   return static_cast<T*>(ctx.get<cuda_kit::workspace>().reserve(ctx, count * sizeof(T)));

@@ -55,7 +55,7 @@ struct attention_launches {
                 attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,
                 const C* lse) const {
     const int pairs = batch * heads;
-    const index_t rows = static_cast<index_t>(pairs * queries), aligned = (rows + 3) / 4 * 4;
+    const index_t rows = static_cast<index_t>(pairs) * static_cast<index_t>(queries), aligned = (rows + 3) / 4 * 4;
     C* const delta = scratch<C>(ctx, aligned + by_heads * head_sums());
     if (!on_tensor_cores || dq.data == nullptr)
       launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes),

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "../../core/math.hpp"
+#include "../../cuda/coarse_number.hpp"
 #include "../../cuda/mma.hpp"
 #include "../../cuda/runs.hpp"
 #include "attention.hpp"
@@ -155,14 +156,14 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
               most = fmaxf(most, x);
             }
           most = F::reduce_row(most, [](float a, float b) { return fmaxf(a, b); });
-          const float shift = most * F::scale_log2, rescale = exp2_approx(last_max * F::scale_log2 - shift);
+          const float shift = most * F::scale_log2, rescale = coarse_exp2(last_max * F::scale_log2 - shift);
           float& total = row_sum[strip][h];
           total *= rescale;
 #pragma unroll
           for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
             for (int i = 2 * h; i < 2 * h + 2; ++i)
-              total += s[strip][n].r[i] = exp2_approx(fmaf(s[strip][n].r[i], F::scale_log2, -shift));
+              total += s[strip][n].r[i] = coarse_exp2(fmaf(s[strip][n].r[i], F::scale_log2, -shift));
 #pragma unroll
           for (auto& of_columns : sum[strip]) of_columns.r[2 * h] *= rescale, of_columns.r[2 * h + 1] *= rescale;
         }

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_ker
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             float& x = s[0][n].r[i];
-            x = exp2_approx(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - delta[i / 2]);
+            x = coarse_exp2(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - delta[i / 2]);
             if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
           }
         add_product(sum, s, kj.from_row(key));
@@ -141,7 +141,7 @@ class head_dq {
 #pragma unroll
     for (int n = 0; n < tiles; ++n) {
       const float4 x = k0 == 0 ? float4{0, 0, 0, 0} : *sums_of_tile(n);
-      sum_[0][n] = {{x.x, x.y, x.z, x.w}};
+      sum_[n] = {{x.x, x.y, x.z, x.w}};
     }
   }
   /// Keeps the gradients of scores of this warp's keys and 16 queries.
@@ -158,14 +158,14 @@ class head_dq {
 #pragma unroll
       for (int n = 0; n < tiles; n += 2) {
         const fragment_b b = keys.load_fragment_b_transposed(key, column() + n * 8);
-        mma<T>(sum_[0][n], a, b.r[0], b.r[1]);
-        mma<T>(sum_[0][n + 1], a, b.r[2], b.r[3]);
+        mma<T>(sum_[n], a, b.r[0], b.r[1]);
+        mma<T>(sum_[n + 1], a, b.r[2], b.r[3]);
       }
     }
     if (left > F::block_m) {
 #pragma unroll
       for (int n = 0; n < tiles; ++n) {
-        const auto& x = sum_[0][n].r;
+        const auto& x = sum_[n].r;
         *sums_of_tile(n) = {x[0], x[1], x[2], x[3]};
       }
     } else {
@@ -189,7 +189,7 @@ class head_dq {
         const int query = i0_ + row() + F::row_of(0, i), at = column() + F::column_of(n, i);
         if (query >= g_.queries || at >= F::depth) continue;
         put<2, true>(to + query * g_.dq.time + at, g_.dq.accumulate, 2,
-                     [&](int k) { return static_cast<float>(convert_element<T>(sum_[0][n].r[i + k] * F::scale)); });
+                     [&](int k) { return static_cast<float>(convert_element<T>(sum_[n].r[i + k] * F::scale)); });
       }
   }
 
@@ -197,7 +197,7 @@ class head_dq {
   int pair_, i0_ = 0, k0_ = 0;
   float4* sums_;
   gradient_tile gradients_;
-  accumulator sum_[1][tiles];
+  accumulator sum_[tiles];
 };
 
 /// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries, and adds to `dq`. Queries and keys
@@ -238,7 +238,7 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned ch
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int at = query + F::column_of(n, i), key = k0 + row + F::row_of(0, i);
-        float weight = exp2_approx(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
+        float weight = coarse_exp2(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
         if (decltype(mask)::value && (key >= g.keys || (F::causal && i0 + at < key))) weight = 0;
         s[0][n].r[i] = weight;
         d[0][n].r[i] = weight * (d[0][n].r[i] - row_delta[at]);

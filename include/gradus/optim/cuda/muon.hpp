@@ -18,7 +18,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-inline constexpr unsigned muon_blocks = 256;            ///< at most, for a matrix
+inline constexpr unsigned muon_blocks = 256;            ///< the largest number of blocks for a matrix
 inline constexpr int muon_width = vector_width<float>;  ///< elements of a run; padded rows have whole runs
 
 /// Matrices of equal shape. Blocks (i, j) of a kernel update matrix j.
