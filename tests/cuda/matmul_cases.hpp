@@ -31,6 +31,9 @@ void matmul_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<7, 3>, gr::shape<3, 5>, gr::shape<5>>("linear, odd", linear);
   r.template differentiate<float, gr::shape<2, 9, 3>, gr::shape<3, 1>, gr::shape<1>>("linear, one column", linear);
   r.template differentiate<double, gr::shape<7, 3>, gr::shape<3, 5>, gr::shape<5>>("linear, double", linear);
+  // The gradients of the second add to those of the first.
+  r.template differentiate<float, gr::shape<9, 32>, gr::shape<32, 32>, gr::shape<32>>(
+      "linear twice", [](auto x, auto w, auto b) { return gr::linear(gr::linear(x, w, b), w, b); });
 }
 
 // Computed in the .cpp file.

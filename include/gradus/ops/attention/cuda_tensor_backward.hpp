@@ -259,8 +259,8 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned ch
       dq.end(ks);
     };
   };
-  if (k0 + F::block_m > g.keys) stream.run_to(tiles, attend(masked{}));
-  else if (F::causal) stream.run_to(::min(tiles, F::block_m / F::block_n), attend(masked{}));
+  const int diagonal = F::causal ? ::min(tiles, F::block_m / F::block_n) : 0;
+  stream.run_to(k0 + F::block_m > g.keys ? tiles : diagonal, attend(masked{}));
   stream.run_to(tiles, attend(unmasked{}));
   if (g.dk.data != nullptr) {
     ks.store_fragment(row, sum_k[0], F::scale, F::scale);
