@@ -1,4 +1,5 @@
-// The two-layer MLP trainer whose compile time bench/compile measures; with SECOND_BATCH_SIZE, it trains at two sizes.
+// The two-layer MLP trainer whose compile time bench/compile measures; with SECOND_BATCH_SIZE, it trains at two sizes,
+// with BOUNDED_BATCH its batch has up to 64 rows, known at run time.
 #include <cstdint>
 #include <cstdio>
 
@@ -26,8 +27,13 @@ void train() {
   gr::init(net, ctx, gr::he_normal{.seed = 7});
   gr::adamw optimizer{net, {.lr = 1e-3}};
   gr::tape tape{ctx};
+#if defined(BOUNDED_BATCH)
+  const auto images = gr::ones<float, gr::shape<gr::upto<batch>, 784>>(ctx, batch);
+  const auto labels = gr::zeros<std::int32_t, gr::shape<gr::upto<batch>>>(ctx, batch);
+#else
   const auto images = gr::ones<float, gr::shape<batch, 784>>(ctx);
   const auto labels = gr::zeros<std::int32_t, gr::shape<batch>>(ctx);
+#endif
   for (int step = 0; step < 10; ++step) {
     const auto loss = gr::cross_entropy(net(tape.watch(images)), labels);
     gr::backward(loss);

@@ -69,6 +69,7 @@ def programs_of(tree, compiler, folder):
         f"{MLP} with gradus::compiled": [[*compiled, mlp]],
         "MLP, a second batch size": [[*base, second, mlp]],
         "MLP, a second batch size, with gradus::compiled": [[*compiled, second, mlp]],
+        "MLP, a bounded batch": [[*base, "-DBOUNDED_BATCH=1", mlp]],
         "GPT trainer, headers alone": [[*base, train]],
         "GPT trainer with gradus::compiled": [[*compiled, train]],
         "gradus::compiled": [[*compiled, library / f"{name}.cpp"] for name in ("compiled", "compiled_kernels")],

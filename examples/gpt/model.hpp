@@ -37,9 +37,15 @@ struct model {
   gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
   GRADUS_MEMBERS(tokens, positions, blocks, norm)
 
-  /// Token ids [B, T] -> what the head sees, [B, T, width]. T is the model's context.
+  /// Token ids [B, T] -> embeddings [B, T, width]. T is the model's context, or less; B and T may be bounds.
+  constexpr auto embedded(const auto& ids) const {
+    constexpr gr::index_t time = gr::shape_of<decltype(ids)>::extent_in_type(1);
+    if constexpr (time == C.context) return tokens(ids) + positions;
+    else return tokens(ids) + gr::slice<0, time>(gr::watch(positions, ids), 0, ids.extent(1));
+  }
+  /// Token ids [B, T] -> what the head sees, [B, T, width].
   constexpr auto hidden(const auto& ids) const {
-    auto x = gr::dropout(tokens(ids) + positions, dropout);
+    auto x = gr::dropout(embedded(ids), dropout);
     x = gr::chain(blocks, std::move(x), regions,
                   [this](const auto& block, auto v) { return block(std::move(v), dropout); });
     return norm(std::move(x));

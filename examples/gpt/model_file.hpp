@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/dataset.hpp>
@@ -67,13 +66,7 @@ class starting_model {
       gr::context<gr::cpu> host{host_stream, heap};
       network on_host;
       read(on_host, host);
-      std::vector<const void*> values;
-      gr::visit_params(on_host, [&](const auto& p) { values.push_back(p.value().data()); });
-      std::size_t next = 0;
-      gr::visit_params(net, [&]<class P>(P& p) {
-        using T = typename P::value_type;
-        p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(values[next++]), gr::category::parameter));
-      });
+      gr::copy(on_host, net);
     }
   }
   /// "starting from FILE"; empty without --init.

@@ -1,8 +1,10 @@
 #pragma once
 #include <gradus/nn/key_value_cache.hpp>
 #include <gradus/ops/attention/attention.hpp>
+#include <gradus/ops/rope/rope.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,73 @@ void repeated_past_case(runner<D>& r) {
   r.keep("a past that was repeated", gr::to_host(gr::causal_attention<heads>(then, two.layer(0, 1))), 2e-5);
 }
 
+/// Attention with options, which `change` sets on those of a mask and of lengths.
+template <class T, gr::index_t Heads, class Q, class K, class... Bias, class D, class Change>
+void options_case(runner<D>& r, const std::string& name, const Change& change) {
+  constexpr gr::index_t batch = Q::extent(0), keys = K::extent(1);
+  std::vector<std::uint8_t> mask(batch * keys);
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0 && (i + 40) % 150 > 70;  // whole tiles are false
+  std::vector<std::int32_t> lengths(batch, static_cast<std::int32_t>(keys) / 2);
+  lengths.back() = 0;
+  gr::attention_options<D> options;
+  options.mask = gr::from_host<bool, gr::shape<batch, keys>>(r.ctx(), reinterpret_cast<const bool*>(mask.data()));
+  options.key_lengths = gr::from_host<std::int32_t, gr::shape<batch>>(r.ctx(), lengths.data());
+  change(options);
+  r.template differentiate<T, Q, K, K, Bias...>(
+      name, [&](auto q, auto k, auto v, auto... bias) { return gr::attention<Heads>(q, k, v, bias..., options); });
+}
+
+template <class D>
+void attention_options_cases(runner<D>& r) {
+  const auto none = [](auto& o) { o.mask = {}, o.key_lengths = {}; };
+  const auto causal = [&](auto& o) { none(o), o.causal = true; };
+  const auto windowed = [](auto& o) { o.key_lengths = {}, o.window = 30, o.dropout = 0.25, o.scale = 0.3; };
+  const auto all = [](auto& o) { o.causal = true, o.window = 50, o.dropout = 0.5; };
+  using Q = gr::shape<2, 70, 4 * 6>;
+  using K = gr::shape<2, 83, 2 * 6>;
+  options_case<float, 4, Q, K>(r, "lengths and a mask", [](auto&) {});
+  options_case<float, 4, Q, K>(r, "a mask, a window and dropout", windowed);
+  options_case<float, 4, Q, K>(r, "causal, more keys than queries", causal);
+  options_case<float, 4, Q, K, gr::shape<1, 4, 70, 83>>(r, "all options, a bias for each head", all);
+  options_case<float, 4, Q, K, gr::shape<1, 1, 70, 83>>(r, "lengths and one bias", [](auto& o) { o.mask = {}; });
+  using one = gr::shape<2, 66, 9>;
+  options_case<double, 1, gr::shape<2, 131, 9>, one, gr::shape<2, 1, 131, 66>>(r, "all options, double", all);
+  using Q16 = gr::shape<1, 66, 4 * 16>;
+  options_case<gr::bf16, 4, Q16, gr::shape<1, 66, 2 * 16>>(r, "causal, heads share keys, bf16", causal);
+  options_case<gr::bf16, 4, Q16, gr::shape<1, 66, 2 * 16>>(r, "a mask, a window and dropout, bf16", windowed);
+}
+
+/// New positions after cached ones, with heads that share keys: without and with options.
+template <class D>
+void shared_past_case(runner<D>& r) {
+  constexpr gr::index_t depth = 24;
+  auto& ctx = r.ctx();
+  gr::nn::key_value_cache<gr::on<D>, 1, 2, 2, 60, depth> past(ctx);
+  const auto mask = gr::cast<bool>(gr::from_host<float, gr::shape<2, 60>>(ctx, std::vector<float>(120, 1).data()));
+  const auto take = [&]<gr::index_t Rows>(std::integral_constant<gr::index_t, Rows>) {
+    const auto draw = [&]<class S>(S) {
+      return gr::from_host<float, S>(ctx, r.template random<float>(S::size).data());
+    };
+    const auto q = draw(gr::shape<2, Rows, 6 * depth>{});
+    const auto k = draw(gr::shape<2, Rows, 2 * depth>{}), v = draw(gr::shape<2, Rows, 2 * depth>{});
+    r.keep("a shared past", gr::to_host(gr::attention<6>(q, k, v, past.layer(0, Rows))), 2e-5);
+    r.keep("a shared past, a window",
+           gr::to_host(gr::attention<6>(q, k, v, past.layer(0, Rows), {.mask = mask, .window = 7})), 2e-5);
+    past.advance(Rows);
+  };
+  take(std::integral_constant<gr::index_t, 50>{});
+  take(std::integral_constant<gr::index_t, 1>{});
+}
+
+template <class D>
+void rope_cases(runner<D>& r) {
+  const auto turn = [](auto options) { return [options](auto x) { return gr::rope<3>(x, options); }; };
+  using X = gr::shape<2, 37, 3 * 14>;
+  r.template differentiate<float, X>("rope", turn(gr::rope_options{.position = 100000}));
+  r.template differentiate<double, X>("rope, double", turn(gr::rope_options{.layout = gr::rope_layout::pairs}));
+  r.template differentiate<gr::bf16, X>("rope, bf16", turn(gr::rope_options{.scaling = {.factor = 8}}));
+}
+
 template <class D>
 void attention_cases(runner<D>& r) {
   const auto causal = [](auto heads) {
@@ -79,6 +148,9 @@ void attention_cases(runner<D>& r) {
       "all keys, bf16", plain);
   r.template differentiate<float, gr::shape<1, 2, 40, 12>, gr::shape<1, 2, 40, 12>>(
       "keys are values", [](auto q, auto k) { return gr::attention<true>(q, k, k); });
+  attention_options_cases(r);
+  rope_cases(r);
+  shared_past_case(r);
 }
 
 // Computed in the .cpp file.

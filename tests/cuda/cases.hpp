@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gradus/autodiff/backward.hpp>
+#include <gradus/ops/comparison/comparison.hpp>
 #include <gradus/ops/elementwise/arithmetic.hpp>
 #include <gradus/ops/elementwise/functions.hpp>
 #include <gradus/ops/elementwise/selection.hpp>

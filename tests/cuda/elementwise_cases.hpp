@@ -18,6 +18,21 @@ void elementwise_cases(runner<D>& r) {
   r.template differentiate<float, s>(
       "log sqrt pow", [](auto x) { return gr::log(x) + gr::sqrt(x) + gr::rsqrt(x) + gr::pow(x, 1.5) + 2.0 / x; }, 0.5,
       2.0);
+  r.template differentiate<float, s, s>(
+      "sin cos atan2 erf", [](auto x, auto y) { return gr::sin(x) + gr::cos(y) + gr::atan2(x, y) + gr::erf(x); });
+  r.template differentiate<float, s>("log1p expm1 softplus",
+                                     [](auto x) { return gr::log1p(gr::abs(x)) + gr::expm1(x) + gr::softplus(x); });
+  r.template differentiate<double, s>(
+      "floor ceil round sign", [](auto x) { return gr::floor(x) * x + gr::ceil(x) - gr::round(x) * x + gr::sign(x); });
+  r.template differentiate<float, gr::shape<3, 1, 37>, gr::shape<2, 1>>("comparisons", [](auto x, auto y) {
+    const auto inside = gr::logical_or(gr::logical_and(x > y, x <= 1.5), -1 == gr::round(y));
+    return gr::where(gr::logical_or(inside, x != x), x * y, y) * gr::where(x < 0, 1.5, 2);
+  });
+  {
+    const auto x = gr::from_values<std::int32_t, gr::shape<5>>(r.ctx(), {-2, 0, 3, 7, 7});
+    r.keep("comparisons of integers", gr::to_host(gr::logical_and(x >= 0, x != x - (x == 3))), 0x1p-50);
+    r.keep("sign of integers", gr::to_host(gr::sign(x)), 0x1p-50);
+  }
   r.template differentiate<float, s, s>("minimum maximum",
                                         [](auto x, auto y) { return gr::minimum(x, y) * gr::maximum(x, y); });
   const auto zeros = gr::zeros<float, s>(r.ctx());

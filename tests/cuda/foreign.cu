@@ -248,4 +248,6 @@ TEST_CASE("kernels take views as spans of libcu++, with their extents in the typ
   gr::launch(g.ctx, &transpose_spans<std::remove_const_t<decltype(to)>, std::remove_const_t<decltype(from)>>, 2, 3, to,
              from);
   CHECK(gr::to_host(y) == std::vector<float>{1, 4, 2, 5, 3, 6});
+  const auto part = gr::from_values<float, gr::shape<gr::upto<5>, 3>>(g.ctx, {1, 2, 3, 4, 5, 6}, 2);
+  CHECK(gr::as_cuda_mdspan(part.view()).extent(0) == 2);
 }

@@ -77,8 +77,8 @@ void multiplies(unsigned seed) {
   };
   for (int again = 0; again < 2; ++again) {
     auto c = gr::full<float, gr::shape<M, N>>(g.ctx, 2.0f);
-    gr::cuda_kit::gemm<product<fp8_sums<e4m3, e4m3>, gr::bf16, float, TA, TB, M, N, K>>(g.ctx, x.data(), y.data(),
-                                                                                        c.data(), again == 1);
+    gr::cuda_kit::gemm(g.ctx, product<fp8_sums<e4m3, e4m3>, gr::bf16, float, TA, TB, M, N, K>{}, x.data(), y.data(),
+                       c.data(), again == 1);
     auto expected = multiplied(rounded(a, false), TA, rounded(b, false), TB, M, N, K);
     if (again == 1)
       for (double& v : expected) v += 2;
@@ -87,14 +87,14 @@ void multiplies(unsigned seed) {
   // The gradient of a = c op(b)^T, where a was not transposed, and that of b.
   if constexpr (!TA) {
     auto da = gr::empty<gr::bf16, A>(g.ctx, gr::category::temporary);
-    gr::cuda_kit::gemm<product<fp8_sums<e5m2, e4m3>, gr::bf16, gr::bf16, false, !TB, M, K, N>>(
-        g.ctx, z.data(), y.data(), da.data(), false);
+    gr::cuda_kit::gemm(g.ctx, product<fp8_sums<e5m2, e4m3>, gr::bf16, gr::bf16, false, !TB, M, K, N>{}, z.data(),
+                       y.data(), da.data(), false);
     expect(da, multiplied(rounded(dc, true), false, rounded(b, false), !TB, M, K, N), 3e-3);
   }
   if constexpr (!TB) {
     auto db = gr::empty<float, B>(g.ctx, gr::category::temporary);
-    gr::cuda_kit::gemm<product<fp8_sums<e4m3, e5m2>, gr::bf16, float, !TA, false, K, N, M>>(g.ctx, x.data(), z.data(),
-                                                                                            db.data(), false);
+    gr::cuda_kit::gemm(g.ctx, product<fp8_sums<e4m3, e5m2>, gr::bf16, float, !TA, false, K, N, M>{}, x.data(), z.data(),
+                       db.data(), false);
     expect(db, multiplied(rounded(a, false), !TA, rounded(dc, true), false, K, N, M), 1e-6);
   }
 }
@@ -197,8 +197,8 @@ TEST_CASE("products in FP8 of what is tiny are finite, and of what is not finite
     const auto a = gr::from_host<gr::bf16, gr::shape<16, 16>>(g.ctx, values.data());
     const auto b = gr::full<gr::bf16, gr::shape<16, 16>>(g.ctx, gr::bf16(2.0f));
     auto c = gr::empty<float, gr::shape<16, 16>>(g.ctx, gr::category::temporary);
-    gr::cuda_kit::gemm<product<fp8_sums<e5m2, e4m3>, gr::bf16, float, false, false, 16, 16, 16>>(
-        g.ctx, a.data(), b.data(), c.data(), false);
+    gr::cuda_kit::gemm(g.ctx, product<fp8_sums<e5m2, e4m3>, gr::bf16, float, false, false, 16, 16, 16>{}, a.data(),
+                       b.data(), c.data(), false);
     return gr::to_host(c)[0];
   };
   CHECK(sum_of(1e-37f, 1e-37f) ==

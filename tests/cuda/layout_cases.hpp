@@ -3,8 +3,13 @@
 #include <cstdint>
 #include <gradus/ops/dropout/dropout.hpp>
 #include <gradus/ops/embedding/embedding.hpp>
+#include <gradus/ops/expand/expand.hpp>
+#include <gradus/ops/gather/gather.hpp>
 #include <gradus/ops/permute/permute.hpp>
 #include <gradus/ops/slice/slice.hpp>
+#include <gradus/ops/slice/stack_pad_roll.hpp>
+#include <gradus/ops/sort/sort.hpp>
+#include <gradus/ops/triangle/triangle.hpp>
 
 #include "cases.hpp"
 
@@ -70,6 +75,15 @@ void layout_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<3, 2>, gr::shape<1, 2>>("concat, odd",
                                                                     [](auto a, auto b) { return gr::concat<0>(a, b); });
 
+  r.template differentiate<float, gr::shape<5, 12>>(
+      "slice at a run-time index", twice([](auto x) { return gr::slice<1, 4>(x, 5) + gr::slice<1, 4>(x, 8); }));
+  r.template differentiate<float, gr::shape<3, 5>, gr::shape<3, 5>>("stack",
+                                                                    [](auto a, auto b) { return gr::stack<1>(a, b); });
+  r.template differentiate<gr::bf16, gr::shape<3, 5>>("pad", twice([](auto x) { return gr::pad<1, 2, 1>(x, 1.5); }));
+  r.template differentiate<float, gr::shape<3, 9>>("roll", twice([](auto x) { return gr::roll<1>(x, -4); }));
+  r.template differentiate<float, gr::shape<3, 1, 9>>("expand",
+                                                      twice([](auto x) { return gr::expand<2, 3, 4, 9>(x); }));
+
   embedding_case<float, gr::shape<50, 12>, 1000, std::int32_t>(r, "embedding", 2e-5);
   embedding_case<float, gr::shape<3, 5>, 1, std::uint8_t>(r, "embedding of one", 2e-5);
   embedding_case<float, gr::shape<300, 7>, 193, std::int64_t>(r, "embedding, odd", 2e-5);
@@ -79,6 +93,47 @@ void layout_cases(runner<D>& r) {
   using full = gr::precision_with<gr::bf16_pure, gr::in_full<gr::op::embedding>>;
   rounded_embedding_case<full, gr::shape<9, 40>>(r, "embedding, rows of float");
   rounded_embedding_case<full, gr::shape<9, 7>>(r, "embedding, rows of float, odd");
+
+  // Indices in 0 .. n-1, some often: the product of two draws.
+  const auto indices = [&]<class I, class S>(I, S, gr::index_t n) {
+    const auto a = r.template random<float>(S::size, 0, 1), b = r.template random<float>(S::size, 0, 1);
+    std::vector<I> at(S::size);
+    for (gr::index_t i = 0; i < S::size; ++i) at[i] = static_cast<I>(a[i] * b[i] * static_cast<float>(n));
+    return gr::from_host<I, S>(r.ctx(), at.data());
+  };
+  const auto rows = indices(std::int32_t{}, gr::shape<200>{}, 6);
+  r.template differentiate<float, gr::shape<6, 8>>("index_select",
+                                                   twice([&](auto x) { return gr::index_select<0>(x, rows); }));
+  r.template differentiate<gr::bf16, gr::shape<2, 6, 3>>("index_select of bf16, odd",
+                                                         twice([&](auto x) { return gr::index_select<1>(x, rows); }));
+  const auto each = indices(std::int64_t{}, gr::shape<3, 70, 5>{}, 7);
+  r.template differentiate<float, gr::shape<3, 7, 5>>("gather", twice([&](auto x) { return gr::gather<1>(x, each); }));
+  r.template differentiate<float, gr::shape<3, 7, 5>, gr::shape<3, 70, 5>>(
+      "scatter_add", [&](auto x, auto v) { return gr::scatter_add<1>(x, each, v); });
+  r.template differentiate<gr::f16, gr::shape<3, 7, 5>, gr::shape<3, 70, 5>>(
+      "scatter_add of f16", [&](auto x, auto v) { return gr::scatter_add<1>(x, each, v); });
+  r.keep("one_hot", gr::to_host(gr::one_hot<7>(each)), 0x1p-30);
+
+  r.template differentiate<float, gr::shape<3, 300>>("sort", [](auto x) { return gr::sort(x); });
+  r.template differentiate<double, gr::shape<3, 7>>("topk", [](auto x) { return gr::topk<3>(x).first; });
+  const auto places = [&]<class T, class S>(const std::string& name, T, S) {  // of elements of which many are equal
+    const auto drawn = r.template random<float>(S::size, std::is_signed_v<T> ? -5 : 0, 5);
+    std::vector<T> x(S::size);
+    for (gr::index_t i = 0; i < S::size; ++i) x[i] = static_cast<T>(static_cast<int>(drawn[i]));
+    const auto on = gr::from_host<T, S>(r.ctx(), x.data());
+    r.keep(name, gr::to_host(gr::argsort(on)), 0x1p-30);
+    r.keep(name + ", descending", gr::to_host(gr::argsort<gr::sort_order::descending>(on)), 0x1p-30);
+    r.keep(name + ", the first three", gr::to_host(gr::topk<3>(on).second), 0x1p-30);
+  };
+  places("argsort", float{}, gr::shape<5, 33>{});
+  places("argsort of double", double{}, gr::shape<65>{});
+  places("argsort of i64", std::int64_t{}, gr::shape<2, 3, 17>{});
+  places("argsort of i32", std::int32_t{}, gr::shape<3, 17>{});
+  places("argsort of u8", std::uint8_t{}, gr::shape<3, 17>{});
+
+  r.template differentiate<float, gr::shape<2, 5, 7>>(
+      "tril and triu", [](auto x) { return gr::tril<1>(x) + gr::triu<-1>(x) + gr::tril<-2>(x); });
+  r.template differentiate<gr::bf16, gr::shape<33, 8>>("triu of bf16", twice([](auto x) { return gr::triu(x); }));
 
   dropout_case<float, gr::shape<3, 1001>>(r, "dropout");
   dropout_case<float, gr::shape<3>>(r, "dropout of three");

@@ -3,6 +3,8 @@
 #include <gradus/model/parameters.hpp>
 #include <gradus/ops/cross_entropy/cross_entropy.hpp>
 #include <gradus/ops/linear_cross_entropy/linear_cross_entropy.hpp>
+#include <gradus/ops/losses/losses.hpp>
+#include <gradus/ops/nll/nll.hpp>
 #include <gradus/tensor/param.hpp>
 
 #include "cases.hpp"
@@ -67,8 +69,42 @@ void linear_cross_entropy_case(runner<D>& r, const std::string& name, double tol
          gr::to_host(gr::apply(gr::op::linear_cross_entropy<Vocabulary, 128>{-1}, plain, head.table, t)), tolerance);
 }
 
+/// Losses of classes that have more than one row of logits per block, and rows longer than a warp takes.
+template <class Logits, class D>
+void class_losses(runner<D>& r) {
+  using gr::reduction;
+  auto& ctx = r.ctx();
+  constexpr gr::index_t rows = gr::rows_of<Logits>, classes = gr::columns_of<Logits>;
+  std::vector<int> targets(rows);
+  for (gr::index_t i = 0; i < rows; ++i) targets[i] = i % 5 == 1 ? -1 : static_cast<int>((i * 7 + 3) % classes);
+  const auto t = gr::from_host<int, gr::shape<rows>>(ctx, targets.data());
+  const auto w = gr::from_host<float, gr::shape<classes>>(ctx, r.template random<float>(classes, 0.5, 2).data());
+  const std::string name = " of " + std::to_string(classes) + " classes";
+  r.template differentiate<float, Logits>("nll_loss" + name, [&](auto x) { return gr::nll_loss(x, t); });
+  r.template differentiate<float, Logits>("nll_loss, none" + name,
+                                          [&](auto x) { return gr::nll_loss<reduction::none>(x * x, t, w); });
+  r.template differentiate<float, Logits>("cross_entropy, weights" + name, [&](auto x) {
+    return gr::cross_entropy(x, t, w, {.smoothing = 0.1}) + gr::sum(x * 0.01);
+  });
+  r.template differentiate<gr::f16, Logits>("cross_entropy, f16" + name, [&](auto x) {
+    return gr::cross_entropy<reduction::sum>(x, t, {.ignore = -1, .smoothing = 0.3});
+  });
+  const auto p = gr::from_host<float, Logits>(ctx, r.template random<float>(Logits::size, 0, 1).data());
+  r.template differentiate<float, Logits>("cross_entropy, probabilities" + name,
+                                          [&](auto x) { return gr::cross_entropy(x, p, w, {.smoothing = 0.1}); });
+}
+
 template <class D>
 void losses_cases(runner<D>& r) {
+  using pair = gr::shape<9, 37>;
+  r.template differentiate<float, pair, pair>("losses of two tensors", [](auto x, auto y) {
+    return gr::mse_loss(x, y) + gr::l1_loss<gr::reduction::sum>(x, y) + gr::huber_loss(x, y, 0.4) +
+           gr::bce_with_logits(x * 5, gr::sigmoid(y), 2) + gr::kl_divergence(x, gr::exp(y));
+  });
+  r.template differentiate<gr::bf16, pair, pair>(
+      "losses of bf16", [](auto x, auto y) { return gr::huber_loss<gr::reduction::none>(x, y, 0.4); });
+  class_losses<gr::shape<37, 11>>(r);
+  class_losses<gr::shape<3, 1031>>(r);
   cross_entropy_cases(r);
   linear_cross_entropy_case<gr::shape<300, 12>, gr::shape<64, 12>, 61, gr::fp32>(r, "linear_cross_entropy", 2e-5);
   linear_cross_entropy_case<gr::shape<7, 5>, gr::shape<11, 5>, 11, gr::fp32>(r, "linear_cross_entropy, odd", 2e-5);

@@ -1,4 +1,5 @@
 #pragma once
+#include <gradus/ops/einsum/einsum.hpp>
 #include <gradus/ops/matmul/matmul.hpp>
 
 #include "cases.hpp"
@@ -34,6 +35,11 @@ void matmul_cases(runner<D>& r) {
   // The gradients of the second add to those of the first.
   r.template differentiate<float, gr::shape<9, 32>, gr::shape<32, 32>, gr::shape<32>>(
       "linear twice", [](auto x, auto w, auto b) { return gr::linear(gr::linear(x, w, b), w, b); });
+
+  r.template differentiate<float, gr::shape<2, 3, 4>, gr::shape<4, 5, 2>>(
+      "einsum", [](auto a, auto b) { return gr::einsum<"bij,jkb->kbi">(a, b); });
+  r.template differentiate<gr::bf16, gr::shape<2, 3, 4>, gr::shape<4, 5, 2>>(
+      "einsum of bf16", [](auto a, auto b) { return gr::einsum<"bij,jkc->cik">(a, b); });
 }
 
 // Computed in the .cpp file.

@@ -1,4 +1,8 @@
 #pragma once
+#include <gradus/ops/cumsum/cumsum.hpp>
+#include <gradus/ops/logsumexp/logsumexp.hpp>
+#include <gradus/ops/prod/prod.hpp>
+#include <gradus/ops/reduce/deviation.hpp>
 #include <gradus/ops/reduce/reduce.hpp>
 
 #include "cases.hpp"
@@ -36,12 +40,33 @@ void reduce_cases(runner<D>& r) {
   r.template differentiate<gr::bf16, gr::shape<33, 41>>("variance of rows, bf16",
                                                         [](auto x) { return gr::variance<gr::axes<1>>(x); });
 
+  r.template differentiate<float, cube>(
+      "prod", [](auto x) { return gr::prod<gr::axes<0, 2>>(x); }, 0.9, 1.1);
+  r.template differentiate<double, gr::shape<3, 1601>>(
+      "prod of long rows, zeros", [](auto x) { return gr::prod<gr::axes<-1>>(x * gr::round(x * 30)); }, 0.01, 0.05);
+  r.template differentiate<float, gr::shape<33, 7>>(
+      "prod, zeros", [](auto x) { return gr::prod<gr::axes<-1>>(gr::clamp(x, 0, 2) + 0.0 * x); }, -0.3, 2);
+  r.template differentiate<gr::bf16, cube>("standard deviation",
+                                           [](auto x) { return gr::standard_deviation<gr::axes<1>>(x); });
+  r.template differentiate<float, cube>("logsumexp of axis 1", [](auto x) { return gr::logsumexp<gr::axes<1>>(x); });
+  r.template differentiate<float, cube>("cumsum of axis 0", [](auto x) { return gr::cumsum<0>(x * x) * x; });
+  r.template differentiate<float, gr::shape<5, 101>>("cumsum of rows",
+                                                     [](auto x) { return gr::cumsum<-1>(x) + gr::cumsum<1>(x * x); });
+  r.template differentiate<gr::f16, gr::shape<3, 33>>("cumsum, f16", [](auto x) { return gr::cumsum<-1>(x); });
+
   auto& ctx = r.ctx();
+  {
+    const auto x = gr::from_values<std::int32_t, gr::shape<2, 3>>(ctx, {3, -1, 2147483647, 5, 0, -7});
+    r.keep("prod of integers", gr::to_host(gr::prod<gr::axes<1>>(x)), 0x1p-50);
+    r.keep("cumsum of integers", gr::to_host(gr::cumsum<1>(x)), 0x1p-50);
+    r.keep("cumsum of columns of integers", gr::to_host(gr::cumsum<0>(x)), 0x1p-50);
+  }
   auto values = r.template random<float>(cube::size, 0, 4);
   for (float& v : values) v = static_cast<float>(static_cast<int>(v));  // many that are equal: the first counts
   values[100] = values[130] = std::nanf("");
   const auto x = gr::from_host<float, cube>(ctx, values.data());
   r.keep("argmax", gr::to_host(gr::argmax(x)), 0x1p-30);
+  r.keep("argmin", gr::to_host(gr::argmin<gr::axes<1>>(x)), 0x1p-30);
   r.keep("argmax of axis 0", gr::to_host(gr::argmax<gr::axes<0>>(x)), 0x1p-30);
   r.keep("argmax of axes 1 and 2", gr::to_host(gr::argmax<gr::axes<1, 2>>(x)), 0x1p-30);
 

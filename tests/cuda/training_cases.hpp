@@ -185,6 +185,28 @@ void averages(runner<D>& r, const std::string& name) {
   r.keep(name + ": values", gr::to_host(net.w.value()), tolerance);
 }
 
+/// A running mean, stored in T, that two forwards update, the second in a checkpoint region, and a third one reads.
+template <class T, class D>
+void states(runner<D>& r, const std::string& name) {
+  auto& ctx = r.ctx();
+  gr::state<gr::on<D, gr::precision<T>>, 29> mean;
+  gr::init(mean, ctx, gr::normal_init{});
+  gr::tape tape{ctx};
+  const auto update = [&](const auto& v) {
+    mean.update(v, mean + 0.25f * (gr::mean<gr::axes<0>>(v) - mean));
+    return v * v;
+  };
+  for (const bool region : {false, true}) {
+    auto x = tape.variable(gr::from_host<float, gr::shape<11, 29>>(ctx, r.template random<float>(11 * 29).data()));
+    gr::backward(gr::sum(region ? gr::checkpoint(update, x) : update(x)));
+    r.keep(name + ": gradient", gr::to_host(x.gradient()), 1e-5);
+    r.keep(name, gr::to_host(mean.value()), sizeof(T) == 2 ? 1e-2 : 1e-5);
+  }
+  auto x = tape.variable(gr::from_host<float, gr::shape<29>>(ctx, r.template random<float>(29).data()));
+  gr::backward(gr::sum(x * mean));
+  r.keep(name + ": read", gr::to_host(x.gradient()), sizeof(T) == 2 ? 1e-2 : 1e-5);
+}
+
 template <class D>
 void training_cases(runner<D>& r) {
   train(r, "adamw", 0, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
@@ -214,6 +236,8 @@ void training_cases(runner<D>& r) {
   eight_bits(r);
   averages<float>(r, "averages");
   averages<gr::bf16>(r, "averages, bf16");
+  states<float>(r, "state");
+  states<gr::bf16>(r, "state, bf16");
   step_alone<gr::bf16>(r, "stochastic", false, [](auto& net) {
     gr::sgd optimizer{net, {.lr = 1e-4}};
     optimizer.set_rounding(gr::rounding::stochastic, 7);

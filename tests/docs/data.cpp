@@ -6,11 +6,17 @@
 #include <gradus/data/batches.hpp>
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/csv.hpp>
+#include <gradus/data/idx.hpp>
+#include <gradus/data/npy.hpp>
 #include <gradus/data/prefetch.hpp>
+#include <gradus/data/sample_batches.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
+#include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
+#include <iostream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -96,4 +102,45 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
                          {.first = done, .workers = 1, .ahead = 2});
   for (int step = 0; step < 10; ++step) train_on(batches.next());  // made while the step before ran
   // [/prefetch]
+}
+
+TEST_CASE_FIXTURE(in_a_folder, "arrays are read from files, and samples in memory become batches") {
+  gr::stream stream;
+  gr::host_resource host;
+  gr::context<gr::cpu> ctx{stream, host};
+  gr::write_npy("weights.npy", gr::full<float, gr::shape<3, 2>>(ctx, 0.5f));
+  gr::write_file_atomically("iris.csv", "length,width,kind\n5.1,3.5,0\n4.9,3.0,1\n4.7,3.2,2\n4.6,3.1,1\n5.0,3.6,0\n");
+  {
+    // [arrays]
+    const auto weights = gr::read_npy<float, gr::shape<3, 2>>(ctx, "weights.npy");  // a tensor
+    gr::write_npy("copy.npy", weights);
+
+    const gr::npy_file file("copy.npy");  // when type and extents are not known
+    std::cout << file.dtype() << " of " << file.extents().size() << " axes\n";
+    const gr::host_array<float> array = file.read<float>();  // array.extents and array.values
+    // [/arrays]
+    CHECK(array.extents == std::vector<gr::index_t>{3, 2});
+    CHECK(array.values == std::vector<float>(6, 0.5f));
+  }
+  // [csv]
+  auto inputs = gr::read_csv<float>("iris.csv", {.header = true, .columns = 2});                             // [n, 2]
+  auto targets = gr::read_csv<std::int32_t>("iris.csv", {.header = true, .first_column = 2, .columns = 1});  // [n, 1]
+  // [/csv]
+  const std::uint64_t seed = 1;
+  std::size_t rows = 0;
+  const auto train_on = [&](const auto& x, const auto& y) {
+    rows += x.extent(0);
+    CHECK(y.extent(0) == x.extent(0));
+  };
+  // [samples]
+  const gr::sample_batches samples(std::move(inputs), std::move(targets), {.batch = 2});
+  gr::prefetcher batches([&](std::uint64_t number) { return samples.shuffled_batch(seed, number); });
+  for (std::uint64_t i = 0; i < samples.batches(); ++i) {  // an epoch
+    const auto batch = batches.next();
+    auto x = gr::from_array<gr::shape<gr::upto<2>, 2>>(ctx, batch.inputs);
+    auto y = gr::from_array<gr::shape<gr::upto<2>, 1>>(ctx, batch.targets);
+    train_on(x, y);
+  }
+  // [/samples]
+  CHECK(rows == 5);
 }

@@ -3,6 +3,7 @@
 
 #include <gradus/gradus.hpp>
 #include <string>
+#include <vector>
 
 namespace gr = gradus;
 
@@ -47,6 +48,25 @@ std::string message_of(const F& f) {
   return "nothing was thrown";
 }
 }  // namespace
+
+TEST_CASE("an extent may be known at run time, up to a bound") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  const std::vector<float> data{1, 2, 3, 4, 5, 6};
+  // [bounded]
+  using rows = gr::shape<gr::upto<64>, 3>;
+  auto x = gr::from_host<float, rows>(ctx, data.data(), 2);  // two rows of three
+  auto w = gr::ones<float, gr::shape<3, 5>>(ctx);
+  auto y = gr::mean<gr::axes<0>>(gr::matmul(x, w));  // [upto<64>, 5] -> [5]; divides by 2
+  // [/bounded]
+  CHECK(gr::to_host(y) == std::vector<float>(5, 10.5f));
+  const volatile gr::index_t rows_of_another = 65;
+  CHECK(message_of([&] { (void)gr::from_host<float, rows>(ctx, data.data(), rows_of_another); }) ==
+        "axis 0 is upto<64>: it has 1 to 64 entries, not 65");
+  CHECK(message_of([&] { (void)(x + gr::zeros<float, rows>(ctx, 3)); }) ==
+        "add: axis 0 has 2 entries in one operand and 3 in another; they must be equal");
+}
 
 TEST_CASE("errors at run time say what the guide says") {
   gr::stream stream;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -43,6 +44,53 @@ struct classifier {
 };
 // [/nested]
 
+// [state]
+template <class X>
+struct batch_norm {
+  gr::param<X, 32> gain{gr::start::ones};
+  gr::state<X, 32> mean;                       // starts at zero
+  gr::state<X, 32> variance{gr::start::ones};  // unless it says otherwise
+  GRADUS_MEMBERS(gain, mean, variance)
+
+  constexpr auto operator()(const auto& x) const {
+    if constexpr (gr::is_recorded<decltype(x)>) {  // training: by the batch
+      const auto m = gr::mean<gr::axes<0>>(x);
+      const auto d = x - m;
+      const auto v = gr::mean<gr::axes<0>>(d * d);
+      mean.update(x, mean + 0.1f * (m - mean));
+      variance.update(x, variance + 0.1f * (v - variance));
+      return gain * d / gr::sqrt(v + 1e-5f);
+    } else {
+      return gain * (x - mean) / gr::sqrt(variance + 1e-5f);
+    }
+  }
+};
+// [/state]
+
+// A classifier with another head, and something that no file has.
+template <class X>
+struct larger_classifier {
+  gated_layer<X> input;
+  std::array<gr::nn::mlp<X, 32>, 3> blocks;
+  gr::nn::linear<X, 32, 3> head;
+  gr::param<X, 5> more;
+  GRADUS_MEMBERS(input, blocks, head, more)
+};
+// [grouped_attention]
+template <class X>
+struct grouped_attention {  // 4 heads of queries share 2 of keys and values
+  gr::nn::linear<X, 32, 32> queries, projection;
+  gr::nn::linear<X, 32, 16> keys, values;
+  GRADUS_MEMBERS(queries, keys, values, projection)
+
+  auto operator()(const auto& x, const auto& lengths) const {
+    const auto q = gr::rope<4>(queries(x));
+    const auto k = gr::rope<2>(keys(x));
+    return projection(gr::attention<4>(q, k, values(x), {.causal = true, .key_lengths = lengths, .window = 128}));
+  }
+};
+// [/grouped_attention]
+
 namespace {
 
 using X = gr::on<gr::cpu>;
@@ -81,6 +129,17 @@ TEST_CASE_FIXTURE(fixture, "parameters have the names of the members") {
   // [/names]
   CHECK(list.starts_with("input.weight 2048\ninput.bias 32\ninput.gain 32\nblocks.0.up.weight 4096\n"));
   CHECK(list.ends_with("head.weight 64\nhead.bias 2\n"));
+}
+
+TEST_CASE_FIXTURE(fixture, "what is behind a sequence's length changes nothing before it") {
+  grouped_attention<X> layer;
+  gr::init(layer, ctx, gr::he_normal{.seed = 7});
+  auto x = gr::normal<float, gr::shape<1, 6, 32>>(ctx, {1, 0, 0});
+  const auto lengths = gr::full<std::int32_t, gr::shape<1>>(ctx, 4);
+  const auto before = gr::to_host(layer(x, lengths));
+  std::fill_n(x.data() + 4 * 32, 2 * 32, 1e6f);
+  const auto after = gr::to_host(layer(x, lengths));
+  CHECK(std::equal(before.begin(), before.begin() + 4 * 32, after.begin()));
 }
 
 TEST_CASE_FIXTURE(fixture, "the training loop, and inference") {
@@ -261,6 +320,53 @@ TEST_CASE_FIXTURE(fixture, "a model goes to a file and comes back") {
   std::filesystem::remove(path);
   const auto x = points(0);
   CHECK(gr::to_host(net(x)) == gr::to_host(loaded(x)));
+}
+
+TEST_CASE_FIXTURE(fixture, "a state follows the batches, and inference reads it") {
+  batch_norm<X> norm;
+  gr::init(norm, ctx, gr::he_normal{});
+  gr::tape tape{ctx};
+  const auto x = gr::normal<float, gr::shape<64, 32>>(ctx, {.seed = 1}, 2, 3);
+  for (int i = 0; i < 60; ++i) gr::backward(gr::sum(norm(tape.watch(x))));
+  const auto y = norm(x), of_batch = norm(tape.watch(x)).value();
+  for (gr::index_t i = 0; i < y.size; ++i) CHECK(y.data()[i] == doctest::Approx(of_batch.data()[i]).epsilon(0.02));
+}
+
+TEST_CASE_FIXTURE(fixture, "parts of a model are frozen") {
+  classifier<X> net;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  // [freeze]
+  gr::freeze(net.input);             // a part of the model, or one parameter
+  gr::freeze(net, "blocks.*.bias");  // by name; * stands for anything. Returns how many
+  gr::freeze(net, [](std::string_view name) { return name.starts_with("blocks.0."); });
+  gr::unfreeze(net, "blocks.0.*");
+  // [/freeze]
+  CHECK(net.input.gain.is_frozen());
+  CHECK_FALSE(net.blocks[0].up.weight.is_frozen());
+}
+
+TEST_CASE_FIXTURE(fixture, "a model is copied, and loaded in part") {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("gradus_docs_" + std::to_string(std::random_device{}()) + ".safetensors");
+  classifier<X> net, other;
+  larger_classifier<X> larger;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::init(other, ctx, gr::he_normal{.seed = 8});
+  gr::init(larger, ctx, gr::he_normal{.seed = 9});
+  // [copy]
+  gr::copy(net, other);  // of the same names and shapes; element types and devices may differ
+  // [/copy]
+  const auto x = points(0);
+  CHECK(gr::to_host(net(x)) == gr::to_host(other(x)));
+  gr::save(net, path);
+  // [partial]
+  const gr::load_report report = gr::load(larger, ctx, path, {.strict = false});
+  std::printf("%s", report.to_string().c_str());  // loaded: ..., missing in the file: ..., one line each
+  // [/partial]
+  std::filesystem::remove(path);
+  CHECK(report.missing == std::vector<std::string>{"more"});
+  CHECK(report.other_shape == std::vector<std::string>{"head.weight", "head.bias"});
+  CHECK(gr::to_host(larger.input.weight.value()) == gr::to_host(net.input.weight.value()));
 }
 
 TEST_CASE_FIXTURE(fixture, "a run goes to a file and goes on") {

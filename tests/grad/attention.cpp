@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdint>
+
 #include <gradus/testing/gradcheck.hpp>
 
 #include "../support/operands.hpp"
@@ -38,4 +41,43 @@ TEST_CASE("the gradient of attention is right, and of plain attention, and with 
   const auto plain = gr::gradcheck([](auto x) { return gr::causal_attention<2, gr::attention_kernel::plain>(x); },
                                    normal<double, gr::shape<1, 5, 12>>(at.ctx));
   CHECK_MESSAGE(plain.ok, plain.message);
+}
+
+TEST_CASE("the gradient of attention is right for every pair of options, with heads that share keys") {
+  workplace at;
+  const auto q = normal<double, gr::shape<2, 9, 2 * 3>>(at.ctx);
+  const auto k = normal<double, gr::shape<2, 11, 3>>(at.ctx);
+  const auto v = normal<double, gr::shape<2, 11, 3>>(at.ctx);
+  const auto bias = normal<double, gr::shape<1, 2, 9, 11>>(at.ctx);
+  const auto lengths = gr::from_host<std::int32_t, gr::shape<2>>(at.ctx, std::array<std::int32_t, 2>{7, 0}.data());
+  const auto mask = gr::cast<bool>(integers<std::int32_t, gr::shape<2, 11>>(at.ctx, 0, 1));
+  for (unsigned first = 0; first < 7; ++first)
+    for (unsigned second = first; second < 7; ++second) {
+      CAPTURE(first);
+      CAPTURE(second);
+      const auto has = [&](unsigned option) { return option == first || option == second; };
+      gr::attention_options<> options{.causal = has(0), .scale = has(1) ? 0.7 : 0, .dropout = has(2) ? 0.3 : 0};
+      if (has(3)) options.key_lengths = lengths;
+      if (has(4)) options.mask = mask;
+      if (has(5)) options.window = 4;
+      const auto result =
+          has(6) ? gr::gradcheck([&](auto a, auto b, auto c, auto d) { return gr::attention<2>(a, b, c, d, options); },
+                                 q, k, v, bias)
+                 : gr::gradcheck([&](auto a, auto b, auto c) { return gr::attention<2>(a, b, c, options); }, q, k, v);
+      CHECK_MESSAGE(result.ok, result.message);
+    }
+}
+
+TEST_CASE("the gradient of rope is right, and the rotation of a sequence is that of its parts") {
+  workplace at;
+  const auto x = normal<double, gr::shape<2, 5, 3 * 10>>(at.ctx);
+  for (const auto layout : {gr::rope_layout::halves, gr::rope_layout::pairs}) {
+    const auto result = gr::gradcheck([&](auto v) { return gr::rope<3>(v, {.position = 4, .layout = layout}); }, x);
+    CHECK_MESSAGE(result.ok, result.message);
+    const auto whole = gr::rope<3>(x, {.layout = layout});
+    const auto last = gr::rope<3>(gr::slice<1, 3, 2>(x), {.position = 3, .layout = layout});
+    CHECK(same_bits(gr::slice<1, 3, 2>(whole), last));
+  }
+  CHECK_THROWS_WITH_AS(gr::rope<3>(x, {.base = 0}), "rope(x, options): base is 0.000000; it must be positive",
+                       gr::error);
 }

@@ -40,6 +40,21 @@ void check_unary() {
   check_gradient(
       "gelu_erf", [](auto v) { return gr::gelu_erf(v); }, x);
   check_gradient(
+      "erf", [](auto v) { return gr::erf(v); }, x);
+  check_gradient(
+      "sin", [](auto v) { return gr::sin(v * 3); }, x);
+  check_gradient(
+      "cos", [](auto v) { return gr::cos(v * 3); }, x);
+  check_gradient(
+      "log1p", [](auto v) { return gr::log1p(v - 1); }, positive);
+  check_gradient(
+      "expm1", [](auto v) { return gr::expm1(v); }, x);
+  check_gradient(
+      "softplus", [](auto v) { return gr::softplus(v * 4); }, x);
+  check_gradient(
+      "steps", [](auto v) { return v * gr::floor(v + 0.123) + gr::ceil(v * v) + gr::round(v) + v * gr::sign(v); },
+      distinct);
+  check_gradient(
       "pow 2.5", [](auto v) { return gr::pow(v, 2.5); }, positive);
   check_gradient(
       "pow 3", [](auto v) { return gr::pow(v, 3.0); }, x);
@@ -72,6 +87,8 @@ void check_binary() {
       "a / b", [](auto u, auto v) { return u / v; }, a, positive_b);
   check_gradient(
       "pow(a, b)", [](auto u, auto v) { return gr::pow(u, v); }, positive_a, b);
+  check_gradient(
+      "atan2", [](auto u, auto v) { return gr::atan2(u, v) + gr::atan2(v, u); }, positive_a, b);
   check_gradient(
       "minimum", [](auto u, auto v) { return gr::minimum(u, v); }, low, high);
   check_gradient(

@@ -53,3 +53,37 @@ TEST_CASE("gradients of reshape, permute, slice, concat and split are right") {
       },
       x);
 }
+
+TEST_CASE("gradients of run-time slices, stack, pad, roll, expand and an inferred extent are right") {
+  workplace at;
+  const auto x = normal<double, gr::shape<3, 4, 5>>(at.ctx);
+  const auto y = normal<double, gr::shape<3, 1, 5>>(at.ctx);
+  check_gradient(
+      "slice at 1", [](auto v) { return gr::slice<1, 2>(v, 1) * gr::slice<1, 2>(v, 2); }, x);
+  check_gradient(
+      "stack", [](auto u, auto v) { return gr::stack<1>(u, v, u * v); }, y, y);
+  check_gradient(
+      "pad", [](auto v) { return gr::pad<1, 2, 1>(v, 1.5) + gr::pad<1, 0, 3>(v); }, x);
+  check_gradient(
+      "roll", [](auto v) { return gr::roll<1>(v, -1) * gr::roll<2>(v, 7); }, x);
+  check_gradient(
+      "expand", [](auto v) { return gr::expand<2, 3, 4, 5>(v) + gr::expand<1, 3, 1, 5>(v); }, y);
+  check_gradient(
+      "reshape -1", [](auto v) { return gr::reshape<-1, 10>(v); }, x);
+}
+
+TEST_CASE("gradients of sort and topk go to where the elements were") {
+  workplace at;
+  const auto x = apart<gr::shape<3, 19>>(at.ctx);
+  check_gradient(
+      "sort", [](auto v) { return gr::sort(v) * gr::sort<gr::sort_order::descending>(v); }, x);
+  check_gradient(
+      "topk", [](auto v) { return gr::topk<5>(v).first; }, x);
+}
+
+TEST_CASE("gradients of tril and triu are right") {
+  workplace at;
+  check_gradient(
+      "tril, triu", [](auto v) { return gr::tril<1>(v) * gr::triu<-2>(v * v) + gr::triu(v); },
+      normal<double, gr::shape<2, 5, 7>>(at.ctx));
+}

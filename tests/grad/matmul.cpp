@@ -43,3 +43,17 @@ TEST_CASE("gradients of linear are right for one row, a vector and batches") {
   check_linear<gr::shape<7>, 3>();
   check_linear<gr::shape<2, 3, 5>, 19>();
 }
+
+TEST_CASE("gradients of einsum are right: products, elementwise products, sums and permutations") {
+  workplace at;
+  const auto a = normal<double, gr::shape<2, 3, 4>>(at.ctx);
+  const auto b = normal<double, gr::shape<4, 5, 2>>(at.ctx);
+  check_gradient(
+      "bij,jkb->kbi", [](auto u, auto v) { return gr::einsum<"bij,jkb->kbi">(u, v); }, a, b);
+  check_gradient(
+      "bij,jkc->cik", [](auto u, auto v) { return gr::einsum<"bij,jkc->cik">(u, v); }, a, b);
+  check_gradient(
+      "bij,jkb->bj", [](auto u, auto v) { return gr::einsum<"bij,jkb->bj">(u, v); }, a, b);
+  check_gradient(
+      "bij->jb", [](auto u) { return gr::einsum<"bij->jb">(u); }, a);
+}

@@ -43,3 +43,25 @@ TEST_CASE("a mean keeps its gradient when it is broadcast back") {
       },
       normal<double, gr::shape<3, 19>>(at.ctx));
 }
+
+TEST_CASE(
+    "gradients of products, deviations, running sums and logsumexp are right over any axes, and where there are "
+    "zeros") {
+  workplace at;
+  auto x = normal<double, gr::shape<3, 2, 19>>(at.ctx);
+  x(0, 1, 3) = x(1, 0, 0) = x(1, 0, 18) = 0;
+  check_gradient(
+      "prod", [](auto v) { return gr::prod<gr::axes<-1>, true>(v); }, x);
+  check_gradient(
+      "prod", [](auto v) { return gr::prod<gr::axes<0>>(v); }, x);
+  check_gradient(
+      "prod", [](auto v) { return gr::prod(v); }, between<gr::shape<37>>(at.ctx, 0.8, 1.2));
+  check_gradient(
+      "standard_deviation", [](auto v) { return gr::standard_deviation<gr::axes<0, 2>, true>(v); }, x);
+  check_gradient(
+      "cumsum", [](auto v) { return gr::cumsum<1>(v); }, x);
+  check_gradient(
+      "cumsum", [](auto v) { return gr::cumsum<-1>(v); }, x);
+  check_gradient(
+      "logsumexp", [](auto v) { return gr::logsumexp<gr::axes<1, 0>, true>(v); }, x);
+}

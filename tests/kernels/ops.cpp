@@ -17,7 +17,18 @@ void step(gr::context<gr::cpu>& ctx) {
   const auto c = gr::permute<1, 0>(gr::permute<1, 0>(b));
   const auto d = gr::concat<1>(gr::slice<1, 4, 8>(c), gr::slice<1, 0, 16>(c));
   gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets) +
-               gr::mean(gr::logsumexp(x)));
+               gr::mean(gr::logsumexp(x)) + gr::mean(gr::prod<gr::axes<1>>(gr::cumsum<0>(x) + gr::cumsum<1>(x))) +
+               gr::nll_loss(x, targets) + gr::mse_loss(gr::where(x < row, x, row), x));
+}
+
+template <gr::index_t Batch>
+void movements(gr::context<gr::cpu>& ctx) {
+  gr::tape<gr::cpu> tape(ctx);
+  const auto x = tape.variable(gr::ones<float, gr::shape<Batch, 24>>(ctx));
+  const auto indices = gr::zeros<std::int32_t, gr::shape<Batch>>(ctx);
+  const auto a = gr::roll<0>(gr::pad<1, 1, 2>(gr::tril(gr::sort(x))), 1);
+  const auto b = gr::index_select<0>(a, indices) + gr::slice<0, 1>(a, 2);
+  gr::backward(gr::sum(b) + gr::sum(gr::topk<2>(x).first) + gr::sum(gr::one_hot<3>(indices)));
 }
 
 // Over the innermost axis, the outermost, one between, two, and all.
@@ -38,6 +49,13 @@ void reductions(gr::context<gr::cpu>& ctx) {
   static_cast<void>(gr::sum<gr::axes<0>>(gr::ones<std::int32_t, gr::shape<Batch, 6>>(ctx)));
 }
 
+template <gr::index_t Batch>
+void attentions(gr::context<gr::cpu>& ctx) {
+  gr::tape<gr::cpu> tape(ctx);
+  const auto x = gr::rope<2>(tape.variable(gr::ones<float, gr::shape<Batch, 5, 8>>(ctx)));
+  gr::backward(gr::sum(gr::attention<2>(x, x, x, gr::ones<float, gr::shape<1, 1, 5, 5>>(ctx), {.window = 2})));
+}
+
 }  // namespace
 
 int main() {
@@ -45,11 +63,15 @@ int main() {
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};
   step<32>(ctx);
+  movements<32>(ctx);
   reductions<32>(ctx);
+  attentions<32>(ctx);
 #if defined(BATCHES)
   step<48>(ctx);
+  movements<48>(ctx);
   step<80>(ctx);
   reductions<48>(ctx);
   reductions<80>(ctx);
+  attentions<48>(ctx);
 #endif
 }

@@ -15,15 +15,18 @@
 
 namespace gradus_test {
 
-inline const fixture& recorded_ops() {
-  static const fixture file(GRADUS_TEST_DATA "/parity/ops.safetensors");
-  return file;
+/// The file that has the array: functions.safetensors, indexing.safetensors, or ops.safetensors.
+inline const fixture& recorded_ops(const std::string& name) {
+  static const fixture ops(GRADUS_TEST_DATA "/parity/ops.safetensors");
+  static const fixture functions(GRADUS_TEST_DATA "/parity/functions.safetensors");
+  static const fixture indexing(GRADUS_TEST_DATA "/parity/indexing.safetensors");
+  return functions.has(name) ? functions : indexing.has(name) ? indexing : ops;
 }
 
 /// A recorded array as a tensor of T.
 template <class T, class Shape>
 gradus::tensor<T, Shape> recorded(gradus::context<gradus::cpu>& ctx, const std::string& name) {
-  const auto elements = recorded_ops().values_as<T>(name);
+  const auto elements = recorded_ops(name).values_as<T>(name);
   REQUIRE(elements.size() == Shape::size);
   return gradus::from_host<T, Shape>(ctx, elements.data());
 }
@@ -32,8 +35,8 @@ template <class X>
 void check_recorded(const X& found, const std::string& name) {
   using T = typename X::value_type;
   CAPTURE(name);
-  CHECK(recorded_ops().shape(name) == std::vector<std::size_t>(X::shape::extents.begin(), X::shape::extents.end()));
-  const double error = worst_error(found.values(), recorded_ops().values(name));
+  CHECK(recorded_ops(name).shape(name) == std::vector<std::size_t>(X::shape::extents.begin(), X::shape::extents.end()));
+  const double error = worst_error(found.values(), recorded_ops(name).values(name));
   CHECK(error < (std::is_same_v<T, double> ? gradus::testing::tolerances{}.f64 : gradus::testing::tolerances{}.f32));
 }
 

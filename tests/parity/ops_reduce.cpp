@@ -29,7 +29,7 @@ void check_argmax(const std::string& name) {
   workplace at;
   const auto found = gr::argmax<Axis>(recorded<T, cube>(at.ctx, name + ".x"));
   static_assert(std::is_same_v<typename decltype(found)::value_type, std::int32_t>);
-  const auto wanted = recorded_ops().values(name + ".y");
+  const auto wanted = recorded_ops(name + ".y").values(name + ".y");
   CHECK(std::equal(wanted.begin(), wanted.end(), found.values().begin(), found.values().end()));
 }
 }  // namespace

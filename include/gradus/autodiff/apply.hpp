@@ -16,18 +16,18 @@ namespace gradus {
 
 namespace detail {
 
-// The context of an operation on plain operands: that of the first operand that is not a parameter. Parameters are
+// The context of an operation on plain operands: that of the first operand that is not a parameter or state. These are
 // persistent, and may have a context of their own.
 template <class X, class... Rest>
 constexpr auto& context_for(const X& x, const Rest&... rest) {
-  if constexpr (sizeof...(Rest) > 0 && (is_param<X> || is_computed_param<X>)) return context_for(rest...);
+  if constexpr (sizeof...(Rest) > 0 && (is_model_tensor<X> || is_computed_param<X>)) return context_for(rest...);
   else return plain(x).owner();
 }
 // The same. Throws error if all operands are parameters and another thread uses their context.
 template <class Op, class... Xs>
 constexpr auto& checked_context_for(const Op& op, const Xs&... xs) {
   auto& ctx = context_for(xs...);
-  if constexpr (((is_param<Xs> || is_computed_param<Xs>)&&...))
+  if constexpr (((is_model_tensor<Xs> || is_computed_param<Xs>)&&...))
     if (!ctx.is_used_by_caller()) fail_other_thread(name_of(op));
   return ctx;
 }
@@ -83,9 +83,9 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, 
   else if constexpr (is_param<raw> && std::is_same_v<typename raw_compute<raw>::type, T>) {
     plain(x).check_present();
     return computed_param<raw>{&x, x.computed()};
-  } else if constexpr (is_param<raw> && Recorded) {
+  } else if constexpr (is_model_tensor<raw> && Recorded) {
     return where.record(op::cast<T>{}, std::as_const(x));
-  } else if constexpr (is_param<raw>) {
+  } else if constexpr (is_model_tensor<raw>) {
     return run_unrecorded(where, where.current().phase, op::cast<T>{}, std::as_const(x));
   } else {
     return apply_as_is(op::cast<T>{}, taken_operand(std::forward<X>(x), all...));
@@ -130,7 +130,7 @@ constexpr auto first_traced(const X& x, const Xs&... rest) {
 
 template <class X>
 constexpr void check_initialised(std::string_view op, std::size_t operand, const X& x) {
-  if constexpr (is_param<X>)
+  if constexpr (is_model_tensor<X>)
     if (!x.value()) fail_uninitialised(op, operand, X::shape::extents.data(), X::shape::rank);
 }
 

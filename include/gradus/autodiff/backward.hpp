@@ -130,8 +130,10 @@ class gradients_set_aside {
 };
 
 template <class Tensor>
-constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, context<typename Tensor::device>& ctx) {
-  if (!slot.value()) slot.give(zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, category::gradient));
+constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, const extents_of<typename Tensor::shape>& extents,
+                                   context<typename Tensor::device>& ctx) {
+  if (!slot.value())
+    slot.give(zeros<typename Tensor::value_type, typename Tensor::shape>(ctx, extents, category::gradient));
   return slot.marked();
 }
 
@@ -148,7 +150,7 @@ constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V
   const detail::gradients_set_aside<Xs...> aside(xs...);
   auto& ctx = loss.recorder().owner();
   backward(loss);
-  return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), ctx)...};
+  return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), plain(xs).extents(), ctx)...};
 }
 
 /// The value of a tensor, parameter or traced value as a constant that shares its elements. No gradient flows through

@@ -212,8 +212,8 @@ struct cast {
   constexpr output_of<X> forward(Call how, const X& x) const {
     if constexpr (std::is_same_v<X, output_of<X>>) return x;
     else {
-      output_of<X> y(how.owner());
-      kernel<convert, typename X::device>::forward(how.owner(), y.data(), x.data(), X::size, false);
+      output_of<X> y(how.owner(), x.extents());
+      kernel<convert, typename X::device>::forward(how.owner(), y.data(), x.data(), x.extents().size, false);
       return y;
     }
   }

@@ -39,12 +39,12 @@ GRADUS_IMPL void fail_no_variable() {
 }
 
 GRADUS_IMPL void fail_no_parameter_value() {
-  throw error("a parameter has no value yet: call gradus::init(model, context, rule) before using the model");
+  throw error("a parameter or state has no value yet: call gradus::init(model, context, rule) before using the model");
 }
 
 GRADUS_IMPL void fail_changed_parameter(std::string_view op) {
-  throw error("backward: a parameter of " + std::string(op) +
-              " was changed since the recording, so its gradient would be wrong; change parameters after backward()");
+  throw error("backward: a parameter or state of " + std::string(op) +
+              " was changed since the recording, so its gradient would be wrong; change it after backward()");
 }
 
 GRADUS_IMPL void fail_other_thread(std::string_view op) {
@@ -55,14 +55,14 @@ GRADUS_IMPL void fail_other_thread(std::string_view op) {
 }
 
 GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank) {
-  throw error(operand_text(op, operand) + ", a parameter of " + text_of_extents(extents, rank) +
+  throw error(operand_text(op, operand) + ", a parameter or state of " + text_of_extents(extents, rank) +
               ", has no value yet; call gradus::init(model, context, rule) first");
 }
 
 GRADUS_IMPL void fail_different_region() {
   throw error(
-      "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
-      "function must depend only on its arguments, and parameters must not change before backward()");
+      "checkpoint: at backward the region applied other operations or read other parameters or states than in forward; "
+      "its function must depend only on its arguments, and neither may change before backward()");
 }
 
 GRADUS_IMPL void fail_chain_depth() {

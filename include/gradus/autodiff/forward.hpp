@@ -47,7 +47,7 @@ template <class Result>
 constexpr void mark_origin(Result& result, origin from) {
   if constexpr (is_floating<typename Result::value_type>) {
     if (from == origin::any || from == result.storage().origin()) return;
-    if (!result.storage().sole()) result = Result(result.storage().part(0, Result::bytes));
+    if (!result.storage().sole()) result = Result(result.storage().part(0, Result::bytes), result.extents());
     result.storage().mark(from);
   }
 }
@@ -61,7 +61,7 @@ constexpr bool is_among(const X& x, const Xs&... xs) {
 // arguments in no particular order.
 template <class X, class... Xs>
 constexpr decltype(auto) taken_operand(X&& x, const Xs&... all) {
-  if constexpr (std::is_lvalue_reference_v<X> || is_param<std::remove_cvref_t<X>>) {
+  if constexpr (std::is_lvalue_reference_v<X> || is_model_tensor<std::remove_cvref_t<X>>) {
     return std::as_const(x);
   } else {
     const int times = (static_cast<int>(is_among(x, all)) + ...);

@@ -72,9 +72,11 @@ struct op_node : node {
   Saved saved;
   detail::saved_version versions[sizeof...(Inputs)];
   any_slot* sinks[sizeof...(Inputs)];
+  [[no_unique_address]] detail::items<extents_of<typename Inputs::shape>...> extents;
   gradient_slot<Output> slot;
 
-  constexpr op_node(const Op& o, Saved s) : op(o), saved(std::move(s)) {}
+  constexpr op_node(const Op& o, Saved s, const decltype(extents)& of_inputs)
+      : op(o), saved(std::move(s)), extents(of_inputs) {}
 
   static constexpr void run(node* n) {
     auto* self = static_cast<op_node*>(n);
@@ -91,13 +93,13 @@ struct op_node : node {
     auto& ctx = gradient.owner();
     const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward,
                                                                  detail::backward_cost<Op, Inputs...>);
-    op.backward(saved, std::move(gradient), sink<Inputs>(I)...);
+    op.backward(saved, std::move(gradient), sink<I, Inputs>()...);
     if (ctx.observed_by() == nullptr) return;
-    (notify(ctx, sink<Inputs>(I), I + 1), ...);
+    (notify(ctx, sink<I, Inputs>(), I + 1), ...);
   }
-  template <class X>
-  constexpr gradient_sink<X> sink(std::size_t number) const {
-    return gradient_sink<X>(static_cast<gradient_slot<X>*>(sinks[number]));
+  template <std::size_t I, class X>
+  constexpr gradient_sink<X> sink() const {
+    return gradient_sink<X>(static_cast<gradient_slot<X>*>(sinks[I]), detail::get<I>(extents));
   }
   template <class Context, class X>
   static constexpr void notify(const Context& ctx, const gradient_sink<X>& to, std::size_t number) {

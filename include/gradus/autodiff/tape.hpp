@@ -107,6 +107,8 @@ class tape {
   }
 
   constexpr context<D>& owner() const { return *ctx_; }
+  /// False while backward replays a checkpoint region, which calls its function again.
+  constexpr bool is_forward() const { return phase_ == phase::forward; }
   constexpr std::size_t size() const { return count_; }  ///< operations, regions and variables of this recording
   /// Number of the current recording; see traced::generation().
   constexpr const unsigned& generation() const { return counter_.generation; }
@@ -232,11 +234,11 @@ class tape {
     begin_if_unwound();
     detail::check_operands(recorder, call, operands);
   }
-  // Adds the parameters among the operands of the operation or region whose node is pushed next.
+  // Adds the trained parameters among the operands of the operation or region whose node is pushed next.
   GRADUS_NOINLINE constexpr void add_uses(std::span<const detail::operand_facts> operands) {
     if (observer_ == nullptr) return;
     for (const detail::operand_facts& o : operands)
-      if (o.version != nullptr) uses_.add(o.slot);
+      if (o.version != nullptr && o.slot != nullptr) uses_.add(o.slot);
   }
   // Runs an operation by `compute()` and pushes its node. `xs` are the operands without recorders; `facts`
   // describe them. (Called directly by recorders: messages about an operation's gradient are short.)
@@ -247,6 +249,7 @@ class tape {
     // Saved before it runs, so that it does not overwrite them.
     using Inputs = detail::items<decltype(saved_or_not<saves_input<Op, I>>(plain(xs)))...>;
     Inputs inputs{{saved_or_not<saves_input<Op, I>>(plain(xs))}...};
+    const detail::items<extents_of<shape_of<Xs>>...> extents{{plain(xs).extents()}...};  // before it moves operands
     const detail::saved_version versions[] = {{facts[I], saves_input<Op, I> || detail::shares_elements<Op>()}...};
     auto result = compute();
     using Result = detail::forward_result<decltype(result)>;
@@ -265,7 +268,7 @@ class tape {
           detail::notify_saved(*ctx_, detail::name_of(op), saved.statistics);
         }
         using Node = op_node<Op, Output, Saved, detail::gradient_tensor_of<Xs>...>;
-        auto* n = push<Node>(op, std::move(saved));
+        auto* n = push<Node>(op, std::move(saved), extents);
         n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
         ((n->versions[I] = versions[I], n->sinks[I] = facts[I].slot), ...);
         slot = &n->slot;

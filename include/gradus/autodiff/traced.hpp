@@ -1,6 +1,7 @@
 #pragma once
-// The operands of an operation: tensors (constants), traced values (recorded) and parameters (leaves).
+// The operands of an operation: tensors and states (constants), traced values (recorded) and parameters (leaves).
 
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include "../tensor/creation.hpp"
 #include "../tensor/gradient_slot.hpp"
 #include "../tensor/param.hpp"
+#include "../tensor/state.hpp"
 #include "../tensor/tensor.hpp"
 #include "failures.hpp"
 
@@ -30,8 +32,9 @@ struct operand_facts {
   bool present = true;                     // false for a tensor that was moved from
   bool tensor = false;                     // a constant
   gradus::origin origin{};                 // of a constant or parameter
-  any_slot* slot = nullptr;                // where its gradient accumulates; null for a constant
-  const std::uint64_t* version = nullptr;  // of a parameter: how often it was changed
+  any_slot* slot = nullptr;                // where its gradient accumulates; null for a constant or frozen
+  const std::uint64_t* version = nullptr;  // of a parameter or state: how often it was changed
+  bool state = false;                      // of a model
   unsigned producer = 0;                   // of a traced value: traced::producer()
 };
 
@@ -80,13 +83,15 @@ class traced {
   /// False once the recording has ended: the tape was cleared, destroyed, or has started another recording.
   constexpr bool is_current() const { return *now_ == generation_; }
   constexpr gradient_slot<Value>* slot() const { return slot_; }
+  /// The value's extent along `axis`; see tensor::extent.
+  constexpr index_t extent(std::ptrdiff_t axis) const { return value_.extent(axis); }
   /// Number of the recording that this value belongs to.
   constexpr unsigned generation() const { return generation_; }
   constexpr detail::operand_facts facts() const {
     return {.recorder = recorder_,
             .now = now_,
             .generation = generation_,
-            .present = static_cast<bool>(value_),
+            .present = static_cast<bool>(value_.storage()),
             .slot = slot_,
             .producer = producer_};
   }
@@ -103,7 +108,7 @@ class traced {
   // A region skips operations whose results are never read, so it must see reads.
   constexpr void notify_read() const {
     if constexpr (requires { recorder_->notify_read(producer_, true); })
-      recorder_->notify_read(producer_, static_cast<bool>(value_));
+      recorder_->notify_read(producer_, static_cast<bool>(value_.storage()));
   }
 
   Value value_;
@@ -120,10 +125,15 @@ inline constexpr bool is_traced = false;
 template <class V, class R>
 inline constexpr bool is_traced<traced<V, R>> = true;
 
+/// True if values of type X (also a reference, or const) are recorded for backward, false if they are plain: how code
+/// of a model tells training from inference: `if constexpr (gr::is_recorded<decltype(x)>)`.
+template <class X>
+inline constexpr bool is_recorded = is_traced<std::remove_cvref_t<X>>;
+
 /// The operand types of operations.
 template <class X>
 concept operand =
-    is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> || is_param<std::remove_cvref_t<X>>;
+    is_tensor<std::remove_cvref_t<X>> || is_traced<std::remove_cvref_t<X>> || is_model_tensor<std::remove_cvref_t<X>>;
 
 namespace detail {
 
@@ -138,6 +148,10 @@ struct operand_tensor<traced<V, R>> {
 template <class X, index_t... E>
 struct operand_tensor<param<X, E...>> {
   using type = typename param<X, E...>::tensor_type;
+};
+template <class X, index_t... E>
+struct operand_tensor<state<X, E...>> {
+  using type = typename state<X, E...>::tensor_type;
 };
 
 // A parameter with its copy in the policy's compute type: an operand of a product.
@@ -207,7 +221,7 @@ template <class X>
 constexpr decltype(auto) plain(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_tensor<raw>) return std::forward<X>(x);
-  else if constexpr (is_param<raw>) {
+  else if constexpr (is_model_tensor<raw>) {
     if (!x.value()) detail::fail_no_parameter_value();
     return x.value();
   } else if constexpr (detail::is_computed_param<raw>) return (std::forward<X>(x).value);
@@ -219,9 +233,11 @@ namespace detail {
 template <class X>
 constexpr operand_facts facts_of(const X& x) {
   if constexpr (is_traced<X>) return x.facts();
-  else if constexpr (is_param<X>) return {.origin = origin::parameter, .slot = &x.slot(), .version = &x.version()};
+  else if constexpr (is_param<X>)
+    return {.origin = origin::parameter, .slot = x.is_frozen() ? nullptr : &x.slot(), .version = &x.version()};
+  else if constexpr (is_state<X>) return {.version = &x.version(), .state = true};
   else if constexpr (is_computed_param<X>) return facts_of(*x.of);
-  else return {.present = static_cast<bool>(x), .tensor = true, .origin = x.storage().origin()};
+  else return {.present = static_cast<bool>(x.storage()), .tensor = true, .origin = x.storage().origin()};
 }
 
 // An operand without its recorder. Operations are compiled for these, so that all recorders share one copy.
@@ -232,7 +248,7 @@ constexpr decltype(auto) stripped(X&& x) {
   else return x.moved();
 }
 
-// The version of a parameter when an operation saved it; empty for other operands.
+// The version of a parameter or state when an operation saved it; empty for other operands.
 struct saved_version {
   const std::uint64_t* now = nullptr;
   std::uint64_t before = 0;
@@ -244,12 +260,12 @@ struct saved_version {
 };
 
 template <class X>
-concept carries_value = is_traced<X> || is_param<X>;
+concept carries_value = is_traced<X> || is_model_tensor<X>;
 template <class X>
 inline constexpr bool is_a_plain_tensor = is_tensor<X>;
 }  // namespace detail
 
-/// Reading a parameter or a traced value does not compile: reading ends the gradient, so the code has to say
+/// Reading a parameter, a state or a traced value does not compile: reading ends the gradient, so the code has to say
 /// `item(x.value())`.
 template <detail::carries_value X>
 constexpr void item(const X&) {

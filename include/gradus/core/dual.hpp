@@ -161,6 +161,67 @@ GRADUS_HD inline dual<V, N> abs(const dual<V, N>& x) {
   using math::select;
   return detail::chain(abs(x.value), x, select(x.value > V(0), V(1), select(x.value < V(0), V(-1), V(0))));
 }
+/// sin, cos, log1p, expm1 and softplus, by the chain rule.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> sin(const dual<V, N>& x) {
+  using math::cos;
+  using math::sin;
+  return detail::chain(sin(x.value), x, cos(x.value));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> cos(const dual<V, N>& x) {
+  using math::cos;
+  using math::sin;
+  return detail::chain(cos(x.value), x, -sin(x.value));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> log1p(const dual<V, N>& x) {
+  using math::log1p;
+  return detail::chain(log1p(x.value), x, V(1) / (V(1) + x.value));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> expm1(const dual<V, N>& x) {
+  using math::exp;
+  using math::expm1;
+  return detail::chain(expm1(x.value), x, exp(x.value));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> softplus(const dual<V, N>& x) {
+  using math::sigmoid;
+  using math::softplus;
+  return detail::chain(softplus(x.value), x, sigmoid(x.value));
+}
+/// The angle of the point (x, y). The derivatives are those of y/h and x/h by h, the longer side: no square overflows.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> atan2(const dual<V, N>& y, const dual<V, N>& x) {
+  using math::abs;
+  using math::atan2;
+  using math::select;
+  const V h = select(abs(x.value) > abs(y.value), abs(x.value), abs(y.value));
+  const V u = x.value / h, v = y.value / h, d = (u * u + v * v) * h;
+  return detail::chain(atan2(y.value, x.value), y, u / d, x, -(v / d));
+}
+/// Functions in steps: their derivative is 0, also at a step.
+template <class V, int N>
+GRADUS_HD inline dual<V, N> floor(const dual<V, N>& x) {
+  using math::floor;
+  return detail::chain(floor(x.value), x, V(0));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> ceil(const dual<V, N>& x) {
+  using math::ceil;
+  return detail::chain(ceil(x.value), x, V(0));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> round(const dual<V, N>& x) {
+  using math::round;
+  return detail::chain(round(x.value), x, V(0));
+}
+template <class V, int N>
+GRADUS_HD inline dual<V, N> sign(const dual<V, N>& x) {
+  using math::sign;
+  return detail::chain(sign(x.value), x, V(0));
+}
 /// x^y. The derivative in y is 0 if x is 0, and the derivative of x^0 in x is 0.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> pow(const dual<V, N>& x, const dual<V, N>& y) {

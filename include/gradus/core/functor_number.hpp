@@ -128,6 +128,16 @@ struct any_pack : functor_number {
   friend constexpr any_pack tanh(any_pack) { return {}; }
   friend constexpr any_pack erf(any_pack) { return {}; }
   friend constexpr any_pack abs(any_pack) { return {}; }
+  friend constexpr any_pack sin(any_pack) { return {}; }
+  friend constexpr any_pack cos(any_pack) { return {}; }
+  friend constexpr any_pack atan2(any_pack, any_pack) { return {}; }
+  friend constexpr any_pack log1p(any_pack) { return {}; }
+  friend constexpr any_pack expm1(any_pack) { return {}; }
+  friend constexpr any_pack softplus(any_pack) { return {}; }
+  friend constexpr any_pack floor(any_pack) { return {}; }
+  friend constexpr any_pack ceil(any_pack) { return {}; }
+  friend constexpr any_pack round(any_pack) { return {}; }
+  friend constexpr any_pack sign(any_pack) { return {}; }
   friend constexpr any_pack pow(any_pack, any_pack) { return {}; }
   friend constexpr any_pack sigmoid(any_pack) { return {}; }
   friend constexpr any_pack silu(any_pack) { return {}; }

@@ -66,6 +66,29 @@ GRADUS_HD inline float abs(float x) { return ::fabsf(x); }
 GRADUS_HD inline double abs(double x) { return ::fabs(x); }
 GRADUS_HD constexpr std::int32_t abs(std::int32_t x) { return x < 0 ? wrapping_subtract(0, x) : x; }
 GRADUS_HD constexpr std::int64_t abs(std::int64_t x) { return x < 0 ? wrapping_subtract(std::int64_t{0}, x) : x; }
+GRADUS_HD inline float sin(float x) { return ::sinf(x); }
+GRADUS_HD inline double sin(double x) { return ::sin(x); }
+GRADUS_HD inline float cos(float x) { return ::cosf(x); }
+GRADUS_HD inline double cos(double x) { return ::cos(x); }
+GRADUS_HD inline float atan2(float y, float x) { return ::atan2f(y, x); }
+GRADUS_HD inline double atan2(double y, double x) { return ::atan2(y, x); }
+GRADUS_HD inline float log1p(float x) { return ::log1pf(x); }
+GRADUS_HD inline double log1p(double x) { return ::log1p(x); }
+GRADUS_HD inline float expm1(float x) { return ::expm1f(x); }
+GRADUS_HD inline double expm1(double x) { return ::expm1(x); }
+GRADUS_HD inline float floor(float x) { return ::floorf(x); }
+GRADUS_HD inline double floor(double x) { return ::floor(x); }
+GRADUS_HD inline float ceil(float x) { return ::ceilf(x); }
+GRADUS_HD inline double ceil(double x) { return ::ceil(x); }
+/// The nearest integer, the even one of two.
+GRADUS_HD inline float round(float x) { return ::rintf(x); }
+GRADUS_HD inline double round(double x) { return ::rint(x); }
+/// 1, -1, or x itself if it is a zero or NaN.
+template <class T>
+  requires std::is_arithmetic_v<T>
+GRADUS_HD constexpr T sign(T x) {
+  return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : x;
+}
 GRADUS_HD inline float pow(float x, float y) { return ::powf(x, y); }
 GRADUS_HD inline double pow(double x, double y) { return ::pow(x, y); }
 // clang-format on
@@ -95,6 +118,12 @@ GRADUS_HD inline double gelu(double x) {
 GRADUS_HD inline float gelu(float x) {
   if constexpr (GRADUS_GPU_PASS) return x / (1.0f + ::expf(-x * (1.59576912160573f + 0.07135481627f * x * x)));
   else return static_cast<float>(gelu(static_cast<double>(x)));
+}
+/// log(1 + e^x).
+GRADUS_HD inline double softplus(double x) { return (x > 0 ? x : 0.0) + ::log1p(::exp(-::fabs(x))); }
+GRADUS_HD inline float softplus(float x) {
+  if constexpr (GRADUS_GPU_PASS) return (x > 0 ? x : 0.0f) + ::log1pf(::expf(-::fabsf(x)));
+  else return static_cast<float>(softplus(static_cast<double>(x)));
 }
 /// The standard normal distribution function: P(Z < x).
 GRADUS_HD inline double normal_cdf(double x) { return 0.5 * ::erfc(x * -0.70710678118654752440); }

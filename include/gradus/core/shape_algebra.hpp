@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "error.hpp"
 #include "shape.hpp"
 
 namespace gradus {
@@ -20,10 +23,17 @@ struct shape_from<Rank, F, std::index_sequence<I...>> {
   using type = shape<F{}()[I]...>;
 };
 
+/// The extent of an axis counted from the back, in the type; 1 for one that S lacks.
 template <class S>
-constexpr index_t padded_extent(index_t axis_from_back) {
+constexpr index_t padded_in_type(index_t axis_from_back) {
   if constexpr (S::rank == 0) return 1;
-  else return axis_from_back < S::rank ? S::extents[S::rank - 1 - axis_from_back] : index_t{1};
+  else return axis_from_back < S::rank ? S::in_type[S::rank - 1 - axis_from_back] : index_t{1};
+}
+/// The same of the extents that are there.
+template <class Extents>
+constexpr index_t padded_extent([[maybe_unused]] const Extents& of, index_t axis_from_back) {
+  if constexpr (Extents::rank == 0) return 1;
+  else return axis_from_back < Extents::rank ? of.extents[Extents::rank - 1 - axis_from_back] : index_t{1};
 }
 
 template <class... S>
@@ -45,7 +55,7 @@ struct broadcast_rule {
         if (x != 1 && e != 1 && x != e) ok = false;
         if (x != 1) e = x;
       };
-      (one(padded_extent<S>(i)), ...);
+      (one(padded_in_type<S>(i)), ...);
       if (!ok) return false;
     }
     return true;
@@ -54,7 +64,7 @@ struct broadcast_rule {
     std::array<index_t, rank> out{};
     for (index_t i = 0; i != rank; ++i) {
       index_t e = 1;
-      ((e = padded_extent<S>(i) > e ? padded_extent<S>(i) : e), ...);
+      ((e = padded_in_type<S>(i) > e ? padded_in_type<S>(i) : e), ...);
       out[rank - 1 - i] = e;
     }
     return out;
@@ -110,7 +120,7 @@ struct reduce_rule {
       std::array<index_t, rank> out{};
       index_t n = 0;
       for (index_t i = 0; i != S::rank; ++i) {
-        if (!Axes::contains(i, S::rank)) out[n++] = S::extents[i];
+        if (!Axes::contains(i, S::rank)) out[n++] = S::in_type[i];
         else if (Keep) out[n++] = 1;
       }
       return out;
@@ -122,7 +132,7 @@ struct reduce_rule {
 template <class S, index_t... Order>
 struct permute_rule {
   struct list {
-    constexpr auto operator()() const { return std::array<index_t, S::rank>{S::extents[Order]...}; }
+    constexpr auto operator()() const { return std::array<index_t, S::rank>{S::in_type[Order]...}; }
   };
   using type = typename shape_from<S::rank, list>::type;
 };
@@ -143,7 +153,7 @@ template <class S, index_t Axis, index_t Extent>
 struct replace_rule {
   struct list {
     constexpr auto operator()() const {
-      auto e = S::extents;
+      auto e = S::in_type;
       e[Axis] = Extent;
       return e;
     }
@@ -156,7 +166,7 @@ struct leading_rule {
   struct list {
     constexpr auto operator()() const {
       std::array<index_t, Count> out{};
-      for (index_t i = 0; i < Count; ++i) out[i] = S::extents[i];
+      for (index_t i = 0; i < Count; ++i) out[i] = S::in_type[i];
       return out;
     }
   };
@@ -194,6 +204,136 @@ using leading_shape = typename detail::leading_rule<S, Count>::type;
 /// The extents of `A` followed by those of `B`.
 template <class A, class B>
 using joined_shape = typename detail::join_rule<A, B>::type;
+
+// ---- the same rules on the extents of tensors, for bounded shapes --------------------------------------------------
+
+/// The extents of a tensor of shape S: those that `all()` returns, or those of its type.
+template <class S, class F>
+constexpr extents_of<S> extents_from([[maybe_unused]] const F& all) {
+  if constexpr (S::bounded) return extents_of<S>(all());
+  else return {};
+}
+
+namespace detail {
+[[noreturn]] GRADUS_NOINLINE inline void fail_extents_differ(std::string_view op, index_t axis, index_t a, index_t b) {
+  throw error(std::string(op) + ": axis " + std::to_string(axis) + " has " + std::to_string(a) +
+              " entries in one operand and " + std::to_string(b) + " in another; they must be equal");
+}
+}  // namespace detail
+
+/// Throws error, naming the operation and an axis of its operand, unless two bounded extents that meet are equal.
+constexpr void check_extents_meet(std::string_view op, index_t axis, index_t a, index_t b) {
+  if (a != b) detail::fail_extents_differ(op, axis, a, b);
+}
+
+/// The extents of operands that broadcast together. Throws error unless those that meet are equal.
+template <class... S>
+constexpr auto broadcast_extents([[maybe_unused]] std::string_view op, const S&... of) {
+  using result = broadcast_shape<type_of_extents<S>...>;
+  return extents_from<result>([&] {
+    auto all = result::extents;
+    for (index_t i = 0; i != result::rank; ++i) {
+      index_t& e = all[result::rank - 1 - i];
+      if (!detail::is_bounded(result::in_type[result::rank - 1 - i])) continue;
+      e = 0;
+      const auto meet = [&](index_t in_type, index_t there) {
+        if (in_type == 1) return;
+        if (e != 0) check_extents_meet(op, result::rank - 1 - i, e, there);
+        e = there;
+      };
+      (meet(detail::padded_in_type<type_of_extents<S>>(i), detail::padded_extent(of, i)), ...);
+    }
+    return all;
+  });
+}
+
+/// Those of reduced_shape, permuted_shape and with_extent; `extent` is the one that Extent stands for.
+template <class Axes, bool Keep = false, class S>
+constexpr auto reduced_extents(const S& of) {
+  using result = reduced_shape<type_of_extents<S>, Axes, Keep>;
+  return extents_from<result>([&] {
+    auto all = result::extents;
+    index_t n = 0;
+    for (index_t i = 0; i != S::rank; ++i)
+      if (!Axes::contains(i, S::rank)) all[n++] = of.extents[i];
+      else if (Keep) all[n++] = 1;
+    return all;
+  });
+}
+template <index_t... Order, class S>
+constexpr auto permuted_extents(const S& of) {
+  using result = permuted_shape<type_of_extents<S>, Order...>;
+  return extents_from<result>([&] { return std::array<index_t, S::rank>{of.extents[Order]...}; });
+}
+template <index_t Axis, index_t Extent, class S>
+constexpr auto replaced_extents(const S& of, index_t extent) {
+  using result = with_extent<type_of_extents<S>, Axis, Extent>;
+  return extents_from<result>([&] {
+    auto all = of.extents;
+    all[Axis] = extent;
+    return all;
+  });
+}
+template <index_t Count, class S>
+constexpr auto leading_extents(const S& of) {
+  using result = leading_shape<type_of_extents<S>, Count>;
+  return extents_from<result>([&] {
+    auto all = result::extents;
+    for (index_t i = 0; i < Count; ++i) all[i] = of.extents[i];
+    return all;
+  });
+}
+template <class B, class A>
+constexpr auto joined_extents(const A& a, const std::array<index_t, B::rank>& b) {
+  using result = joined_shape<type_of_extents<A>, B>;
+  return extents_from<result>([&] {
+    auto all = result::extents;
+    for (index_t i = 0; i < A::rank; ++i) all[i] = a.extents[i];
+    for (index_t i = 0; i < B::rank; ++i) all[A::rank + i] = b[i];
+    return all;
+  });
+}
+
+namespace detail {
+[[noreturn]] GRADUS_NOINLINE inline void fail_reshape(index_t has, index_t takes) {
+  throw error("reshape: x has " + std::to_string(has) + " elements; with its extents, the new shape has " +
+              std::to_string(takes));
+}
+}  // namespace detail
+
+/// The extents of a tensor with extents `of`, reshaped to S: bounded axes keep their order and extents, and one with
+/// another bound takes what is there. Throws error if the elements are not as many.
+template <class S, class Extents>
+constexpr auto reshaped_extents([[maybe_unused]] const Extents& of) {
+  return extents_from<S>([&] {
+    using from = type_of_extents<Extents>;
+    auto all = S::extents;
+    index_t axis = 0, size = 1, open = S::rank;
+    for (index_t i = 0; i < S::rank; ++i) {
+      if (detail::is_bounded(S::in_type[i])) {
+        index_t same = axis;
+        while (same < from::rank && from::in_type[same] != S::in_type[i]) ++same;
+        if (same < from::rank) all[i] = of.extents[same], axis = same + 1;
+        else all[i] = 1, open = i;
+      }
+      size *= all[i];
+    }
+    if (open < S::rank) size *= all[open] = of.size / size;
+    if (size != of.size) detail::fail_reshape(of.size, size);
+    return all;
+  });
+}
+
+/// Rows and columns of extents as a matrix: see rows_of and columns_of.
+template <class S>
+constexpr index_t columns_in([[maybe_unused]] const S& of) {
+  if constexpr (S::rank == 0) return 1;
+  else return of.extents[S::rank - 1];
+}
+template <class S>
+constexpr index_t rows_in(const S& of) {
+  return of.size / columns_in(of);
+}
 
 /// Rows of `S` as a matrix: the product of all extents but the last (1 for a vector).
 template <class S>

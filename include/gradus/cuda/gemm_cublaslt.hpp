@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by cuBLASLt. Shapes are static, so each product is described once: its layouts and an algorithm
-// (gemm_choice.hpp), created at its first use and kept in the context.
+// Matrix products by cuBLASLt. Each product is described once: its layouts and an algorithm (gemm_choice.hpp), created
+// at its first use and kept in the context, by its type if shapes are static, by its sizes if they are bounded.
 
 #include <compare>
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <tuple>
 #include <type_traits>
 
 #include "../core/dtype.hpp"
@@ -101,108 +100,141 @@ inline constexpr bool is_fp8_sums = false;
 template <class First, class Second>
 inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
-/// C = op(A) op(B) + beta C on row-major, dense matrices: op(A) is m x k, op(B) is k x n. `batch` products are
-/// contiguous; an operand shared by all has stride 0. Alignment is the smallest of all three addresses, in bytes. Each
-/// type is described once. `Sums` is the type of the sums, tf32_products (tensor cores) or fp8_sums (8-bit operands).
-template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
-          index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment>
-struct product {
-  static constexpr std::size_t alignment = Alignment;
-  using sums = Sums;
-  using input = Input;
-  using output = Output;
-  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
-  static constexpr bool in_fp8 = is_fp8_sums<Sums>;
-  static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, shared_b = SharedB;
-  static constexpr index_t m = M, n = N, k = K, batch = Batch;
-  static constexpr index_t row_of_a = TransposeA ? M : K;  ///< row stride of A as stored
-  static constexpr bool scaled = false;
-};
-/// Product P with a row stride of Apart elements in A, times gemm_library::factors()[0] if Scaled.
-template <class P, index_t Apart, bool Scaled>
-struct product_of_rows : P {
-  static constexpr index_t row_of_a = Apart;
-  static constexpr bool scaled = Scaled;
-};
-
 /// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the column sums
 /// of B: the gradient of a bias, if B is that of a linear layer's output.
 enum class epilogue { none, bias, bias_gradient };
 
+/// A product C = op(A) op(B) + beta C of row-major, dense matrices: op(A) is m x k, op(B) is k x n.
+struct product_sizes {
+  bool transpose_a = false, transpose_b = false;
+  index_t m = 1, n = 1, k = 1, batch = 1;   ///< products are contiguous
+  bool shared_b = false;                    ///< one B for all, which has stride 0
+  std::size_t alignment = cuda::alignment;  ///< smallest of all three addresses, in bytes
+  index_t row_of_a = 0;                     ///< row stride of A as stored; 0: rows are contiguous
+  bool scaled = false;                      ///< times gemm_library::factors()[0]
+  bool accumulate = false;                  ///< beta is not 0
+  epilogue besides = epilogue::none;
+
+  constexpr index_t stride_of_a() const { return row_of_a != 0 ? row_of_a : transpose_a ? m : k; }
+  friend auto operator<=>(const product_sizes&, const product_sizes&) = default;
+};
+
+/// A product of static sizes. `Sums` is the type of the sums, tf32_products (tensor cores) or fp8_sums (8-bit
+/// operands).
+template <class Sums, class Input, class Output, bool TransposeA, bool TransposeB, index_t M, index_t N, index_t K,
+          index_t Batch = 1, bool SharedB = false, std::size_t Alignment = cuda::alignment, index_t RowOfA = 0,
+          bool Scaled = false>
+struct product {
+  using sums = Sums;
+  using input = Input;
+  using output = Output;
+  static constexpr bool bounded = false;
+  static constexpr bool in_fp8 = is_fp8_sums<Sums>;
+  static constexpr bool transpose_a = TransposeA, transpose_b = TransposeB, scaled = Scaled;
+  static constexpr index_t m = M, n = N, k = K, batch = Batch;
+  static constexpr std::size_t alignment = Alignment;
+  static constexpr product_sizes sizes{TransposeA, TransposeB, M, N, K, Batch, SharedB, Alignment, RowOfA, Scaled};
+};
+/// A product of sizes that are known at run time.
+template <class Sums, class Input, class Output>
+struct bounded_product {
+  using sums = Sums;
+  using input = Input;
+  using output = Output;
+  static constexpr bool bounded = true;
+  product_sizes sizes;
+};
+/// The product of operands with these extents, whose sizes `rule(extents...)` returns; the rule has no captures.
+template <class Sums, class Input, class Output, class Rule, class... Extents>
+constexpr auto product_of([[maybe_unused]] const Rule& rule, const Extents&... of) {
+  if constexpr ((Extents::bounded || ...)) {
+    return bounded_product<Sums, Input, Output>{rule(of...)};
+  } else {
+    constexpr product_sizes p = Rule{}(Extents{}...);
+    return product<Sums, Input, Output, p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.batch, p.shared_b, p.alignment,
+                   p.row_of_a, p.scaled>{};
+  }
+}
+
 /// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
 /// op(A)^T: a row-major matrix is its transpose in column-major order.
-template <class P, bool Accumulate, epilogue Epilogue>
-class cublaslt_gemm {
-  using scalar = compute_type<typename P::output>;
-  static constexpr bool has_bias = Epilogue != epilogue::none;
-  static_assert(!(Accumulate && Epilogue == epilogue::bias));
-
+template <class Sums, class Input, class Output>
+class prepared_product {
  public:
-  explicit cublaslt_gemm(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) { describe(); }
-  cublaslt_gemm(const cublaslt_gemm&) = delete;
-  cublaslt_gemm& operator=(const cublaslt_gemm&) = delete;
+  explicit prepared_product(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
+  prepared_product(const prepared_product&) = delete;
+  prepared_product& operator=(const prepared_product&) = delete;
 
-  /// Returns false, without doing anything, if the library has no kernel for the product.
-  bool run(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
-           const typename P::output* bias) {
+  /// to = alpha op(a) op(b) + beta c, always of the same sizes. Factors have the type of the sums, and are in GPU
+  /// memory if the product is scaled. Returns false, without doing anything, if the library has no kernel for it.
+  bool run(context<cuda>& ctx, const product_sizes& of, const Input* a, const Input* b, const Output* c, Output* to,
+           const void* alpha, const void* beta, const Output* bias = nullptr) {
     const device_guard guard(ctx.stream().device());
+    if (product_.operation == nullptr) describe(of);
     // The heuristics check the bias pointer's alignment, so the first product's bias must be set.
-    if constexpr (has_bias) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
-    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* to) {
-      const scalar known[] = {1, 0, 1};
-      const scalar* const factors = P::scaled ? static_cast<const scalar*>(library_->factors()) : known;
+    if (of.besides != epilogue::none) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
+    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* result) {
       void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
-      return cublasLtMatmul(library_->handle(), product_.operation, factors, b, product_.left, a, product_.right,
-                            factors + (Accumulate ? 2 : 1), c, product_.result, to, product_.result, &algorithm, room,
+      return cublasLtMatmul(library_->handle(), product_.operation, alpha, b, product_.left, a, product_.right, beta,
+                            of.accumulate ? c : result, product_.result, result, product_.result, &algorithm, room,
                             workspace::least, ctx.stream().handle());
     };
     if (!chosen_)
-      algorithm_ = choose_algorithm(ctx, library_->handle(), product_, name,
-                                    P::m * P::n * P::batch * sizeof(typename P::output), submit);
+      algorithm_ = choose_algorithm(
+          ctx, library_->handle(), product_, [&] { return name(of); }, of.m * of.n * of.batch * sizeof(Output), submit);
     chosen_ = true;
     if (!algorithm_) return false;
-    check(submit(*algorithm_, c), "cublasLtMatmul");
+    check(submit(*algorithm_, to), "cublasLtMatmul");
     finish(ctx, "cublasLtMatmul");
     return true;
   }
+  /// c = op(a) op(b), or c += it.
+  bool run(context<cuda>& ctx, const product_sizes& of, const Input* a, const Input* b, Output* c,
+           const Output* bias = nullptr) {
+    using scalar = compute_type<Output>;
+    const scalar known[] = {1, 0, 1};
+    const scalar* const factors = of.scaled ? static_cast<const scalar*>(library_->factors()) : known;
+    return run(ctx, of, a, b, c, c, factors, factors + (of.accumulate ? 2 : 1), bias);
+  }
 
  private:
-  static std::string name() {
+  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
+
+  static std::string name(const product_sizes& of) {
     std::ostringstream text;
-    text << (P::transpose_a ? "a^T " : "a ") << (P::transpose_b ? "b^T" : "b") << (Accumulate ? " + c" : "")
-         << (Epilogue == epilogue::bias ? " + bias"
-             : has_bias                 ? ", bias gradient"
-                                        : "")
-         << (P::scaled ? ", scaled" : "") << ", " << P::m << " x " << P::k << " x " << P::n;
-    if (P::batch > 1) text << ", " << P::batch << " times" << (P::shared_b ? " with one b" : "");
-    text << ", " << dtype_name<typename P::input>() << (P::in_tf32 ? " in tf32" : "") << " to "
-         << dtype_name<typename P::output>() << ", rows of a " << P::row_of_a << " apart, aligned to " << P::alignment;
+    text << (of.transpose_a ? "a^T " : "a ") << (of.transpose_b ? "b^T" : "b") << (of.accumulate ? " + c" : "")
+         << (of.besides == epilogue::bias   ? " + bias"
+             : of.besides != epilogue::none ? ", bias gradient"
+                                            : "")
+         << (of.scaled ? ", scaled" : "") << ", " << of.m << " x " << of.k << " x " << of.n;
+    if (of.batch > 1) text << ", " << of.batch << " times" << (of.shared_b ? " with one b" : "");
+    text << ", " << dtype_name<Input>() << (in_tf32 ? " in tf32" : "") << " to " << dtype_name<Output>()
+         << ", rows of a " << of.stride_of_a() << " apart, aligned to " << of.alignment;
     return text.str();
   }
-  void describe() {
-    constexpr bool is_double = std::is_same_v<typename P::output, double>;
-    const cublasComputeType_t compute = is_double    ? CUBLAS_COMPUTE_64F
-                                        : P::in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                     : CUBLAS_COMPUTE_32F;
-    product_.alignment = P::alignment;
-    product_.result_element = sizeof(typename P::output);
+  void describe(const product_sizes& of) {
+    constexpr bool is_double = std::is_same_v<Output, double>;
+    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
+                                        : in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+    product_.alignment = of.alignment;
+    product_.result_element = sizeof(Output);
     check(cublasLtMatmulDescCreate(&product_.operation, compute, is_double ? CUDA_R_64F : CUDA_R_32F),
           "cublasLtMatmulDescCreate");
-    product_.set(CUBLASLT_MATMUL_DESC_TRANSA, P::transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    product_.set(CUBLASLT_MATMUL_DESC_TRANSB, P::transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if constexpr (has_bias)
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSA, of.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    product_.set(CUBLASLT_MATMUL_DESC_TRANSB, of.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (of.besides != epilogue::none)
       product_.set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-                   Epilogue == epilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADA);
-    if constexpr (P::scaled) product_.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
-    layout(product_.left, cublas_type<typename P::input>(), P::transpose_b ? P::k : P::n, P::transpose_b ? P::n : P::k,
-           P::transpose_b ? P::k : P::n, P::shared_b ? 0 : P::k * P::n);
-    layout(product_.right, cublas_type<typename P::input>(), P::transpose_a ? P::m : P::k, P::transpose_a ? P::k : P::m,
-           P::row_of_a, P::m * P::k);
-    layout(product_.result, cublas_type<typename P::output>(), P::n, P::m, P::n, P::m * P::n);
-  }
-  static void layout(cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns, index_t apart,
-                     index_t stride) {
-    create_layout(made, type, rows, columns, apart, P::batch, stride);
+                   of.besides == epilogue::bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADA);
+    if (of.scaled) product_.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+    const auto layout = [&](cublasLtMatrixLayout_t& made, cudaDataType_t type, index_t rows, index_t columns,
+                            index_t apart,
+                            index_t stride) { create_layout(made, type, rows, columns, apart, of.batch, stride); };
+    layout(product_.left, cublas_type<Input>(), of.transpose_b ? of.k : of.n, of.transpose_b ? of.n : of.k,
+           of.transpose_b ? of.k : of.n, of.shared_b ? 0 : of.k * of.n);
+    layout(product_.right, cublas_type<Input>(), of.transpose_a ? of.m : of.k, of.transpose_a ? of.k : of.m,
+           of.stride_of_a(), of.m * of.k);
+    layout(product_.result, cublas_type<Output>(), of.n, of.m, of.n, of.m * of.n);
   }
 
   gemm_library* library_;
@@ -211,9 +243,41 @@ class cublaslt_gemm {
   bool chosen_ = false;
 };
 
-/// Runs product P on the context's stream: overwrites c, or adds to it.
+/// A product of static sizes, which a context finds by its type.
+template <class P, bool Accumulate, epilogue Besides>
+struct static_product : prepared_product<typename P::sums, typename P::input, typename P::output> {
+  using prepared_product<typename P::sums, typename P::input, typename P::output>::prepared_product;
+};
+/// Products that a context finds by their sizes.
+template <class Sums, class Input, class Output>
+class sized_products {
+ public:
+  explicit sized_products(context<cuda>&) {}
+  prepared_product<Sums, Input, Output>& of(context<cuda>& ctx, const product_sizes& sizes) {
+    return products_.try_emplace(sizes, ctx).first->second;
+  }
+
+ private:
+  std::map<product_sizes, prepared_product<Sums, Input, Output>> products_;
+};
+
+/// Runs product p with an epilogue. Returns false, without doing anything, if the library has no kernel for both.
+template <bool Accumulate, epilogue Besides, class P>
+bool run_product(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
+                 typename P::output* c, const typename P::output* bias = nullptr) {
+  product_sizes of = p.sizes;
+  of.accumulate = Accumulate;
+  of.besides = Besides;
+  if constexpr (P::bounded)
+    return ctx.get<sized_products<typename P::sums, typename P::input, typename P::output>>().of(ctx, of).run(
+        ctx, of, a, b, c, bias);
+  else return ctx.get<static_product<P, Accumulate, Besides>>().run(ctx, of, a, b, c, bias);
+}
+
+/// Runs product p on the context's stream: overwrites c, or adds to it. Products of sizes that are known at run time
+/// are not computed in FP8.
 template <class P>
-void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
+void gemm(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b, typename P::output* c,
           bool accumulate) {
   if constexpr (fits_fp8<P>()) {
     const cublasLtHandle_t library = ctx.get<gemm_library>().handle();
@@ -224,96 +288,41 @@ void gemm(context<cuda>& ctx, const typename P::input* a, const typename P::inpu
           "use bf16_mixed");
     return;
   }
-  const bool done = accumulate ? ctx.get<cublaslt_gemm<P, true, epilogue::none>>().run(ctx, a, b, c, nullptr)
-                               : ctx.get<cublaslt_gemm<P, false, epilogue::none>>().run(ctx, a, b, c, nullptr);
+  const bool done = accumulate ? run_product<true, epilogue::none>(ctx, p, a, b, c)
+                               : run_product<false, epilogue::none>(ctx, p, a, b, c);
   if (!done)
-    throw error("cuBLASLt has no kernel for a product of " + std::to_string(P::m) + " x " + std::to_string(P::k) +
-                " and " + std::to_string(P::k) + " x " + std::to_string(P::n) + " elements of " +
-                std::string(dtype_name<typename P::input>()));
+    throw error("cuBLASLt has no kernel for a product of " + std::to_string(p.sizes.m) + " x " +
+                std::to_string(p.sizes.k) + " and " + std::to_string(p.sizes.k) + " x " + std::to_string(p.sizes.n) +
+                " elements of " + std::string(dtype_name<typename P::input>()));
 }
 
-/// Runs product P and adds `bias` (n elements) to every row of c. Returns false if the library has no kernel for both.
+/// Runs product p and adds `bias` (n elements) to every row of c. Returns false if the library has no kernel for both.
 template <class P>
-bool gemm_bias(context<cuda>& ctx, const typename P::input* a, const typename P::input* b, typename P::output* c,
-               const typename P::output* bias) {
+bool gemm_bias(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
+               typename P::output* c, const typename P::output* bias) {
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
-  else return ctx.get<cublaslt_gemm<P, false, epilogue::bias>>().run(ctx, a, b, c, bias);
+  else return run_product<false, epilogue::bias>(ctx, p, a, b, c, bias);
 }
-/// Runs product P and writes the sums of the columns of b to `sums`; overwrites c, or adds to it. Returns false,
-/// without doing anything, if the library has no kernel for both.
+/// Runs product p, whose b is not transposed, and writes the sums of the columns of b to `sums`; overwrites c, or adds
+/// to it. Returns false, without doing anything, if the library has no kernel for both.
 template <class P>
-bool gemm_bias_gradient(context<cuda>& ctx, const typename P::input* a, const typename P::input* b,
+bool gemm_bias_gradient(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
                         typename P::output* c, bool accumulate, typename P::output* sums) {
-  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>() || P::transpose_b) return false;
-  else if (accumulate) return ctx.get<cublaslt_gemm<P, true, epilogue::bias_gradient>>().run(ctx, a, b, c, sums);
-  else return ctx.get<cublaslt_gemm<P, false, epilogue::bias_gradient>>().run(ctx, a, b, c, sums);
+  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
+  else if (accumulate) return run_product<true, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
+  else return run_product<false, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
 }
 
-/// Products of row-major, dense matrices with run-time extents: op(a) is m x k, op(b) is k x n. Each operand and the
-/// result is `batch` matrices, contiguous.
-struct batched_product {
-  bool transpose_a, transpose_b;
-  index_t m, n, k, batch;
-
-  friend auto operator<=>(const batched_product&, const batched_product&) = default;
-};
-
-/// Products of elements T, summed in float, for optimizers. The context keeps the layouts and algorithm of each.
+/// to = alpha op(a) op(b) + beta c of elements T, summed in float, for optimizers. `to` does not overlap the others; c
+/// is not read if beta is 0. All addresses are multiples of memory_request::alignment.
 template <class T>
-class batched_products {
- public:
-  explicit batched_products(context<cuda>& ctx) : library_(&ctx.get<gemm_library>()) {}
-  batched_products(const batched_products&) = delete;
-  batched_products& operator=(const batched_products&) = delete;
-
-  /// to = alpha op(a) op(b) + beta c. `to` does not overlap the others; c is not read if beta is 0. All addresses are
-  /// multiples of memory_request::alignment.
-  void multiply(context<cuda>& ctx, const batched_product& of, const T* a, const T* b, T* to, float alpha = 1,
-                float beta = 0, const T* c = nullptr) {
-    const device_guard guard(ctx.stream().device());
-    prepared_product& p = products_[of];
-    const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* result) {
-      void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
-      return cublasLtMatmul(library_->handle(), p.product.operation, &alpha, b, p.product.left, a, p.product.right,
-                            &beta, beta == 0 ? result : c, p.product.result, result, p.product.result, &algorithm, room,
-                            workspace::least, ctx.stream().handle());
-    };
-    if (!p.algorithm) {
-      if (p.product.operation == nullptr) describe(p.product, of);
-      p.algorithm = choose_algorithm(
-          ctx, library_->handle(), p.product, [&] { return name(of); }, of.m * of.n * of.batch * sizeof(T), submit);
-      if (!p.algorithm) throw error("cuBLASLt has no kernel for an optimizer's product " + name(of));
-    }
-    check(submit(*p.algorithm, to), "cublasLtMatmul");
-    finish(ctx, "cublasLtMatmul");
-  }
-
- private:
-  struct prepared_product {
-    gemm_description product;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;
-  };
-  static std::string name(const batched_product& of) {
-    std::ostringstream text;
-    text << (of.transpose_a ? "a^T " : "a ") << (of.transpose_b ? "b^T" : "b") << ", " << of.m << " x " << of.k << " x "
-         << of.n << ", " << of.batch << " times, " << dtype_name<T>() << " of an optimizer";
-    return text.str();
-  }
-  static void describe(gemm_description& product, const batched_product& of) {
-    product.alignment = memory_request::alignment;
-    check(cublasLtMatmulDescCreate(&product.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    product.set(CUBLASLT_MATMUL_DESC_TRANSA, of.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    product.set(CUBLASLT_MATMUL_DESC_TRANSB, of.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    const auto layout = [&](cublasLtMatrixLayout_t& made, index_t rows, index_t columns) {
-      create_layout(made, cublas_type<T>(), rows, columns, rows, of.batch, rows * columns);
-    };
-    layout(product.left, of.transpose_b ? of.k : of.n, of.transpose_b ? of.n : of.k);
-    layout(product.right, of.transpose_a ? of.m : of.k, of.transpose_a ? of.k : of.m);
-    layout(product.result, of.n, of.m);
-  }
-
-  gemm_library* library_;
-  std::map<batched_product, prepared_product> products_;
-};
+void multiply(context<cuda>& ctx, product_sizes of, const T* a, const T* b, T* to, float alpha = 1, float beta = 0,
+              const T* c = nullptr) {
+  of.alignment = memory_request::alignment;
+  of.accumulate = beta != 0;
+  if (!ctx.get<sized_products<float, T, T>>().of(ctx, of).run(ctx, of, a, b, c, to, &alpha, &beta))
+    throw error("cuBLASLt has no kernel for an optimizer's product of " + std::to_string(of.m) + " x " +
+                std::to_string(of.k) + " and " + std::to_string(of.k) + " x " + std::to_string(of.n) + " elements");
+}
 
 }  // namespace gradus::cuda_kit

@@ -115,10 +115,14 @@ __global__ void __launch_bounds__(block_threads)
 /// Whether the library supports product P in FP8: one dense matrix of bf16, extents multiples of 16, to bf16 or float.
 template <class P>
 constexpr bool fits_fp8() {
-  const bool types = std::is_same_v<typename P::input, bf16> &&
-                     (std::is_same_v<typename P::output, bf16> || std::is_same_v<typename P::output, float>);
-  const bool sizes = P::batch == 1 && P::m % 16 == 0 && P::n % 16 == 0 && P::k % 16 == 0 && P::alignment >= 16;
-  return P::in_fp8 && !P::scaled && types && sizes;
+  if constexpr (P::bounded) {
+    return false;
+  } else {
+    const bool types = std::is_same_v<typename P::input, bf16> &&
+                       (std::is_same_v<typename P::output, bf16> || std::is_same_v<typename P::output, float>);
+    const bool sizes = P::batch == 1 && P::m % 16 == 0 && P::n % 16 == 0 && P::k % 16 == 0 && P::alignment >= 16;
+    return P::in_fp8 && !P::scaled && types && sizes;
+  }
 }
 
 /// Descriptors, algorithm and operands of one product in FP8. The library requires both operands contiguous along k.

@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <concepts>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -11,6 +13,7 @@
 
 #include "../autodiff/tape.hpp"
 #include "../core/error.hpp"
+#include "../core/extent.hpp"
 #include "../memory/context.hpp"
 #include "../memory/planned_resource.hpp"
 #include "device.hpp"
@@ -37,6 +40,9 @@ namespace gradus {
 /// steps: the tape's count, which random draws depend on; the optimizers' counts and `options`; loss scales; tensors.
 /// Everything else, such as seeds, keeps its value of the capture; after changing it, call renew().
 ///
+/// If shapes are bounded, give run() the numbers that extents depend on: `graph.run(step, rows)`. Each combination of
+/// numbers has a graph of its own, whose first run is not captured either.
+///
 /// In any other memory, or without tape and optimizers, each run captures the step and updates the graph: by then other
 /// tensors may own the blocks of a pool that the old graph would write.
 ///
@@ -53,25 +59,28 @@ class step_graph {
   }
   step_graph(const step_graph&) = delete;
   step_graph& operator=(const step_graph&) = delete;
-  ~step_graph() { forget(); }
 
-  /// Runs step(), or launches its graph. Rethrows its exceptions; throws error if it did what a graph cannot contain.
-  template <class Step>
-  void run(const Step& step) {
+  /// Runs step(), or launches its graph for these numbers. Rethrows its exceptions; throws error if it did what a graph
+  /// cannot contain.
+  template <class Step, std::integral... Extents>
+  void run(const Step& step, Extents... numbers) {
     const cuda_kit::device_guard guard(ctx_->stream().device());
-    if (!warm_) {
+    graph& of = graphs_[{static_cast<index_t>(numbers)...}];
+    if (!of.warm) {
       step();
-      warm_ = true;
-    } else if (lasts_ && moves_ == ctx_->stream().moves()) {
-      launch_again();
+      of.warm = true;
+    } else if (of.lasts && of.moves == ctx_->stream().moves()) {
+      launch_again(of);
     } else {
-      launch_captured(step);
+      launch_captured(of, step);
     }
   }
-  /// Makes the next run capture the step again.
-  void renew() { lasts_ = false; }
+  /// Makes the next runs capture the step again.
+  void renew() {
+    for (auto& [numbers, of] : graphs_) of.lasts = false;
+  }
 
-  /// Kernels, copies and fills in the last graph; 0 before the second run.
+  /// Kernels, copies and fills in the last captured graph; 0 before.
   std::size_t nodes() const { return nodes_; }
   /// Number of captures.
   std::size_t captures() const { return captures_; }
@@ -80,13 +89,30 @@ class step_graph {
 
  private:
   using planned_memory = basic_planned_resource<cuda_stream>;
-  // The counter of a tape or an optimizer: its value before the captured step, and the step's increment.
+  // The counter of a tape or an optimizer.
   struct counted {
     void* what;
     const void* known_as;  // null: the tape
     std::size_t (*count)(const void*);
     void (*advance)(void*, std::size_t);
-    std::size_t before = 0, by = 0;
+  };
+  // The graph of a step with certain extents.
+  struct graph {
+    cudaGraphExec_t launched = nullptr;
+    cuda_kit::followed_values followed;
+    std::vector<std::size_t> before, by;  // of each counter: the value before the captured step, the step's increment
+    std::size_t moves = 0;
+    bool warm = false;
+    bool lasts = false;  // can be replayed
+
+    graph() = default;
+    graph(const graph&) = delete;
+    graph& operator=(const graph&) = delete;
+    ~graph() { forget(); }
+    void forget() {
+      if (launched != nullptr) static_cast<void>(cudaGraphExecDestroy(launched));
+      launched = nullptr;
+    }
   };
   template <class C>
   static constexpr bool is_tape = std::is_same_v<C, tape<cuda>>;
@@ -100,52 +126,55 @@ class step_graph {
       return {&c, &c.calls(), [](const void* p) -> std::size_t { return static_cast<const C*>(p)->calls(); }, advance};
   }
 
-  void launch_again() {
+  void launch_again(graph& of) {
     if (planned_->live_blocks() > 0)
       throw error("step_graph: " + std::to_string(planned_->live_blocks()) +
                   " blocks of the planned memory that the graph writes are in use; destroy their tensors before run()");
     for (std::size_t i = 0; i < counted_.size(); ++i)
-      followed_.set_moved(i, counted_[i].count(counted_[i].what) - counted_[i].before);
-    followed_.look_again();
-    launch();
-    for (const counted& c : counted_) c.advance(c.what, c.by);
+      of.followed.set_moved(i, counted_[i].count(counted_[i].what) - of.before[i]);
+    of.followed.look_again();
+    launch(of);
+    for (std::size_t i = 0; i < counted_.size(); ++i) counted_[i].advance(counted_[i].what, of.by[i]);
   }
   template <class Step>
-  void launch_captured(const Step& step) {
-    lasts_ = false;
+  void launch_captured(graph& of, const Step& step) {
+    of.lasts = false;
+    of.before.clear();
     if (planned_ != nullptr) {
       std::vector<const void*> known_as;
-      for (counted& c : counted_) {
+      for (const counted& c : counted_) {
         c.advance(c.what, 0);  // the step includes the low-precision copies of parameters
-        c.before = c.count(c.what);
+        of.before.push_back(c.count(c.what));
         known_as.push_back(c.known_as);
       }
-      followed_.begin(ctx_->stream(), std::move(known_as));
+      of.followed.begin(ctx_->stream(), std::move(known_as));
     }
-    const cudaGraph_t captured = capture(step);
+    const cudaGraph_t captured = capture(of, step);
     try {
-      take_over(captured);
+      take_over(of, captured);
     } catch (...) {
       static_cast<void>(cudaGraphDestroy(captured));
       throw;
     }
     static_cast<void>(cudaGraphDestroy(captured));
-    for (counted& c : counted_) c.by = c.count(c.what) - c.before;
-    lasts_ = planned_ != nullptr && planned_->live_blocks() == 0;
-    moves_ = ctx_->stream().moves();
+    of.by.clear();
+    for (std::size_t i = 0; i < of.before.size(); ++i)
+      of.by.push_back(counted_[i].count(counted_[i].what) - of.before[i]);
+    of.lasts = planned_ != nullptr && planned_->live_blocks() == 0;
+    of.moves = ctx_->stream().moves();
     ++captures_;
-    launch();
+    launch(of);
   }
-  void launch() {
-    if (planned_ != nullptr) followed_.send(*ctx_);
-    cuda_kit::check(cudaGraphLaunch(launched_, ctx_->stream().handle()), "cudaGraphLaunch");
+  void launch(const graph& of) {
+    if (planned_ != nullptr) of.followed.send(*ctx_);
+    cuda_kit::check(cudaGraphLaunch(of.launched, ctx_->stream().handle()), "cudaGraphLaunch");
   }
   template <class Step>
-  cudaGraph_t capture(const Step& step) {
+  cudaGraph_t capture(graph& of, const Step& step) {
     const cudaStream_t stream = ctx_->stream().handle();
     cuda_kit::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     cudaGraph_t captured = nullptr;
-    ctx_->stream().follow(planned_ == nullptr ? nullptr : &followed_);
+    ctx_->stream().follow(planned_ == nullptr ? nullptr : &of.followed);
     try {
       step();
     } catch (...) {
@@ -158,31 +187,24 @@ class step_graph {
     cuda_kit::check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
     return captured;
   }
-  void take_over(cudaGraph_t captured) {
+  void take_over(graph& of, cudaGraph_t captured) {
     cuda_kit::check(cudaGraphGetNodes(captured, nullptr, &nodes_), "cudaGraphGetNodes");
-    if (launched_ != nullptr) {
+    if (of.launched != nullptr) {
       cudaGraphExecUpdateResultInfo why{};
-      if (cudaGraphExecUpdate(launched_, captured, &why) == cudaSuccess) return;
+      if (cudaGraphExecUpdate(of.launched, captured, &why) == cudaSuccess) return;
       static_cast<void>(cudaGetLastError());
       ctx_->stream().synchronize();  // the graph may be running
-      forget();
+      of.forget();
     }
-    cuda_kit::check(cudaGraphInstantiate(&launched_, captured, 0), "cudaGraphInstantiate");
+    cuda_kit::check(cudaGraphInstantiate(&of.launched, captured, 0), "cudaGraphInstantiate");
     ++made_;
-  }
-  void forget() {
-    if (launched_ != nullptr) static_cast<void>(cudaGraphExecDestroy(launched_));
-    launched_ = nullptr;
   }
 
   context<cuda>* ctx_;
   std::vector<counted> counted_;
-  const planned_memory* planned_ = nullptr;  // null: each step is captured
-  cuda_kit::followed_values followed_;
-  cudaGraphExec_t launched_ = nullptr;
-  std::size_t nodes_ = 0, captures_ = 0, made_ = 0, moves_ = 0;
-  bool warm_ = false;
-  bool lasts_ = false;  // the graph can be replayed
+  const planned_memory* planned_ = nullptr;       // null: each step is captured
+  std::map<std::vector<index_t>, graph> graphs_;  // by the numbers that extents depend on
+  std::size_t nodes_ = 0, captures_ = 0, made_ = 0;
 };
 
 }  // namespace gradus

@@ -49,6 +49,18 @@ __device__ inline T row_max(T x) {
   return row_reduce<Threads>(x, [](T a, T b) { return b > a ? b : a; });
 }
 
+inline constexpr int long_row_threads = 512;
+/// Calls run with the number of threads for rows of this length, as a type, and blocks for all rows.
+template <class F>
+void for_row_threads(index_t rows, index_t columns, const F& run) {
+  const auto with = [&]<int Threads>(std::integral_constant<int, Threads> threads) {
+    constexpr auto at_once = static_cast<index_t>(rows_in_block(Threads));
+    run(threads, static_cast<unsigned>((rows + at_once - 1) / at_once), Threads * static_cast<int>(at_once));
+  };
+  if (columns <= 1024) with(std::integral_constant<int, 32>{});
+  else with(std::integral_constant<int, long_row_threads>{});
+}
+
 /// How rows of Columns elements of types Ts are distributed: one per warp, or per 2 to 32 warps, so that a thread holds
 /// at most Held elements of each array in registers.
 template <index_t Held, index_t Columns, class... Ts>
@@ -89,6 +101,14 @@ struct basic_row_layout {
     }
   }
 };
+
+/// The columns of rows of shape S, which a kernel's type has.
+template <class S>
+consteval index_t row_columns() {
+  static_assert(S::rank == 0 || !gradus::detail::is_bounded(S::extent_in_type(-1)),
+                "softmax, logsumexp, norms, embedding, losses: on a GPU the last axis is not bounded");
+  return columns_of<S>;
+}
 
 template <index_t Columns, class... Ts>
 using row_layout = basic_row_layout<32, Columns, Ts...>;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "../core/dtype.hpp"
 #include "../core/extent.hpp"
@@ -206,57 +207,104 @@ __device__ inline void walk_run(const Walk& by, const Body& body) {
   }
 }
 
-/// How to walk an output of shape Out over broadcast operands of shapes Ins. Merges adjacent axes that broadcast the
-/// same way: without broadcasting, or with one-element operands only, the output is one row. Otherwise a run stays
-/// within a row. An operand's axis of extent 1 does not count as broadcast if the output's extent is 1, too.
-template <class Out, int Widest, class... Ins>
-class broadcast_walk {
-  static constexpr index_t operands = sizeof...(Ins);
-  struct list {
-    int count = 0;
-    index_t extent[Out::rank + 1] = {}, stride[Out::rank + 1][operands] = {};
-  };
-  static constexpr list merge() {
-    list l;
+/// The largest extents of tensors of shape S.
+template <class S>
+constexpr extents_of<S> largest_extents() {
+  return extents_from<S>([] { return S::extents; });
+}
+
+/// The axes along which an output of shape Out and broadcast operands of shapes Ins are walked, innermost first. Merges
+/// adjacent axes that broadcast the same way, by the shapes' types: without broadcasting, or with one-element operands
+/// only, the output is one row. An operand's axis of extent 1 does not count as broadcast if the output's is 1, too.
+template <class Out, class... Ins>
+struct walked_axes {
+  int count = 0;
+  index_t factor = 1;  ///< divides the innermost extent in all tensors of these shapes
+  index_t extent[Out::rank + 1] = {}, stride[Out::rank + 1][sizeof...(Ins)] = {};
+
+  constexpr walked_axes(const extents_of<Out>& out, const extents_of<Ins>&... in) {
+    constexpr index_t operands = sizeof...(Ins);
     bool had[operands] = {};
     index_t size[operands];
     for (index_t& one : size) one = 1;
     for (index_t i = 0; i != Out::rank; ++i) {
-      const index_t e = gradus::detail::padded_extent<Out>(i);
-      const auto follows = [&](index_t rank, index_t extent) { return i < rank && extent == e; };
-      const bool has[] = {follows(Ins::rank, gradus::detail::padded_extent<Ins>(i))...};
-      if (l.count == 0 && e == 1) continue;
-      bool alike = l.count != 0;
+      const index_t in_type = gradus::detail::padded_in_type<Out>(i), e = gradus::detail::padded_extent(out, i);
+      const auto follows = [&](index_t rank, index_t of_operand) { return i < rank && of_operand == in_type; };
+      const bool has[] = {follows(Ins::rank, gradus::detail::padded_in_type<Ins>(i))...};
+      if (count == 0 && in_type == 1) continue;
+      bool alike = count != 0;
       for (index_t k = 0; k != operands; ++k) alike = alike && has[k] == had[k];
-      if (!alike) l.extent[l.count++] = 1;
-      l.extent[l.count - 1] *= e;
+      if (!alike) extent[count++] = 1;
+      extent[count - 1] *= e;
+      if (count == 1 && !gradus::detail::is_bounded(in_type)) factor *= e;
       for (index_t k = 0; k != operands; ++k) {
         had[k] = has[k];
-        if (!alike) l.stride[l.count - 1][k] = has[k] ? size[k] : 0;
+        if (!alike) stride[count - 1][k] = has[k] ? size[k] : 0;
         if (has[k]) size[k] *= e;
       }
     }
-    if (l.count == 0) l = {1, {1}, {{(Ins::rank == Out::rank ? index_t{1} : index_t{0})...}}};
-    return l;
+    static_cast<void>((in.rank + ... + 0));  // without axes, extents are not read
+    if (count != 0) return;
+    count = 1;
+    extent[0] = 1;
+    index_t k = 0;
+    ((stride[0][k++] = Ins::rank == Out::rank ? 1 : 0), ...);
   }
-  static constexpr list merged = merge();
-  static constexpr int axes = merged.count - 1;
+};
+/// Those of the largest tensors.
+template <class Out, class... Ins>
+inline constexpr walked_axes<Out, Ins...> most_axes{largest_extents<Out>(), largest_extents<Ins>()...};
+
+/// How to walk an output of shape Out over operands of shapes Ins in runs of Width, which stay within a row.
+template <int Width, class Out, class... Ins>
+class broadcast_walk {
+  static constexpr auto& most = most_axes<Out, Ins...>;
+  static constexpr int axes = most.count - 1;
+  const walked_axes<Out, Ins...>& there_;
+  index_t size_;
 
  public:
-  using type = walk<count_for<Out::size>, axes == 0 || merged.extent[0] % Widest == 0 ? Widest : 1, axes>;
-  static constexpr unsigned blocks = flat_blocks(Out::size, type::width);
-  static constexpr type all() {
-    type w{Out::size, {}};
-    for (int a = 0; a <= axes; ++a) w.extent[a] = divisor<typename type::count>(merged.extent[a]);
+  using type = walk<count_for<Out::size>, Width, axes>;
+  constexpr broadcast_walk(const walked_axes<Out, Ins...>& there, index_t size) : there_(there), size_(size) {}
+  constexpr unsigned blocks() const { return flat_blocks(size_, Width); }
+  constexpr type all() const {
+    using count = typename type::count;
+    type w{static_cast<count>(size_), {}};
+    for (int a = 0; a <= axes; ++a) w.extent[a] = divisor<count>(static_cast<count>(there_.extent[a]));
     return w;
   }
   /// Operand number K.
   template <index_t K, class S>
-  static constexpr auto operand(const S* data) {
-    walked_operand<S, type, merged.stride[0][K] != 0> of{data, {}};
-    for (int a = 0; a <= axes; ++a) of.stride[a] = merged.stride[a][K];
+  constexpr auto operand(const S* data) const {
+    walked_operand<S, type, most.stride[0][K] != 0> of{data, {}};
+    for (int a = 0; a <= axes; ++a) of.stride[a] = static_cast<typename type::count>(there_.stride[a][K]);
     return of;
   }
 };
+
+template <int Width, class Out, class... Ins, class Launch, class... Ts, std::size_t... K>
+void launch_walk(const Launch& launch, const walked_axes<Out, Ins...>& axes, index_t size, std::index_sequence<K...>,
+                 const Ts*... data) {
+  const broadcast_walk<Width, Out, Ins...> walk(axes, size);
+  launch(walk.blocks(), walk.all(), walk.template operand<K>(data)...);
+}
+/// Calls launch(blocks, walk, operands...) for an output with these extents over operands: in runs of Widest, or of one
+/// element if rows do not consist of whole runs. Without lambdas, in which nvcc expands packs of types wrongly.
+template <int Widest, class Launch, class Out, class... Ts, class... Ins>
+void with_walk(const Launch& launch, const Out& out, const view<Ts, Ins, cuda>&... in) {
+  using out_shape = type_of_extents<Out>;
+  constexpr auto& most = most_axes<out_shape, Ins...>;
+  constexpr bool always_wide = most.count == 1 || most.factor % Widest == 0;
+  constexpr int known = always_wide ? Widest : 1;
+  constexpr std::index_sequence_for<Ins...> all;
+  if constexpr (!Out::bounded) {
+    launch_walk<known>(launch, most, out.size, all, in.data()...);
+  } else {
+    const walked_axes<out_shape, Ins...> there(out, in.extents()...);
+    if constexpr (!always_wide && most.factor != most.extent[0])
+      if (there.extent[0] % Widest == 0) return launch_walk<Widest>(launch, there, out.size, all, in.data()...);
+    launch_walk<known>(launch, there, out.size, all, in.data()...);
+  }
+}
 
 }  // namespace gradus::cuda_kit

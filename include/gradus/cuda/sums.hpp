@@ -10,34 +10,51 @@
 
 namespace gradus::cuda_kit {
 
+/// Chunks into which `terms` rows are divided, `row_lanes` at a time, so that `strips` such sums give some hundred
+/// blocks.
+constexpr index_t column_chunks(index_t terms, index_t strips, index_t row_lanes) {
+  const index_t most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
+  return std::max<index_t>(1, std::min<index_t>(most, (512 + strips - 1) / strips));
+}
+
 /// The layout of a block of 256 threads: `Lanes` adjacent runs of Width columns, `row_lanes` rows at a time.
 template <int Width, int Lanes>
 struct column_layout {
-  static constexpr int width = Width, lanes = Lanes;
-  static constexpr int row_lanes = static_cast<int>(block_threads) / lanes;
-  static constexpr index_t strips(index_t columns) { return (columns / width + lanes - 1) / lanes; }
-  /// Chunks into which `terms` rows are divided, so that `strips` such sums give some hundred blocks.
-  static constexpr index_t chunks(index_t terms, index_t strips) {
-    const index_t most = (terms + row_lanes * 8 - 1) / (row_lanes * 8);
-    return std::max<index_t>(1, std::min<index_t>(most, (512 + strips - 1) / strips));
-  }
+  static constexpr int width = Width;
+  static constexpr unsigned lanes = Lanes, row_lanes = block_threads / lanes;
+  static constexpr dim3 block() { return block_threads; }
+  static __device__ unsigned lane() { return threadIdx.x % lanes; }
+  static __device__ unsigned row() { return threadIdx.x / lanes; }
+  static __device__ unsigned lanes_of_block() { return lanes; }
+  static __device__ unsigned rows_of_block() { return row_lanes; }
+};
+/// The same with a number of lanes that is known at run time, for bounded shapes: the block has two dimensions.
+template <int Width>
+struct bounded_column_layout {
+  static constexpr int width = Width;
+  unsigned lanes, row_lanes;
+  dim3 block() const { return {lanes, row_lanes}; }
+  static __device__ unsigned lane() { return threadIdx.x; }
+  static __device__ unsigned row() { return threadIdx.y; }
+  static __device__ unsigned lanes_of_block() { return blockDim.x; }
+  static __device__ unsigned rows_of_block() { return blockDim.y; }
 };
 
 /// Adds the partial sums of all rows of threads into those of the first row; see column_layout.
 template <class Layout, class C>
 __device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
-  __shared__ C room[Layout::row_lanes / 2 == 0 ? 1 : Layout::row_lanes / 2][Layout::width][Layout::lanes];
-  const int lane = static_cast<int>(threadIdx.x) % Layout::lanes;
-  const int row = static_cast<int>(threadIdx.x) / Layout::lanes;
-  for (int half = Layout::row_lanes / 2; half > 0; half /= 2) {
+  __shared__ C room[block_threads / 2 * Layout::width];  // [row, element of a run, lane]
+  const int row = static_cast<int>(Layout::row()), lanes = static_cast<int>(Layout::lanes_of_block());
+  C* const mine = room + row * Layout::width * lanes + Layout::lane();
+  for (int half = static_cast<int>(Layout::rows_of_block()) / 2; half > 0; half /= 2) {
     __syncthreads();
     if (row >= half && row < 2 * half)
 #pragma unroll
-      for (int i = 0; i < Layout::width; ++i) room[row - half][i][lane] = sum.at[i];
+      for (int i = 0; i < Layout::width; ++i) mine[(i - half * Layout::width) * lanes] = sum.at[i];
     __syncthreads();
     if (row < half)
 #pragma unroll
-      for (int i = 0; i < Layout::width; ++i) sum.at[i] += room[row][i][lane];
+      for (int i = 0; i < Layout::width; ++i) sum.at[i] += mine[i * lanes];
   }
 }
 
@@ -78,6 +95,26 @@ constexpr auto reduced_rows() {
   else return nested_rows<Reduction>{};
 }
 
+/// The offset of a position along axes that are Axes at most, innermost first.
+template <class Count, int Axes>
+struct nested_axes {
+  divisor<Count> extent[Axes];
+  Count stride[Axes] = {};
+
+  __device__ Count offset(Count position) const {
+    Count at = 0;
+#pragma unroll
+    for (int axis = 0; axis + 1 < Axes; ++axis) at += extent[axis].divide(position) * stride[axis];
+    return at + position * stride[Axes - 1];
+  }
+};
+/// The rows of a reduction of bounded shapes: axes that are kept, and axes that are reduced, outside a row.
+template <class Count, int Axes>
+struct bounded_rows {
+  nested_axes<Count, Axes> kept, reduced;
+  __device__ Count row(Count out_row, Count step) const { return kept.offset(out_row) + reduced.offset(step); }
+};
+
 /// Sums by column: `terms` rows of `columns` per output row, `each` rows per chunk. One block per (strip, chunk, row).
 template <class Count>
 struct column_shares {
@@ -90,21 +127,21 @@ __global__ void __launch_bounds__(block_threads)
     sum_columns_kernel(T* to, C* partial, const U* from, bool accumulate, C factor, Terms terms_of, Rows rows,
                        column_shares<Count> shares) {
   Count out_row = blockIdx.x;
-  const Count at = (shares.strips.divide(out_row) * Layout::lanes + threadIdx.x % Layout::lanes) * Layout::width;
+  const Count at = (shares.strips.divide(out_row) * Layout::lanes_of_block() + Layout::lane()) * Layout::width;
   const Count chunk = shares.chunks.divide(out_row);
   const bool here = at < shares.columns;
   const Count last = (chunk + 1) * shares.each, end = last < shares.terms ? last : shares.terms;
   vector_of<C, Layout::width> sum{};
   if (here)
 #pragma unroll 4
-    for (Count k = chunk * shares.each + threadIdx.x / Layout::lanes; k < end; k += Layout::row_lanes) {
+    for (Count k = chunk * shares.each + Layout::row(); k < end; k += Layout::rows_of_block()) {
       const auto v = load<Layout::width, true>(from + rows.row(out_row, k) + at, Layout::width);
 #pragma unroll
       for (int i = 0; i < Layout::width; ++i)
         sum.at[i] += terms_of(static_cast<C>(v.at[i]), out_row * shares.columns + at + i);
     }
   sum_over_row_lanes<Layout>(sum);
-  if (!here || threadIdx.x >= static_cast<unsigned>(Layout::lanes)) return;
+  if (!here || Layout::row() != 0) return;
   if (partial == nullptr)
     put<Layout::width, true>(to + out_row * shares.columns + at, accumulate, Layout::width,
                              [&](int i) { return factor * sum.at[i]; });

@@ -144,7 +144,7 @@ Managed* to_dlpack(tensor<T, Shape, D> x) {
   auto& t = all->managed.dl_tensor;
   std::int64_t stride = 1;
   for (std::size_t a = Shape::rank; a-- > 0; stride *= all->shape[a]) {
-    all->shape[a] = static_cast<std::int64_t>(Shape::extents[a]);
+    all->shape[a] = static_cast<std::int64_t>(all->x.extents().extents[a]);
     all->strides[a] = stride;
   }
   constexpr dlpack::data_type type = detail::dlpack_type<T>();
@@ -171,6 +171,8 @@ Managed* to_dlpack(tensor<T, Shape, D> x) {
 /// address is not a multiple of D::alignment. Do not write to the elements if the producer calls them read-only.
 template <class T, class Shape, class D, class Managed>
 tensor<T, Shape, D> from_dlpack(context<D>& ctx, Managed* managed) {
+  static_assert(detail::extents_are_in_the_type<Shape>,
+                "from_dlpack<T, Shape>(ctx, managed): a bounded tensor has memory for the largest extents; copy it");
   if constexpr (requires { managed->version; })
     if (managed->version.major != 1)
       throw error("from_dlpack: version " + std::to_string(managed->version.major) + " of DLPack is not known");

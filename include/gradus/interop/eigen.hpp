@@ -41,8 +41,9 @@ template <class T, class Shape, class D>
 constexpr bool check_for_eigen() {
   static_assert(has_one_or_two_axes<Shape>, "as_eigen(x): x must have one axis or two; reshape it");
   static_assert(is_on_the_cpu<D>, "as_eigen(x): x must be on the CPU");
+  static_assert(extents_are_in_the_type<Shape>, "as_eigen(x): the shape of x must not be bounded");
   static_assert(eigen_computes_with<T>, "as_eigen(x): Eigen does not compute with this element type");
-  return has_one_or_two_axes<Shape> && is_on_the_cpu<D> && eigen_computes_with<T>;
+  return has_one_or_two_axes<Shape> && is_on_the_cpu<D> && extents_are_in_the_type<Shape> && eigen_computes_with<T>;
 }
 
 /// The shape of an Eigen expression; void unless its sizes are known at compile time. Vectors have one axis.
@@ -115,6 +116,7 @@ auto from_eigen(context<cpu>& ctx, const Eigen::DenseBase<E>& from, category wha
       detail::shape_is_known<S>,
       "from_eigen(ctx, m): the size of m is known only at run time; name the shape: from_eigen<shape<...>>(ctx, m)");
   if constexpr (detail::shape_is_known<S>) {
+    static_assert(detail::extents_are_in_the_type<S>, "from_eigen<Shape>(ctx, m): Shape must not be bounded");
     if constexpr (S::rank == 1 && E::RowsAtCompileTime == 1)
       return detail::evaluate_into_tensor<S>(ctx, from.derived().transpose(), what);
     else return detail::evaluate_into_tensor<S>(ctx, from.derived(), what);

@@ -1,6 +1,8 @@
 #pragma once
 // Views as multidimensional spans: C++23's, and libcu++'s, which kernels take (part of the CUDA toolkit).
 
+#include <cstddef>
+#include <utility>
 #include <version>
 #if defined(__cpp_lib_mdspan)
 #include <mdspan>
@@ -14,11 +16,25 @@
 
 namespace gradus {
 
+namespace detail {
+// The extents of a view in type E, whose bounded ones are dynamic.
+template <class E, class View>
+constexpr E mdspan_extents([[maybe_unused]] const View& v) {
+  if constexpr (!View::shape::bounded) return {};
+  else
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return E(v.extents().extents[I]...);
+    }(std::make_index_sequence<View::shape::rank>{});
+}
+}  // namespace detail
+
 #if defined(__cpp_lib_mdspan)
-/// The elements of a view as a std::mdspan of compile-time extents: `as_mdspan(x.view())`. Needs C++23.
+/// The elements of a view as a std::mdspan of compile-time extents: `as_mdspan(x.view())`. Those of a bounded axis are
+/// std::dynamic_extent. Needs C++23.
 template <class T, index_t... Extents, class D>
 constexpr auto as_mdspan(view<T, shape<Extents...>, D> v) {
-  return std::mdspan<T, std::extents<index_t, Extents...>>(v.data());
+  using extents = std::extents<index_t, (detail::is_bounded(Extents) ? std::dynamic_extent : Extents)...>;
+  return std::mdspan<T, extents>(v.data(), detail::mdspan_extents<extents>(v));
 }
 #endif
 
@@ -26,7 +42,9 @@ constexpr auto as_mdspan(view<T, shape<Extents...>, D> v) {
 /// The same as a cuda::std::mdspan, for kernels: `launch(ctx, &kernel, blocks, threads, as_cuda_mdspan(x.view()))`.
 template <class T, index_t... Extents, class D>
 constexpr auto as_cuda_mdspan(view<T, shape<Extents...>, D> v) {
-  return ::cuda::std::mdspan<T, ::cuda::std::extents<index_t, Extents...>>(v.data());
+  using extents =
+      ::cuda::std::extents<index_t, (detail::is_bounded(Extents) ? ::cuda::std::dynamic_extent : Extents)...>;
+  return ::cuda::std::mdspan<T, extents>(v.data(), detail::mdspan_extents<extents>(v));
 }
 #endif
 

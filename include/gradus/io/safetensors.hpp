@@ -83,17 +83,23 @@ class safetensors_file {
   /// Reads a tensor's bytes into `to`. The tensor must have this dtype ("F32") and as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
 
+  /// Throws gradus::error unless read_as<T>() can read the tensor: it exists with this shape, in a floating-point type.
+  template <class T>
+  void check_as(std::string_view name, std::span<const std::size_t> shape) const {
+    check_shape(name, shape);
+    check_floating(name, detail::safetensors_dtype<T>());
+  }
   /// Reads a tensor of this shape, stored in any floating-point type, and rounds it to T (to nearest, or to infinity).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
     static_assert(is_floating<T>, "safetensors_file::read_as<T>: T must be f64, f32, bf16 or f16");
     const std::string& stored = entry(name).dtype;
     if (stored == detail::safetensors_dtype<T>()) return read<T>(name, shape);
+    check_floating(name, detail::safetensors_dtype<T>());
     if (stored == "F64") return converted<T>(read<double>(name, shape));
     if (stored == "F32") return converted<T>(read<float>(name, shape));
     if (stored == "BF16") return converted<T>(read<bf16>(name, shape));
-    if (stored == "F16") return converted<T>(read<f16>(name, shape));
-    refuse_to_convert(name, detail::safetensors_dtype<T>());
+    return converted<T>(read<f16>(name, shape));
   }
 
  private:
@@ -107,7 +113,8 @@ class safetensors_file {
   }
   /// The tensor of this name, which must have this dtype.
   const safetensors_entry& stored_as(std::string_view name, std::string_view dtype) const;
-  [[noreturn]] void refuse_to_convert(std::string_view name, std::string_view dtype) const;
+  /// Throws gradus::error unless the tensor has a floating-point type, which can be converted to `dtype`.
+  void check_floating(std::string_view name, std::string_view dtype) const;
   void check_shape(std::string_view name, std::span<const std::size_t> shape) const;
   static std::string quoted(std::string_view name);
   [[noreturn]] void fail(const std::string& what) const;

@@ -1,11 +1,11 @@
 #pragma once
 #include <bit>
-#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "atomic_file.hpp"
 #include "crc32c.hpp"
+#include "extents.hpp"
 #include "json.hpp"
 #include "safetensors.hpp"
 
@@ -30,13 +30,6 @@ GRADUS_IMPL std::string safetensors_dtype(std::string_view ours) {
   return name;
 }
 
-/// Computes a * b; returns false on overflow.
-GRADUS_IMPL bool multiply_fits(std::uint64_t a, std::uint64_t b, std::uint64_t& product) {
-  if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return false;
-  product = a * b;
-  return true;
-}
-
 // `"crc32c":"00000000"` in a header, replaced by the checksum.
 inline constexpr std::string_view safetensors_checksum_key = "crc32c", safetensors_no_checksum = "00000000";
 GRADUS_IMPL std::size_t find_safetensors_checksum(std::string_view header, std::string_view digits) {
@@ -48,12 +41,6 @@ GRADUS_IMPL std::string hexadecimal(std::uint32_t value) {
   std::string text(8, '0');
   for (std::size_t i = 0; i < 8; ++i) text[7 - i] = "0123456789abcdef"[(value >> (4 * i)) & 15u];
   return text;
-}
-
-GRADUS_IMPL std::string shape_text(std::span<const std::size_t> shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 }  // namespace detail
@@ -130,9 +117,11 @@ GRADUS_IMPL const safetensors_entry& safetensors_file::stored_as(std::string_vie
   return e;
 }
 
-GRADUS_IMPL void safetensors_file::refuse_to_convert(std::string_view name, std::string_view dtype) const {
-  fail(quoted(name) + " is stored as " + entry(name).dtype + ", which is not a floating-point type to convert to " +
-       std::string(dtype));
+GRADUS_IMPL void safetensors_file::check_floating(std::string_view name, std::string_view dtype) const {
+  const std::string& stored = entry(name).dtype;
+  if (stored != "F64" && stored != "F32" && stored != "BF16" && stored != "F16")
+    fail(quoted(name) + " is stored as " + stored + ", which is not a floating-point type to convert to " +
+         std::string(dtype));
 }
 
 GRADUS_IMPL void safetensors_file::check_shape(std::string_view name, std::span<const std::size_t> shape) const {
@@ -201,8 +190,7 @@ struct safetensors_file::json_reader {
 
     std::uint64_t bytes = detail::safetensors_element_bytes(e.dtype);
     if (bytes == 0) file.fail(quoted(name) + " has the unknown dtype '" + e.dtype + "'");
-    for (const std::size_t extent : e.shape)
-      if (!detail::multiply_fits(bytes, extent, bytes)) file.fail(quoted(name) + ": a tensor this large cannot exist");
+    if (!detail::multiply_fits(e.shape, bytes, bytes)) file.fail(quoted(name) + ": a tensor this large cannot exist");
     if (bytes != e.end - e.begin)
       file.fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes; its shape and dtype need " +
                 std::to_string(bytes));
@@ -234,9 +222,8 @@ GRADUS_IMPL void safetensors_writer::add_bytes(std::string_view name, const std:
                                                std::span<const std::size_t> shape, std::size_t count,
                                                std::span<const std::byte> bytes) {
   std::uint64_t needed = 1;
-  for (const std::size_t extent : shape)
-    if (!detail::multiply_fits(needed, extent, needed))
-      throw error("safetensors: '" + std::string(name) + "': a tensor this large cannot exist");
+  if (!detail::multiply_fits(shape, 1, needed))
+    throw error("safetensors: '" + std::string(name) + "': a tensor this large cannot exist");
   if (needed != count)
     throw error("safetensors: '" + std::string(name) + "' has " + std::to_string(count) + " values for the shape " +
                 detail::shape_text(shape));

@@ -12,13 +12,14 @@
 namespace gradus {
 
 /// The purpose of a buffer; statistics and plans are by category.
-enum class category { parameter, gradient, optimizer_state, activation, temporary, input };
+enum class category { parameter, gradient, optimizer_state, activation, temporary, input, state };
 /// Number of categories, for tables by category.
-inline constexpr std::size_t category_count = 6;
+inline constexpr std::size_t category_count = 7;
 
 /// Name of a category, for output.
 constexpr std::string_view category_name(category c) {
-  constexpr std::string_view names[] = {"parameter", "gradient", "optimizer state", "activation", "temporary", "input"};
+  constexpr std::string_view names[] = {"parameter", "gradient", "optimizer state", "activation", "temporary",
+                                        "input",     "state"};
   return names[static_cast<std::size_t>(c)];
 }
 

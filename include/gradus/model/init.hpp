@@ -1,5 +1,5 @@
 #pragma once
-// Gives the parameters of a model memory and starting values.
+// Gives the parameters and states of a model memory and starting values.
 
 #include <cmath>
 #include <cstdint>
@@ -42,6 +42,11 @@ template <class... T, class... D, class... G, class DeviceOfContext>
 inline constexpr bool parameters_are_on<types<param_kind<T, D, G>...>, DeviceOfContext> =
     (std::is_same_v<D, DeviceOfContext> && ...);
 
+template <class Devices, class DeviceOfContext>
+inline constexpr bool states_are_on = false;
+template <class... D, class DeviceOfContext>
+inline constexpr bool states_are_on<types<D...>, DeviceOfContext> = (std::is_same_v<D, DeviceOfContext> && ...);
+
 // Normal draws. The shape is no template parameter, so that each element type compiles it once.
 template <class T>
 GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, double deviation) {
@@ -57,41 +62,48 @@ GRADUS_OF_BUILD std::vector<T> normal_values(std::size_t n, random_key key, doub
   return values;
 }
 
-// A buffer with the starting values of a parameter of `n` elements.
+// A buffer with the starting values of a parameter or state of `n` elements.
 template <class T, class D>
-GRADUS_OF_BUILD GRADUS_NOINLINE buffer<D> starting_values(context<D>& ctx, index_t n, start from, random_key key,
-                                                          double deviation) {
-  buffer<D> made(ctx, n * sizeof(T), category::parameter);
+GRADUS_OF_BUILD GRADUS_NOINLINE buffer<D> starting_values(context<D>& ctx, index_t n, category what, start from,
+                                                          random_key key, double deviation) {
+  buffer<D> made(ctx, n * sizeof(T), what);
   if (from == start::drawn)
     device_access<D>::upload(ctx, made.data(), normal_values<T>(n, key, deviation).data(), made.bytes());
   else fill(ctx, static_cast<T*>(made.data()), T(from == start::ones ? 1.0f : 0.0f), n);
   return made;
 }
 
-// Parameter number `ordinal` of a model.
+// Parameter or state number `ordinal` of a model. Their steps are two that no training run reaches.
 template <class P, class D, class Rule>
-GRADUS_OF_BUILD constexpr void init_param(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
+GRADUS_OF_BUILD constexpr void init_tensor(P& p, context<D>& ctx, const Rule& rule, std::uint32_t ordinal) {
   using T = typename P::value_type;
   using S = typename P::shape;
   if constexpr (!D::computes) {
-    p.set(empty<T, S>(ctx, category::parameter));
+    p.set(empty<T, S>(ctx, P::memory_category));
   } else {
-    const random_key key{rule.seed, 0xFFFFFFFFu, ordinal};  // a step that no training run reaches
+    const random_key key{rule.seed, is_param<P> ? 0xFFFFFFFFu : 0xFFFFFFFEu, ordinal};
     const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
-    p.set(typename P::tensor_type(starting_values<T>(ctx, S::size, p.starts(), key, deviation)));
+    p.set(typename P::tensor_type(starting_values<T>(ctx, S::size, P::memory_category, p.starts(), key, deviation)));
   }
 }
 }  // namespace detail
 
-/// Gives every parameter of the model memory from `ctx` and starting values. Draws depend on the seed and on the
-/// parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last extent.
+/// Gives every parameter and state of the model memory from `ctx` and starting values. Draws depend on the seed and on
+/// the parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last extent.
 template <class Model, class D, class Rule>
 GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
-  constexpr bool on_one_device = detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>;
-  static_assert(detail::parameters_are_on<typename detail::contents_of<Model>::kinds, D>,
+  using contents = detail::contents_of<Model>;
+  constexpr bool on_one_device = detail::parameters_are_on<typename contents::kinds, D> &&
+                                 detail::states_are_on<typename contents::state_devices, D>;
+  static_assert(detail::parameters_are_on<typename contents::kinds, D>,
                 "init(model, context, rule): the context must be of the device that the model's parameters are on");
-  std::uint32_t ordinal = 0;
-  if constexpr (on_one_device) visit_params(model, [&](auto& p) { detail::init_param(p, ctx, rule, ordinal++); });
+  static_assert(detail::states_are_on<typename contents::state_devices, D>,
+                "init(model, context, rule): the context must be of the device that the model's states are on");
+  std::uint32_t ordinal = 0, state = 0;
+  if constexpr (on_one_device) {
+    visit_params(model, [&](auto& p) { detail::init_tensor(p, ctx, rule, ordinal++); });
+    visit_states(model, [&](auto& s) { detail::init_tensor(s, ctx, rule, state++); });
+  }
 }
 
 }  // namespace gradus

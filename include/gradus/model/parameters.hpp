@@ -1,10 +1,10 @@
 #pragma once
-// Visits the parameters of a model. A model is a struct or class with a GRADUS_MEMBERS line. The line may name
-// parameters, other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional and
-// std::unique_ptr of them.
+// Visits the parameters and states of a model. A model is a struct or class with a GRADUS_MEMBERS line. The line may
+// name parameters, states, other models, and std::array, std::vector, C arrays, std::tuple, std::pair, std::optional
+// and std::unique_ptr of them.
 //
-// The visit skips types that own no parameter: trivially copyable types (numbers, enumerators, pointers, settings),
-// strings, tensors, and containers of them. A member of any other type could own one and does not compile.
+// The visit skips types that own neither: trivially copyable types (numbers, enumerators, pointers, settings), strings,
+// tensors, and containers of them. A member of any other type could own one and does not compile.
 
 #include <array>
 #include <cstddef>
@@ -19,6 +19,7 @@
 
 #include "../core/config.hpp"
 #include "../tensor/param.hpp"
+#include "../tensor/state.hpp"
 
 namespace gradus {
 
@@ -46,7 +47,7 @@ constexpr std::string_view member_name(std::string_view all, std::size_t i) {
 }
 
 /// How the visit treats a type.
-enum class part { parameter, list, tuple, holder, members, no_parameter, unknown };
+enum class part { parameter, state, list, tuple, holder, members, no_parameter, unknown };
 
 template <class... Ms>
 struct types {};
@@ -83,12 +84,13 @@ struct standard_part<tensor<T, S, D>> : part_is<part::no_parameter> {};
 template <class M>
 inline constexpr bool points_at_model = false;
 template <class M>
-inline constexpr bool points_at_model<M*> = is_param<std::remove_cv_t<M>> || names_members<std::remove_cv_t<M>>;
+inline constexpr bool points_at_model<M*> = is_model_tensor<std::remove_cv_t<M>> || names_members<std::remove_cv_t<M>>;
 
-// M without const. Parameters are not copyable, so a trivially copyable type owns none.
+// M without const. Parameters and states are not copyable, so a trivially copyable type owns none.
 template <class M>
 constexpr part part_of() {
   if constexpr (is_param<M>) return part::parameter;
+  if constexpr (is_state<M>) return part::state;
   if constexpr (names_members<M>) return part::members;
   if constexpr (points_at_model<M>) return part::unknown;
   if constexpr (standard_part<M>::kind != part::unknown) return standard_part<M>::kind;
@@ -136,14 +138,16 @@ constexpr auto why_not_found() {
   else return types<members_besides_those_of_its_base<M>>{};
 }
 
-/// The kinds of parameters that a type can own, and the types in it whose parameters would not be found.
-template <class Kinds, class Hidden>
+/// The kinds of parameters that a type can own, the types in it whose parameters would not be found, and the devices of
+/// states.
+template <class Kinds, class Hidden, class StateDevices = types<>>
 struct contents {
   using kinds = Kinds;
   using hidden = Hidden;
-  template <class K, class H>
-  constexpr auto operator+(contents<K, H>) const {
-    return contents<decltype(Kinds{} + K{}), decltype(Hidden{} + H{})>{};
+  using state_devices = StateDevices;
+  template <class K, class H, class S>
+  constexpr auto operator+(contents<K, H, S>) const {
+    return contents<decltype(Kinds{} + K{}), decltype(Hidden{} + H{}), decltype(StateDevices{} + S{})>{};
   }
 };
 
@@ -158,6 +162,7 @@ constexpr auto contents_in() {
     return (contents<types<>, types<>>{} + ... + contents_in<Inner, M, Around...>());
   };
   if constexpr ((std::is_same_v<M, Around> || ...)) return contents<types<>, types<>>{};
+  else if constexpr (kind == part::state) return contents<types<>, types<>, types<typename M::device>>{};
   else if constexpr (kind == part::parameter)
     return contents<types<param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>>,
                     types<>>{};
@@ -209,10 +214,24 @@ constexpr void visit_parts(M& m, const F& f) {
   }
 }
 
-template <class M, class F>
+// Which tensors of a model a visit takes.
+struct params_only {
+  template <class M>
+  static constexpr bool takes = is_param<M>;
+};
+struct states_only {
+  template <class M>
+  static constexpr bool takes = is_state<M>;
+};
+struct params_and_states {
+  template <class M>
+  static constexpr bool takes = is_model_tensor<M>;
+};
+
+template <class Which, class M, class F>
 constexpr void visit(M& m, const F& f) {
-  if constexpr (is_param<std::remove_const_t<M>>) f(m);
-  else visit_parts(m, [&](auto, auto& inner) { visit(inner, f); });
+  if constexpr (Which::template takes<std::remove_const_t<M>>) f(m);
+  else visit_parts(m, [&](auto, auto& inner) { visit<Which>(inner, f); });
 }
 
 // Joins the path of an owner and the name of a part.
@@ -223,19 +242,34 @@ GRADUS_NOINLINE inline std::string name_of_part(const std::string& name, std::si
   return name_of_part(name, std::string_view(std::to_string(position)));
 }
 
-// Adds the names of the parameters in m, whose own path is `name`. It takes no visitor, so that a model compiles it
-// once.
-template <class M>
+// Adds the names of the tensors in m, whose own path is `name`. It takes no visitor, so that a model compiles it once
+// for each `Which`.
+template <class Which, class M>
 GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::string& name, const M& m) {
-  if constexpr (is_param<M>) {
+  if constexpr (Which::template takes<M>) {
     names.push_back(name);
   } else {
     visit_parts(m, [&](auto position, const auto& inner) {
-      if constexpr (std::is_same_v<decltype(position), only_one>) add_names(names, name, inner);
+      if constexpr (std::is_same_v<decltype(position), only_one>) add_names<Which>(names, name, inner);
       else if constexpr (names_members<M>)
-        add_names(names, name_of_part(name, member_name(M::gradus_member_names(), position)), inner);
-      else add_names(names, name_of_part(name, position), inner);
+        add_names<Which>(names, name_of_part(name, member_name(M::gradus_member_names(), position)), inner);
+      else add_names<Which>(names, name_of_part(name, position), inner);
     });
+  }
+}
+template <class Which, class Model>
+std::vector<std::string> names_in(const Model& model) {
+  std::vector<std::string> names;
+  if constexpr (check_members<Model>()) add_names<Which>(names, {}, model);
+  return names;
+}
+// Calls f(name, tensor).
+template <class Which, class Model, class F>
+void for_each(Model& model, const F& f) {
+  if constexpr (check_members<std::remove_const_t<Model>>()) {
+    const std::vector<std::string> names = names_in<Which>(std::as_const(model));
+    std::size_t number = 0;
+    visit<Which>(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
   }
 }
 
@@ -245,26 +279,30 @@ GRADUS_NOINLINE void add_names(std::vector<std::string>& names, const std::strin
 /// std::unique_ptr has none. A model in which some type lacks a GRADUS_MEMBERS line does not compile.
 template <class Model, class F>
 constexpr void visit_params(Model& model, const F& f) {
-  if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit(model, f);
+  if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit<detail::params_only>(model, f);
+}
+/// Calls f(state) for every state of the model, in the order of the members.
+template <class Model, class F>
+constexpr void visit_states(Model& model, const F& f) {
+  if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit<detail::states_only>(model, f);
 }
 
 /// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. A member has its name in
 /// the GRADUS_MEMBERS line, an element of a container or tuple its position.
 template <class Model>
 std::vector<std::string> param_names(const Model& model) {
-  std::vector<std::string> names;
-  if constexpr (detail::check_members<Model>()) detail::add_names(names, {}, model);
-  return names;
+  return detail::names_in<detail::params_only>(model);
 }
 
 /// Calls f(name, param) for every parameter, named as param_names() does.
 template <class Model, class F>
 void for_each_param(Model& model, const F& f) {
-  if constexpr (detail::check_members<std::remove_const_t<Model>>()) {
-    const std::vector<std::string> names = param_names(model);
-    std::size_t number = 0;
-    detail::visit(model, [&](auto& p) { f(std::string_view(names[number++]), p); });
-  }
+  detail::for_each<detail::params_only>(model, f);
+}
+/// Calls f(name, tensor) for every parameter and state, in the order of the members: what model files hold.
+template <class Model, class F>
+void for_each_tensor(Model& model, const F& f) {
+  detail::for_each<detail::params_and_states>(model, f);
 }
 
 /// Frees the gradients of all parameters. An optimizer's step does so itself.
@@ -273,7 +311,7 @@ constexpr void clear_gradients(const Model& model) {
   visit_params(model, [](const auto& p) { p.clear_gradient(); });
 }
 
-/// Number of trainable values.
+/// Number of trainable values, frozen ones included; states do not count.
 template <class Model>
 constexpr std::size_t parameter_count(const Model& model) {
   std::size_t n = 0;

@@ -144,8 +144,8 @@ class adafactor : public optimizer_with<adafactor_options, T, D, G> {
   }
   constexpr void make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"adafactor", phase::update, {}});
-    this->template state<float>(ctx, means_, sizes_.squares);
-    if (options.beta1 != 0) this->template state<float>(ctx, updates_, this->params_.total_size());
+    this->template make_state<float>(ctx, means_, sizes_.squares);
+    if (options.beta1 != 0) this->template make_state<float>(ctx, updates_, this->params_.total_size());
   }
   template <class F>
   void for_spans(const F& f) {

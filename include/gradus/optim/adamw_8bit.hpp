@@ -200,8 +200,8 @@ class adamw_8bit : public optimizer_with<adamw_8bit_options, T, D, G> {
   constexpr void make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"adamw_8bit", phase::update, {}});
     for (std::size_t k = 0; k < 2; ++k) {
-      if (sizes_.coded > 0) this->template state<std::uint8_t>(ctx, codes_[k], sizes_.coded);
-      this->template state<float>(ctx, states_[k], sizes_.blocks + sizes_.in_float);
+      if (sizes_.coded > 0) this->template make_state<std::uint8_t>(ctx, codes_[k], sizes_.coded);
+      this->template make_state<float>(ctx, states_[k], sizes_.blocks + sizes_.in_float);
     }
   }
   // Calls f(entry, place) for every parameter. The scales and the moments in float lie in the model's order.

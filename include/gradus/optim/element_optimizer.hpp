@@ -109,8 +109,8 @@ class element_optimizer : public optimizer_with<Rule, T, D, G> {
     rule_states<T, stored_state, most_states> all;
     const std::size_t n = this->params_.total_size();
     for (std::size_t k = 0; k < states_in_use(); ++k)
-      all.at[k] = this->template state<stored_state>(ctx, states_[k], n);
-    if constexpr (compensated) all.compensation = this->template state<T>(ctx, compensation_, n);
+      all.at[k] = this->template make_state<stored_state>(ctx, states_[k], n);
+    if constexpr (compensated) all.compensation = this->template make_state<T>(ctx, compensation_, n);
     return all;
   }
 

@@ -170,9 +170,10 @@ class muon : public optimizer_with<muon_options, T, D, G> {
   constexpr rule_states<T, float, 2> make_states(context<D>& ctx) {
     const typename context<D>::running now(ctx, activity{"muon", phase::update, {}});
     rule_states<T, float, 2> moments;
-    if (momentum_size_ > 0) this->template state<float>(ctx, momentum_, momentum_size_);
+    if (momentum_size_ > 0) this->template make_state<float>(ctx, momentum_, momentum_size_);
     if (adamw_size_ > 0)
-      for (std::size_t k = 0; k < 2; ++k) moments.at[k] = this->template state<float>(ctx, moments_[k], adamw_size_);
+      for (std::size_t k = 0; k < 2; ++k)
+        moments.at[k] = this->template make_state<float>(ctx, moments_[k], adamw_size_);
     return moments;
   }
 

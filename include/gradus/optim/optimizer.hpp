@@ -141,7 +141,7 @@ class optimizer {
     }
     set_steps(taken);
     if (!some) return;
-    double* const to = state<double>(ctx, missed_, missed.size());
+    double* const to = make_state<double>(ctx, missed_, missed.size());
     if constexpr (D::computes) device_access<D>::upload(ctx, to, missed.data(), missed_.bytes());
   }
 
@@ -162,7 +162,7 @@ class optimizer {
 
   /// The address of a state of n elements, which the first call allocates and zeroes.
   template <class S>
-  static constexpr S* state(context<D>& ctx, buffer<D>& b, index_t n) {
+  static constexpr S* make_state(context<D>& ctx, buffer<D>& b, index_t n) {
     if (!b) {
       buffer<D> made(ctx, n * sizeof(S), category::optimizer_state);
       if constexpr (D::computes) device_access<D>::zero(ctx, made.data(), made.bytes());
@@ -184,7 +184,7 @@ class optimizer {
     absent_.clear();
     for (const auto& e : params_.all())
       if (!e.param->has_gradient()) absent_.push_back(static_cast<std::uint32_t>(e.number));
-    if (D::replays_steps || !absent_.empty()) state<double>(ctx, missed_, params_.all().size());
+    if (D::replays_steps || !absent_.empty()) make_state<double>(ctx, missed_, params_.all().size());
     if (scaler_ == nullptr) return;
     if (!scalars_) measure_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);

@@ -62,7 +62,8 @@ struct gradient_span {
 namespace detail {
 
 template <class Model>
-inline constexpr bool model_has_parameters = !std::is_same_v<contents_of<Model>, contents<types<>, types<>>>;
+inline constexpr bool model_has_parameters = !std::is_same_v<typename contents_of<Model>::kinds, types<>> ||
+                                             !all_parameters_are_found<typename contents_of<Model>::hidden>;
 template <class Kinds>
 inline constexpr bool parameters_are_of_one_type_and_device = false;
 template <class T, class D, class G>

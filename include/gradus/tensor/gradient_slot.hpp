@@ -42,7 +42,7 @@ GRADUS_NOINLINE constexpr bool open_gradient(context<D>& ctx, std::size_t bytes,
 }
 template <class T, class D>
 GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient, buffer<D>& value,
-                                                             const buffer<D>& storage) {
+                                                             const buffer<D>& storage, index_t elements) {
   if (!value) {
     if (storage) device_access<D>::copy(storage.owner(), storage.data(), gradient.data(), storage.bytes());
     // Not a conditional expression: g++ 12 destroys its temporaries twice in a constant expression.
@@ -54,7 +54,7 @@ GRADUS_OF_BUILD GRADUS_NOINLINE constexpr void give_gradient(buffer<D> gradient,
   make_gradient_unique(value, storage);
   if constexpr (D::computes)
     kernel<op::convert, D>::forward(value.owner(), static_cast<T*>(value.data()),
-                                    static_cast<const T*>(gradient.data()), value.bytes() / sizeof(T), true);
+                                    static_cast<const T*>(gradient.data()), elements, true);
 }
 }  // namespace detail
 
@@ -64,12 +64,11 @@ class gradient_slot : public any_slot {
  public:
   using tensor_type = Tensor;
   using device = typename Tensor::device;
-
   constexpr const Tensor& value() const { return value_; }
   /// The gradient, marked as such, so that no recording takes it for a constant; a shared tensor keeps its mark.
   constexpr const Tensor& marked() {
     if (value_ && value_.storage().origin() != origin::gradient) {
-      if (!value_.storage().sole()) value_ = Tensor(value_.storage().part(0, Tensor::bytes));
+      if (!value_.storage().sole()) value_ = Tensor(value_.storage().part(0, Tensor::bytes), value_.extents());
       value_.storage().mark(origin::gradient);
     }
     return value_;
@@ -88,8 +87,9 @@ class gradient_slot : public any_slot {
 
   /// Adds a gradient that exists as a tensor; keeps the first one without a copy.
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) {
-    detail::give_gradient<typename Tensor::value_type>(std::move(gradient.storage_), value_.storage_,
-                                                       storage_.storage_);
+    value_.extents_ = gradient.extents();
+    detail::give_gradient<typename Tensor::value_type>(std::move(gradient.storage_), value_.storage_, storage_.storage_,
+                                                       value_.extents().size);
   }
 
   /// Where a kernel writes its contribution: it must overwrite, or add if `accumulate`.
@@ -98,8 +98,9 @@ class gradient_slot : public any_slot {
     bool accumulate;
     constexpr auto view() const { return tensor.view(); }
   };
-  constexpr target open(context<device>& ctx) {
+  constexpr target open(context<device>& ctx, const extents_of<typename Tensor::shape>& extents) {
     const bool accumulate = detail::open_gradient(ctx, Tensor::bytes, value_.storage_, storage_.storage_);
+    value_.extents_ = extents;
     return {value_, accumulate};
   }
 
@@ -114,8 +115,11 @@ class gradient_sink {
  public:
   using tensor_type = Tensor;
   constexpr gradient_sink() = default;
-  constexpr explicit gradient_sink(gradient_slot<Tensor>* slot) : slot_(slot) {}
+  constexpr explicit gradient_sink(gradient_slot<Tensor>* slot, const extents_of<typename Tensor::shape>& extents = {})
+      : slot_(slot), extents_(extents) {}
   constexpr explicit operator bool() const { return slot_ != nullptr; }
+  /// The extents of the operand, also if its gradient is not needed.
+  constexpr const extents_of<typename Tensor::shape>& extents() const { return extents_; }
   /// True if nothing has been contributed.
   constexpr bool is_empty() const { return !slot_->value(); }
   /// The accumulated gradient; empty if there is none.
@@ -128,17 +132,17 @@ class gradient_sink {
       const tensor<T, typename Tensor::shape, typename Tensor::device>& gradient) const {
     auto& ctx = gradient.owner();
     const auto to = open(ctx);
-    kernel<op::convert, typename Tensor::device>::forward(ctx, to.tensor.data(), gradient.data(), Tensor::size,
-                                                          to.accumulate);
+    kernel<op::convert, typename Tensor::device>::forward(ctx, to.tensor.data(), gradient.data(),
+                                                          gradient.extents().size, to.accumulate);
   }
-  constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx); }
+  constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx, extents_); }
   /// Calls write(target) for a kernel that writes T: to the slot, or to a temporary that is then converted.
   template <class T, class Write>
   GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {
     if constexpr (std::is_same_v<T, typename Tensor::value_type>) {
       write(open(ctx));
     } else {
-      gradus::tensor<T, typename Tensor::shape, typename Tensor::device> temporary(ctx, category::temporary);
+      gradus::tensor<T, typename Tensor::shape, typename Tensor::device> temporary(ctx, extents_, category::temporary);
       write(typename gradient_slot<decltype(temporary)>::target{temporary, false});
       give(temporary);
     }
@@ -146,6 +150,7 @@ class gradient_sink {
 
  private:
   gradient_slot<Tensor>* slot_ = nullptr;
+  [[no_unique_address]] extents_of<typename Tensor::shape> extents_{};
 };
 
 }  // namespace gradus

@@ -60,32 +60,34 @@ class param final : public param_base<typename X::store, typename X::gradient, t
  public:
   using policy = X;
   using shape = gradus::shape<Extents...>;
+  static_assert(!shape::bounded, "param<X, extents...>: the extents of a parameter are numbers, not upto<N>");
   using device = typename X::device;
   using tensor_type = tensor<typename X::store, shape, device>;
   using gradient_type = tensor<typename X::gradient, shape, device>;
   using compute_tensor = tensor<typename X::compute, shape, device>;
   using value_type = typename tensor_type::value_type;
   using gradient_value_type = typename gradient_type::value_type;
+  static constexpr category memory_category = category::parameter;
 
   /// Matrices start random, vectors (biases) at zero; see is_matrix.
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
   /// A parameter with another start; `scale` multiplies random values.
-  constexpr explicit param(start from, double scale = 1) : state_(new state), start_(from), scale_(scale) {}
+  constexpr explicit param(start from, double scale = 1) : known_(new bookkeeping), start_(from), scale_(scale) {}
   constexpr param(param&& other) noexcept
       : value_(std::move(other.value_)),
-        state_(std::exchange(other.state_, nullptr)),
+        known_(std::exchange(other.known_, nullptr)),
         start_(other.start_),
         scale_(other.scale_) {}
   constexpr param& operator=(param&& other) noexcept {
     std::swap(value_, other.value_);
-    std::swap(state_, other.state_);
+    std::swap(known_, other.known_);
     std::swap(start_, other.start_);
     std::swap(scale_, other.scale_);
     return *this;
   }
   param(const param&) = delete;
   param& operator=(const param&) = delete;
-  constexpr ~param() { delete state_; }
+  constexpr ~param() { delete known_; }
 
   /// The value; empty until the model is initialised.
   constexpr const tensor_type& value() const { return value_; }
@@ -96,7 +98,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// Replaces the value; copies it if others share it, because optimizers write in place.
   constexpr void set(tensor_type value) {
-    if (value && !value.storage().sole()) value = clone(value, category::parameter);
+    if (value && !value.storage().sole()) value = clone(value, memory_category);
     value.storage().mark(origin::any);
     edit() = std::move(value);
   }
@@ -117,7 +119,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
       const typename context<device>::exclusive alone(ctx);
       cast_copy& copy = known().cast;
       if (!copy.value || copy.version != known().version) {
-        if (!copy.value.unique()) copy.value = compute_tensor(ctx, category::parameter);
+        if (!copy.value.unique()) copy.value = compute_tensor(ctx, memory_category);
         const typename context<device>::running now(
             ctx, activity{"cast", ctx.current().phase, {0, tensor_type::bytes, compute_tensor::bytes}});
         kernel<op::convert, device>::forward(ctx, copy.value.data(), value_.data(), shape::size, false);
@@ -131,6 +133,15 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
   /// Clears the gradient and frees its memory.
   constexpr void clear_gradient() const override { slot().clear(); }
+
+  /// A frozen parameter gets no gradient: recordings take it for a constant, and optimizers leave it as it is, without
+  /// weight decay. Freezing clears its gradient. It affects operations recorded later.
+  constexpr void freeze(bool frozen = true) {
+    known().frozen = frozen;
+    if (frozen) slot().clear();
+  }
+  /// True after freeze(), until freeze(false).
+  constexpr bool is_frozen() const { return known().frozen; }
 
   constexpr start starts() const { return start_; }
   constexpr double start_scale() const { return scale_; }
@@ -154,21 +165,22 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     std::uint64_t version = 0;
   };
   struct no_copy {};
-  struct state {
+  struct bookkeeping {
     gradient_slot<gradient_type> slot;
     std::uint64_t version = 0;
+    bool frozen = false;
     [[no_unique_address]] std::conditional_t<std::is_same_v<tensor_type, compute_tensor>, no_copy, cast_copy> cast;
   };
-  constexpr state& known() const {
-    if (state_ == nullptr) fail_moved();
-    return *state_;
+  constexpr bookkeeping& known() const {
+    if (known_ == nullptr) fail_moved();
+    return *known_;
   }
   [[noreturn]] static void fail_moved() {
     throw error("this parameter was moved from; use the one that it was moved to");
   }
 
   tensor_type value_;
-  state* state_;
+  bookkeeping* known_;
   start start_;
   double scale_;
 };

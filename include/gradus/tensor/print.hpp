@@ -66,7 +66,8 @@ class element_format {
 template <class T, class Shape>
 class tensor_printer {
  public:
-  tensor_printer(const T* data, const print_options& how) : data_(data), how_(how), shorten_(Shape::size > how.limit) {
+  tensor_printer(const T* data, const extents_of<Shape>& extents, const print_options& how)
+      : data_(data), extents_(extents), how_(how), shorten_(extents.size > how.limit) {
     how_.edge = std::max<index_t>(how_.edge, 1);
     if constexpr (is_floating<T>) {
       std::vector<double> shown;
@@ -102,7 +103,7 @@ class tensor_printer {
     if constexpr (Axis == Shape::rank) {
       f(at);
     } else {
-      constexpr index_t extent = Shape::extents[Axis];
+      const index_t extent = extents_.extents[Axis];
       positions(extent, [&](index_t i, bool) { visit<Axis + 1>(at * extent + i, f); });
     }
   }
@@ -113,7 +114,7 @@ class tensor_printer {
       out_.append(width_ - element.size(), ' ');
       out_ += element;
     } else {
-      constexpr index_t extent = Shape::extents[Axis];
+      const index_t extent = extents_.extents[Axis];
       out_ += '[';
       positions(extent, [&](index_t i, bool gap) {
         if (gap) {
@@ -144,6 +145,7 @@ class tensor_printer {
   }
 
   const T* data_;
+  extents_of<Shape> extents_;
   print_options how_;
   bool shorten_;
   std::unique_ptr<element_format> format_;
@@ -167,18 +169,18 @@ concept carries_tensor = !is_tensor<X> && requires(const X& x) {
 template <class T, class Shape, class D>
 std::string to_string(const tensor<T, Shape, D>& t, const print_options& how = {}) {
   std::string text;
-  if (!t) {
+  if (!t.storage()) {
     text = "empty";
   } else if constexpr (!D::computes) {
     text = "meta";
   } else if constexpr (D::host_addressable) {
-    text = detail::tensor_printer<T, Shape>(t.data(), how)();
+    text = detail::tensor_printer<T, Shape>(t.data(), t.extents(), how)();
   } else {
-    const std::unique_ptr<T[]> host(new T[Shape::size]);
-    device_access<D>::download(t.owner(), host.get(), t.data(), t.bytes);
-    text = detail::tensor_printer<T, Shape>(host.get(), how)();
+    const std::unique_ptr<T[]> host(new T[t.extents().size]);
+    device_access<D>::download(t.owner(), host.get(), t.data(), t.extents().size * sizeof(T));
+    text = detail::tensor_printer<T, Shape>(host.get(), t.extents(), how)();
   }
-  return text + " " + std::string(dtype_name<T>()) + " " + detail::shape_text<Shape>();
+  return text + " " + std::string(dtype_name<T>()) + " " + detail::shape_text<Shape>(t.extents());
 }
 
 /// The tensor of a parameter or traced value, and the word `param` or `traced`.

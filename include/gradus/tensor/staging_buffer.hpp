@@ -48,8 +48,8 @@ class staging_buffer {
   template <class Shape>
   constexpr void upload(tensor<T, Shape, D>& to, index_t from = 0) {
     if constexpr (D::computes) {
-      check(from, Shape::size);
-      device_access<D>::upload(*ctx_, to.data(), values_.all().data() + from, to.bytes);
+      check(from, to.extents().size);
+      device_access<D>::upload(*ctx_, to.data(), values_.all().data() + from, to.extents().size * sizeof(T));
       ctx_->stream().record(passed_);
     }
   }
@@ -57,8 +57,8 @@ class staging_buffer {
   template <class Shape>
   constexpr void download(const tensor<T, Shape, D>& from, index_t to = 0) {
     if constexpr (D::computes) {
-      check(to, Shape::size);
-      device_access<D>::download_later(*ctx_, values_.all().data() + to, from.data(), from.bytes);
+      check(to, from.extents().size);
+      device_access<D>::download_later(*ctx_, values_.all().data() + to, from.data(), from.extents().size * sizeof(T));
       ctx_->stream().record(passed_);
     }
   }

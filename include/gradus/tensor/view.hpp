@@ -15,12 +15,17 @@ class view {
   using value_type = T;
   using shape = Shape;
   using device = D;
-  static constexpr index_t size = Shape::size;
+  static constexpr index_t size = Shape::size;  ///< number of elements; of a bounded shape, the largest one
 
-  constexpr explicit view(T* data) : data_(data) {}
+  constexpr explicit view(T* data)
+    requires(!Shape::bounded)
+      : data_(data) {}
+  constexpr view(T* data, const extents_of<Shape>& extents) : data_(data), extents_(extents) {}
   constexpr T* data() const { return data_; }
+  /// The shape, as a value; of a bounded shape, with the extents that are there.
+  constexpr const extents_of<Shape>& extents() const { return extents_; }
   constexpr T* begin() const { return data_; }
-  constexpr T* end() const { return data_ + size; }
+  constexpr T* end() const { return data_ + extents_.size; }
   constexpr T& operator[](index_t i) const { return data_[i]; }
   /// The element at the given indices, outermost first, unchecked.
   template <class... I>
@@ -28,12 +33,13 @@ class view {
     static_assert(sizeof...(I) == Shape::rank, "view(i...): one index for each axis");
     index_t offset = 0;
     index_t axis = 0;
-    ((offset = offset * Shape::extents[axis++] + static_cast<index_t>(i)), ...);
+    ((offset = offset * extents_.extents[axis++] + static_cast<index_t>(i)), ...);
     return data_[offset];
   }
 
  private:
   T* data_;
+  [[no_unique_address]] extents_of<Shape> extents_;
 };
 
 }  // namespace gradus

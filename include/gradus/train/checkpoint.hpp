@@ -1,5 +1,5 @@
 #pragma once
-// Checkpoints: parameters, optimizer states and metadata in one safetensors file, from which a run resumes bit for bit.
+// Checkpoints: a model, optimizer states and metadata in one safetensors file, from which a run resumes bit for bit.
 // Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
 #include <charconv>
@@ -72,9 +72,10 @@ struct checkpointed {
   std::size_t count = 0;  // elements
   void* data = nullptr;
   std::size_t bytes = 0;
+  bool changes_in_forward = false;
 };
-void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
-                   std::size_t element_bytes, std::span<const index_t> extents, void* data);
+void add_tensor(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype, std::size_t element_bytes,
+                std::span<const index_t> extents, void* data, bool changes_in_forward);
 void add_state(std::vector<checkpointed>& to, std::string_view state, std::string_view parameter,
                std::string_view dtype, std::size_t size, void* data);
 
@@ -82,10 +83,9 @@ void add_state(std::vector<checkpointed>& to, std::string_view state, std::strin
 template <class D, class Model, class Optimizer>
 std::vector<checkpointed> checkpointed_tensors(context<D>& ctx, const Model& model, Optimizer& optimizer) {
   std::vector<checkpointed> all;
-  for_each_param(model, [&](std::string_view name, const auto& p) {
-    using P = std::remove_cvref_t<decltype(p)>;
+  for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
     using T = typename P::value_type;
-    add_parameter(all, name, dtype_name<T>(), sizeof(T), P::shape::extents, const_cast<T*>(p.value().data()));
+    add_tensor(all, name, dtype_name<T>(), sizeof(T), P::shape::extents, const_cast<T*>(p.value().data()), is_state<P>);
   });
   optimizer.for_each_state(
       ctx, model, [&](const named_state<D>& s) { add_state(all, s.state, s.parameter, s.dtype, s.size, s.data); });
@@ -110,7 +110,7 @@ checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
 
 /// A checkpoint that is not written yet. It refers to memory that the host can address: parameters and optimizer states
 /// must not change until write() has returned. (Forward and backward only read them; an optimizer's step changes them.)
-/// It holds a copy of another device's memory.
+/// It holds a copy of the model's states, which forward changes, and of another device's memory.
 class pending_checkpoint {
  public:
   explicit pending_checkpoint(safetensors_writer file, std::vector<std::shared_ptr<std::byte[]>> copies = {});
@@ -127,7 +127,7 @@ class pending_checkpoint {
 
 namespace detail {
 
-// `copies` hold tensors that the host cannot address.
+// `copies` hold tensors that the host cannot address, and states.
 pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, const checkpointed_steps& steps,
                                    const run_metadata& metadata, std::vector<std::shared_ptr<std::byte[]>> copies);
 // Steps of the optimizer and of each parameter.
@@ -139,16 +139,16 @@ void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& t
 
 }  // namespace detail
 
-/// Prepares a checkpoint to be written later or by another thread: parameters under their names, optimizer states as
-/// `optimizer.STATE.PARAMETER`, and the metadata, with the steps of the optimizer as `optimizer.steps`, and of a
-/// parameter that took fewer as `optimizer.steps.PARAMETER`.
+/// Prepares a checkpoint to be written later or by another thread: parameters and states under their names, optimizer
+/// states as `optimizer.STATE.PARAMETER`, and the metadata, with the steps of the optimizer as `optimizer.steps`, and
+/// of a parameter that took fewer as `optimizer.steps.PARAMETER`.
 template <class D, class Model, class Optimizer>
 pending_checkpoint prepare_checkpoint(context<D>& ctx, const Model& model, Optimizer& optimizer,
                                       const run_metadata& metadata) {
   std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   std::vector<std::shared_ptr<std::byte[]>> copies;
-  if constexpr (!D::host_addressable)
-    for (detail::checkpointed& t : tensors) {
+  for (detail::checkpointed& t : tensors)
+    if (!D::host_addressable || t.changes_in_forward) {
       copies.push_back(std::make_unique_for_overwrite<std::byte[]>(t.bytes));
       device_access<D>::download(ctx, copies.back().get(), t.data, t.bytes);
       t.data = copies.back().get();
@@ -186,7 +186,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
     file.read_bytes(t.name, t.dtype, std::span<std::byte>(at, t.bytes));
     if constexpr (!D::host_addressable) device_access<D>::upload(ctx, t.data, at, t.bytes);
   }
-  visit_params(model, [](auto& p) { p.edit(); });  // they have changed
+  for_each_tensor(model, [](auto, auto& p) { p.edit(); });  // they have changed
   std::vector<std::size_t> own;
   for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
   optimizer.set_steps(ctx, steps.optimizer, own);

@@ -22,12 +22,13 @@ inline constexpr std::string_view optimizer_prefix = "optimizer.";
 inline constexpr const char* steps_name = "optimizer.steps";
 inline constexpr const char* steps_of_parameter = "optimizer.steps.";  // and the parameter's name
 
-GRADUS_IMPL void add_parameter(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
-                               std::size_t element_bytes, std::span<const index_t> extents, void* data) {
+GRADUS_IMPL void add_tensor(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype,
+                            std::size_t element_bytes, std::span<const index_t> extents, void* data,
+                            bool changes_in_forward) {
   std::size_t count = 1;
   for (const index_t extent : extents) count *= extent;
   to.push_back({std::string(name), safetensors_dtype(dtype), std::vector<std::size_t>(extents.begin(), extents.end()),
-                count, data, count * element_bytes});
+                count, data, count * element_bytes, changes_in_forward});
 }
 
 GRADUS_IMPL void add_state(std::vector<checkpointed>& to, std::string_view state, std::string_view parameter,

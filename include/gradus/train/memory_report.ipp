@@ -18,12 +18,12 @@ namespace gradus {
 namespace detail {
 
 // Colours that stay apart for colour-blind readers (Okabe and Ito), by category.
-inline constexpr std::array<const char*, category_count> category_colors{"#0072b2", "#e69f00", "#56b4e9",
-                                                                         "#009e73", "#cc79a7", "#f0e442"};
+inline constexpr std::array<const char*, category_count> category_colors{"#0072b2", "#e69f00", "#56b4e9", "#009e73",
+                                                                         "#cc79a7", "#f0e442", "#d55e00"};
 // From the bottom of the picture up: what stays is below what comes and goes.
-inline constexpr std::array<category, category_count> stacking{category::parameter,  category::optimizer_state,
-                                                               category::gradient,   category::input,
-                                                               category::activation, category::temporary};
+inline constexpr std::array<category, category_count> stacking{
+    category::parameter, category::state,      category::optimizer_state, category::gradient,
+    category::input,     category::activation, category::temporary};
 
 // `text` within a script element: no "<" in it, hence neither its end nor a comment.
 GRADUS_IMPL std::string script_string(std::string_view text) {

@@ -1,12 +1,14 @@
 #pragma once
-// A model's parameters as a safetensors file: save and load.
+// A model's parameters and states as a safetensors file: save and load.
 // Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,24 +18,14 @@
 #include "../core/error.hpp"
 #include "../io/safetensors.hpp"
 #include "../memory/context.hpp"
+#include "../model/copy.hpp"
 #include "../model/parameters.hpp"
 #include "../tensor/creation.hpp"
 
 namespace gradus {
 
-namespace detail {
-
-// A parameter's values where the host can read them: the device's own memory, or a copy.
-template <class P>
-decltype(auto) host_values(const P& p) {
-  if constexpr (P::device::host_addressable) return p.value().values();
-  else return to_host(p.value());
-}
-
-}  // namespace detail
-
-/// Writes the parameters of a model under their names (see param_names), with a checksum and `metadata`. The file
-/// appears at `path` in one step: what was there before stays until all of the new file is on the disk. Throws
+/// Writes the parameters and states of a model under their names (see param_names), with a checksum and `metadata`. The
+/// file appears at `path` in one step: what was there before stays until all of the new file is on the disk. Throws
 /// gradus::error.
 template <class Model>
 void save(const Model& model, const std::filesystem::path& path,
@@ -42,7 +34,7 @@ void save(const Model& model, const std::filesystem::path& path,
   file.add_checksum();
   for (const auto& [name, text] : metadata) file.set_metadata(name, text);
   std::vector<std::shared_ptr<const void>> copies;  // of another device's memory, until the file is written
-  for_each_param(model, [&](std::string_view name, const auto& p) {
+  for_each_tensor(model, [&](std::string_view name, const auto& p) {
     using P = std::remove_cvref_t<decltype(p)>;
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
     const auto values = std::make_shared<decltype(detail::host_values(p))>(detail::host_values(p));
@@ -52,27 +44,77 @@ void save(const Model& model, const std::filesystem::path& path,
   file.write(path);
 }
 
-/// Reads the parameters of a model from a file that save() or another program wrote, and converts them from the
-/// floating-point type they are stored in. The model need not be initialised; its parameters come from `ctx`. Tensors
-/// that the model does not have are ignored, so a checkpoint can be read as a model. Throws gradus::error, which names
-/// the file and the tensor, if one is missing or has another shape, or if the file is damaged.
+/// Settings of load().
+struct load_options {
+  bool strict = true;  ///< refuse a file that lacks a tensor of the model, or has it in another shape
+};
+/// What load() did with each tensor of the model and of the file, by name.
+struct load_report {
+  std::vector<std::string> loaded;
+  std::vector<std::string> missing;      ///< in the file; the model has them
+  std::vector<std::string> other_shape;  ///< in the file than in the model
+  std::vector<std::string> left;         ///< in the file; the model does not have them
+
+  /// True if every tensor of the model was loaded.
+  bool is_complete() const { return missing.empty() && other_shape.empty(); }
+  /// One line for each list that has names: `missing in the file: head.weight, head.bias`.
+  std::string to_string() const {
+    std::string text;
+    const auto line = [&](std::string_view what, const std::vector<std::string>& names) {
+      if (names.empty()) return;
+      text.append(what);
+      for (const std::string& name : names) text.append(&name == &names.front() ? ": " : ", ").append(name);
+      text += '\n';
+    };
+    line("loaded", loaded);
+    line("missing in the file", missing);
+    line("of another shape in the file", other_shape);
+    line("left in the file", left);
+    return text;
+  }
+};
+
+/// Reads the parameters and states of a model from a file that save() or another program wrote, and converts them from
+/// the floating-point type they are stored in. The model need not be initialised; its tensors come from `ctx`. Tensors
+/// that the model does not have are left in the file, so a checkpoint can be read as a model. Unless `strict`, tensors
+/// that the file lacks or has in another shape keep their values. Checks the file before it changes anything. Throws
+/// gradus::error, which names the file and the tensor, if one does not fit, or if the file is damaged.
 template <class Model, class D>
-void load(Model& model, context<D>& ctx, const std::filesystem::path& path) {
+load_report load(Model& model, context<D>& ctx, const std::filesystem::path& path, const load_options& options = {}) {
   safetensors_file file(path);
   file.check_checksum();
-  for_each_param(model, [&](std::string_view name, auto& p) {
-    using P = std::remove_cvref_t<decltype(p)>;
+  load_report report;
+  std::set<std::string, std::less<>> known;
+  for_each_tensor(model, [&]<class P>(std::string_view name, const P&) {
+    const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
+    known.emplace(name);
+    if (!options.strict && !file.has(name)) {
+      report.missing.emplace_back(name);
+    } else if (!options.strict && file.entry(name).shape != shape) {
+      report.other_shape.emplace_back(name);
+    } else {
+      file.check_as<typename P::value_type>(name, shape);
+      report.loaded.emplace_back(name);
+    }
+  });
+  for (const auto& [name, entry] : file.entries())
+    if (!known.contains(name)) report.left.push_back(name);
+  std::size_t next = 0;
+  for_each_tensor(model, [&]<class P>(std::string_view name, P& p) {
+    if (next == report.loaded.size() || report.loaded[next] != name) return;
+    ++next;
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
     const auto values = file.read_as<typename P::value_type>(name, shape);
-    p.set(from_host<typename P::value_type, typename P::shape>(ctx, values.data(), category::parameter));
+    p.set(from_host<typename P::value_type, typename P::shape>(ctx, values.data(), P::memory_category));
   });
+  return report;
 }
 
-/// The name of the first parameter with a value that is not finite; empty if all values are finite.
+/// The name of the first parameter or state with a value that is not finite; empty if all values are finite.
 template <class Model>
 std::string find_not_finite(const Model& model) {
   std::string found;
-  for_each_param(model, [&](std::string_view name, const auto& p) {
+  for_each_tensor(model, [&](std::string_view name, const auto& p) {
     if (!found.empty()) return;
     for (const auto value : detail::host_values(p))
       if (!std::isfinite(static_cast<float>(value))) {

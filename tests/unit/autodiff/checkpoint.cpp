@@ -327,8 +327,8 @@ TEST_CASE("a region that does something else the second time is refused") {
         f.tape.watch(f.x0) * f.block.norm1.weight);
     CHECK_THROWS_WITH_AS(
         gr::backward(gr::sum(y)),
-        "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
-        "function must depend only on its arguments, and parameters must not change before backward()",
+        "checkpoint: at backward the region applied other operations or read other parameters or states than in "
+        "forward; its function must depend only on its arguments, and neither may change before backward()",
         gr::error);
   }
   f.block.norm1.weight.clear_gradient();
@@ -343,8 +343,8 @@ TEST_CASE("a region whose operations take or return other values the second time
     const auto y = gr::checkpoint(body, f.tape.watch(f.x0) * f.block.norm1.weight);
     CHECK_THROWS_WITH_AS(
         gr::backward(gr::sum(y)),
-        "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
-        "function must depend only on its arguments, and parameters must not change before backward()",
+        "checkpoint: at backward the region applied other operations or read other parameters or states than in "
+        "forward; its function must depend only on its arguments, and neither may change before backward()",
         gr::error);
   };
   refused([&](auto v) {

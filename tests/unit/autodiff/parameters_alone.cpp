@@ -75,7 +75,7 @@ TEST_CASE("a watched or reshaped parameter that changes before backward is an er
   bench b;
   const auto y = gr::sum(gr::watch(b.p, b.tape.watch(b.x)) * b.x);
   b.p.edit();
-  CHECK(message_of([&] { gr::backward(y); }).starts_with("backward: a parameter of reshape was changed"));
+  CHECK(message_of([&] { gr::backward(y); }).starts_with("backward: a parameter or state of reshape was changed"));
 }
 
 TEST_CASE("of two integer inputs the one that is not recorded is named, with what to do") {

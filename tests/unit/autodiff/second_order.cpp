@@ -91,7 +91,8 @@ TEST_CASE("a parameter without a value is named by its shape and its place") {
   bench b;
   const gr::nn::linear<gr::on<gr::cpu>, 2, 3> layer;
   const std::string wanted =
-      "linear: operand 2, a parameter of shape<2, 3>, has no value yet; call gradus::init(model, context, rule) first";
+      "linear: operand 2, a parameter or state of shape<2, 3>, has no value yet; call gradus::init(model, context, "
+      "rule) first";
   const auto rows = gr::reshape<1, 2>(b.x);
   CHECK(message_of([&] { layer(rows); }) == wanted);
   CHECK(message_of([&] { layer(b.tape.watch(rows)); }) == wanted);

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <gradus/core/dual.hpp>
+#include <gradus/cpu/simd_log1p.hpp>
 #include <gradus/cpu/simd_math.hpp>
+#include <gradus/cpu/simd_rounding.hpp>
+#include <gradus/cpu/simd_trigonometry.hpp>
 #include <gradus/ops/elementwise/functions.hpp>
 
 #include <cmath>
@@ -90,4 +93,28 @@ TEST_CASE("derivatives of sigmoid, silu and the gelus have their digits in both 
   check_limits(f::silu{}, 1);
   check_limits(f::gelu{}, 1);
   check_limits(f::gelu_erf{}, 1);
+}
+
+TEST_CASE("derivatives of the newer functions are right at zeros, at large arguments and at infinity") {
+  namespace f = gr::functor;
+  const auto slope = [](auto functor, float x) { return of([=](auto a, auto) { return functor(a); }, x, 0).a; };
+  CHECK(slope(f::sin{}, 0) == 1);
+  CHECK(slope(f::cos{}, 1e5f) == doctest::Approx(-std::sin(1e5)).epsilon(1e-6));
+  CHECK(slope(f::log1p{}, -1) == inf);
+  CHECK(slope(f::log1p{}, 1e-10f) == 1);
+  CHECK(slope(f::expm1{}, -30) == doctest::Approx(std::exp(-30.0)));
+  CHECK(slope(f::expm1{}, -inf) == 0);
+  CHECK(slope(f::softplus{}, -30) == doctest::Approx(std::exp(-30.0)));
+  CHECK(slope(f::softplus{}, inf) == 1);
+  CHECK(slope(f::softplus{}, -inf) == 0);
+  for (const float x : {0.0f, 0.5f, -3.0f, inf}) {
+    CHECK(slope(f::floor{}, x) == 0);
+    CHECK(slope(f::ceil{}, x) == 0);
+    CHECK(slope(f::round{}, x) == 0);
+    CHECK(slope(f::sign{}, x) == 0);
+  }
+  const auto angle = of(f::atan2{}, 1e30f, -2e30f);  // the squares overflow
+  CHECK(angle.a == doctest::Approx(-4e-31));
+  CHECK(angle.b == doctest::Approx(-2e-31));
+  CHECK(of(f::atan2{}, 0, 4).a == 0.25f);
 }

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/coarse_pack.hpp>
+#include <gradus/cpu/simd_log1p.hpp>
 #include <gradus/cpu/simd_math.hpp>
+#include <gradus/cpu/simd_rounding.hpp>
+#include <gradus/cpu/simd_trigonometry.hpp>
 #include <gradus/ops/elementwise/functions.hpp>
 
 #include <algorithm>
@@ -89,6 +92,15 @@ TEST_CASE("functions of packs of floats are within 4 units of the last place, ov
   CHECK(worst_ulps([](packs x) { return gelu(x); }, exact_gelu) < 3.5);
   CHECK(worst_ulps([](packs x) { return gelu_erf(x); }, [](exact x) { return times(x, exact_normal_cdf); }) < 4);
   CHECK(worst_ulps([](packs x) { return normal_cdf(x); }, exact_normal_cdf) < 4.5);
+  CHECK(worst_ulps([](packs x) { return sin(x); }, [](exact x) { return std::sin(x); }) < 1);
+  CHECK(worst_ulps([](packs x) { return cos(x); }, [](exact x) { return std::cos(x); }) < 1);
+  CHECK(worst_ulps([](packs x) { return log1p(x); }, [](exact x) { return std::log1p(x); }) < 2.5);
+  CHECK(worst_ulps([](packs x) { return expm1(x); }, [](exact x) { return std::expm1(x); }) < 2.5);
+  CHECK(worst_ulps([](packs x) { return softplus(x); },
+                   [](exact x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }) < 3);
+  CHECK(worst_ulps([](packs x) { return floor(x); }, [](exact x) { return std::floor(x); }) == 0);
+  CHECK(worst_ulps([](packs x) { return ceil(x); }, [](exact x) { return std::ceil(x); }) == 0);
+  CHECK(worst_ulps([](packs x) { return round(x); }, [](exact x) { return std::rint(x); }) == 0);
   for (const float y : {0.5f, 2.0f, 3.0f, -1.0f, -0.3f, 20.0f})
     CHECK(worst_ulps([=](packs x) { return pow(x, packs(y)); },
                      [=](exact x) { return std::pow(x, static_cast<exact>(y)); }) < 1.5);
@@ -133,6 +145,56 @@ TEST_CASE("pow of packs is std::pow at zeros, infinities, NaN and below zero, wh
     }
 }
 
+TEST_CASE("sin and cos of packs are rounded once up to 1.6 million, near multiples of pi/2, too; atan2 everywhere") {
+  double worst = 0;
+  for (int n = 0; n < 1000000; n += 7) {
+    const float x = static_cast<float>(n * (std::numbers::pi_v<exact> / 2));
+    for (const float at : {x, std::nextafter(x, inf)}) {
+      worst = std::max(worst, ulps(one([](packs p) { return sin(p); }, at), std::sin(static_cast<exact>(at))));
+      worst = std::max(worst, ulps(one([](packs p) { return cos(p); }, -at), std::cos(static_cast<exact>(at))));
+    }
+  }
+  CHECK(worst < 0.51);
+  std::mt19937 engine(gradus_test::fresh_seed());
+  std::uniform_int_distribution<std::uint32_t> bits;  // of every magnitude
+  worst = 0;
+  for (int i = 0; i < 4000; ++i) {
+    float y[gr::lanes<float>], x[gr::lanes<float>], found[gr::lanes<float>];
+    for (std::size_t l = 0; l < gr::lanes<float>; ++l) {
+      y[l] = std::bit_cast<float>(bits(engine) & 0xFEFFFFFF);  // finite
+      x[l] = i % 2 == 0 ? std::bit_cast<float>(bits(engine) & 0xFEFFFFFF) : y[l] * (static_cast<float>(i % 97) * 0.02f);
+      if (y[l] == 0) x[l] = 1;
+    }
+    atan2(packs::load(y), packs::load(x)).store(found);
+    for (std::size_t l = 0; l < gr::lanes<float>; ++l)
+      worst = std::max(worst, ulps(found[l], std::atan2(static_cast<exact>(y[l]), static_cast<exact>(x[l]))));
+  }
+  CHECK(worst < 0.51);
+}
+
+TEST_CASE("packs are rounded to integers, and atan2 has quadrants, as the C library has them, signs of zero included") {
+  const auto same = [](float a, float b) {
+    return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  };
+  const float edges[] = {0.0f,        -0.0f, 0.5f,   -0.5f, 1.5f, 2.5f,         -2.5f, 0.49999997f, 8388607.5f,
+                         -8388607.5f, 1e30f, 1e-40f, inf,   -inf, not_a_number, 3.0f,  -0.2f,       0.9999999f};
+  for (const float x : edges) {
+    CAPTURE(x);
+    CHECK(same(one([](packs p) { return floor(p); }, x), std::floor(x)));
+    CHECK(same(one([](packs p) { return ceil(p); }, x), std::ceil(x)));
+    CHECK(same(one([](packs p) { return round(p); }, x), std::rint(x)));
+    CHECK(same(one([](packs p) { return sign(p); }, x), gr::math::sign(x)));
+    double wide[gr::lanes<double>];
+    round(gr::pack<double>(x)).store(wide);
+    CHECK((std::isnan(x) || wide[0] == std::rint(x)));
+    for (const float y : edges) {
+      const float angle = one([=](packs p) { return atan2(packs(y), p); }, x);
+      CHECK(ulps(angle, std::atan2(static_cast<exact>(y), static_cast<exact>(x))) < 0.51);
+      CHECK((std::isnan(angle) || std::signbit(angle) == std::signbit(y)));
+    }
+  }
+}
+
 TEST_CASE("scalar functions are within 1 unit of the last place of what packs compute to 4") {
   for (const float x :
        {-103.0f, -90.0f, -20.0f, -9.9f, -3.3f, -0.4f, 1e-30f, 0.7f, 8.0f, 100.0f, inf, -inf, not_a_number}) {
@@ -151,6 +213,9 @@ TEST_CASE("functions of packs keep the sign of zero where the functions do") {
   CHECK(std::signbit(one([](packs x) { return silu(x); }, -0.0f)));
   CHECK(std::signbit(one([](packs x) { return gelu(x); }, -0.0f)));
   CHECK(std::signbit(one([](packs x) { return gelu_erf(x); }, -0.0f)));
+  CHECK(std::signbit(one([](packs x) { return sin(x); }, -0.0f)));
+  CHECK(std::signbit(one([](packs x) { return log1p(x); }, -0.0f)));
+  CHECK(std::signbit(one([](packs x) { return expm1(x); }, -0.0f)));
   CHECK(one([](packs x) { return exp(x); }, 0.0f) == 1.0f);
 }
 

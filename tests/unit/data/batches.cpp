@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <gradus/data/batches.hpp>
+#include <gradus/data/prefetch.hpp>
+#include <gradus/data/sample_batches.hpp>
 #include <map>
 #include <numeric>
 #include <random>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/message_of.hpp"
 #include "../../support/seed.hpp"
 
 namespace {
@@ -32,6 +35,16 @@ struct counting {
     for (std::size_t i = 0; i < sizes.size(); ++i) sequences.emplace_back(tokens[i], "shard " + std::to_string(i));
   }
 };
+
+// n inputs of two values and their targets: (2i, 2i + 1) and i.
+gradus::sample_batches<float, std::int32_t> counted_samples(std::size_t n,
+                                                            const gradus::sample_batch_options& options) {
+  gradus::host_array<float> inputs{{n, 2}, std::vector<float>(2 * n)};
+  gradus::host_array<std::int32_t> targets{{n}, std::vector<std::int32_t>(n)};
+  std::iota(inputs.values.begin(), inputs.values.end(), 0.f);
+  std::iota(targets.values.begin(), targets.values.end(), 0);
+  return {std::move(inputs), std::move(targets), options};
+}
 
 }  // namespace
 
@@ -254,4 +267,78 @@ TEST_CASE("a token outside the vocabulary is found when a batch would hold it") 
   CHECK_NOTHROW(gradus::token_windows<std::uint8_t, 8>({{tokens, "a.bin"}}, 256));
   CHECK_THROWS_WITH_AS((gradus::token_windows<std::uint8_t, 8>({{tokens, "a.bin"}}, 257)),
                        "token_windows: a vocabulary of 257 does not fit into tokens of 1 byte", gradus::error);
+}
+
+TEST_CASE("an epoch of samples has each one once, with its target, in an order of its own; the last batch is smaller") {
+  const std::uint64_t seed = gradus_test::fresh_seed();
+  for (const std::size_t n : {1u, 5u, 32u, 103u})
+    for (const std::size_t size : {1u, 8u, 200u}) {
+      const auto samples = counted_samples(n, {.batch = size});
+      REQUIRE(samples.samples() == n);
+      REQUIRE(samples.batches() == (n + size - 1) / size);
+      std::set<std::vector<std::int32_t>> orders;
+      for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+        std::vector<std::int32_t> order;
+        for (std::uint64_t i = 0; i < samples.batches(); ++i) {
+          const auto batch = samples.shuffled_batch(seed, epoch * samples.batches() + i);
+          REQUIRE(batch.rows() == std::min(size, n - i * size));
+          REQUIRE(batch.inputs.extents == std::vector<std::size_t>{batch.rows(), 2});
+          REQUIRE(batch.targets.extents == std::vector<std::size_t>{batch.rows()});
+          REQUIRE(batch.inputs.values.size() == 2 * batch.rows());
+          for (std::size_t row = 0; row < batch.rows(); ++row) {
+            const auto first = static_cast<float>(2 * batch.targets.values[row]);
+            CHECK(batch.inputs.values[2 * row] == first);
+            CHECK(batch.inputs.values[2 * row + 1] == first + 1);
+          }
+          order.insert(order.end(), batch.targets.values.begin(), batch.targets.values.end());
+        }
+        orders.insert(order);
+        std::ranges::sort(order);
+        for (std::size_t i = 0; i < n; ++i) CHECK(order[i] == static_cast<std::int32_t>(i));
+      }
+      if (n >= 32) CHECK(orders.size() == 5);
+    }
+}
+
+TEST_CASE("samples in order begin again after an epoch; a last batch that is dropped is never seen") {
+  const auto samples = counted_samples(5, {.batch = 2});
+  CHECK(samples.batch(2).targets.values == std::vector<std::int32_t>{4});
+  CHECK(samples.batch(4).targets.values == std::vector<std::int32_t>{2, 3});
+  const auto full = counted_samples(5, {.batch = 2, .drop_last = true});
+  CHECK(full.batches() == 2);
+  std::set<std::int32_t> seen;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const auto batch = full.shuffled_batch(1, i);
+    CHECK(batch.rows() == 2);
+    seen.insert(batch.targets.values.begin(), batch.targets.values.end());
+  }
+  CHECK(seen.size() == 5);  // no sample is left out for good
+}
+
+TEST_CASE("a prefetcher makes the batches of samples on any number of threads") {
+  const auto samples = counted_samples(103, {.batch = 8});
+  const auto make = [&](std::uint64_t number) { return samples.shuffled_batch(7, number); };
+  for (const std::size_t workers : {0u, 3u}) {
+    gradus::prefetcher batches(make, {.first = 20, .workers = workers, .ahead = 3});
+    for (std::uint64_t number = 20; number < 50; ++number)
+      CHECK(batches.next().targets.values == make(number).targets.values);
+  }
+  CHECK(make(20).targets.values != samples.shuffled_batch(8, 20).targets.values);
+}
+
+TEST_CASE("samples that do not match are refused in one line") {
+  using gradus_test::message_of;
+  const auto said = [](std::vector<std::size_t> inputs, std::vector<std::size_t> targets, std::size_t size,
+                       const gradus::sample_batch_options& options) {
+    const std::vector<float> values(size);
+    return message_of([&] { gradus::sample_batches<float, float>({inputs, values}, {targets, values}, options); });
+  };
+  CHECK(said({4}, {2, 2}, 4, {}) == "sample_batches: 4 inputs and 2 targets; their numbers must be equal");
+  CHECK(said({4}, {4}, 3, {}) == "sample_batches: the inputs: 3 values for the extents [4]");
+  CHECK(said({3}, {4}, 3, {}) == "sample_batches: the targets: 3 values for the extents [4]");
+  CHECK(said({}, {1}, 1, {}) == "sample_batches: the inputs or targets have no axis of samples");
+  CHECK(said({0, 3}, {0}, 0, {}) == "sample_batches: there are no samples");
+  CHECK(said({4}, {4}, 4, {.batch = 0}) == "sample_batches: a batch of 0 samples; it must be 1 or more");
+  CHECK(said({4}, {4}, 4, {.batch = 5, .drop_last = true}) ==
+        "sample_batches: 4 samples are fewer than a batch of 5, and the last batch is dropped");
 }

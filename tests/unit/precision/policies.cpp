@@ -303,14 +303,15 @@ TEST_CASE("a parameter that changed between forward and backward is refused, in 
     if (in_region) {
       CHECK_THROWS_WITH_AS(
           gr::backward(loss),
-          "checkpoint: at backward the region applied other operations or read other parameters than in forward; its "
-          "function must depend only on its arguments, and parameters must not change before backward()",
+          "checkpoint: at backward the region applied other operations or read other parameters or states than in "
+          "forward; its function must depend only on its arguments, and neither may change before backward()",
           gr::error);
     } else {
-      CHECK_THROWS_WITH_AS(gr::backward(loss),
-                           "backward: a parameter of matmul was changed since the recording, so its gradient would be "
-                           "wrong; change parameters after backward()",
-                           gr::error);
+      CHECK_THROWS_WITH_AS(
+          gr::backward(loss),
+          "backward: a parameter or state of matmul was changed since the recording, so its gradient would "
+          "be wrong; change it after backward()",
+          gr::error);
     }
   };
   for (const bool in_region : {false, true}) {

@@ -285,6 +285,52 @@ TEST_CASE("a checkpoint is written by another thread while forward and backward 
   CHECK(resumed.weights() == straight.weights());
 }
 
+namespace {
+// A model with a state that forward updates.
+template <class X>
+struct counted {
+  gr::param<X, 5, 3> weight;
+  gr::state<X, 5> mean;
+  GRADUS_MEMBERS(weight, mean)
+
+  auto operator()(const auto& x) const {
+    mean.update(x, mean * 0.5f + gr::mean<gr::axes<0>>(x) + 1);
+    return gr::matmul(x, weight);
+  }
+};
+}  // namespace
+
+TEST_CASE("a checkpoint has states as they were when it was prepared, and frozen parameters stay frozen") {
+  const scratch_folder here;
+  const auto path = here.path / "run.safetensors";
+  workplace at;
+  counted<plain> model, resumed;
+  gr::init(model, at.ctx, gr::he_normal{.seed = 2});
+  gr::init(resumed, at.ctx, gr::he_normal{.seed = 3});
+  gr::adamw optimizer{model}, other{resumed};
+  gr::freeze(resumed.weight);
+  gr::tape tape{at.ctx};
+  const auto forward = [&](auto& m) {
+    gr::backward(gr::sum(m(tape.watch(gr::normal<float, gr::shape<4, 5>>(at.ctx, {.seed = 1})))));
+  };
+  forward(model);
+  optimizer.step(at.ctx);
+  const auto before = gr::to_host(model.mean.value());
+  const auto pending = gr::prepare_checkpoint(at.ctx, model, optimizer, {});
+  forward(model);
+  CHECK(gr::to_host(model.mean.value()) != before);
+  pending.write(path);
+  gr::read_checkpoint(path, at.ctx, resumed, other);
+  CHECK(gr::to_host(resumed.mean.value()) == before);
+  CHECK(gr::to_host(resumed.weight.value()) == gr::to_host(model.weight.value()));
+  CHECK(resumed.weight.is_frozen());
+  forward(resumed);
+  CHECK(gr::to_host(resumed.mean.value()) == gr::to_host(model.mean.value()));
+  other.step(at.ctx);
+  CHECK(other.steps_by_parameter() == std::vector<std::size_t>{1});
+  CHECK(gr::to_host(resumed.weight.value()) == gr::to_host(model.weight.value()));
+}
+
 TEST_CASE("metadata is read as what it was written as") {
   gr::run_metadata metadata;
   metadata.set("steps", 12);

@@ -102,7 +102,7 @@ TEST_CASE("the table of a step has a row for each operation and says what the pe
     CHECK(line.size() <= 100);
     for (const char c : line) CHECK_MESSAGE((c >= ' ' && c <= '~'), line);
   }
-  REQUIRE(rows.size() == 5 + 1 + 8);
+  REQUIRE(rows.size() == 5 + 1 + 9);
   const auto words = [](const std::string& row) {
     std::istringstream in(row);
     return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
@@ -118,7 +118,7 @@ TEST_CASE("the table of a step has a row for each operation and says what the pe
   CHECK(rows[6].find("again, recompute, request 4 of 5") != std::string::npos);
   CHECK(words(rows[7]) == list{"parameter", "600", "B", "43.8", "%"});
   CHECK(words(rows[10]) == list{"activation", "200", "B", "14.6", "%"});
-  CHECK(words(rows[13]) == list{"persistent", "1000", "B", "73.0", "%"});
+  CHECK(words(rows[14]) == list{"persistent", "1000", "B", "73.0", "%"});
 }
 
 TEST_CASE("the table of a step holds its width with names and numbers of any size, and of nothing") {
@@ -218,7 +218,8 @@ TEST_CASE("a Perfetto trace has nested spans of the operations and counters that
                                       {"optimizer state", 400},
                                       {"activation", 200},
                                       {"temporary", 20},
-                                      {"input", 100}});
+                                      {"input", 100},
+                                      {"state", 0}});
     std::size_t peak = 0;
     for (const json& c : totals) peak = std::max(peak, c["args"]["all"].get<std::size_t>());
     CHECK(peak == gr::summarize(t).peak_bytes);
@@ -283,7 +284,7 @@ TEST_CASE("a memory page holds the traces, the tables and everything it needs") 
   CHECK(data["categories"].size() == gr::category_count);
   CHECK(data["phases"].size() == gr::phase_count);
   for (const json& t : data["traces"]) {
-    CHECK(t["before"] == json{600, 0, 400, 0, 0, 0});
+    CHECK(t["before"] == json{600, 0, 400, 0, 0, 0, 0});
     REQUIRE(t["blocks"].size() == 5);
     REQUIRE(t["ops"].size() == 3);
     CHECK(t["times"].size() == 10);

@@ -8,6 +8,7 @@
 #include <gradus/train/checkpoint.hpp>
 #include <gradus/train/model_file.hpp>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,71 @@ TEST_CASE("a file of another model, and a damaged one, is refused by name") {
     file.put('x');
   }
   CHECK(message_of([&] { gr::load(net, place.ctx, f.path / "net"); }).find("checksum") != std::string::npos);
+}
+
+namespace {
+// As net_of, with a norm of another width, a head and a state.
+template <class X>
+struct related {
+  gr::nn::linear<X, 3, 5> first;
+  gr::nn::layer_norm<X, 4> norm;
+  gr::nn::linear<X, 5, 2> head;
+  gr::state<X, 5> mean;
+  GRADUS_MEMBERS(first, norm, head, mean)
+};
+}  // namespace
+
+TEST_CASE("a partial load takes what fits by name and shape, and reports the rest; a strict one changes nothing") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net;
+  related<plain> model;
+  gr::init(net, place.ctx, gr::normal_init{.seed = 1});
+  gr::init(model, place.ctx, gr::normal_init{.seed = 3});
+  gr::save(net, f.path / "net");
+  const auto before = values_of(model);
+  CHECK(message_of([&] { gr::load(model, place.ctx, f.path / "net"); }).find("'norm.weight' has the shape [5] where") !=
+        std::string::npos);
+  CHECK(values_of(model) == before);
+
+  const gr::load_report report = gr::load(model, place.ctx, f.path / "net", {.strict = false});
+  CHECK_FALSE(report.is_complete());
+  CHECK(report.to_string() ==
+        "loaded: first.weight, first.bias\n"
+        "missing in the file: head.weight, head.bias, mean\n"
+        "of another shape in the file: norm.weight, norm.bias\n");
+  CHECK(gr::to_host(model.first.weight.value()) == gr::to_host(net.first.weight.value()));
+  CHECK(gr::to_host(model.head.weight.value()) ==
+        std::vector<float>(before.begin() + 28, before.begin() + 38));  // after first and norm
+  gr::save(model, f.path / "more");
+  gr::nn::linear<plain, 3, 5> part;
+  const gr::load_report rest = gr::load(part, place.ctx, f.path / "more", {.strict = false});
+  CHECK(rest.loaded.empty());  // its paths begin with weight, not with first
+  CHECK(rest.left.size() == 7);
+
+  gr::safetensors_writer ids;
+  const std::vector<std::int32_t> three(3);
+  ids.add("weight", std::vector<std::size_t>{3}, std::span(three));
+  ids.write(f.path / "ids");
+  gr::nn::rms_norm<plain, 3> norm;
+  CHECK(message_of([&] {
+          gr::load(norm, place.ctx, f.path / "ids", {.strict = false});
+        }).find("which is not a floating-point type") != std::string::npos);
+  CHECK_FALSE(norm.weight.value());
+}
+
+TEST_CASE("states are in model files") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  related<plain> model, loaded;
+  gr::init(model, place.ctx, gr::normal_init{.seed = 3});
+  model.mean.edit().values()[1] = 0.5f;
+  gr::save(model, f.path / "net");
+  CHECK(gr::load(loaded, place.ctx, f.path / "net").is_complete());
+  CHECK(gr::to_host(loaded.mean.value()) == std::vector<float>{0, 0.5f, 0, 0, 0});
+  CHECK(place.stats.of(gr::category::state).live == 2 * 5 * sizeof(float));
+  loaded.mean.edit().values()[4] = std::numeric_limits<float>::infinity();
+  CHECK(gr::find_not_finite(loaded) == "mean");
 }
 
 TEST_CASE("the first parameter that is not finite is named") {

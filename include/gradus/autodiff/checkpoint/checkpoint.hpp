@@ -27,6 +27,10 @@ template <class Recorder, class X, index_t... E>
 struct within_region<Recorder, param<X, E...>> {
   using type = const param<X, E...>&;
 };
+template <class Recorder, class X, index_t... E>
+struct within_region<Recorder, state<X, E...>> {
+  using type = const state<X, E...>&;
+};
 
 template <class Output>
 struct as_tuple_type {
@@ -69,7 +73,7 @@ constexpr bool check_function() {
 // An argument of `f` if no tape records: a parameter remains one, because its policy decides types.
 template <class X>
 constexpr decltype(auto) plain_argument(X&& x) {
-  if constexpr (is_param<std::remove_cvref_t<X>>) return std::as_const(x);
+  if constexpr (is_model_tensor<std::remove_cvref_t<X>>) return std::as_const(x);
   else return plain(std::forward<X>(x));
 }
 

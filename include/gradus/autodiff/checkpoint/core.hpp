@@ -33,14 +33,20 @@ constexpr std::uint64_t digest_of_producers(std::span<const operand_facts> opera
 // Digest of the producers of these operands and the versions of the parameters among them.
 GRADUS_NOINLINE constexpr std::uint64_t digest_of_operands(std::span<const operand_facts> operands) {
   std::uint64_t digest = digest_of_producers(operands);
-  for (const operand_facts& o : operands) digest += o.version == nullptr ? 0 : *o.version;
+  for (const operand_facts& o : operands) digest += o.version == nullptr || o.state ? 0 : *o.version;
   return digest;
+}
+constexpr std::uint64_t versions_of_states(std::span<const operand_facts> operands) {
+  std::uint64_t sum = 0;
+  for (const operand_facts& o : operands) sum += o.state ? *o.version : 0;
+  return sum;
 }
 // Adds an operation on these operands to the region that is being recorded.
 GRADUS_NOINLINE constexpr void add_operation(region_log& log, const void* key, std::uint64_t inputs, bool kept,
                                              bool own_result, unsigned saved_inputs,
                                              std::span<const operand_facts> operands) {
   log.add(key, inputs, kept, own_result, saved_inputs);
+  log.entries.back().states = versions_of_states(operands);
   for (const operand_facts& o : operands) log.graph.producers.push_back(o.producer);
 }
 
@@ -60,6 +66,8 @@ class region_core {
 
   /// The tape's context.
   constexpr context<D>& owner() const { return tape_->owner(); }
+  /// See tape::is_forward().
+  constexpr bool is_forward() const { return tape_->is_forward(); }
   /// The tape's next key for a random operation. A replay gets the same keys again.
   constexpr random_key next_key() { return tape_->next_key(); }
   /// The output of operation `producer` is read outside of operations, so a replay must compute it. Throws error if a
@@ -94,13 +102,22 @@ class region_core {
       add_operation(tape_->regions_, key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, facts);
     }
     ++count_;
-    if (!keep) return recorded_value<Output>{run<false>(owner(), when, op, std::forward<Xs>(xs)...), nullptr};
+    const auto keep_extents = [&]([[maybe_unused]] const Output& out) {
+      if constexpr (Output::shape::bounded)
+        if (mode_ == mode::record) extents_.add(*tape_, key, first_ + count_ - 1, out.extents());
+    };
+    if (!keep) {
+      auto out = run<false>(owner(), when, op, std::forward<Xs>(xs)...);
+      keep_extents(out);
+      return recorded_value<Output>{std::move(out), nullptr};
+    }
     auto result = run<true>(owner(), when, op, std::forward<Xs>(xs)...);
     if (owner().observed_by() != nullptr) {
       notify_saved(owner(), name_of(op), output_of(result));
       if constexpr (has_statistics) notify_saved(owner(), name_of(op), result.statistics);
     }
     Output out = output_of(result);
+    keep_extents(out);
     kept_.add(*tape_, key, first_ + count_ - 1, std::move(result));
     return recorded_value<Output>{std::move(out), nullptr};
   }
@@ -135,10 +152,19 @@ class region_core {
   constexpr auto replayed(const void* key, std::uint64_t inputs, const Op& op, const operand_facts (&facts)[N],
                           Xs&&... xs) {
     const replay_action action = next_action(key, inputs);
+    // A state may be updated between, as long as neither the replay nor backward reads it.
+    if ((action == replay_action::compute || Op::saves.inputs != 0) &&
+        versions_of_states(facts) != tape_->regions_.entries[first_ + count_ - 1].states)
+      fail_different_region();
     const auto compute = [&] { return run<true>(owner(), phase::recompute, op, std::forward<Xs>(xs)...); };
     using Result = decltype(compute());
     const auto result_of_replay = [&] {
       Result result{};
+      using Output = typename forward_result<Result>::output;
+      if constexpr (Output::shape::bounded) {
+        if (!extents_.next_is(key)) fail_different_region();
+        output_of(result) = Output({}, extents_.template take<extents_of<typename Output::shape>>());
+      }
       if (action == replay_action::compute) {
         check_present(facts);
         result = compute();
@@ -159,6 +185,7 @@ class region_core {
   std::size_t count_ = 0;     // operations applied so far
   std::size_t expected_ = 0;  // operations that forward applied
   kept_results kept_;
+  kept_results extents_;  // of bounded results, also of those that are not kept
 };
 
 }  // namespace gradus::detail

@@ -62,6 +62,7 @@ constexpr std::uint64_t next_digest(std::uint64_t digest, unsigned producer) {
 struct region_entry {
   const void* key = nullptr;  ///< identifies the operation and its operands' types
   std::uint64_t inputs = 0;   ///< digest of its inputs: their producers, and the versions of parameters
+  std::uint64_t states = 0;   ///< sum of the versions of the states among its inputs
   replay_action action = replay_action::skip;
 };
 
@@ -73,7 +74,7 @@ class region_log {
 
   /// Adds an operation to that region. The caller appends the producers of its inputs to graph.producers.
   constexpr void add(const void* key, std::uint64_t inputs, bool kept, bool own_result, unsigned saved_inputs) {
-    entries.push_back({key, inputs, replay_action::skip});
+    entries.push_back({.key = key, .inputs = inputs});
     graph.operations.push_back({graph.producers.size(), saved_inputs, own_result, kept, false});
   }
   /// The output of operation `producer` (from 1) was read outside of operations.

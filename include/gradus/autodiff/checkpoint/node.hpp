@@ -22,14 +22,14 @@ struct region_argument {
   gradient_slot<V>* slot;
 };
 
-/// An argument as the region keeps it: a parameter by address, any other by value.
+/// An argument as the region keeps it: a parameter or state by address, any other by value.
 template <class X>
 constexpr auto keep_argument(X&& x) {
   using raw = std::remove_cvref_t<X>;
   if constexpr (is_traced<raw>) {
     auto* slot = x.slot();
     return region_argument<tensor_of<raw>>{std::forward<X>(x).carried(), slot};
-  } else if constexpr (is_param<raw>) {
+  } else if constexpr (is_model_tensor<raw>) {
     return &std::as_const(x);
   } else {
     return raw(std::forward<X>(x));
@@ -79,7 +79,7 @@ struct region_node : node {
   std::uint32_t draws;       // of the recording, before the region
   std::size_t first, count;  // its entries in the log
   std::uint64_t outputs;     // digest of their producers
-  kept_results kept;
+  kept_results kept, extents;
 
   constexpr region_node(tape_type& of, F body, Args a, std::uint32_t draws_before, std::size_t first_entry,
                         std::size_t entries, std::uint64_t digest)
@@ -106,7 +106,7 @@ struct region_node : node {
   constexpr void replay(std::index_sequence<I...>) {
     if (!(static_cast<bool>(std::get<I>(slots).value()) || ...)) return;  // no loss depends on the region
     const typename tape_type::replaying now(*on, draws);
-    const auto ys = Region::replay(*on, f, args, first, count, outputs, std::move(kept));
+    const auto ys = Region::replay(*on, f, args, first, count, outputs, std::move(kept), std::move(extents));
     (seed(std::get<I>(ys), std::get<I>(slots)), ...);
   }
   template <class Y, class Slot>

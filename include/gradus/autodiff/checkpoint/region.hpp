@@ -81,6 +81,7 @@ class region : public detail::region_core<typename Outer::device> {
     using Node = detail::region_node<region, F, decltype(args), decltype(detail::slots_for(outputs))>;
     Node* n = on.template push<Node>(on, std::move(f), std::move(args), draws, first, inner.count_, digest);
     n->kept = std::move(inner.kept_);
+    n->extents = std::move(inner.extents_);
     return leave(outer, std::move(outputs), &n->slots);
   }
 
@@ -88,10 +89,11 @@ class region : public detail::region_core<typename Outer::device> {
   /// same `count` operations as forward and returns the same outputs. Called by the region's node.
   template <class F, class Args>
   static constexpr auto replay(tape<device>& on, const F& f, Args& args, std::size_t first, std::size_t count,
-                               std::uint64_t digest, detail::kept_results kept) {
+                               std::uint64_t digest, detail::kept_results kept, detail::kept_results extents) {
     region inner(on, mode::replay, first);
     inner.expected_ = count;
     inner.kept_ = std::move(kept);
+    inner.extents_ = std::move(extents);
     auto outputs = detail::as_tuple(inner.call(f, args));
     if (inner.count_ != count || detail::digest_of_outputs(outputs) != digest) detail::fail_different_region();
     return outputs;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../../core/cost.hpp"
+#include "../../core/fixed_string.hpp"
 #include "log.hpp"
 
 namespace gradus {
@@ -29,20 +30,6 @@ struct region_op {
 
   constexpr bool is(std::string_view which) const { return which == name || which == family; }
 };
-
-namespace detail {
-
-/// A string as a template argument.
-template <std::size_t N>
-struct fixed_string {
-  char text[N] = {};
-  constexpr fixed_string(const char (&from)[N]) {
-    for (std::size_t i = 0; i < N; ++i) text[i] = from[i];
-  }
-  constexpr operator std::string_view() const { return {text, N - 1}; }
-};
-
-}  // namespace detail
 
 /// Keeps nothing: backward recomputes all results.
 struct save_none {

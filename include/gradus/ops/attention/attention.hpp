@@ -1,15 +1,14 @@
 #pragma once
-// Attention: its operations, shape rules and gradients, and the functions causal_attention() and attention().
+// The functions causal_attention() and attention(), and attention by separate operations.
 
+#include <cstddef>
 #include <limits>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "../../autodiff/apply.hpp"
 #include "../../core/config.hpp"
-#include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
 #include "../elementwise/arithmetic.hpp"
@@ -18,231 +17,20 @@
 #include "../reshape/reshape.hpp"
 #include "../slice/slice.hpp"
 #include "../softmax/softmax.hpp"
+#include "operations.hpp"
+#include "options.hpp"
 
 namespace gradus {
 
 /// `flash` computes the scores tile by tile (Dao et al., "FlashAttention", 2022); `plain` stores all scores.
 enum class attention_kernel { flash, plain };
 
-/// The layout of one operand of attention: strides between batches, heads and positions, in elements. The elements of
-/// one head at one position are contiguous. `data` may be null for a result that is not needed.
-template <class T>
-struct attention_operand {
-  T* data = nullptr;
-  index_t batch = 0;
-  index_t head = 0;
-  index_t time = 0;
-  bool accumulate = false;  ///< of a result: add to the memory instead of overwriting it
-};
-
 namespace detail {
-
-/// Layouts of queries, keys and values in an operand [batch, time, 3 width], and of a result [batch, time, width].
-template <index_t Heads, class X>
-struct packed_attention {
-  static constexpr index_t batch = X::extent(0);
-  static constexpr index_t time = X::extent(1);
-  static constexpr index_t width = X::extent(2) / 3;
-  static constexpr index_t depth = width / Heads;
-  /// 0: queries, 1: keys, 2: values.
-  template <class T>
-  static attention_operand<T> part(T* data, index_t which, bool accumulate = false) {
-    return {data + which * width, time * 3 * width, depth, 3 * width, accumulate};
-  }
-  template <class T>
-  static attention_operand<T> output(T* data) {
-    return {data, time * width, depth, width, false};
-  }
-};
 
 template <index_t Width, index_t Parts>
 inline constexpr bool width_divides = Width % Parts == 0;
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
-
-/// 1 / sqrt(n); std::sqrt is not constexpr.
-constexpr double inverse_square_root(index_t n) {
-  const double x = static_cast<double>(n);
-  double r = x;
-  for (int i = 0; i < 64; ++i) r = 0.5 * (r + x / r);
-  return 1 / r;
-}
-
-/// FLOPs of `products` matrix products over the scores.
-constexpr std::size_t attention_flops(index_t heads, index_t queries, index_t keys, index_t depth, bool causal,
-                                      std::size_t products) {
-  const std::size_t scores = causal ? queries * (queries + 1) / 2 : queries * keys;
-  return products * 2 * heads * scores * depth + 5 * heads * scores;
-}
-
-}  // namespace detail
-
-namespace op::inline GRADUS_BUILD {
-
-/// The family of all attention operations, for checkpoint policies.
-struct attention {
-  static constexpr std::string_view name = "attention";
-};
-
-/// softmax(q k^T / sqrt(D) + causal mask) v for packed q, k, v. Saves the log-sum-exp of each row of scores, which
-/// backward recomputes.
-template <index_t Heads>
-struct causal_attention {
-  using family = attention;
-  static constexpr std::string_view name = "causal_attention";
-  static constexpr op_precision precision = op_precision::low;
-  static constexpr save_rule saves{1u, true};  // and the statistics: log-sum-exp [B, Heads, T]
-
-  template <class X>
-  struct dims {
-    static constexpr index_t batch = X::shape::extent(0);
-    static constexpr index_t time = X::shape::extent(1);
-    static constexpr index_t width = X::shape::extent(2) / 3;
-    static constexpr index_t depth = width / Heads;
-    using output = with_shape<X, shape<batch, time, width>>;
-    using statistics = tensor<compute_type<typename X::value_type>, shape<batch, Heads, time>, typename X::device>;
-  };
-  template <class X>
-  static constexpr cost forward_cost() {
-    using d = dims<X>;
-    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 2), X::bytes, d::output::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    using d = dims<X>;
-    return {detail::attention_flops(d::batch * Heads, d::time, d::time, d::depth, true, 5),
-            X::bytes + 2 * d::output::bytes, X::bytes};
-  }
-
-  template <class Call, class X>
-  constexpr auto forward(Call how, const X& qkv) const {
-    using d = dims<X>;
-    using Y = typename d::output;
-    using S = typename d::statistics;
-    auto& ctx = how.owner();
-    Y y(ctx);
-    if constexpr (Call::saves_statistics) {
-      S lse(ctx);
-      kernel<causal_attention, typename X::device>::forward(ctx, y.view(), lse.view(), qkv.view());
-      return with_statistics<Y, S>{std::move(y), std::move(lse)};
-    } else {
-      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
-      kernel<causal_attention, typename X::device>::forward(ctx, y.view(), none, qkv.view());
-      return y;
-    }
-  }
-  template <class Saved, class Y, class X>
-  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dqkv) const {
-    if (!dqkv) return;
-    auto& ctx = dy.owner();
-    dqkv.template write_as<typename Y::value_type>(ctx, [&](auto to) {
-      kernel<causal_attention, typename X::device>::backward(ctx, to.view(), to.accumulate, std::as_const(dy).view(),
-                                                             input<0>(saved).view(), output(saved).view(),
-                                                             statistics(saved).view());
-    });
-  }
-};
-
-/// The same for separate q, k and v, [B, H, T, D]; without a mask unless Causal.
-template <bool Causal>
-struct scaled_attention {
-  using family = attention;
-  static constexpr std::string_view name = "attention";
-  static constexpr op_precision precision = op_precision::low;
-  static constexpr save_rule saves{7u, true};  // and the statistics: log-sum-exp [B, H, T]
-
-  template <class Q>
-  using statistics_type =
-      tensor<compute_type<typename Q::value_type>, leading_shape<typename Q::shape, 3>, typename Q::device>;
-
-  template <class Q, class K, class V>
-  static constexpr cost forward_cost() {
-    return {flops<Q, K>(2), Q::bytes + K::bytes + V::bytes, Q::bytes};
-  }
-  template <class Q, class K, class V>
-  static constexpr cost backward_cost() {
-    return {flops<Q, K>(5), 3 * Q::bytes + K::bytes + V::bytes, Q::bytes + K::bytes + V::bytes};
-  }
-
-  template <class Call, class Q, class K, class V>
-  constexpr auto forward(Call how, const Q& q, const K& k, const V& v) const {
-    using S = statistics_type<Q>;
-    auto& ctx = how.owner();
-    Q y(ctx);
-    if constexpr (Call::saves_statistics) {
-      S lse(ctx);
-      kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), lse.view(), q.view(), k.view(), v.view());
-      return with_statistics<Q, S>{std::move(y), std::move(lse)};
-    } else {
-      const view<typename S::value_type, typename S::shape, typename Q::device> none(nullptr);
-      kernel<scaled_attention, typename Q::device>::forward(ctx, y.view(), none, q.view(), k.view(), v.view());
-      return y;
-    }
-  }
-  template <class Saved, class Y, class Q, class K, class V>
-  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Q>& dq, const gradient_sink<K>& dk,
-                          const gradient_sink<V>& dv) const {
-    auto& ctx = dy.owner();
-    using T = typename Y::value_type;
-    gradient_output<T, Q> q(ctx, dq);
-    gradient_output<T, K> k(ctx, dk);
-    gradient_output<T, V> v(ctx, dv);
-    // If one tensor is two of the operands, both gradients accumulate in it, so neither may overwrite it.
-    if (k.to.data == v.to.data) accumulate_both<K>(ctx, k.to, v.to);
-    if (q.to.data == k.to.data) accumulate_both<Q>(ctx, q.to, k.to);
-    if (q.to.data == v.to.data) accumulate_both<Q>(ctx, q.to, v.to);
-    kernel<scaled_attention, typename Q::device>::backward(
-        ctx, q.to, k.to, v.to, std::as_const(dy).view(), input<0>(saved).view(), input<1>(saved).view(),
-        input<2>(saved).view(), output(saved).view(), statistics(saved).view());
-    q.finish();
-    k.finish();
-    v.finish();
-  }
-
- private:
-  template <class Q, class K>
-  static constexpr std::size_t flops(std::size_t products) {
-    return gradus::detail::attention_flops(Q::shape::extent(0) * Q::shape::extent(1), Q::shape::extent(2),
-                                           K::shape::extent(2), Q::shape::extent(3), Causal, products);
-  }
-  /// Where the kernel writes a gradient: in the sink, or in a temporary of type T that finish() converts.
-  template <class T, class X>
-  struct gradient_output {
-    using device = typename X::device;
-    static constexpr bool direct = std::is_same_v<T, typename X::value_type>;
-
-    const gradient_sink<X>& sink;
-    tensor<T, typename X::shape, device> temporary;
-    attention_operand<T> to{nullptr, X::shape::stride(0), X::shape::stride(1), X::shape::stride(2), false};
-
-    constexpr gradient_output(context<device>& ctx, const gradient_sink<X>& wanted) : sink(wanted) {
-      if (!sink) return;
-      if constexpr (direct) {
-        auto target = sink.open(ctx);
-        to.data = target.tensor.data();
-        to.accumulate = target.accumulate;
-      } else {
-        temporary = tensor<T, typename X::shape, device>(ctx, category::temporary);
-        to.data = temporary.data();
-      }
-    }
-    constexpr void finish() const {
-      if constexpr (!direct)
-        if (sink) sink.give(temporary);
-    }
-  };
-  template <class X, class T>
-  static constexpr void accumulate_both(context<typename X::device>& ctx, attention_operand<T>& a,
-                                        attention_operand<T>& b) {
-    if (a.data == nullptr) return;
-    if (!a.accumulate) device_access<typename X::device>::zero(ctx, a.data, X::size * sizeof(T));
-    a.accumulate = b.accumulate = true;
-  }
-};
-
-}  // namespace op::inline GRADUS_BUILD
-
-namespace detail {
 
 /// [T, T]: 0 on and below the diagonal, minus infinity above it.
 template <class X, index_t T>
@@ -291,22 +79,159 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   }
 }
 
-/// softmax(q k^T / sqrt(D)) v: q [B, H, T, D], k and v [B, H, S, D] -> [B, H, T, D]; `attention<true>`: causal, S = T.
-template <bool Causal = false, operand Q, operand K, operand V>
+namespace detail {
+
+/// How attention<How>(q, k, v) is called: Heads of operands [B, T, H*D]; or, if How is a bool, operands [B, H, T, D].
+template <auto How, class Q>
+struct attention_form {
+  static constexpr bool by_axis = std::is_same_v<decltype(How), bool>;
+  static constexpr index_t rank = by_axis ? 4 : 3;
+  static constexpr index_t heads = [] {
+    if constexpr (!by_axis) return static_cast<index_t>(How);
+    else if constexpr (Q::rank == 4) return Q::extent(1);
+    else return index_t{1};
+  }();
+};
+
+template <index_t Heads, index_t HeadsOfKeys>
+inline constexpr bool heads_share = HeadsOfKeys > 0 && Heads % HeadsOfKeys == 0;
+/// Shape of queries that fit the keys.
+template <class Q, class K>
+using fitting_queries =
+    std::conditional_t<heads_share<Q::extent_in_type(1), K::extent_in_type(1)>,
+                       with_extent<with_extent<K, 2, Q::extent_in_type(2)>, 1, Q::extent_in_type(1)>,
+                       with_extent<K, 2, Q::extent_in_type(2)>>;
+template <index_t B, index_t BOfKeys>
+inline constexpr bool same_batch = B == BOfKeys;
+
+/// Checks shapes of operands [B, H, T, D]; true if they fit.
+template <class Q, class K>
+constexpr bool check_attention_by_axis() {
+  constexpr bool fits = same_shape<Q, fitting_queries<Q, K>>;
+  static_assert(same_shape<Q, fitting_queries<Q, K>>,
+                "attention(q, k, v): q and k must have the same batch, heads and depth");
+  return fits;
+}
+/// Checks shapes of operands [B, T, H*D]; true if they fit.
+template <index_t Heads, class Q, class K>
+constexpr bool check_attention_by_columns() {
+  static_assert(Heads > 0 && width_divides < Q::extent_in_type(2), Heads == 0 ? 1 : Heads >,
+                "attention<Heads>(q, k, v): the last axis of q must be divisible by Heads");
+  if constexpr (Heads > 0 && Q::extent_in_type(2) % (Heads == 0 ? 1 : Heads) == 0) {
+    constexpr index_t depth = Q::extent_in_type(2) / Heads;
+    static_assert(same_batch<Q::extent_in_type(0), K::extent_in_type(0)>,
+                  "attention<Heads>(q, k, v): q and k must have the same batch");
+    static_assert(width_divides<K::extent_in_type(2), depth>,
+                  "attention<Heads>(q, k, v): the last axis of k and v must be divisible by the depth of q's heads");
+    if constexpr (K::extent_in_type(2) % depth == 0) {
+      static_assert(heads_share<Heads, K::extent_in_type(2) / depth>,
+                    "attention<Heads>(q, k, v): Heads must be a multiple of the heads of k and v");
+      return Q::extent_in_type(0) == K::extent_in_type(0) && heads_share<Heads, K::extent_in_type(2) / depth>;
+    }
+  }
+  return false;
+}
+template <auto How, class Q, class K, class V>
+constexpr bool check_attention() {
+  using form = attention_form<How, Q>;
+  constexpr bool ranks = Q::rank == form::rank && K::rank == form::rank;
+  if constexpr (form::by_axis) static_assert(ranks, "attention(q, k, v): q, k and v must have four axes, [B, H, T, D]");
+  else static_assert(ranks, "attention<Heads>(q, k, v): q, k and v must have three axes, [B, T, H*D]");
+  static_assert(same_shape<K, V>, "attention(q, k, v): k and v must have the same shape");
+  if constexpr (!ranks || !std::is_same_v<K, V>) return false;
+  else if constexpr (form::by_axis) return check_attention_by_axis<Q, K>();
+  else return check_attention_by_columns<form::heads, Q, K>();
+}
+/// Whether several heads of queries use one of keys.
+template <auto How, class Q, class K>
+inline constexpr bool share_keys = attention_form<How, Q>::by_axis ? Q::extent_in_type(1) != K::extent_in_type(1)
+                                                                   : Q::extent_in_type(2) != K::extent_in_type(2);
+template <class Bias, index_t Batch, index_t Heads, index_t Queries, index_t Keys>
+constexpr bool bias_fits() {
+  if constexpr (Bias::rank != 4) return false;
+  else
+    return (Bias::extent_in_type(0) == 1 || Bias::extent_in_type(0) == Batch) &&
+           (Bias::extent_in_type(1) == 1 || Bias::extent_in_type(1) == Heads) && Bias::extent_in_type(2) == Queries &&
+           Bias::extent_in_type(3) == Keys;
+}
+template <class Bias, index_t Batch, index_t Heads, index_t Queries, index_t Keys>
+inline constexpr bool bias_is_1_or_batch_by_1_or_heads_by_queries_by_keys =
+    bias_fits<Bias, Batch, Heads, Queries, Keys>();
+
+template <auto How, class D, class Q, class K, class V, class... Bias>
+GRADUS_OF_BUILD constexpr auto attend_with(const attention_options<D>& options, Q&& q, K&& k, V&& v, Bias&&... bias) {
+  using sq = shape_of<Q>;
+  check_attention_options(options, plain(q).extent(0), plain(k).extent(-2));
+  constexpr index_t heads = attention_form<How, sq>::heads;
+  using recorder = typename recorder_of<std::remove_cvref_t<Q>, std::remove_cvref_t<K>, std::remove_cvref_t<V>,
+                                        std::remove_cvref_t<Bias>...>::type;
+  op::scaled_attention<heads, attention_options<D>> how{options, {}};
+  if constexpr (std::is_void_v<recorder>) how.options.dropout = 0;
+  else if (options.dropout > 0) how.key = find_recorder<recorder>(q, k, v, bias...).next_key();
+  return apply(how, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v), std::forward<Bias>(bias)...);
+}
+
+}  // namespace detail
+
+/// Attention with Heads heads: softmax(q k^T / sqrt(D)) v for q [B, Tq, Heads*D] and k, v [B, Tk, H*D], whose heads are
+/// each shared by Heads / H adjacent heads of q -> [B, Tq, Heads*D].
+///
+/// Without Heads: q [B, Hq, Tq, D], k and v [B, H, Tk, D] -> [B, Hq, Tq, D]; `attention<true>` is causal, Tk = Tq.
+template <auto Heads = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sq = shape_of<Q>;
   using sk = shape_of<K>;
-  static_assert(sq::rank == 4 && sk::rank == 4, "attention(q, k, v): q, k and v must have four axes, [B, H, T, D]");
-  static_assert(detail::same_shape<sk, shape_of<V>>, "attention(q, k, v): k and v must have the same shape");
-  if constexpr (sq::rank == 4 && sk::rank == 4 && std::is_same_v<sk, shape_of<V>>) {
-    using expected = with_extent<sk, 2, sq::extent(2)>;
-    constexpr bool fits = detail::same_shape<sq, expected> && (!Causal || sq::extent(2) == sk::extent(2));
-    static_assert(detail::same_shape<sq, expected>,
-                  "attention(q, k, v): q and k must have the same batch, heads and depth");
-    static_assert(!Causal || detail::same_shape<sq, sk>,
+  constexpr bool causal = std::is_same_v<decltype(Heads), bool> && Heads;
+  if constexpr (detail::check_attention<Heads, sq, sk, shape_of<V>>()) {
+    static_assert(!causal || detail::same_shape<sq, sk>,
                   "attention<true>(q, k, v): causal attention needs as many keys as queries");
-    if constexpr (fits)
-      return apply(op::scaled_attention<Causal>{}, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+    if constexpr (causal && !std::is_same_v<sq, sk>) return;
+    else if constexpr (detail::share_keys<Heads, sq, sk>)
+      return detail::attend_with<Heads>(attention_options<typename tensor_of<Q>::device>{}, std::forward<Q>(q),
+                                        std::forward<K>(k), std::forward<V>(v));
+    else
+      return apply(op::scaled_attention<detail::attention_form<Heads, sq>::heads, only_causal<causal>>{},
+                   std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+  }
+}
+
+/// The same with options: `attention<8>(q, k, v, {.causal = true, .window = 256})`. Scores are never stored: forward
+/// and backward compute them in tiles, and skip those that are wholly masked. Throws gradus::error if an option does
+/// not fit, before anything is written; lengths out of range are clamped where the host cannot read them.
+template <auto Heads = false, operand Q, operand K, operand V>
+GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
+                                         const attention_options<typename tensor_of<Q>::device>& options) {
+  if constexpr (detail::check_attention<Heads, shape_of<Q>, shape_of<K>, shape_of<V>>())
+    return detail::attend_with<Heads>(options, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
+}
+
+/// The same with a bias [1 or B, 1 or Heads, Tq, Tk] that is added to the scaled products q k^T, and has a gradient
+/// (relative positions; ALiBi, Press et al. 2022). Minus infinity masks.
+template <auto Heads = false, operand Q, operand K, operand V, operand Bias>
+GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
+                                         const attention_options<typename tensor_of<Q>::device>& options = {}) {
+  using sq = shape_of<Q>;
+  using sk = shape_of<K>;
+  if constexpr (detail::check_attention<Heads, sq, sk, shape_of<V>>()) {
+    using form = detail::attention_form<Heads, sq>;
+    constexpr bool fits = detail::bias_fits<shape_of<Bias>, sq::extent_in_type(0), form::heads,
+                                            sq::extent_in_type(form::rank - 2), sk::extent_in_type(form::rank - 2)>();
+    static_assert(
+        detail::bias_is_1_or_batch_by_1_or_heads_by_queries_by_keys<shape_of<Bias>, sq::extent_in_type(0), form::heads,
+                                                                    sq::extent_in_type(form::rank - 2),
+                                                                    sk::extent_in_type(form::rank - 2)>,
+        "attention(q, k, v, bias): bias must be [1 or B, 1 or heads, Tq, Tk]");
+    using C = compute_type<value_of_t<Q>>;  // the kernels add the bias in it
+    if constexpr (!fits) return;
+    else if constexpr (std::is_same_v<value_of_t<Bias>, C>)
+      return detail::attend_with<Heads>(options, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
+                                        std::forward<Bias>(bias));
+    else if constexpr (is_param<std::remove_cvref_t<Bias>>)
+      return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v), cast<C>(watch(bias, q)),
+                              options);
+    else
+      return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
+                              cast<C>(std::forward<Bias>(bias)), options);
   }
 }
 

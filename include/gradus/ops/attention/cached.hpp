@@ -26,8 +26,9 @@ struct key_value_view {
 
 namespace op::inline GRADUS_BUILD {
 
-/// causal_attention of new positions, which appends their keys and values to the cache. Has no gradient.
-template <index_t Heads>
+/// Causal attention of new positions, which appends their keys and values to the cache. Has no gradient.
+/// @tparam Rules only_causal<true> or attention_rules<C>
+template <index_t Depth, class Rules>
 struct cached_attention {
   using family = attention;
   static constexpr std::string_view name = "cached_attention";
@@ -41,12 +42,56 @@ template <class QkvShape, class PastShape, index_t Heads>
 inline constexpr bool fits_the_past =
     std::is_same_v<shape<QkvShape::extent(0), QkvShape::extent(2), Heads>,
                    shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
+template <class QShape, class KShape, class PastShape, index_t Heads>
+inline constexpr bool separate_fits_the_past =
+    heads_share<Heads, PastShape::extent(1)> && QShape::extent(0) == PastShape::extent(0) &&
+    QShape::extent(2) == Heads * PastShape::extent(3) &&
+    std::is_same_v<KShape, shape<PastShape::extent(0), QShape::extent(1), PastShape::extent(1) * PastShape::extent(3)>>;
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
-[[noreturn]] inline void fail_past(index_t position, index_t count, index_t time, index_t context) {
-  throw error("causal_attention(qkv, past): " + std::to_string(count) + " new positions do not fit after the " +
-              std::to_string(position) + " cached ones: the cache holds " + std::to_string(context) + ", and qkv has " +
-              std::to_string(time) + " positions");
+[[noreturn]] inline void fail_past(bool packed, index_t position, index_t count, index_t time, index_t context) {
+  throw error((packed ? "causal_attention(qkv, past): " : "attention(q, k, v, past): ") + std::to_string(count) +
+              " new positions do not fit after the " + std::to_string(position) + " cached ones: the cache holds " +
+              std::to_string(context) + ", and " + (packed ? "qkv" : "q") + " has " + std::to_string(time) +
+              " positions");
+}
+
+/// New queries, keys and values, and the caches, as kernels take them. Extents: `queries` and `keys` of sizes are the
+/// times of q and the capacity.
+template <class T>
+struct cached_operands {
+  attention_operand<const T> q, k, v;
+  attention_operand<T> past_keys, past_values;
+  index_t position, count;
+};
+
+/// Attention of new positions; x is q, or packed.
+template <class Rules, class Y, class X, class T, class S, class D>
+GRADUS_OF_BUILD constexpr Y attend_to_past(const X& x, const Rules& rules, const attention_sizes& sizes,
+                                           cached_operands<T> operands, const key_value_view<T, S, D>& past,
+                                           const extents_of<typename Y::shape>& extents, std::size_t bytes) {
+  if (past.count > sizes.queries || past.position > sizes.keys || past.count > sizes.keys - past.position)
+    fail_past(!std::is_same_v<X, Y>, past.position, past.count, sizes.queries, sizes.keys);
+  constexpr index_t depth = S::extent(3);
+  auto& ctx = x.owner();
+  const std::size_t kept = 2 * sizes.batch * sizes.kv_heads * depth * (past.position + past.count) * sizeof(T);
+  const std::size_t seen = past.count * past.position + past.count * (past.count + 1) / 2;
+  const typename context<D>::running now(
+      ctx, activity{op::cached_attention<depth, Rules>::name,
+                    ctx.current().phase,
+                    {(4 * depth + 5) * sizes.batch * sizes.heads * seen, bytes + kept, bytes}});
+  Y y(ctx, extents);
+  const auto in_cache = [](T* data) {
+    return attention_operand<T>{data, S::stride(0), S::stride(1), S::stride(2), false};
+  };
+  operands.past_keys = in_cache(past.keys.data());
+  operands.past_values = in_cache(past.values.data());
+  operands.position = past.position;
+  operands.count = past.count;
+  kernel<op::cached_attention<depth, Rules>, D>::forward(
+      ctx, sizes, rules, attention_layout<typename Y::shape, depth>{extents}.at(y.data()), operands);
+  y.storage().mark(x.storage().origin());
+  return y;
 }
 
 }  // namespace detail
@@ -74,22 +119,76 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T,
         "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
         "numbers of a head");
     if constexpr (fits && std::is_same_v<T, typename Q::value_type>) {
-      constexpr index_t batch = S::extent(0), time = Q::shape::extent(1), width = Heads * S::extent(3);
-      if (past.count > time || past.position > S::extent(2) || past.count > S::extent(2) - past.position)
-        detail::fail_past(past.position, past.count, time, S::extent(2));
       const Q& x = plain(qkv);
-      auto& ctx = x.owner();
-      const std::size_t kept = 2 * batch * width * (past.position + past.count) * sizeof(T);
-      const std::size_t seen = past.count * past.position + past.count * (past.count + 1) / 2;
-      const typename context<D>::running now(
-          ctx, activity{op::cached_attention<Heads>::name,
-                        ctx.current().phase,
-                        {(4 * S::extent(3) + 5) * batch * Heads * seen, Q::bytes + kept, Q::bytes}});
-      with_shape<Q, shape<batch, time, width>> y(ctx);
-      kernel<op::cached_attention<Heads>, D>::forward(ctx, y.view(), x.view(), past);
-      y.storage().mark(x.storage().origin());
-      return y;
+      const detail::packed_attention<Heads, typename Q::shape> packed(x.extents());
+      using Y = with_shape<Q, with_extent<typename Q::shape, 2, packed.width>>;
+      const auto part = [&](index_t which) { return packed.part(x.data(), which); };
+      return detail::attend_to_past<only_causal<true>, Y>(
+          x, {}, {packed.batch, Heads, Heads, packed.time, S::extent(2)},
+          detail::cached_operands<T>{part(0), part(1), part(2), {}, {}, 0, 0}, past,
+          replaced_extents<2, packed.width>(x.extents(), packed.width), Q::bytes);
     }
+  }
+}
+
+namespace detail {
+
+template <index_t Heads, class Rules, class Q, class K, class V, class T, class S, class D>
+GRADUS_OF_BUILD constexpr auto attend_to_past_of(const Q& q, const K& k, const V& v,
+                                                 const key_value_view<T, S, D>& past, const Rules& rules,
+                                                 const attention_sizes& sizes) {
+  const attention_layout<typename Q::shape, S::extent(3)> queries{q.extents()};
+  const attention_layout<typename K::shape, S::extent(3)> keys{k.extents()};
+  return attend_to_past<Rules, Q>(
+      q, rules, sizes, cached_operands<T>{queries.at(q.data()), keys.at(k.data()), keys.at(v.data()), {}, {}, 0, 0},
+      past, q.extents(), Q::bytes + K::bytes + V::bytes);
+}
+template <index_t Heads, class Q, class K, class V, class T, class S>
+constexpr bool check_separate_past() {
+  static_assert(!is_traced<Q> && !is_traced<K> && !is_traced<V>,
+                "attention<Heads>(q, k, v, past): a cache is for inference only; operands must not be recorded");
+  constexpr bool types = std::is_same_v<T, value_of_t<Q>> && std::is_same_v<T, value_of_t<K>>;
+  static_assert(same_element_type<T, value_of_t<Q>> && same_element_type<T, value_of_t<K>>,
+                "attention<Heads>(q, k, v, past): the past must hold the element type of q, k and v");
+  constexpr bool ranks = shape_of<Q>::rank == 3 && S::rank == 4;
+  static_assert(ranks, "attention<Heads>(q, k, v, past): q must have three axes, [B, T, Heads*D], and the past four");
+  if constexpr (!ranks || !types || is_traced<Q> || is_traced<K> || is_traced<V>) return false;
+  else {
+    constexpr bool fits =
+        separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && std::is_same_v<shape_of<K>, shape_of<V>>;
+    static_assert(separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && same_shape<shape_of<K>, shape_of<V>>,
+                  "attention<Heads>(q, k, v, past): for a past [B, H, S, D], q must be [B, T, Heads*D], k and v "
+                  "[B, T, H*D], and Heads a multiple of H");
+    return fits;
+  }
+}
+
+}  // namespace detail
+
+/// attention<Heads> of new positions to a cache with H heads, each of which serves Heads / H adjacent heads of q:
+/// q [B, T, Heads*D], k and v [B, T, H*D] -> [B, T, Heads*D]. The first past.count positions are new, as in
+/// causal_attention(qkv, past), with the same errors.
+template <index_t Heads, operand Q, operand K, operand V, class T, class S, class D>
+GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, const key_value_view<T, S, D>& past) {
+  if constexpr (detail::check_separate_past<Heads, std::remove_cvref_t<Q>, std::remove_cvref_t<K>,
+                                            std::remove_cvref_t<V>, T, S>())
+    return detail::attend_to_past_of<Heads>(plain(q), plain(k), plain(v), past, only_causal<true>{},
+                                            {S::extent(0), Heads, S::extent(1), plain(q).extent(1), S::extent(2)});
+}
+/// The same with options: scale, window, and key_lengths [B] and mask [B, S] of positions in the cache. Always causal.
+template <index_t Heads, operand Q, operand K, operand V, class T, class S, class D>
+GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, const key_value_view<T, S, D>& past,
+                                         attention_options<D> options) {
+  if constexpr (detail::check_separate_past<Heads, std::remove_cvref_t<Q>, std::remove_cvref_t<K>,
+                                            std::remove_cvref_t<V>, T, S>()) {
+    constexpr index_t capacity = S::extent(2);
+    detail::check_attention_options(options, S::extent(0), capacity);
+    options.causal = true;
+    options.dropout = 0;
+    const attention_sizes sizes{S::extent(0), Heads, S::extent(1), plain(q).extent(1), capacity};
+    const auto rules = detail::rules_of<compute_type<T>, S::extent(3)>(
+        options, {sizes.batch, Heads, sizes.kv_heads, capacity, capacity}, {});  // query i is at position i
+    return detail::attend_to_past_of<Heads>(plain(q), plain(k), plain(v), past, rules, sizes);
   }
 }
 

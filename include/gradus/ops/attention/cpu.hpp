@@ -1,8 +1,7 @@
 #pragma once
-// The CPU kernels of attention: passes the layouts of packed, separate and cached operands to cpu_flash.hpp.
+// The CPU kernels of attention: passes strided operands to cpu_tasks.hpp, and those of a key-value cache.
 
-#include <algorithm>
-#include <cstring>
+#include <type_traits>
 
 #include "../../core/config.hpp"
 #include "../elementwise/cpu.hpp"
@@ -12,73 +11,60 @@
 #include "../softmax/cpu.hpp"
 #include "attention.hpp"
 #include "cached.hpp"
-#include "cpu_flash.hpp"
+#include "cpu_tasks.hpp"
 
 namespace gradus {
 
-template <index_t Heads>
-struct kernel<op::causal_attention<Heads>, cpu> {
-  template <class T, class Y, class C, class S, class X>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<C, S> lse, view<const T, X> qkv) {
-    using d = detail::packed_attention<Heads, X>;
-    cpu_kit::attention_forward<d::depth>(ctx, {d::batch, Heads, d::time, d::time, true, 0}, d::output(y.data()),
-                                         lse.data(), d::part(qkv.data(), 0), d::part(qkv.data(), 1),
-                                         d::part(qkv.data(), 2));
+template <index_t Depth, bool Causal>
+struct kernel<op::attention_pass<Depth, only_causal<Causal>>, cpu> {
+  template <class C, class T>
+  static void forward(context<cpu>& ctx, const attention_sizes& sizes, only_causal<Causal>, attention_operand<T> out,
+                      C* lse, attention_operand<const T> q, attention_operand<const T> k,
+                      attention_operand<const T> v) {
+    cpu_kit::attention_forward<Depth>(ctx, extents(sizes), out, lse, q, k, v);
   }
-  template <class T, class X, class Y, class C, class S>
-  static void backward(context<cpu>& ctx, view<T, X> dqkv, bool accumulate, view<const T, Y> dy, view<const T, X> qkv,
-                       view<const T, Y> y, view<const C, S> lse) {
-    using d = detail::packed_attention<Heads, X>;
-    cpu_kit::attention_backward<d::depth>(
-        ctx, {d::batch, Heads, d::time, d::time, true, 0}, d::part(dqkv.data(), 0, accumulate),
-        d::part(dqkv.data(), 1, accumulate), d::part(dqkv.data(), 2, accumulate), d::output(dy.data()),
-        d::part(qkv.data(), 0), d::part(qkv.data(), 1), d::part(qkv.data(), 2), d::output(y.data()), lse.data());
-  }
-};
-
-template <index_t Heads>
-struct kernel<op::cached_attention<Heads>, cpu> {
-  /// Appends the keys and values of the first past.count times of qkv to the cache, and attends from these times.
-  template <class T, class Y, class X, index_t Context, index_t Depth>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<const T, X> qkv,
-                      const key_value_view<T, shape<X::extent(0), Heads, Context, Depth>, cpu>& past) {
-    constexpr index_t batch = X::extent(0), time = X::extent(1), width = Heads * Depth;
-    using cached = shape<batch, Heads, Context, Depth>;
-    const auto part = [&](index_t which) {
-      return attention_operand<const T>{qkv.data() + which * width, time * 3 * width, Depth, 3 * width, false};
-    };
-    const auto in_cache = [](T* data) {
-      return attention_operand<T>{data, cached::stride(0), cached::stride(1), cached::stride(2), false};
-    };
-    cpu_kit::attention_cached<Depth, compute_type<T>>(
-        ctx, {batch, Heads, time, Context, true, 0}, past.position, past.count,
-        attention_operand<T>{y.data(), time * width, Depth, width, false}, part(0), part(1), part(2),
-        in_cache(past.keys.data()), in_cache(past.values.data()));
-  }
-};
-
-template <bool Causal>
-struct kernel<op::scaled_attention<Causal>, cpu> {
-  template <class T, class Q, class C, class S, class K>
-  static void forward(context<cpu>& ctx, view<T, Q> y, view<C, S> lse, view<const T, Q> q, view<const T, K> k,
-                      view<const T, K> v) {
-    cpu_kit::attention_forward<Q::extent(3)>(ctx, extents<Q, K>, at(y), lse.data(), at(q), at(k), at(v));
-  }
-  template <class T, class Q, class K, class C, class S>
-  static void backward(context<cpu>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
-                       view<const T, Q> dy, view<const T, Q> q, view<const T, K> k, view<const T, K> v,
-                       view<const T, Q> y, view<const C, S> lse) {
-    cpu_kit::attention_backward<Q::extent(3)>(ctx, extents<Q, K>, dq, dk, dv, at(dy), at(q), at(k), at(v), at(y),
-                                              lse.data());
+  template <class C, class T>
+  static void backward(context<cpu>& ctx, const attention_sizes& sizes, only_causal<Causal>,
+                       const attention_results<C, T>& to, const attention_inputs<C, T>& from) {
+    cpu_kit::attention_backward<Depth>(ctx, extents(sizes), to.q, to.k, to.v, from.dy, from.q, from.k, from.v, from.y,
+                                       from.lse);
   }
 
  private:
-  template <class Q, class K>
-  static constexpr cpu_kit::attention_extents extents{Q::extent(0), Q::extent(1), Q::extent(2),
-                                                      K::extent(2), Causal,       0};
-  template <class T, class S>
-  static attention_operand<T> at(view<T, S> x) {
-    return {x.data(), S::stride(0), S::stride(1), S::stride(2), false};
+  static cpu_kit::attention_extents extents(const attention_sizes& of) {
+    return {of.batch, of.heads, of.queries, of.keys, Causal, 0, of.group()};
+  }
+};
+
+template <index_t Depth, class C>
+struct kernel<op::attention_pass<Depth, attention_rules<C>>, cpu> {
+  template <class T>
+  static void forward(context<cpu>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
+                      attention_operand<T> out, C* lse, attention_operand<const T> q, attention_operand<const T> k,
+                      attention_operand<const T> v) {
+    cpu_kit::attention_forward_ruled<Depth>(ctx, extents(sizes), rules, out, lse, q, k, v);
+  }
+  template <class T>
+  static void backward(context<cpu>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
+                       const attention_results<C, T>& to, const attention_inputs<C, T>& from) {
+    cpu_kit::attention_backward_ruled<Depth>(ctx, extents(sizes), rules, to, from);
+  }
+
+ private:
+  static cpu_kit::attention_extents extents(const attention_sizes& of) {
+    return {of.batch, of.heads, of.queries, of.keys, false, 0, of.group()};
+  }
+};
+
+template <index_t Depth, class Rules>
+struct kernel<op::cached_attention<Depth, Rules>, cpu> {
+  template <class T>
+  static void forward(context<cpu>& ctx, const attention_sizes& of, const Rules& rules, attention_operand<T> out,
+                      const detail::cached_operands<T>& x) {
+    using C = compute_type<T>;
+    const cpu_kit::attention_extents extents{of.batch, of.heads, of.queries, of.keys, true, 0, of.group()};
+    if constexpr (std::is_same_v<Rules, only_causal<true>>) cpu_kit::attention_cached<Depth, C>(ctx, extents, out, x);
+    else cpu_kit::attention_cached_ruled<Depth, C>(ctx, extents, rules, out, x);
   }
 };
 

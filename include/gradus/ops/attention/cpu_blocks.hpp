@@ -97,9 +97,9 @@ struct attention_blocks {
       }
   }
   // Scores of pairs are scaled here; for elements, transpose_rows() scaled the queries.
-  static GRADUS_INLINE pack<C> scaled(pack<C> score) {
-    if constexpr (pairs) return score * pack<C>(scale);
-    else return score;
+  static GRADUS_INLINE pack<C> scaled(const C* scores, C factor) {
+    if constexpr (pairs) return pack<C>::load(scores) * pack<C>(factor);
+    else return pack<C>::load(scores);
   }
 
   // Writes results of a pack of queries, key after key, as bf16 pairs: along the queries, across the keys, or both.
@@ -150,24 +150,45 @@ struct attention_blocks {
     word* data_or(word* numbers) { return pairs ? memory : numbers; }
   };
 
+  // What the softmax of a pack of queries reads: products with keys, above the diagonal masked if Masked.
+  template <bool Masked>
+  struct products {
+    static constexpr bool stores_gradients = false;  ///< of the scores, as numbers
+    index_t query, j0;                               ///< of the pack and of the block of keys
+
+    GRADUS_INLINE pack<C> score(index_t j, const C* at) const {
+      const pack<C> s = scaled(at, scale);
+      if constexpr (Masked) return select(sees(query, j0 + j), s, pack<C>(lowest));
+      else return s;
+    }
+    // exp(score - shift), after score().
+    GRADUS_INLINE pack<C> weight(index_t j, const C* at, pack<C> shift) const {
+      const pack<C> e = weight_of(scaled(at, scale) - shift);
+      if constexpr (Masked) return select(sees(query, j0 + j), e, pack<C>(0));
+      else return e;
+    }
+    // The same without score().
+    GRADUS_INLINE pack<C> weight_again(index_t j, const C* at, pack<C> shift) const { return weight(j, at, shift); }
+    // What dropout leaves of a weight or of its gradient.
+    GRADUS_INLINE pack<C> kept(index_t, pack<C> x) const { return x; }
+  };
+
   // One step of the online softmax for a pack of queries: replaces scores by weights exp(score - row_max), or writes
   // the weights as pairs; `rescale` is the factor of the earlier sums.
-  template <bool Masked>
-  static void softmax_step(C* scores, [[maybe_unused]] word* weights, index_t count, index_t query, index_t j0,
-                           C* row_max, C* row_sum, C* rescale) {
+  template <class From>
+  static void softmax_step(const From& from, C* scores, [[maybe_unused]] word* weights, index_t count, C* row_max,
+                           C* row_sum, C* rescale) {
     const pack<C> old_max = pack<C>::load(row_max);
     pack<C> new_max = old_max;
     for (index_t j = 0; j < count; ++j) {
-      pack<C> s = scaled(pack<C>::load(scores + j * query_block));
-      if constexpr (Masked) s = select(sees(query, j0 + j), s, pack<C>(lowest));
+      const pack<C> s = from.score(j, scores + j * query_block);
       new_max = select(s > new_max, s, new_max);
     }
     pack<C> sum(0);
     const auto weight = [&](index_t j) {
-      pack<C> e = weight_of(scaled(pack<C>::load(scores + j * query_block)) - new_max);
-      if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
+      const pack<C> e = from.weight(j, scores + j * query_block, new_max);
       sum = sum + e;
-      return e;
+      return from.kept(j, e);
     };
     if constexpr (pairs) {
       pair_writer to(nullptr, weights);
@@ -189,30 +210,28 @@ struct attention_blocks {
     word* dscores_across;
   };
   // Replaces scores by weights, and gradients of weights by gradients of scores.
-  template <bool Masked>
-  static void softmax_backward_step(C* weights, C* dscores, [[maybe_unused]] const pair_targets& at, index_t count,
-                                    index_t query, index_t j0, const C* row_lse, const C* row_delta) {
+  template <class From>
+  static void softmax_backward_step(const From& from, C* weights, C* dscores, [[maybe_unused]] const pair_targets& at,
+                                    index_t count, const C* row_lse, const C* row_delta) {
     const pack<C> lse = pack<C>::load(row_lse);
     const pack<C> delta = pack<C>::load(row_delta);
-    const auto weight = [&](index_t j) {
-      pack<C> e = weight_of(scaled(pack<C>::load(weights + j * query_block)) - lse);
-      if constexpr (Masked) e = select(sees(query, j0 + j), e, pack<C>(0));
-      return e;
-    };
     if constexpr (pairs) {
       pair_writer to_weights(at.weights_along, nullptr), to_dscores(at.dscores_along, at.dscores_across);
       for (index_t j = 0; j < count; ++j) {
-        const pack<C> e = weight(j);
-        to_weights.write(j, e);
-        to_dscores.write(j, e * (pack<C>::load(dscores + j * query_block) - delta));
+        C* d = dscores + j * query_block;
+        const pack<C> e = from.weight_again(j, weights + j * query_block, lse);
+        to_weights.write(j, from.kept(j, e));
+        const pack<C> gradient = e * (from.kept(j, pack<C>::load(d)) - delta);
+        if constexpr (From::stores_gradients) gradient.store(d);
+        to_dscores.write(j, gradient);
       }
       to_dscores.finish(count);
     } else {
       for (index_t j = 0; j < count; ++j) {
         C* d = dscores + j * query_block;
-        const pack<C> e = weight(j);
-        e.store(weights + j * query_block);
-        (e * (pack<C>::load(d) - delta)).store(d);
+        const pack<C> e = from.weight_again(j, weights + j * query_block, lse);
+        from.kept(j, e).store(weights + j * query_block);
+        (e * (from.kept(j, pack<C>::load(d)) - delta)).store(d);
       }
     }
   }

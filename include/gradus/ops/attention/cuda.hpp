@@ -16,6 +16,7 @@
 #include "attention.hpp"
 #include "cuda_cached.hpp"
 #include "cuda_flash.hpp"
+#include "cuda_ruled.hpp"
 #include "cuda_tensor_backward.hpp"
 
 namespace gradus {
@@ -26,7 +27,7 @@ template <class C, class T, index_t Depth, bool Causal>
 struct attention_launches {
   static constexpr bool on_tensor_cores = sizeof(T) == 2 && std::is_same_v<C, float> && Depth % 8 == 0 && Depth <= 128;
   using flash = std::conditional_t<on_tensor_cores, tensor_attention<T, on_tensor_cores ? Depth : 16, Causal>,
-                                   flash_attention<C, T, Depth, Causal>>;
+                                   flash_attention<C, T, Depth, plain_launch<C, Depth, Causal>>>;
 
   int batch, heads, queries, keys;
 
@@ -35,12 +36,12 @@ struct attention_launches {
     if (by_cudnn(ctx, lse, q, k, v, out)) return;
     const int pairs = batch * heads;
     using tiles = typename flash::forward;
-    const auto run = [&](auto kernel) {
+    const auto run = [&](auto kernel, auto... rules) {
       launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * tiles::row_blocks_of(queries)), tiles::threads,
-                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys);
+                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys, rules...);
     };
     if constexpr (on_tensor_cores) run(&tensor_attention_kernel<tiles, T>);
-    else run(&attention_forward_kernel<tiles, C, T>);
+    else run(&attention_forward_kernel<tiles, C, T>, typename flash::rules{});
   }
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
@@ -77,11 +78,12 @@ struct attention_launches {
     } else {
       const auto run = [&](auto kernel, int rows_there, std::size_t bytes, auto... gradients) {
         launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(rows_there)), flash::threads,
-                           bytes, pairs, heads, gradients..., dy, q, k, v, lse, delta, queries, keys);
+                           bytes, pairs, heads, gradients..., dy, q, k, v, lse, delta, queries, keys,
+                           typename flash::rules{});
       };
       if (dq.data != nullptr) run(&attention_dq_kernel<flash, C, T>, queries, flash::dq_bytes, dq);
       if (dk.data != nullptr || dv.data != nullptr)
-        run(&attention_dkv_kernel<flash, Causal, C, T>, keys, flash::dkv_bytes, dk, dv);
+        run(&attention_dkv_kernel<flash, C, T>, keys, flash::dkv_bytes, dk, dv);
     }
   }
 
@@ -136,54 +138,80 @@ struct attention_launches {
 
 }  // namespace cuda_kit
 
-template <index_t Heads>
-struct kernel<op::causal_attention<Heads>, cuda> {
-  template <class T, class Y, class C, class S, class X>
-  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<C, S, cuda> lse, view<const T, X, cuda> qkv) {
-    using d = dims<X>;
-    d::template launches<C, T>.forward(ctx, d::output(y.data()), lse.data(), d::part(qkv.data(), 0),
-                                       d::part(qkv.data(), 1), d::part(qkv.data(), 2));
+template <index_t Depth, bool Causal>
+struct kernel<op::attention_pass<Depth, only_causal<Causal>>, cuda> {
+  template <class C, class T>
+  static void forward(context<cuda>& ctx, const attention_sizes& sizes, only_causal<Causal>, attention_operand<T> out,
+                      C* lse, attention_operand<const T> q, attention_operand<const T> k,
+                      attention_operand<const T> v) {
+    launches<C, T>(sizes).forward(ctx, out, lse, q, k, v);
   }
-  template <class T, class X, class Y, class C, class S>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> dqkv, bool accumulate, view<const T, Y, cuda> dy,
-                       view<const T, X, cuda> qkv, view<const T, Y, cuda> y, view<const C, S, cuda> lse) {
-    using d = dims<X>;
-    d::template launches<C, T>.backward(ctx, d::part(dqkv.data(), 0, accumulate), d::part(dqkv.data(), 1, accumulate),
-                                        d::part(dqkv.data(), 2, accumulate), d::output(dy.data()),
-                                        d::part(qkv.data(), 0), d::part(qkv.data(), 1), d::part(qkv.data(), 2),
-                                        d::output(y.data()), lse.data());
+  template <class C, class T>
+  static void backward(context<cuda>& ctx, const attention_sizes& sizes, only_causal<Causal>,
+                       const attention_results<C, T>& to, const attention_inputs<C, T>& from) {
+    launches<C, T>(sizes).backward(ctx, to.q, to.k, to.v, from.dy, from.q, from.k, from.v, from.y, from.lse);
   }
 
  private:
-  template <class X>
-  struct dims : detail::packed_attention<Heads, X> {
-    template <class C, class T>
-    static constexpr cuda_kit::attention_launches<C, T, dims::depth, true> launches = {dims::batch, Heads, dims::time,
-                                                                                       dims::time};
-  };
+  template <class C, class T>
+  static cuda_kit::attention_launches<C, T, Depth, Causal> launches(const attention_sizes& of) {
+    return {static_cast<int>(of.batch), static_cast<int>(of.heads), static_cast<int>(of.queries),
+            static_cast<int>(of.keys)};
+  }
 };
 
-template <bool Causal>
-struct kernel<op::scaled_attention<Causal>, cuda> {
-  template <class T, class Q, class C, class S, class K>
-  static void forward(context<cuda>& ctx, view<T, Q, cuda> y, view<C, S, cuda> lse, view<const T, Q, cuda> q,
-                      view<const T, K, cuda> k, view<const T, K, cuda> v) {
-    launches<C, T, Q, K>.forward(ctx, at(y), lse.data(), at(q), at(k), at(v));
+/// One launch for each head of queries that shares a head of keys; the log-sum-exps of a launch are contiguous. Without
+/// masks, bias and dropout, tensor cores compute 16-bit elements.
+template <index_t Depth, class C>
+struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
+  template <class T>
+  static void forward(context<cuda>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
+                      attention_operand<T> out, C* lse, attention_operand<const T> q, attention_operand<const T> k,
+                      attention_operand<const T> v) {
+    for (index_t member = 0; member < sizes.group(); ++member) {
+      const auto of = [&](auto x) { return cuda_kit::every_head(x, sizes.group(), member); };
+      with_launches<T>(ctx, sizes, rules, member, [&](const auto& launches) {
+        launches.forward(ctx, of(out), lse == nullptr ? nullptr : lse + member * rows(sizes), of(q), k, v);
+      });
+    }
   }
-  template <class T, class Q, class K, class C, class S>
-  static void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
-                       view<const T, Q, cuda> dy, view<const T, Q, cuda> q, view<const T, K, cuda> k,
-                       view<const T, K, cuda> v, view<const T, Q, cuda> y, view<const C, S, cuda> lse) {
-    launches<C, T, Q, K>.backward(ctx, dq, dk, dv, at(dy), at(q), at(k), at(v), at(y), lse.data());
+  template <class T>
+  static void backward(context<cuda>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
+                       attention_results<C, T> to, const attention_inputs<C, T>& from) {
+    for (index_t member = 0; member < sizes.group(); ++member) {
+      const auto of = [&](auto x) { return cuda_kit::every_head(x, sizes.group(), member); };
+      attention_results<C, T> mine = to;
+      mine.q = of(to.q);
+      const attention_inputs<C, T> here{of(from.dy), of(from.q), from.k,
+                                        from.v,      of(from.y), from.lse + member * rows(sizes)};
+      with_launches<T>(ctx, sizes, rules, member, [&](const auto& launches) {
+        if constexpr (requires { launches.rules; }) launches.backward(ctx, mine, here);
+        else launches.backward(ctx, mine.q, mine.k, mine.v, here.dy, here.q, here.k, here.v, here.y, here.lse);
+      });
+      to.k.accumulate = to.v.accumulate = true;
+      to.accumulate_bias = to.accumulate_bias || !rules.bias_per_head;
+    }
   }
 
  private:
-  template <class C, class T, class Q, class K>
-  static constexpr cuda_kit::attention_launches<C, T, Q::extent(3), Causal> launches = {Q::extent(0), Q::extent(1),
-                                                                                        Q::extent(2), K::extent(2)};
-  template <class T, class S>
-  static attention_operand<T> at(view<T, S, cuda> x) {
-    return {x.data(), S::stride(0), S::stride(1), S::stride(2), false};
+  static index_t rows(const attention_sizes& of) { return of.batch * of.kv_heads * of.queries; }
+  template <class T, class F>
+  static void with_launches(context<cuda>& ctx, const attention_sizes& of, const attention_rules<C>& rules,
+                            index_t member, const F& f) {
+    if constexpr (cuda_kit::attention_launches<C, T, Depth, false>::on_tensor_cores) {
+      const bool same_scale = rules.scale == static_cast<C>(detail::inverse_square_root(Depth));
+      if (same_scale && rules.lengths == nullptr && rules.mask == nullptr && rules.bias == nullptr &&
+          rules.window == 0 && rules.threshold == 0 && (!rules.causal || of.queries == of.keys)) {
+        const int batch = static_cast<int>(of.batch), heads = static_cast<int>(of.kv_heads);
+        const int queries = static_cast<int>(of.queries), keys = static_cast<int>(of.keys);
+        if (rules.causal) f(cuda_kit::attention_launches<C, T, Depth, true>{batch, heads, queries, keys});
+        else f(cuda_kit::attention_launches<C, T, Depth, false>{batch, heads, queries, keys});
+        return;
+      }
+    }
+    f(cuda_kit::ruled_attention_launches<C, T, Depth>{
+        of.batch, of.kv_heads, of.queries, of.keys,
+        cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), of.group(), member}});
   }
 };
 

@@ -9,6 +9,7 @@
 #include "../../core/math.hpp"
 #include "../../cuda/runs.hpp"
 #include "attention.hpp"
+#include "cuda_rules.hpp"
 
 namespace gradus::cuda_kit {
 
@@ -19,9 +20,11 @@ namespace gradus::cuda_kit {
 /// threads of a warp share a row. One block sums each result, in a fixed order.
 /// @tparam C type of scores and sums
 /// @tparam T type of operands and results
-template <class C, class T, index_t Depth, bool Causal>
+/// @tparam Rules plain_launch or ruled_launch: which scores count, and what is added to them
+template <class C, class T, index_t Depth, class Rules>
 struct flash_attention {
   using forward = flash_attention;  ///< the tiles of its forward kernel
+  using rules = Rules;
   static constexpr int threads = 128;
   static constexpr int block_m = 64, block_n = 32;  ///< rows of the block's tile and of the streamed tiles
   static constexpr int per_thread = 4;              ///< rows and score columns of a thread
@@ -35,7 +38,6 @@ struct flash_attention {
   static_assert(row_stride % 4 == 0 && scores_stride % 4 == 0, "runs of four are aligned");
   static_assert(block_n <= threads, "one thread loads each row's lse and delta");
   static constexpr index_t row_blocks_of(index_t n) { return (n + block_m - 1) / block_m; }
-  static constexpr C scale = static_cast<C>(gradus::detail::inverse_square_root(Depth));
   static constexpr std::size_t forward_bytes =
       sizeof(C) * (block_m * row_stride + 2 * block_n * row_stride + block_m * scores_stride);
   static constexpr std::size_t dq_bytes =
@@ -144,12 +146,6 @@ struct flash_attention {
       }
     }
   }
-  static __device__ bool sees(index_t query, index_t key, index_t keys) {
-    return key < keys && (!Causal || key <= query);
-  }
-  static __device__ index_t keys_end(index_t q0, index_t keys) {
-    return Causal && q0 + block_m < keys ? q0 + block_m : keys;
-  }
   template <class F>
   static __device__ C reduce_row(C x, const F& f) {
 #pragma unroll
@@ -162,7 +158,7 @@ template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
     attention_forward_kernel(index_t pairs, index_t heads, attention_operand<T> out, C* lse,
                              attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                             index_t queries, index_t keys) {
+                             index_t queries, index_t keys, typename F::rules is) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const qs = reinterpret_cast<C*>(memory);
   C* const ks = qs + F::block_m * F::row_stride;
@@ -171,13 +167,15 @@ __global__ void __launch_bounds__(F::threads)
   const index_t blocks = F::row_blocks_of(queries);
   const index_t pair = blockIdx.x % pairs,
                 q0 = (blocks - 1 - blockIdx.x / pairs) * F::block_m;  // longest first
-  F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, F::scale);
+  is.enter(heads, pair);
+  F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, is.scale());
   typename F::sums sum{};
   C row_max[F::per_thread], row_sum[F::per_thread];
 #pragma unroll
   for (int r = 0; r < F::per_thread; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
-  const index_t end = F::keys_end(q0, keys);
-  for (index_t j0 = 0; j0 < end; j0 += F::block_n) {
+  const index_t end = is.end_key(q0, F::block_m, keys);
+  for (index_t j0 = is.first_key(q0) / F::block_n * F::block_n; j0 < end; j0 += F::block_n) {
+    if (!is.has_keys(j0, F::block_n)) continue;
     F::load_kv_tiles(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s;
     F::multiply_rows(s, qs, ks);
@@ -186,15 +184,19 @@ __global__ void __launch_bounds__(F::threads)
       C new_max = row_max[r];
 #pragma unroll
       for (int j = 0; j < F::per_thread; ++j) {
-        if (!F::sees(q0 + F::ty() * F::per_thread + r, j0 + F::tx() + 8 * j, keys)) s[r][j] = -INFINITY;
+        const index_t query = q0 + F::ty() * F::per_thread + r, key = j0 + F::tx() + 8 * j;
+        s[r][j] = is.sees(query, key, keys) ? is.score(s[r][j], query, key) : -INFINITY;
         if (s[r][j] > new_max) new_max = s[r][j];
       }
       new_max = F::reduce_row(new_max, [](C a, C b) { return b > a ? b : a; });
-      const C rescale = math::exp(row_max[r] - new_max);
+      const C shift = is.shift(new_max), rescale = math::exp(row_max[r] - shift);
       row_max[r] = new_max;
       C mine = 0;
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) mine += s[r][j] = math::exp(s[r][j] - new_max);
+      for (int j = 0; j < F::per_thread; ++j) {
+        mine += s[r][j] = math::exp(s[r][j] - shift);
+        s[r][j] = is.kept(s[r][j], q0 + F::ty() * F::per_thread + r, j0 + F::tx() + 8 * j);
+      }
       row_sum[r] = row_sum[r] * rescale + mine;
 #pragma unroll
       for (int g = 0; g < F::groups; ++g)
@@ -206,12 +208,13 @@ __global__ void __launch_bounds__(F::threads)
   }
 #pragma unroll
   for (int r = 0; r < F::per_thread; ++r) row_sum[r] = F::reduce_row(row_sum[r], [](C a, C b) { return a + b; });
-  F::store_rows(F::head(out, heads, pair), out.time, q0, queries, false, sum, [&](int r) { return C(1) / row_sum[r]; });
+  F::store_rows(F::head(out, heads, pair), out.time, q0, queries, false, sum,
+                [&](int r) { return is.inverse(row_sum[r]); });
   if (lse == nullptr || F::tx() != 0) return;
 #pragma unroll
   for (int r = 0; r < F::per_thread; ++r)
     if (const index_t row = q0 + F::ty() * F::per_thread + r; row < queries)
-      lse[pair * queries + row] = row_max[r] + math::log(row_sum[r]);
+      lse[pair * queries + row] = is.shift(row_max[r]) + math::log(is.shift_sum(row_sum[r]));
 }
 
 /// delta = dy . y of each row: the sum over the keys of weight times its gradient.
@@ -250,7 +253,7 @@ template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
     attention_dq_kernel(index_t pairs, index_t heads, attention_operand<T> dq, attention_operand<const T> dy,
                         attention_operand<const T> q, attention_operand<const T> k, attention_operand<const T> v,
-                        const C* lse, const C* delta, index_t queries, index_t keys) {
+                        const C* lse, const C* delta, index_t queries, index_t keys, typename F::rules is) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const qs = reinterpret_cast<C*>(memory);
   C* const dys = qs + F::block_m * F::row_stride;
@@ -259,7 +262,8 @@ __global__ void __launch_bounds__(F::threads)
   C* const dscores = vs + F::block_n * F::row_stride;
   const index_t blocks = F::row_blocks_of(queries);
   const index_t pair = blockIdx.x % pairs, q0 = (blocks - 1 - blockIdx.x / pairs) * F::block_m;
-  F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, F::scale);
+  is.enter(heads, pair);
+  F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, is.scale());
   F::template load_tile<F::block_m>(dys, F::head(dy, heads, pair), dy.time, q0, queries, C(1));
   C row_lse[F::per_thread], row_delta[F::per_thread];
 #pragma unroll
@@ -269,8 +273,9 @@ __global__ void __launch_bounds__(F::threads)
     row_delta[r] = row < queries ? delta[pair * queries + row] : C(0);
   }
   typename F::sums sum{};
-  const index_t end = F::keys_end(q0, keys);
-  for (index_t j0 = 0; j0 < end; j0 += F::block_n) {
+  const index_t end = is.end_key(q0, F::block_m, keys);
+  for (index_t j0 = is.first_key(q0) / F::block_n * F::block_n; j0 < end; j0 += F::block_n) {
+    if (!is.has_keys(j0, F::block_n)) continue;
     F::load_kv_tiles(ks, k, vs, v, heads, pair, j0, keys);
     typename F::scores s, d;
     F::multiply_rows(s, qs, ks);
@@ -279,21 +284,24 @@ __global__ void __launch_bounds__(F::threads)
     for (int r = 0; r < F::per_thread; ++r)
 #pragma unroll
       for (int j = 0; j < F::per_thread; ++j) {
-        const bool seen = F::sees(q0 + F::ty() * F::per_thread + r, j0 + F::tx() + 8 * j, keys);
-        s[r][j] = seen ? math::exp(s[r][j] - row_lse[r]) * (d[r][j] - row_delta[r]) : C(0);
+        const index_t query = q0 + F::ty() * F::per_thread + r, key = j0 + F::tx() + 8 * j;
+        s[r][j] = is.sees(query, key, keys) ? math::exp(is.score(s[r][j], query, key) - row_lse[r]) *
+                                                  (is.kept(d[r][j], query, key) - row_delta[r])
+                                            : C(0);
       }
     F::store_scores(dscores, s);
     F::add_product(sum, dscores, ks);
   }
-  F::store_rows(F::head(dq, heads, pair), dq.time, q0, queries, dq.accumulate, sum, [](int) { return F::scale; });
+  F::store_rows(F::head(dq, heads, pair), dq.time, q0, queries, dq.accumulate, sum, [&](int) { return is.scale(); });
 }
 
 /// dk and dv of a tile of keys: streams the queries. Either may be null.
-template <class F, bool Causal, class C, class T>
+template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
     attention_dkv_kernel(index_t pairs, index_t heads, attention_operand<T> dk, attention_operand<T> dv,
                          attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
-                         attention_operand<const T> v, const C* lse, const C* delta, index_t queries, index_t keys) {
+                         attention_operand<const T> v, const C* lse, const C* delta, index_t queries, index_t keys,
+                         typename F::rules is) {
   extern __shared__ __align__(16) unsigned char memory[];
   C* const ks = reinterpret_cast<C*>(memory);
   C* const vs = ks + F::block_m * F::row_stride;
@@ -303,10 +311,12 @@ __global__ void __launch_bounds__(F::threads)
   C* const row_lse = weights + F::block_m * F::scores_stride;
   C* const row_delta = row_lse + F::block_n;
   const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::block_m;
-  F::template load_tile<F::block_m>(ks, F::head(k, heads, pair), k.time, k0, keys, F::scale);
+  is.enter(heads, pair);
+  F::template load_tile<F::block_m>(ks, F::head(k, heads, pair), k.time, k0, keys, is.scale());
   F::template load_tile<F::block_m>(vs, F::head(v, heads, pair), v.time, k0, keys, C(1));
   typename F::sums sum_k{}, sum_v{};
-  for (index_t i0 = Causal ? k0 : 0; i0 < queries; i0 += F::block_n) {
+  const index_t end = is.has_keys(k0, F::block_m) ? is.end_query(k0, F::block_m, queries) : 0;
+  for (index_t i0 = is.first_query(k0); i0 < end; i0 += F::block_n) {
     __syncthreads();
     F::template load_tile<F::block_n>(qs, F::head(q, heads, pair), q.time, i0, queries, C(1));
     F::template load_tile<F::block_n>(dys, F::head(dy, heads, pair), dy.time, i0, queries, C(1));
@@ -326,9 +336,11 @@ __global__ void __launch_bounds__(F::threads)
       const C lse_of_query = row_lse[at], delta_of_query = row_delta[at];
 #pragma unroll
       for (int r = 0; r < F::per_thread; ++r) {
-        const bool seen = query < queries && F::sees(query, k0 + F::ty() * F::per_thread + r, keys);
-        s[r][j] = seen ? math::exp(s[r][j] - lse_of_query) : C(0);
-        d[r][j] = s[r][j] * (d[r][j] - delta_of_query);
+        const index_t key = k0 + F::ty() * F::per_thread + r;
+        const bool seen = query < queries && is.sees(query, key, keys);
+        s[r][j] = seen ? math::exp(is.score(s[r][j], query, key) - lse_of_query) : C(0);
+        d[r][j] = s[r][j] * (is.kept(d[r][j], query, key) - delta_of_query);
+        s[r][j] = is.kept(s[r][j], query, key);
       }
     }
     F::store_scores(weights, s);
@@ -337,7 +349,7 @@ __global__ void __launch_bounds__(F::threads)
     F::add_product(sum_k, weights, qs);
   }
   if (dk.data != nullptr)
-    F::store_rows(F::head(dk, heads, pair), dk.time, k0, keys, dk.accumulate, sum_k, [](int) { return F::scale; });
+    F::store_rows(F::head(dk, heads, pair), dk.time, k0, keys, dk.accumulate, sum_k, [&](int) { return is.scale(); });
   if (dv.data != nullptr)
     F::store_rows(F::head(dv, heads, pair), dv.time, k0, keys, dv.accumulate, sum_v, [](int) { return C(1); });
 }

@@ -42,7 +42,7 @@ template <>
 struct kernel<op::sum_to, cpu> {
   template <class T, class Small, class U, class Big>
   static void forward(context<cpu>& ctx, view<T, Small> to, view<const U, Big> from, bool accumulate) {
-    cpu_kit::sum_into(ctx, cpu_kit::reduction_of<Big, Small>, to.data(), from.data(), accumulate, 1.0);
+    cpu_kit::sum_into(ctx, cpu_kit::reduction_of(from, to), to.data(), from.data(), accumulate, 1.0);
   }
 };
 

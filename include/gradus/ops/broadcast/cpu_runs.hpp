@@ -121,24 +121,37 @@ void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes
   });
 }
 
-/// The axes of Out, over which operands of shapes Ins broadcast.
 template <class Out, class... Ins>
-consteval auto axes_of() {
+using axes_between = broadcast_axes<sizeof...(Ins), std::max<index_t>(8, Out::rank)>;  // one type for all ranks up to 8
+
+/// The axes of an output, over which operands broadcast, by their extents.
+template <class Out, class... Ins>
+constexpr axes_between<Out, Ins...> merged_axes(const Out& out, const Ins&... in) {
   constexpr index_t operands = sizeof...(Ins);
-  broadcast_axes<operands, std::max<index_t>(8, Out::rank)> axes;  // one type for all ranks of up to 8
+  axes_between<Out, Ins...> axes;
   std::array<index_t, operands> next;
   next.fill(1);
   for (index_t i = 0; i < Out::rank; ++i) {
-    const std::array<index_t, operands> extents{gradus::detail::padded_extent<Ins>(i)...};
+    const std::array<index_t, operands> extents{gradus::detail::padded_extent(in, i)...};
     std::array<index_t, operands> by{};
     for (index_t k = 0; k < operands; ++k) {
       if (extents[k] != 1) by[k] = next[k];
       next[k] *= extents[k];
     }
-    if (gradus::detail::padded_extent<Out>(i) != 1) axes.surround(gradus::detail::padded_extent<Out>(i), by);
+    if (gradus::detail::padded_extent(out, i) != 1) axes.surround(gradus::detail::padded_extent(out, i), by);
   }
   if (axes.count == 0) axes.surround(1, next);  // one element
   return axes;
+}
+/// The same, computed by the compiler if no shape is bounded.
+template <class Out, class... Ins>
+GRADUS_INLINE constexpr axes_between<Out, Ins...> axes_of(const Out& out, const Ins&... in) {
+  if constexpr (Out::bounded || (Ins::bounded || ...)) {
+    return merged_axes(out, in...);
+  } else {
+    constexpr auto axes = merged_axes(Out{}, Ins{}...);
+    return axes;
+  }
 }
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

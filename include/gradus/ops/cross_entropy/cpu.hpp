@@ -102,17 +102,17 @@ struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   template <class C, class T, class X, class Rows, class I, class Targets>
   static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
                       view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
-    const index_t count =
-        cpu_kit::counted_targets("cross_entropy(logits, targets)", ignore, Vocabulary, targets.data(), Targets::size);
+    const index_t count = cpu_kit::counted_targets("cross_entropy(logits, targets)", ignore, Vocabulary, targets.data(),
+                                                   targets.extents().size);
     cpu_kit::cross_entropy_rows(ctx, ignore, op::cross_entropy<Vocabulary>::template kept<T>::value, count,
-                                gradient.data(), row_losses.data(), logits.data(), targets.data(), rows_of<X>,
-                                columns_of<X>, Vocabulary);
-    *loss.data() = cpu_kit::mean_loss<C>(row_losses.data(), rows_of<X>, count);
+                                gradient.data(), row_losses.data(), logits.data(), targets.data(),
+                                rows_in(logits.extents()), columns_in(logits.extents()), Vocabulary);
+    *loss.data() = cpu_kit::mean_loss<C>(row_losses.data(), rows_in(logits.extents()), count);
   }
   template <class T, class X, class C, int Kept>
   static void backward(context<cpu>& ctx, view<T, X> gradient, view<const C, shape<>> dloss,
                        std::integral_constant<int, Kept>) {
-    cpu_kit::scale_gradient(ctx, gradient.data(), X::size, *dloss.data(), Kept);
+    cpu_kit::scale_gradient(ctx, gradient.data(), gradient.extents().size, *dloss.data(), Kept);
   }
 };
 

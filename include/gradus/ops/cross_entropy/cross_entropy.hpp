@@ -15,6 +15,10 @@ namespace gradus {
 namespace detail {
 template <class LeadingShapeOfLogits, class ShapeOfTargets>
 inline constexpr bool targets_match_rows_of_logits = std::is_same_v<LeadingShapeOfLogits, ShapeOfTargets>;
+// Floating-point targets of the shape of the logits are probabilities: ops/nll.
+template <class X, class Targets>
+inline constexpr bool are_probabilities =
+    is_floating<value_of_t<Targets>> && std::is_same_v<shape_of<X>, shape_of<Targets>>;
 template <index_t Vocabulary, index_t ColumnsOfLogits>
 inline constexpr bool vocabulary_fits_columns_of_logits = Vocabulary >= 1 && Vocabulary <= ColumnsOfLogits;
 }  // namespace detail
@@ -52,6 +56,8 @@ struct cross_entropy {
     using loss_type = tensor<typename Call::reduce, shape<>, typename X::device>;
     using on_device = kernel<cross_entropy, typename X::device>;
     auto& ctx = how.owner();
+    for (index_t i = 0; i + 1 < X::rank; ++i)
+      check_extents_meet(name, i, logits.extents().extents[i], targets.extents().extents[i]);
     loss_type loss(ctx);
     tensor<double, shape<rows_of<typename X::shape>>, typename X::device> row_losses(ctx, category::temporary);
     if constexpr (Call::saves_statistics) {
@@ -60,7 +66,7 @@ struct cross_entropy {
       on_device::forward(ctx, ignore, loss.view(), gradient.view(), row_losses.view(), from, targets.view());
       return with_statistics<loss_type, X>{std::move(loss), std::move(gradient)};
     } else {
-      const view<typename X::value_type, typename X::shape, typename X::device> none(nullptr);
+      const view<typename X::value_type, typename X::shape, typename X::device> none(nullptr, logits.extents());
       on_device::forward(ctx, ignore, loss.view(), none, row_losses.view(), std::as_const(logits).view(),
                          targets.view());
       return loss;
@@ -80,7 +86,7 @@ struct cross_entropy {
   template <class X>
   static constexpr X own(context<typename X::device>& ctx, X logits) {
     if (logits.unique()) return logits;
-    return X(ctx);
+    return X(ctx, logits.extents());
   }
 };
 
@@ -91,13 +97,14 @@ struct cross_entropy {
 /// padding of a vocabulary. A recorded call overwrites logits passed as an rvalue without other owners. Throws
 /// gradus::error for any other target outside 0 .. Vocabulary-1 (on the CPU).
 template <index_t Vocabulary = 0, operand X, operand Targets>
+  requires(!detail::are_probabilities<X, Targets>)
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   static_assert(sx::rank >= 1, "cross_entropy(logits, targets): logits need at least one axis");
   static_assert(is_floating<value_of_t<X>>, "cross_entropy(logits, targets): logits must be floating-point numbers");
   static_assert(std::is_integral_v<value_of_t<Targets>>, "cross_entropy(logits, targets): targets must be integers");
   if constexpr (sx::rank >= 1 && is_floating<value_of_t<X>> && std::is_integral_v<value_of_t<Targets>>) {
-    constexpr index_t columns = sx::extent(-1);
+    constexpr index_t columns = sx::extent_in_type(-1);
     constexpr index_t real = Vocabulary == 0 ? columns : Vocabulary;
     using leading = leading_shape<sx, sx::rank - 1>;
     static_assert(detail::targets_match_rows_of_logits<leading, shape_of<Targets>>,

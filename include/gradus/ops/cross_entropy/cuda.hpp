@@ -167,7 +167,8 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   static void forward(context<cuda>& ctx, long long ignore, view<L, shape<>, cuda> loss, view<T, X, cuda> gradient,
                       view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
                       view<const I, Targets, cuda> targets) {
-    constexpr index_t rows = rows_of<X>, columns = columns_of<X>;
+    constexpr index_t columns = cuda_kit::row_columns<X>();
+    const index_t rows = rows_in(logits.extents());
     using C = compute_type<T>;
     using namespace cuda_kit;
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
@@ -182,7 +183,7 @@ struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   template <class T, class X, class L, int Kept = 1>
   static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss,
                        std::integral_constant<int, Kept> = {}) {
-    cuda_kit::scale<Kept>(ctx, gradient.data(), dloss.data(), X::size);
+    cuda_kit::scale<Kept>(ctx, gradient.data(), dloss.data(), gradient.extents().size);
   }
 };
 

@@ -50,7 +50,7 @@ struct kernel<op::dropout, cpu> {
   template <class T, class S>
   static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
                       view<const T, S> x) {
-    cpu_kit::dropout_run(ctx, key, threshold, scale, y.data(), x.data(), S::size);
+    cpu_kit::dropout_run(ctx, key, threshold, scale, y.data(), x.data(), x.extents().size);
   }
 };
 

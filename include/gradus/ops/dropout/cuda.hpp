@@ -33,9 +33,11 @@ struct kernel<op::dropout, cuda> {
   template <class T, class S>
   static void forward(context<cuda>& ctx, const random_key& key, std::uint32_t threshold, double scale,
                       view<T, S, cuda> y, view<const T, S, cuda> x) {
-    launch(ctx, &cuda_kit::dropout_kernel<T, cuda_kit::count_for<S::size>>, cuda_kit::flat_blocks(S::size, 8),
-           cuda_kit::block_threads, cuda_kit::follow(ctx, key), threshold, static_cast<compute_type<T>>(scale),
-           y.data(), x.data(), S::size);
+    using count = cuda_kit::count_for<S::size>;
+    const index_t size = x.extents().size;
+    launch(ctx, &cuda_kit::dropout_kernel<T, count>, cuda_kit::flat_blocks(size, 8), cuda_kit::block_threads,
+           cuda_kit::follow(ctx, key), threshold, static_cast<compute_type<T>>(scale), y.data(), x.data(),
+           static_cast<count>(size));
   }
 };
 

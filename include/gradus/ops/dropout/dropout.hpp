@@ -61,7 +61,7 @@ struct dropout {
       kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), x.view(), from);
       return x;
     }
-    X y(ctx);
+    X y(ctx, x.extents());
     kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), y.view(), from);
     return y;
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Sums, differences, products and quotients, element by element, and the operators + - * / with tensors and numbers.
+// Sums, differences, products and quotients, element by element, and the operators + - * / += -= *= /= with tensors
+// and numbers.
 
 #include <cstddef>
 #include <cstdint>
@@ -218,6 +219,47 @@ GRADUS_OF_BUILD constexpr auto operator/(C c, X&& x) {
 template <operand X>
 GRADUS_OF_BUILD constexpr auto operator-(X&& x) {
   return negate(std::forward<X>(x));
+}
+
+namespace detail {
+// Named in compiler messages, with the types of x and of x + y.
+template <class X, class Result>
+inline constexpr bool keeps_its_type = std::is_same_v<X, Result>;
+
+template <class X, class Result>
+constexpr X& assign(X& x, Result result) {
+  static_assert(
+      keeps_its_type<X, Result>,
+      "x += y, x -= y, x *= y, x /= y: x must be a tensor or a traced value that is not const, and x + y must "
+      "have x's shape, element type and recording");
+  if constexpr (keeps_its_type<X, Result>) x = std::move(result);
+  return x;
+}
+template <class X, class Y>
+concept updates = operand<X> && (operand<Y> || constant<std::remove_cvref_t<Y>>);
+}  // namespace detail
+
+/// x = x + y, and so on, in x's memory if nothing else reads it. The result must have the shape and type of x, which
+/// is empty if the operation throws.
+template <class X, class Y>
+  requires detail::updates<X, Y>
+GRADUS_OF_BUILD constexpr X& operator+=(X& x, Y&& y) {
+  return detail::assign(x, std::move(x) + std::forward<Y>(y));
+}
+template <class X, class Y>
+  requires detail::updates<X, Y>
+GRADUS_OF_BUILD constexpr X& operator-=(X& x, Y&& y) {
+  return detail::assign(x, std::move(x) - std::forward<Y>(y));
+}
+template <class X, class Y>
+  requires detail::updates<X, Y>
+GRADUS_OF_BUILD constexpr X& operator*=(X& x, Y&& y) {
+  return detail::assign(x, std::move(x) * std::forward<Y>(y));
+}
+template <class X, class Y>
+  requires detail::updates<X, Y>
+GRADUS_OF_BUILD constexpr X& operator/=(X& x, Y&& y) {
+  return detail::assign(x, std::move(x) / std::forward<Y>(y));
 }
 
 }  // namespace gradus

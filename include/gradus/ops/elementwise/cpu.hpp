@@ -9,7 +9,10 @@
 #include "../../core/config.hpp"
 #include "../../cpu/coarse_pack.hpp"
 #include "../../cpu/rows.hpp"
+#include "../../cpu/simd_log1p.hpp"
 #include "../../cpu/simd_math.hpp"
+#include "../../cpu/simd_rounding.hpp"
+#include "../../cpu/simd_trigonometry.hpp"
 #include "../broadcast/cpu.hpp"
 #include "../broadcast/cpu_runs.hpp"
 #include "elementwise.hpp"
@@ -95,15 +98,18 @@ struct kernel<op::map<F>, cpu> {
   static void forward([[maybe_unused]] context<cpu>& ctx, [[maybe_unused]] const F& f, view<T, Out> out,
                       view<const Ts, Ins>... in) {
     if constexpr (!GRADUS_GPU_PASS)
-      cpu_kit::map_runs(ctx, f, cpu_kit::axes_of<Out, Ins...>(), out.data(), in.data()...);
+      cpu_kit::map_runs(ctx, f, cpu_kit::axes_of(out.extents(), in.extents()...), out.data(), in.data()...);
   }
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
   static void backward([[maybe_unused]] context<cpu>& ctx, [[maybe_unused]] const F& f, view<const T, Out> grad,
                        std::tuple<view<const Ts, Ins>...> in, elementwise_target<Gs>... to) {
     if constexpr (!GRADUS_GPU_PASS)
-      cpu_kit::map_runs_backward(ctx, f, cpu_kit::axes_of<Out, Ins...>(), grad.data(),
-                                 std::apply([](const auto&... x) { return std::tuple(x.data()...); }, in),
-                                 std::tuple(to...));
+      std::apply(
+          [&](const auto&... x) {
+            cpu_kit::map_runs_backward(ctx, f, cpu_kit::axes_of(grad.extents(), x.extents()...), grad.data(),
+                                       std::tuple(x.data()...), std::tuple(to...));
+          },
+          in);
   }
 };
 

@@ -120,6 +120,33 @@ __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Walk w
   });
 }
 
+template <class F, class T>
+struct map_launch {
+  context<cuda>& ctx;
+  const F& f;
+  T* out;
+  template <class Walk, class... In>
+  void operator()(unsigned blocks, const Walk& walk, const In&... in) const {
+    launch(ctx, &map_kernel<F, Walk, T, In...>, blocks, block_threads, f, walk, out, in...);
+  }
+};
+template <class F, class T, class... Gs>
+struct map_gradient_launch {
+  context<cuda>& ctx;
+  const F& f;
+  const T* grad;
+  std::tuple<elementwise_target<Gs>...> to;
+  template <class Walk, class... In>
+  void operator()(unsigned blocks, const Walk& walk, const In&... in) const {
+    run(std::index_sequence_for<Gs...>{}, blocks, walk, in...);
+  }
+  template <std::size_t... K, class Walk, class... In>
+  void run(std::index_sequence<K...>, unsigned blocks, const Walk& walk, const In&... in) const {
+    launch(ctx, &map_gradient_kernel<F, Walk, T, gradient_operand<In, Gs>...>, blocks, block_threads, f, walk, grad,
+           gradient_operand<In, Gs>{in, std::get<K>(to)}...);
+  }
+};
+
 }  // namespace cuda_kit
 
 /// One pass, with 16-byte accesses if the shapes allow them.
@@ -127,28 +154,21 @@ template <class F>
 struct kernel<op::map<F>, cuda> {
   template <class T, class Out, class... Ts, class... Ins>
   static void forward(context<cuda>& ctx, const F& f, view<T, Out, cuda> out, view<const Ts, Ins, cuda>... in) {
-    using walk = cuda_kit::broadcast_walk<Out, cuda_kit::vector_width<T, Ts...>, Ins...>;
-    [&]<std::size_t... K>(std::index_sequence<K...>) {
-      const auto run = [&](auto... operands) {
-        launch(ctx, &cuda_kit::map_kernel<F, typename walk::type, T, decltype(operands)...>, walk::blocks,
-               cuda_kit::block_threads, f, walk::all(), out.data(), operands...);
-      };
-      run(walk::template operand<K>(in.data())...);
-    }(std::index_sequence_for<Ins...>{});
+    cuda_kit::with_walk<cuda_kit::vector_width<T, Ts...>>(cuda_kit::map_launch<F, T>{ctx, f, out.data()}, out.extents(),
+                                                          in...);
   }
 
   template <class T, class Out, class... Ts, class... Ins, class... Gs>
   static void backward(context<cuda>& ctx, const F& f, view<const T, Out, cuda> grad,
                        std::tuple<view<const Ts, Ins, cuda>...> in, elementwise_target<Gs>... to) {
-    using walk = cuda_kit::broadcast_walk<Out, cuda_kit::vector_width<T, Ts..., Gs...>, Ins...>;
-    [&]<std::size_t... K>(std::index_sequence<K...>) {
-      const auto run = [&](auto... operands) {
-        launch(ctx, &cuda_kit::map_gradient_kernel<F, typename walk::type, T, decltype(operands)...>, walk::blocks,
-               cuda_kit::block_threads, f, walk::all(), grad.data(), operands...);
-      };
-      run(cuda_kit::gradient_operand<decltype(walk::template operand<K>(std::get<K>(in).data())), Gs>{
-          walk::template operand<K>(std::get<K>(in).data()), to}...);
-    }(std::index_sequence_for<Ins...>{});
+    const cuda_kit::map_gradient_launch<F, T, Gs...> gradient{ctx, f, grad.data(), {to...}};
+    walk_over<cuda_kit::vector_width<T, Ts..., Gs...>>(gradient, grad, in, std::index_sequence_for<Ts...>{});
+  }
+
+ private:
+  template <int Widest, std::size_t... K>
+  static void walk_over(const auto& gradient, const auto& grad, const auto& in, std::index_sequence<K...>) {
+    cuda_kit::with_walk<Widest>(gradient, grad.extents(), std::get<K>(in)...);
   }
 };
 

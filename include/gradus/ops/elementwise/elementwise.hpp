@@ -136,10 +136,10 @@ struct map {
     using device = typename out_type::device;
     static_assert(
         gradus::detail::functor_takes<F, typename out_type::value_type>,
-        "exp, log, sqrt, tanh, sigmoid, silu, gelu, pow, constant / x: the operand must have floating-point elements");
+        "exp, log, sqrt, sin, floor, tanh, sigmoid, pow, constant / x: the operand must have floating-point elements");
     auto& ctx = how.owner();
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
-    out_type out = reuse<out_type>(ctx, xs...);
+    out_type out = reuse<out_type>(ctx, broadcast_extents(gradus::detail::name_of(*this), xs.extents()...), xs...);
     std::apply([&](const auto&... in) { kernel<map, device>::forward(ctx, f, out.view(), in...); }, inputs);
     return out;
   }
@@ -159,7 +159,7 @@ struct map {
           [&](auto&... slot) {
             [&]<std::size_t... I>(std::index_sequence<I...>) {
               kernel<map<differentiated>, device>::backward(ctx, differentiated{f}, std::as_const(grad).view(),
-                                                            std::make_tuple(saved_view<I, Sinks>(saved)...),
+                                                            std::make_tuple(saved_view<I>(saved, sinks)...),
                                                             slot.place()...);
             }(std::index_sequence_for<Sinks...>{});
             (slot.finish(ctx, grad), ...);
@@ -183,12 +183,13 @@ struct map {
 
   // The memory of an operand without other owners becomes the output's: the pass works in place.
   template <class Out, class X, class... Rest>
-  static constexpr Out reuse(context<typename Out::device>& ctx, X& x, Rest&... rest) {
+  static constexpr Out reuse(context<typename Out::device>& ctx, const extents_of<typename Out::shape>& extents, X& x,
+                             Rest&... rest) {
     if constexpr (std::is_same_v<X, Out>) {
       if (x.unique()) return std::move(x);
     }
-    if constexpr (sizeof...(Rest) == 0) return Out(ctx);
-    else return reuse<Out>(ctx, rest...);
+    if constexpr (sizeof...(Rest) == 0) return Out(ctx, extents);
+    else return reuse<Out>(ctx, extents, rest...);
   }
 
   template <class S>
@@ -239,7 +240,7 @@ struct map {
           data = to.tensor.data();
           accumulate = to.accumulate;
         } else {
-          wide = decltype(wide)(ctx, category::temporary);
+          wide = decltype(wide)(ctx, grad.extents(), category::temporary);
           data = wide.data();
         }
       }
@@ -259,10 +260,10 @@ struct map {
   };
 
   template <std::size_t I, class S, class Saved>
-  static constexpr auto saved_view(const Saved& saved) {
+  static constexpr auto saved_view(const Saved& saved, const S& sink) {
     if constexpr (is_linear_functor<F>) {
       using X = sink_tensor<S>;
-      return view<const typename X::value_type, typename X::shape, typename X::device>(nullptr);
+      return view<const typename X::value_type, typename X::shape, typename X::device>(nullptr, sink.extents());
     } else if constexpr (has_derivative_from_output<F>) {
       return output(saved).view();
     } else {

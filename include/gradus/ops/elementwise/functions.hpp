@@ -1,5 +1,6 @@
 #pragma once
-// Powers, exponentials, logarithms and activation functions, each a functor and a function that passes it to map().
+// Powers, exponentials, logarithms, trigonometric, rounding and activation functions: each a functor, and a function
+// that passes it to map().
 
 #include <cstddef>
 #include <string_view>
@@ -64,6 +65,51 @@ struct gelu { static constexpr std::string_view name = "gelu";
 struct gelu_erf { static constexpr std::string_view name = "gelu_erf";
   static constexpr bool floating_only = true; static constexpr std::size_t flops = 18;
   template <class T> GRADUS_HD T operator()(T x) const { using math::gelu_erf; return gelu_erf(x); } };
+/// The error function.
+struct erf { static constexpr std::string_view name = "erf";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 16;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::erf; return erf(x); } };
+/// Sine of an angle in radians.
+struct sin { static constexpr std::string_view name = "sin";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 14;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sin; return sin(x); } };
+/// Cosine of an angle in radians.
+struct cos { static constexpr std::string_view name = "cos";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 14;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::cos; return cos(x); } };
+/// The angle of the point (x, y).
+struct atan2 { static constexpr std::string_view name = "atan2";
+  static constexpr bool floating_only = true; static constexpr std::size_t flops = 20;
+  template <class T> GRADUS_HD T operator()(T y, T x) const { using math::atan2; return atan2(y, x); } };
+/// log(1 + x).
+struct log1p { static constexpr std::string_view name = "log1p";
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 14;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::log1p; return log1p(x); } };
+/// e^x - 1.
+struct expm1 { static constexpr std::string_view name = "expm1";
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 12;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::expm1; return expm1(x); } };
+/// log(1 + e^x).
+struct softplus { static constexpr std::string_view name = "softplus";
+  static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 24;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::softplus; return softplus(x); } };
+// Their derivative is 0: `linear` saves nothing for it, and with `selects` no gradient of infinity or NaN passes.
+/// The largest integer that is not above x.
+struct floor { static constexpr std::string_view name = "floor";
+  static constexpr bool floating_only = true, linear = true, selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::floor; return floor(x); } };
+/// The smallest integer that is not below x.
+struct ceil { static constexpr std::string_view name = "ceil";
+  static constexpr bool floating_only = true, linear = true, selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::ceil; return ceil(x); } };
+/// The nearest integer, the even one of two.
+struct round { static constexpr std::string_view name = "round";
+  static constexpr bool floating_only = true, linear = true, selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::round; return round(x); } };
+/// 1, -1, or x itself if it is a zero or NaN.
+struct sign { static constexpr std::string_view name = "sign";
+  static constexpr bool linear = true, selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const { using math::sign; return sign(x); } };
 /// x to the power y.
 struct pow { static constexpr std::string_view name = "pow";
   static constexpr bool floating_only = true, full = true; static constexpr std::size_t flops = 20;
@@ -135,6 +181,63 @@ GRADUS_OF_BUILD constexpr auto gelu(X&& x) {
 template <operand X>
 GRADUS_OF_BUILD constexpr auto gelu_erf(X&& x) {
   return apply(op::map<functor::gelu_erf>{}, std::forward<X>(x));
+}
+/// The error function.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto erf(X&& x) {
+  return apply(op::map<functor::erf>{}, std::forward<X>(x));
+}
+/// Sine of an angle in radians.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto sin(X&& x) {
+  return apply(op::map<functor::sin>{}, std::forward<X>(x));
+}
+/// Cosine of an angle in radians.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto cos(X&& x) {
+  return apply(op::map<functor::cos>{}, std::forward<X>(x));
+}
+/// log(1 + x), accurate for small x.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto log1p(X&& x) {
+  return apply(op::map<functor::log1p>{}, std::forward<X>(x));
+}
+/// e^x - 1, accurate for small x.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto expm1(X&& x) {
+  return apply(op::map<functor::expm1>{}, std::forward<X>(x));
+}
+/// log(1 + e^x), without overflow.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto softplus(X&& x) {
+  return apply(op::map<functor::softplus>{}, std::forward<X>(x));
+}
+/// The largest integer that is not above x, as a floating-point number; its derivative is 0.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto floor(X&& x) {
+  return apply(op::map<functor::floor>{}, std::forward<X>(x));
+}
+/// The smallest integer that is not below x; its derivative is 0.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto ceil(X&& x) {
+  return apply(op::map<functor::ceil>{}, std::forward<X>(x));
+}
+/// The nearest integer, the even one of two; its derivative is 0.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto round(X&& x) {
+  return apply(op::map<functor::round>{}, std::forward<X>(x));
+}
+/// 1 where x is positive, -1 where it is negative, x where it is a zero or NaN; its derivative is 0.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto sign(X&& x) {
+  return apply(op::map<functor::sign>{}, std::forward<X>(x));
+}
+/// The angle of the point (x, y), from -pi to pi; the shapes broadcast.
+template <operand Y, operand X>
+GRADUS_OF_BUILD constexpr auto atan2(Y&& y, X&& x) {
+  static_assert(detail::shapes_broadcast<shape_of<Y>, shape_of<X>>,
+                "atan2(y, x): the shapes of y and x must be equal, or 1 where they differ, axis by axis from the back");
+  return apply(op::map<functor::atan2>{}, std::forward<Y>(y), std::forward<X>(x));
 }
 /// a to the power b, element by element; the shapes broadcast.
 template <operand A, operand B>

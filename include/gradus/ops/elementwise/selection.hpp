@@ -1,5 +1,5 @@
 #pragma once
-// Functions that select between operands (minimum, maximum, clamp, where), and the comparisons that do not compile.
+// Functions that select between operands: minimum, maximum, clamp, where.
 
 #include <cstdint>
 #include <string_view>
@@ -102,57 +102,6 @@ GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B b) {
 template <operand C, constant A, operand B>
 GRADUS_OF_BUILD constexpr auto where(const C& condition, A a, B&& b) {
   return detail::where_or(condition, std::forward<B>(b), a, true);
-}
-
-// Comparisons of tensors do not compile. They return `auto`, so that the compiler prints the static_assert first.
-namespace detail {
-template <class A, class B>
-inline constexpr bool are_compared_in_map = false;
-struct not_comparable {
-  bool refused;
-};
-template <class A, class B>
-concept compared = (operand<A> && operand<B>) || (operand<A> && std::is_arithmetic_v<std::remove_cvref_t<B>>) ||
-                   (std::is_arithmetic_v<std::remove_cvref_t<A>> && operand<B>);
-template <class A, class B>
-constexpr bool refuse_comparison() {
-  static_assert(
-      are_compared_in_map<A, B>,
-      "a > b, a == b: tensors are compared element by element in map(f, a, b), by select(a > b, x, y) in f; for one "
-      "element, compare item(a)");
-  return false;
-}
-}  // namespace detail
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator<(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
-}
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator>(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
-}
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator<=(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
-}
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr auto operator>=(A&&, B&&) {
-  return detail::refuse_comparison<A, B>();
-}
-// Not bool: std::equality_comparable of a tensor must be false, not an error.
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr detail::not_comparable operator==(A&&, B&&) {
-  return detail::not_comparable{detail::refuse_comparison<A, B>()};
-}
-template <class A, class B>
-  requires detail::compared<A, B>
-GRADUS_OF_BUILD constexpr detail::not_comparable operator!=(A&&, B&&) {
-  return detail::not_comparable{detail::refuse_comparison<A, B>()};
 }
 
 }  // namespace gradus

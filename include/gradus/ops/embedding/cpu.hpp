@@ -104,13 +104,14 @@ template <>
 struct kernel<op::embedding, cpu> {
   template <class T, class Y, class I, class S, class TX, class Table>
   static void forward(context<cpu>& ctx, view<T, Y> y, view<const I, S> tokens, view<const TX, Table> table) {
-    cpu_kit::embedding_rows(ctx, y.data(), tokens.data(), table.data(), S::size, rows_of<Table>, columns_of<Table>);
+    cpu_kit::embedding_rows(ctx, y.data(), tokens.data(), table.data(), tokens.extents().size, rows_in(table.extents()),
+                            columns_in(table.extents()));
   }
   template <class T, class Table, class TY, class Y, class I, class S>
   static void backward(context<cpu>& ctx, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
                        view<const I, S> tokens) {
-    cpu_kit::embedding_rows_backward(ctx, dtable.data(), accumulate, dy.data(), tokens.data(), S::size, rows_of<Table>,
-                                     columns_of<Table>);
+    cpu_kit::embedding_rows_backward(ctx, dtable.data(), accumulate, dy.data(), tokens.data(), tokens.extents().size,
+                                     rows_in(dtable.extents()), columns_in(dtable.extents()));
   }
 };
 

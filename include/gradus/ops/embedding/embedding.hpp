@@ -22,7 +22,7 @@ struct embedding {
 
   template <class T, class Tokens, class Table>
   using output_type =
-      tensor<T, joined_shape<typename Tokens::shape, shape<Table::shape::extent(1)>>, typename Table::device>;
+      tensor<T, joined_shape<typename Tokens::shape, shape<Table::shape::extent_in_type(1)>>, typename Table::device>;
 
   template <class Tokens, class Table>
   static constexpr cost forward_cost() {
@@ -38,7 +38,8 @@ struct embedding {
   template <class Call, class Tokens, class Table>
   constexpr auto forward(Call how, const Tokens& tokens, const Table& table) const {
     auto& ctx = how.owner();
-    output_type<typename Call::template result<typename Table::value_type>, Tokens, Table> y(ctx);
+    output_type<typename Call::template result<typename Table::value_type>, Tokens, Table> y(
+        ctx, joined_extents<shape<Table::shape::extent_in_type(1)>>(tokens.extents(), {table.extent(1)}));
     kernel<embedding, typename Table::device>::forward(ctx, y.view(), tokens.view(), table.view());
     return y;
   }

@@ -107,17 +107,18 @@ struct kernel<op::layer_norm, cpu> {
   template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
   static void forward(context<cpu>& ctx, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
                       view<const TW, W> w, view<const TB, W> b) {
-    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
-    cpu_kit::norm_rows<true>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data(), rows_of<X>,
-                             columns_of<X>);
+    const index_t rows = rows_in(x.extents());
+    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows;
+    cpu_kit::norm_rows<true>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data(), rows,
+                             columns_in(x.extents()));
   }
   template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
   static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, C* partial, view<const TY, X> dy, view<const T, X> x,
                        view<const TW, W> w, view<const C, S> kept) {
+    const index_t rows = rows_in(x.extents());
     cpu_kit::norm_rows_backward<true>(ctx, dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
-                                      kept.data() + rows_of<X>, rows_of<X>, columns_of<X>,
-                                      detail::norm_blocks<X>::rows_in_block);
+                                      kept.data() + rows, rows, columns_in(x.extents()), detail::norm_block(rows));
   }
 };
 

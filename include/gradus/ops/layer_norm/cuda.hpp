@@ -155,12 +155,12 @@ __global__ void __launch_bounds__(norm_gradient_layout<Columns, TDX, TY, T, TW>:
 /// The launches of layer_norm and rms_norm.
 template <class Shape, bool Centred>
 struct row_norm {
-  static constexpr index_t rows = rows_of<Shape>;
-  static constexpr index_t columns = columns_of<Shape>;
+  static constexpr index_t columns = row_columns<Shape>();
   static_assert(row_fits_in_registers<columns>, "layer_norm, rms_norm: the GPU supports rows of up to 32768 elements");
 
   template <class C, class TY, class T, class TW, class TB>
-  static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b) {
+  static void forward(context<cuda>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b,
+                      index_t rows) {
     using layout = row_layout<columns, T, TY, TW>;
     launch(ctx, &norm_kernel<Centred, columns, C, TY, T, TW, TB>, layout::blocks(rows), layout::block,
            static_cast<C>(eps), y, means, rstds, x, w, b, rows);
@@ -168,9 +168,9 @@ struct row_norm {
   template <class C, class TDX, class TDW, class TDB, class TY, class T, class TW>
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, const TY* dy, const T* x, const TW* w, const C* means,
-                       const C* rstds) {
+                       const C* rstds, index_t rows) {
     using layout = norm_gradient_layout<columns, TDX, TY, T, TW>;
-    constexpr unsigned blocks = norm_gradient_blocks<layout>(rows);
+    const unsigned blocks = norm_gradient_blocks<layout>(rows);
     const bool parameters = dw.data != nullptr || db.data != nullptr;
     C* const partial = parameters ? scratch<C>(ctx, blocks * norm_parameters<Centred> * columns) : nullptr;
     launch(ctx, &norm_gradient_kernel<Centred, columns, C, TDX, TY, T, TW>, blocks, layout::block, dx.data,
@@ -191,14 +191,14 @@ struct kernel<op::layer_norm, cuda> {
                       view<const T, X, cuda> x, view<const TW, W, cuda> w, view<const TB, W, cuda> b) {
     C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
     cuda_kit::row_norm<X, true>::template forward<C>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(),
-                                                     b.data());
+                                                     b.data(), rows_in(x.extents()));
   }
   template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
   static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
                        elementwise_target<TDB> db, C*, view<const TY, X, cuda> dy, view<const T, X, cuda> x,
                        view<const TW, W, cuda> w, view<const C, S, cuda> kept) {
     cuda_kit::row_norm<X, true>::template backward<C>(ctx, dx, dw, db, dy.data(), x.data(), w.data(), kept.data(),
-                                                      kept.data() + rows_of<X>);
+                                                      kept.data() + rows_of<X>, rows_in(x.extents()));
   }
 };
 

@@ -24,12 +24,12 @@ template <class... Ts>
 inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 
 /// The blocks of rows whose parameter gradients a norm sums separately: a fixed grid, independent of the thread count.
+constexpr index_t norm_block(index_t rows) { return (rows + 63) / 64; }
+/// The most blocks that tensors of this shape have.
 template <class Shape>
-struct norm_blocks {
-  static constexpr index_t rows = rows_of<Shape>;
-  static constexpr index_t rows_in_block = (rows + 63) / 64;
-  static constexpr index_t count = (rows + rows_in_block - 1) / rows_in_block;
-};
+inline constexpr index_t norm_blocks =
+    Shape::bounded ? (rows_of<Shape> < 64 ? rows_of<Shape> : 64)
+                   : (rows_of<Shape> + norm_block(rows_of<Shape>) - 1) / norm_block(rows_of<Shape>);
 
 /// Where a kernel writes the gradient for `sink`.
 template <class X>
@@ -75,7 +75,8 @@ struct layer_norm {
     using Y = output_type<Call, X>;
     using S = statistics_type<Call, X>;
     using on_device = kernel<layer_norm, typename X::device>;
-    Y y(ctx);
+    check_extents_meet(name, X::rank - 1, x.extent(-1), w.extent(0));
+    Y y(ctx, x.extents());
     if constexpr (Call::saves_statistics) {
       S kept(ctx);
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view(), b.view());
@@ -90,9 +91,8 @@ struct layer_norm {
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw,
                           const gradient_sink<B>& db) const {
     auto& ctx = dy.owner();
-    using blocks = detail::norm_blocks<typename X::shape>;
     using partial_sums = tensor<typename std::remove_cvref_t<decltype(statistics(saved))>::value_type,
-                                shape<blocks::count, 2, W::size>, typename X::device>;
+                                shape<detail::norm_blocks<typename X::shape>, 2, W::size>, typename X::device>;
     const bool parameters = dw || db;
     partial_sums partial;
     if (parameters) partial = partial_sums(ctx, category::temporary);
@@ -117,15 +117,15 @@ GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double ep
   static_assert(sx::rank >= 1 && sw::rank == 1 && sb::rank == 1,
                 "layer_norm(x, weight, bias): x needs an axis, weight and bias have exactly one");
   if constexpr (sx::rank >= 1 && sw::rank == 1 && sb::rank == 1) {
-    constexpr index_t columns = sx::extent(-1);
-    static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
+    constexpr index_t columns = sx::extent_in_type(-1), length = sw::extent_in_type(0);
+    static_assert(detail::columns_equal_length_of_weight<columns, length>,
                   "layer_norm(x, weight, bias): columns of x must equal the length of weight");
-    static_assert(detail::length_of_weight_equals_length_of_bias<sw::size, sb::size>,
+    static_assert(detail::length_of_weight_equals_length_of_bias<length, sb::extent_in_type(0)>,
                   "layer_norm(x, weight, bias): weight and bias must have the same length");
     constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>;
     static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>,
                   "layer_norm(x, weight, bias): the operands must have floating-point elements");
-    if constexpr (columns == sw::size && sw::size == sb::size && floats)
+    if constexpr (columns == length && length == sb::extent_in_type(0) && floats)
       return apply(op::layer_norm{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias));
   }
 }

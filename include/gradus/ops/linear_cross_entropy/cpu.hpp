@@ -39,18 +39,18 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
             class TX, class TTable, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, view<Loss, shape<>> loss,
-                      view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits,
+                      view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits, index_t chunk,
                       view<double, Rows> row_losses, view<const TX, X> x, view<const TTable, Table> table,
                       view<const I, Targets> targets) {
-    cpu_kit::linear_cross_entropy_chunks<Acc>(ctx, ignore, loss.data(), dx.data(), dtable.data(), logits.data(),
-                                              row_losses.data(), x.data(), table.data(), targets.data(), rows_of<X>,
-                                              columns_of<X>, rows_of<Chunk>, columns_of<Chunk>, Vocabulary);
+    cpu_kit::linear_cross_entropy_chunks<Acc>(
+        ctx, ignore, loss.data(), dx.data(), dtable.data(), logits.data(), row_losses.data(), x.data(), table.data(),
+        targets.data(), rows_in(x.extents()), columns_in(x.extents()), chunk, columns_of<Chunk>, Vocabulary);
   }
 
   /// gradient *= dloss; no pass if that is 1.
   template <class T, class S, class C>
   static void backward(context<cpu>& ctx, view<T, S> gradient, view<const C, shape<>> dloss) {
-    cpu_kit::scale_gradient(ctx, gradient.data(), S::size, *dloss.data(), 1);
+    cpu_kit::scale_gradient(ctx, gradient.data(), gradient.extents().size, *dloss.data(), 1);
   }
 };
 

@@ -13,6 +13,29 @@ namespace gradus {
 namespace cuda_kit {
 /// The alignment of all multiples of `step` bytes from an aligned address.
 constexpr std::size_t alignment_of_steps(std::size_t step) { return std::min(cuda::alignment, step & (~step + 1)); }
+/// The products of a chunk of `n` rows, all but the last of `whole` rows: rules for product_of.
+/// @tparam Bytes the element sizes of x and of its gradient
+template <index_t Width, index_t Columns, index_t Stride, bool Scaled, std::size_t... Bytes>
+struct chunk_products {
+  static constexpr std::size_t alignment(index_t whole) {
+    return std::min({alignment_of_steps(whole * Width * Bytes)...});
+  }
+  struct to_logits {
+    constexpr product_sizes operator()(const auto& n, const auto& whole) const {
+      return {false, true, n.size, Columns, Width, 1, false, alignment(whole.size)};
+    }
+  };
+  struct to_x {
+    constexpr product_sizes operator()(const auto& n, const auto& whole) const {
+      return {false, false, n.size, Width, Columns, 1, false, alignment(whole.size), Stride, Scaled};
+    }
+  };
+  struct to_table {
+    constexpr product_sizes operator()(const auto& n, const auto& whole) const {
+      return {true, false, Columns, Width, n.size, 1, false, alignment(whole.size), Stride, Scaled};
+    }
+  };
+};
 }  // namespace cuda_kit
 
 template <index_t Vocabulary, index_t ChunkRows>
@@ -22,45 +45,53 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
             class T, class I, class Targets>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, view<Loss, shape<>, cuda> loss,
                       view<TDX, X, cuda> dx, view<TDTable, Table, cuda> dtable, view<C, Chunk, cuda> logits,
-                      view<double, Rows, cuda> row_losses, view<const T, X, cuda> x, view<const T, Table, cuda> table,
-                      view<const I, Targets, cuda> targets) {
+                      index_t chunk, view<double, Rows, cuda> row_losses, view<const T, X, cuda> x,
+                      view<const T, Table, cuda> table, view<const I, Targets, cuda> targets) {
     using namespace cuda_kit;
-    constexpr index_t rows = rows_of<X>, chunk = rows_of<Chunk>;
+    static_assert(!Table::bounded, "linear_cross_entropy(x, table, targets): on a GPU the table is not bounded");
     constexpr index_t width = columns_of<X>, columns = columns_of<Chunk>;
+    const index_t rows = rows_in(x.extents());
     using G = std::conditional_t<sizeof(T) == 2, T, C>;
     constexpr index_t stride = columns * sizeof(C) / sizeof(G);
     using how = logit_gradient<C, G>;
     using factor = compute_type<C>;
-    constexpr std::size_t alignment =
-        std::min({alignment_of_steps(chunk * width * sizeof(T)), alignment_of_steps(chunk * width * sizeof(TDX))});
+    using products = chunk_products<width, columns, stride, !how::divided, sizeof(T), sizeof(TDX)>;
     const bool recorded = dx.data() != nullptr;
     G* const dlogits = recorded ? static_cast<G*>(static_cast<void*>(logits.data())) : nullptr;
     auto* const factors = how::divided ? nullptr : static_cast<factor*>(ctx.get<gemm_library>().factors());
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
     launch(ctx, &cross_entropy_count_kernel<I, factor, how::kept>, 1, count_threads, count, factors, targets.data(),
            rows, ignore);
-    const auto run = [&](auto size, index_t first) {
-      constexpr index_t n = decltype(size)::value;
+    // `size` and `of_chunk`, rows of this chunk and of all but the last, have static extents unless x is bounded.
+    const auto run = [&](const auto& size, const auto& of_chunk, index_t first) {
       const T* const from = x.data() + first * width;
-      gemm<product<Acc, T, C, false, true, n, columns, width, 1, false, alignment>>(ctx, from, table.data(),
-                                                                                    logits.data(), false);
-      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, n, count, dlogits, row_losses.data() + first,
+      gemm(ctx, product_of<Acc, T, C>(typename products::to_logits{}, size, of_chunk), from, table.data(),
+           logits.data(), false);
+      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, size.size, count, dlogits, row_losses.data() + first,
                                                               logits.data(), targets.data() + first, ignore);
       if (!recorded) return;
-      using to_x = product<Acc, G, TDX, false, false, n, width, columns, 1, false, alignment>;
-      using to_table = product<Acc, G, TDTable, true, false, columns, width, n, 1, false, alignment>;
-      gemm<product_of_rows<to_x, stride, !how::divided>>(ctx, dlogits, table.data(), dx.data() + first * width, false);
-      gemm<product_of_rows<to_table, stride, !how::divided>>(ctx, dlogits, from, dtable.data(), first != 0);
+      gemm(ctx, product_of<Acc, G, TDX>(typename products::to_x{}, size, of_chunk), dlogits, table.data(),
+           dx.data() + first * width, false);
+      gemm(ctx, product_of<Acc, G, TDTable>(typename products::to_table{}, size, of_chunk), dlogits, from,
+           dtable.data(), first != 0);
     };
-    for (index_t first = 0; first + chunk <= rows; first += chunk) run(std::integral_constant<index_t, chunk>{}, first);
-    if constexpr (rows % chunk != 0) run(std::integral_constant<index_t, rows % chunk>{}, rows / chunk * chunk);
+    if constexpr (X::bounded) {
+      static_cast<void>(row_columns<X>());
+      const bounded_extents<shape<upto<rows_of<X>>>> whole(chunk);
+      for (index_t first = 0; first < rows; first += chunk)
+        run(bounded_extents<shape<upto<rows_of<X>>>>(std::min(chunk, rows - first)), whole, first);
+    } else {
+      constexpr index_t all = rows_of<X>, each = rows_of<Chunk>;
+      for (index_t first = 0; first + each <= all; first += each) run(shape<each>{}, shape<each>{}, first);
+      if constexpr (all % each != 0) run(shape<all % each>{}, shape<each>{}, all / each * each);
+    }
     launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
   }
 
   /// gradient *= dloss; accesses nothing if that is 1.
   template <class T, class S, class L>
   static void backward(context<cuda>& ctx, view<T, S, cuda> gradient, view<const L, shape<>, cuda> dloss) {
-    cuda_kit::scale(ctx, gradient.data(), dloss.data(), S::size);
+    cuda_kit::scale(ctx, gradient.data(), dloss.data(), gradient.extents().size);
   }
 };
 

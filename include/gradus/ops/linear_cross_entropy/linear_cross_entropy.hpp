@@ -60,15 +60,20 @@ struct linear_cross_entropy {
   /// Rows per chunk: the fewest equal chunks within the device's `chunk_bytes`, in multiples of 128. Each reads the
   /// whole table, and reads and writes its gradient.
   template <class X, class Table>
-  static constexpr index_t chunk_rows() {
-    constexpr index_t rows = rows_of<typename X::shape>;
+  static constexpr index_t chunk_rows(index_t rows = rows_of<typename X::shape>) {
     if (ChunkRows != 0) return std::min(rows, ChunkRows);
-    using T = typename X::value_type;
-    constexpr index_t fit = X::device::chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
+    constexpr index_t fit = fitting_rows<X, Table>();
     if (rows <= fit) return rows;
     constexpr index_t most = std::max<index_t>(fit / 128, 1);  // chunk rows / 128
-    constexpr index_t chunks = (rows + most * 128 - 1) / (most * 128);
+    const index_t chunks = (rows + most * 128 - 1) / (most * 128);
     return std::min(rows, (rows + chunks * 128 - 1) / (chunks * 128) * 128);
+  }
+  /// The largest chunk of tensors of this shape.
+  template <class X, class Table>
+  static constexpr index_t largest_chunk() {
+    constexpr index_t rows = rows_of<typename X::shape>;
+    if constexpr (!X::shape::bounded || ChunkRows != 0) return chunk_rows<X, Table>();
+    else return std::min(rows, std::max<index_t>(fitting_rows<X, Table>(), 128));
   }
 
   /// The gradients for a loss gradient of 1.
@@ -87,30 +92,35 @@ struct linear_cross_entropy {
     using DTable = tensor<typename Call::template gradient<1>, typename Table::shape, D>;
     using loss_type = tensor<typename Call::reduce, shape<>, D>;
     auto& ctx = how.owner();
+    for (index_t i = 0; i + 1 < X::rank; ++i)
+      check_extents_meet(name, i, x.extents().extents[i], targets.extents().extents[i]);
     loss_type loss(ctx);
     tensor<logit<typename X::value_type, typename Call::accumulate>,
-           shape<chunk_rows<X, Table>(), Table::shape::extent(0)>, D>
+           shape<largest_chunk<X, Table>(), Table::shape::extent(0)>, D>
         logits(ctx, category::temporary);
+    const index_t chunk = chunk_rows<X, Table>(rows_in(x.extents()));
     tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
     const auto run = [&](auto dx, auto dtable) {
       kernel<linear_cross_entropy, D>::forward(accumulate_in<typename Call::products>{}, ctx, ignore, loss.view(), dx,
-                                               dtable, logits.view(), row_losses.view(), x.view(), table.view(),
+                                               dtable, logits.view(), chunk, row_losses.view(), x.view(), table.view(),
                                                targets.view());
     };
     if constexpr (Call::saves_statistics) {
-      gradients<DX, DTable> kept{DX(ctx), DTable(ctx, category::gradient)};
-      constexpr bool several = chunk_rows<X, Table>() < rows_of<typename X::shape>;
-      if constexpr (several && is_rounded<typename DTable::value_type>) {
-        // The chunks' contributions to the table's gradient are summed in float and rounded once.
+      gradients<DX, DTable> kept{DX(ctx, x.extents()), DTable(ctx, category::gradient)};
+      constexpr index_t most_rows = rows_of<typename X::shape>;
+      if constexpr (chunk_rows<X, Table>() < most_rows && is_rounded<typename DTable::value_type>) {
+        // Several chunks' contributions to the table's gradient are summed in float and rounded once.
         tensor<compute_type<typename DTable::value_type>, typename Table::shape, D> sum(ctx, category::temporary);
-        run(kept.dx.view(), sum.view());
-        kernel<convert, D>::forward(ctx, kept.dtable.data(), std::as_const(sum).data(), Table::size, false);
-      } else {
-        run(kept.dx.view(), kept.dtable.view());
+        if (chunk < rows_in(x.extents())) {
+          run(kept.dx.view(), sum.view());
+          kernel<convert, D>::forward(ctx, kept.dtable.data(), std::as_const(sum).data(), Table::size, false);
+          return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
+        }
       }
+      run(kept.dx.view(), kept.dtable.view());
       return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
     } else {
-      run(view<typename DX::value_type, typename X::shape, D>(nullptr),
+      run(view<typename DX::value_type, typename X::shape, D>(nullptr, x.extents()),
           view<typename DTable::value_type, typename Table::shape, D>(nullptr));
       return loss;
     }
@@ -127,6 +137,14 @@ struct linear_cross_entropy {
     };
     give(gx, dx);
     give(gtable, dtable);
+  }
+
+ private:
+  // The rows of logits that fit in the device's `chunk_bytes`.
+  template <class X, class Table>
+  static constexpr index_t fitting_rows() {
+    using T = typename X::value_type;
+    return X::device::chunk_bytes / (Table::shape::extent(0) * sizeof(logit<T, compute_type<T>>));
   }
 };
 
@@ -151,13 +169,13 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
   if constexpr (ranks_fit && is_float && is_integer) {
     constexpr index_t real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
     using leading = leading_shape<sx, sx::rank - 1>;
-    static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent(-1), st::extent(1)>,
+    static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent_in_type(-1), st::extent_in_type(1)>,
                   "linear_cross_entropy(x, table, targets): columns of x must equal columns of table");
     static_assert(detail::targets_match_rows_of_x<leading, shape_of<Targets>>,
                   "linear_cross_entropy(x, table, targets): targets must have the shape of x without the last axis");
     static_assert(detail::vocabulary_fits_rows_of_table<real, st::extent(0)>,
                   "linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table");
-    if constexpr (sx::extent(-1) == st::extent(1) && std::is_same_v<leading, shape_of<Targets>> &&
+    if constexpr (sx::extent_in_type(-1) == st::extent_in_type(1) && std::is_same_v<leading, shape_of<Targets>> &&
                   real <= st::extent(0))
       return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
                    std::forward<Targets>(targets));

@@ -52,13 +52,13 @@ template <>
 struct kernel<op::logsumexp, cpu> {
   template <class TY, class SY, class TK, class SK, class T, class S>
   static void forward(context<cpu>& ctx, view<TY, SY> y, view<TK, SK> kept, view<const T, S> x) {
-    cpu_kit::logsumexp_rows(ctx, y.data(), kept.data(), x.data(), rows_of<S>, columns_of<S>);
+    cpu_kit::logsumexp_rows(ctx, y.data(), kept.data(), x.data(), rows_in(x.extents()), columns_in(x.extents()));
   }
   template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
   static void backward(context<cpu>& ctx, view<TDX, S> dx, bool accumulate, view<const TDY, SY> dy, view<const T, S> x,
                        view<const TK, SK> kept) {
-    cpu_kit::logsumexp_rows_backward(ctx, dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows_of<S>,
-                                     columns_of<S>);
+    cpu_kit::logsumexp_rows_backward(ctx, dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows_in(x.extents()),
+                                     columns_in(x.extents()));
   }
 };
 

@@ -50,16 +50,20 @@ template <>
 struct kernel<op::logsumexp, cuda> {
   template <class TY, class SY, class TK, class SK, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, SY, cuda> y, view<TK, SK, cuda> kept, view<const T, S, cuda> x) {
-    using layout = cuda_kit::row_layout<columns_of<S>, T, T>;
-    launch(ctx, &cuda_kit::logsumexp_kernel<columns_of<S>, TY, TK, T>, layout::blocks(rows_of<S>), layout::block,
-           y.data(), kept.data(), x.data(), rows_of<S>);
+    constexpr index_t columns = cuda_kit::row_columns<S>();
+    using layout = cuda_kit::row_layout<columns, T, T>;
+    const index_t rows = rows_in(x.extents());
+    launch(ctx, &cuda_kit::logsumexp_kernel<columns, TY, TK, T>, layout::blocks(rows), layout::block, y.data(),
+           kept.data(), x.data(), rows);
   }
   template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
   static void backward(context<cuda>& ctx, view<TDX, S, cuda> dx, bool accumulate, view<const TDY, SY, cuda> dy,
                        view<const T, S, cuda> x, view<const TK, SK, cuda> kept) {
-    using layout = cuda_kit::row_layout<columns_of<S>, TDX, T>;
-    launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns_of<S>, TDX, TDY, T, TK>, layout::blocks(rows_of<S>),
-           layout::block, dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows_of<S>);
+    constexpr index_t columns = cuda_kit::row_columns<S>();
+    using layout = cuda_kit::row_layout<columns, TDX, T>;
+    const index_t rows = rows_in(x.extents());
+    launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns, TDX, TDY, T, TK>, layout::blocks(rows), layout::block,
+           dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows);
   }
 };
 

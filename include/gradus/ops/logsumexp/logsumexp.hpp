@@ -8,6 +8,8 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../permute/rows.hpp"
+#include "../reduce/reduce.hpp"
 
 namespace gradus {
 
@@ -36,7 +38,7 @@ struct logsumexp {
     using on_device = kernel<logsumexp, typename X::device>;
     using Y = tensor<typename Call::reduce, reduced_shape<typename X::shape, axes<-1>>, typename X::device>;
     using S = tensor<typename Call::accumulate, shape<rows_of<typename X::shape>, 2>, typename X::device>;
-    Y y(ctx);
+    Y y(ctx, reduced_extents<axes<-1>>(x.extents()));
     if constexpr (Call::saves_statistics) {
       S kept(ctx);
       on_device::forward(ctx, y.view(), kept.view(), x.view());
@@ -58,12 +60,16 @@ struct logsumexp {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// log(sum(e^x)) along the last axis, without overflow: [..., n] -> [...]. -inf for a row of -inf.
-template <operand X>
+/// log(sum(e^x)) over the given axes, without overflow; -inf where all elements are -inf. Axes that are not the last
+/// ones are moved there by a copy.
+template <class Axes = axes<-1>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto logsumexp(X&& x) {
   static_assert(shape_of<X>::rank >= 1, "logsumexp(x): x needs at least one axis");
   static_assert(is_floating<value_of_t<X>>, "logsumexp(x): x must have floating-point elements");
-  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>) return apply(op::logsumexp{}, std::forward<X>(x));
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank> || shape_of<X>::rank == 0,
+                "logsumexp<axes<...>>(x): x has no such axis, or it is named twice");
+  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>> && detail::axes_exist<Axes, shape_of<X>::rank>)
+    return detail::reduce_last<Axes, Keep>(op::logsumexp{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

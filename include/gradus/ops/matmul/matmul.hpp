@@ -17,17 +17,26 @@ namespace detail {
 /// Shapes of a product: leading axes are batches; a right operand without them is shared by all batches.
 template <class A, class B, bool TransposeA, bool TransposeB>
 struct matmul_rule {
-  static constexpr index_t m = A::extent(TransposeA ? -1 : -2);
-  static constexpr index_t k = A::extent(TransposeA ? -2 : -1);
-  static constexpr index_t k_right = B::extent(TransposeB ? -1 : -2);
-  static constexpr index_t n = B::extent(TransposeB ? -2 : -1);
+  static constexpr index_t m = A::extent_in_type(TransposeA ? -1 : -2);
+  static constexpr index_t k = A::extent_in_type(TransposeA ? -2 : -1);
+  static constexpr index_t k_right = B::extent_in_type(TransposeB ? -1 : -2);
+  static constexpr index_t n = B::extent_in_type(TransposeB ? -2 : -1);
   static constexpr bool shared = B::rank == 2;  ///< one right matrix for all batches
   using batch_a = leading_shape<A, A::rank - 2>;
   using batch_b = leading_shape<B, B::rank - 2>;
   static constexpr bool batches_equal = shared || std::is_same_v<batch_a, batch_b>;
-  static constexpr index_t batch = batch_a::size;
   using output = joined_shape<batch_a, shape<m, n>>;
 };
+
+/// The sizes of one product, by the extents of its operands.
+struct matmul_sizes {
+  index_t batch, m, n, k;
+};
+template <bool TransposeA, bool TransposeB, class A, class B>
+constexpr matmul_sizes matmul_sizes_of(const A& a, const B& b) {
+  const index_t m = a.extent(TransposeA ? -1 : -2), k = a.extent(TransposeA ? -2 : -1);
+  return {a.size / (m * k), m, b.extent(TransposeB ? -2 : -1), k};
+}
 
 template <index_t ColumnsOfA, index_t RowsOfB>
 inline constexpr bool columns_equal_rows = ColumnsOfA == RowsOfB;
@@ -65,8 +74,10 @@ struct matrix_product {
   using rule = gradus::detail::matmul_rule<typename A::shape, typename B::shape, TransposeA, TransposeB>;
   template <class A, class B>
   static constexpr cost forward_cost() {
-    using r = rule<A, B>;
-    return {2 * r::batch * r::m * r::n * r::k, A::bytes + B::bytes, r::output::size * sizeof(typename A::value_type)};
+    constexpr auto r =
+        gradus::detail::matmul_sizes_of<TransposeA, TransposeB>(typename A::shape{}, typename B::shape{});
+    return {2 * r.batch * r.m * r.n * r.k, A::bytes + B::bytes,
+            rule<A, B>::output::size * sizeof(typename A::value_type)};
   }
   template <class A, class B>
   static constexpr cost backward_cost() {
@@ -76,7 +87,7 @@ struct matrix_product {
   template <class Call, class A, class B>
   constexpr auto forward(Call how, const A& a, const B& b) const {
     auto& ctx = how.owner();
-    with_shape<A, typename rule<A, B>::output> c(ctx);
+    with_shape<A, typename rule<A, B>::output> c(ctx, output_extents(a, b));
     kernel<matrix_product, typename A::device>::forward(accumulate_in<typename Call::products>{}, ctx, c.view(),
                                                         a.view(), b.view());
     return c;
@@ -98,11 +109,11 @@ struct matrix_product {
                             input<0>(saved).view());
       };
       if constexpr (sums_over_batches<A, B> && is_rounded<typename B::value_type>) {
-        tensor<compute_type<typename B::value_type>, typename B::shape, typename B::device> sum(ctx,
+        tensor<compute_type<typename B::value_type>, typename B::shape, typename B::device> sum(ctx, db.extents(),
                                                                                                 category::temporary);
         write(sum.view(), false);
-        kernel<convert, typename B::device>::forward(ctx, to.tensor.data(), std::as_const(sum).data(), B::size,
-                                                     to.accumulate);
+        kernel<convert, typename B::device>::forward(ctx, to.tensor.data(), std::as_const(sum).data(),
+                                                     sum.extents().size, to.accumulate);
       } else {
         write(to.view(), to.accumulate);
       }
@@ -112,7 +123,24 @@ struct matrix_product {
  private:
   // Whether b's gradient is a sum of one product per batch, which is rounded once; otherwise it is a single product.
   template <class A, class B>
-  static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch > 1;
+  static constexpr bool sums_over_batches = TransposeA && rule<A, B>::shared && rule<A, B>::batch_a::size > 1;
+
+  template <class A, class B>
+  static constexpr auto output_extents(const A& a, const B& b) {
+    using output = typename rule<A, B>::output;
+    const auto r = gradus::detail::matmul_sizes_of<TransposeA, TransposeB>(a.extents(), b.extents());
+    check_extents_meet(name, A::rank - (TransposeA ? 2 : 1), r.k, b.extent(TransposeB ? -1 : -2));
+    if constexpr (!rule<A, B>::shared)
+      for (index_t i = 0; i + 2 < A::rank; ++i)
+        check_extents_meet(name, i, a.extents().extents[i], b.extents().extents[i]);
+    return extents_from<output>([&] {
+      auto all = output::extents;
+      for (index_t i = 0; i + 2 < A::rank; ++i) all[i] = a.extents().extents[i];
+      all[A::rank - 2] = r.m;
+      all[A::rank - 1] = r.n;
+      return all;
+    });
+  }
 };
 
 /// y = x w + b for w [in, out]. Gradients: dx = dy w^T, dw = x^T dy, db = column sums of dy. Does not cast the bias,
@@ -139,7 +167,11 @@ struct linear {
   template <class Call, class X, class W, class B>
   constexpr auto forward(Call how, const X& x, const W& w, const B& b) const {
     auto& ctx = how.owner();
-    with_shape<X, with_extent<typename X::shape, X::rank - 1, B::size>> y(ctx);
+    constexpr index_t columns = B::shape::extent_in_type(0);
+    check_extents_meet(name, X::rank - 1, x.extent(-1), w.extent(0));
+    check_extents_meet(name, 1, w.extent(1), b.extent(0));
+    with_shape<X, with_extent<typename X::shape, X::rank - 1, columns>> y(
+        ctx, replaced_extents<X::rank - 1, columns>(x.extents(), b.extent(0)));
     kernel<linear, typename X::device>::forward(accumulate_in<typename Call::products>{}, ctx, y.view(), x.view(),
                                                 w.view(), b.view());
     return y;
@@ -198,11 +230,11 @@ GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w, B&& b) {
   using sb = shape_of<B>;
   static_assert(sx::rank >= 1 && sw::rank == 2 && sb::rank == 1, "linear(x, w, b): w must have two axes and b one");
   if constexpr (sx::rank >= 1 && sw::rank == 2 && sb::rank == 1) {
-    constexpr bool rows_fit = detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>;
-    constexpr bool bias_fits = detail::columns_of_w_equal_length_of_b<sw::extent(1), sb::extent(0)>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>,
+    constexpr bool rows_fit = detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>;
+    constexpr bool bias_fits = detail::columns_of_w_equal_length_of_b<sw::extent_in_type(1), sb::extent_in_type(0)>;
+    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>,
                   "linear(x, w, b): columns of x must equal rows of w");
-    static_assert(detail::columns_of_w_equal_length_of_b<sw::extent(1), sb::extent(0)>,
+    static_assert(detail::columns_of_w_equal_length_of_b<sw::extent_in_type(1), sb::extent_in_type(0)>,
                   "linear(x, w, b): columns of w must equal the length of b");
     if constexpr (rows_fit && bias_fits)
       return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
@@ -216,8 +248,8 @@ GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w) {
   using sw = shape_of<W>;
   static_assert(sx::rank >= 2 && sw::rank == 2, "linear(x, w): w must have two axes, x at least two");
   if constexpr (sx::rank >= 2 && sw::rank == 2) {
-    constexpr bool fits = detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent(-1), sw::extent(0)>,
+    constexpr bool fits = detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>;
+    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>,
                   "linear(x, w): columns of x must equal rows of w");
     if constexpr (fits) return matmul(std::forward<X>(x), std::forward<W>(w));
   }

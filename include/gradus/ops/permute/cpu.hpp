@@ -109,8 +109,8 @@ struct kernel<op::permute<Order...>, cpu> {
       cpu_kit::put_run(to.data(), from.data(), 1, accumulate);
     } else {
       cpu_kit::permuted_axes<std::max<index_t>(8, rank)> axes{
-          rank, {}, {From::stride(static_cast<std::ptrdiff_t>(Order))...}};
-      std::copy_n(To::extents.begin(), rank, axes.extent);
+          rank, {}, {from.extents().stride(static_cast<std::ptrdiff_t>(Order))...}};
+      std::copy_n(to.extents().extents.begin(), rank, axes.extent);
       cpu_kit::permute_axes(ctx, to.data(), from.data(), axes, op::permute<Order...>::place_of(rank - 1), accumulate);
     }
   }

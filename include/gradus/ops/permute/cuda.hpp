@@ -1,6 +1,8 @@
 #pragma once
 // The CUDA kernels of permute.
 
+#include <type_traits>
+
 #include "../../cuda/runs.hpp"
 #include "permute.hpp"
 
@@ -14,17 +16,17 @@ struct permuted_walk {
   static constexpr int axes = sizeof...(Order) == 0 ? 0 : static_cast<int>(sizeof...(Order)) - 1;
   using count = count_for<To::size>;
   using type = walk<count, Width, axes>;
-  static constexpr type all() {
-    type w{To::size, {}};
+  static constexpr type all(const extents_of<To>& to) {
+    type w{static_cast<count>(to.size), {}};
     for (index_t a = 0; a != sizeof...(Order); ++a)
-      w.extent[a] = divisor<count>(static_cast<count>(gradus::detail::padded_extent<To>(a)));
+      w.extent[a] = divisor<count>(static_cast<count>(gradus::detail::padded_extent(to, a)));
     return w;
   }
   template <bool Moves, class T>
-  static constexpr auto operand(const T* data) {
+  static constexpr auto operand(const T* data, const extents_of<From>& from) {
     walked_operand<T, type, Moves> of{data, {}};
     index_t axis = sizeof...(Order);
-    ((of.stride[--axis] = From::stride(static_cast<std::ptrdiff_t>(Order))), ...);
+    ((of.stride[--axis] = static_cast<count>(from.stride(static_cast<std::ptrdiff_t>(Order)))), ...);
     return of;
   }
 };
@@ -83,23 +85,34 @@ struct kernel<op::permute<Order...>, cuda> {
   static void forward(context<cuda>& ctx, view<T, To, cuda> to, view<const T, From, cuda> from, bool accumulate) {
     using namespace cuda_kit;
     constexpr index_t rank = To::rank;
-    constexpr bool rows = keeps_last<rank>();
-    using walk = permuted_walk<To, From, rows && columns_of<To> % vector_width<T> == 0 ? vector_width<T> : 1, Order...>;
-    const auto in = walk::template operand<rows>(from.data());
-    if constexpr (rows) {
-      launch(ctx, &permute_rows_kernel<T, typename walk::type>, flat_blocks(To::size, walk::type::width), block_threads,
-             walk::all(), to.data(), in, accumulate);
+    const auto& extents = to.extents();
+    if constexpr (keeps_last<rank>()) {
+      const auto run = [&](auto width) {
+        using walk = permuted_walk<To, From, decltype(width)::value, Order...>;
+        launch(ctx, &permute_rows_kernel<T, typename walk::type>, flat_blocks(extents.size, walk::type::width),
+               block_threads, walk::all(extents), to.data(), walk::template operand<true>(from.data(), from.extents()),
+               accumulate);
+      };
+      constexpr int widest = vector_width<T>;
+      constexpr bool bounded = rank > 0 && gradus::detail::is_bounded(gradus::detail::padded_in_type<To>(0));
+      if constexpr (!bounded) run(std::integral_constant < int, columns_of<To> % widest == 0 ? widest : 1 > {});
+      else if (columns_in(extents) % widest == 0) run(std::integral_constant<int, widest>{});
+      else run(std::integral_constant<int, 1>{});
     } else {
+      using walk = permuted_walk<To, From, 1, Order...>;
       using count = typename walk::count;
       constexpr index_t order[] = {Order...}, moved = place_of(rank - 1);
-      constexpr index_t columns = columns_of<To>, extent = To::extents[moved], apart = To::stride(moved);
-      constexpr index_t across = (columns + permute_tile - 1) / permute_tile;
-      constexpr index_t down = (extent + permute_tile - 1) / permute_tile;
+      const index_t columns = columns_in(extents), extent = extents.extents[moved];
+      const index_t apart = extents.stride(static_cast<std::ptrdiff_t>(moved));
+      const index_t across = (columns + permute_tile - 1) / permute_tile;
+      const index_t down = (extent + permute_tile - 1) / permute_tile;
+      const auto counted = [](index_t n) { return static_cast<count>(n); };
       const auto by = [](index_t n) { return divisor<count>(static_cast<count>(n)); };
       launch(ctx, &permute_tiles_kernel<T, typename walk::type>,
-             static_cast<unsigned>(To::size / (columns * extent) * across * down), block_threads, walk::all(),
-             to.data(), in, accumulate,
-             {columns, extent, apart, From::stride(static_cast<std::ptrdiff_t>(order[rank - 1])), by(across), by(down),
+             static_cast<unsigned>(extents.size / (columns * extent) * across * down), block_threads,
+             walk::all(extents), to.data(), walk::template operand<false>(from.data(), from.extents()), accumulate,
+             {counted(columns), counted(extent), counted(apart),
+              counted(from.extents().stride(static_cast<std::ptrdiff_t>(order[rank - 1]))), by(across), by(down),
               by(apart / columns)});
     }
   }

@@ -32,7 +32,7 @@ struct permute {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    with_shape<X, permuted_shape<typename X::shape, Order...>> y(how.owner());
+    with_shape<X, permuted_shape<typename X::shape, Order...>> y(how.owner(), permuted_extents<Order...>(x.extents()));
     kernel<permute, typename X::device>::forward(how.owner(), y.view(), x.view(), false);
     return y;
   }

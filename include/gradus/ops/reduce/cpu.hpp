@@ -66,18 +66,19 @@ template <class Axes, bool Keep, bool Mean>
 struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
   template <class TY, class Small, class T, class Big>
   static void forward(context<cpu>& ctx, view<TY, Small> y, view<const T, Big> x) {
-    cpu_kit::sum_into(ctx, cpu_kit::reduction_of<Big, Small>, y.data(), x.data(), false, factor<Big, Small>);
+    cpu_kit::sum_into(ctx, cpu_kit::reduction_of(x, y), y.data(), x.data(), false, factor(x, y));
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cpu>& ctx, view<T, Big> dx, bool accumulate, view<const TY, Small> dy) {
-    const cpu_kit::sum_derivative<compute_type<T>> value{static_cast<compute_type<T>>(factor<Big, Small>)};
-    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small>(), dx.data(), accumulate,
-                    value, dy.data());
+    const cpu_kit::sum_derivative<compute_type<T>> value{static_cast<compute_type<T>>(factor(dx, dy))};
+    cpu_kit::spread(ctx, cpu_kit::reduction_of(dx, dy), cpu_kit::axes_of(dx.extents(), dy.extents()), dx.data(),
+                    accumulate, value, dy.data());
   }
 
  private:
-  template <class Big, class Small>
-  static constexpr double factor = Mean ? 1.0 / static_cast<double>(Big::size / Small::size) : 1.0;
+  static double factor(const auto& big, const auto& small) {
+    return Mean ? 1.0 / static_cast<double>(big.extents().size / small.extents().size) : 1.0;
+  }
 };
 
 template <class Axes, bool Keep, bool Largest>
@@ -86,12 +87,12 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cpu> {
   static void forward(context<cpu>& ctx, view<T, Small> y, view<std::int32_t, Small> at, view<const T, Big> x) {
     static_assert(Big::size / Small::size < (index_t{1} << 31),
                   "max, min, argmax: more elements than an i32 can index");
-    cpu_kit::find_extremes<Largest>(ctx, cpu_kit::reduction_of<Big, Small>, y.data(), at.data(), x.data());
+    cpu_kit::find_extremes<Largest>(ctx, cpu_kit::reduction_of(x, y), y.data(), at.data(), x.data());
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cpu>& ctx, view<T, Big> dx, view<const TY, Small> dy,
                        view<const std::int32_t, Small> at) {
-    cpu_kit::add_at_places(ctx, cpu_kit::reduction_of<Big, Small>, dx.data(), dy.data(), at.data());
+    cpu_kit::add_at_places(ctx, cpu_kit::reduction_of(dx, dy), dx.data(), dy.data(), at.data());
   }
 };
 
@@ -99,15 +100,15 @@ template <class Axes, bool Keep>
 struct kernel<op::variance<Axes, Keep>, cpu> {
   template <class TY, class Small, class C, class T, class Big>
   static void forward(context<cpu>& ctx, view<TY, Small> y, view<C, Small> mean, view<const T, Big> x) {
-    cpu_kit::variance_into(ctx, cpu_kit::reduction_of<Big, Small>, y.data(), mean.data(), x.data());
+    cpu_kit::variance_into(ctx, cpu_kit::reduction_of(x, y), y.data(), mean.data(), x.data());
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cpu>& ctx, view<TDX, Big> dx, bool accumulate, view<const TY, Small> dy,
                        view<const T, Big> x, view<const C, Small> mean) {
-    const cpu_kit::variance_derivative<C, T> value{x.data(),
-                                                   static_cast<C>(2.0 / static_cast<double>(Big::size / Small::size))};
-    cpu_kit::spread(ctx, cpu_kit::reduction_of<Big, Small>, cpu_kit::axes_of<Big, Small, Small>(), dx.data(),
-                    accumulate, value, dy.data(), mean.data());
+    const cpu_kit::variance_derivative<C, T> value{
+        x.data(), static_cast<C>(2.0 / static_cast<double>(x.extents().size / dy.extents().size))};
+    cpu_kit::spread(ctx, cpu_kit::reduction_of(x, dy), cpu_kit::axes_of(x.extents(), dy.extents(), mean.extents()),
+                    dx.data(), accumulate, value, dy.data(), mean.data());
   }
 };
 

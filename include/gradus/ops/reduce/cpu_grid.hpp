@@ -34,7 +34,24 @@ struct reduction_grid : reduction_walk {
 };
 /// The grid of a reduction from shape Big to Small.
 template <class Big, class Small>
-inline constexpr reduction_grid reduction_of{reduction_layout<Big, Small>::walk()};
+inline constexpr reduction_grid grid_of{reduction_layout<Big, Small>::walk()};
+/// The grid of a reduction of bounded shapes, with the axes that it refers to.
+template <index_t Rank>
+struct bounded_reduction : merged_reduction<Rank>, reduction_grid {
+  template <class Big, class Small>
+  bounded_reduction(const Big& big, const Small& small)
+      : merged_reduction<Rank>(big, small), reduction_grid(merged_reduction<Rank>::walk()) {}
+  bounded_reduction(const bounded_reduction&) = delete;
+  bounded_reduction& operator=(const bounded_reduction&) = delete;
+};
+/// The grid of the reduction that adds up or compares elements of view `big` to those of `small`.
+template <class Big, class Small>
+decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& small) {
+  using from = typename Big::shape;
+  using to = typename Small::shape;
+  if constexpr (from::bounded) return bounded_reduction<from::rank>(big.extents(), small.extents());
+  else return (grid_of<from, to>);
+}
 
 /// Iterates over the rows of x that are reduced to one output row, from number `step` on.
 template <class T>

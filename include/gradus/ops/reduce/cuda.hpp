@@ -47,19 +47,24 @@ struct extremum_shares {
   divisor<Count> inner, outputs;
 };
 
-template <class Layout, class Big>
-struct extremum_layout {
-  static constexpr index_t group = Layout::inner_reduced ? 32 : 1;  // threads per part
-  static constexpr index_t terms = Layout::inner_reduced ? Layout::count : Layout::steps;
-  static constexpr index_t most = (terms + 32 * group - 1) / (32 * group);
-  static constexpr index_t wanted = ((index_t{1} << 17) + Layout::outputs * group - 1) / (Layout::outputs * group);
-  static constexpr index_t parts = std::max<index_t>(1, std::min<index_t>({most, wanted, 1024}));
-  static constexpr index_t threads = Layout::outputs * parts * group;
-  using count = count_for<std::max(Big::size, threads)>;
-  static constexpr auto all() { return reduced_rows<Layout, count>(); }
-  using rows = decltype(all());
-  static constexpr auto by(index_t n) { return divisor<count>(static_cast<count>(n)); }
+/// How many threads take part of the candidates of one result, and how many parts there are.
+struct extremum_parts {
+  index_t group, terms, parts, threads;
+
+  template <class Reduction>
+  constexpr explicit extremum_parts(const Reduction& of)
+      : group(of.inner_reduced ? 32 : 1), terms(of.inner_reduced ? of.count : of.steps) {
+    const index_t most = (terms + 32 * group - 1) / (32 * group);
+    const index_t wanted = ((index_t{1} << 17) + of.outputs * group - 1) / (of.outputs * group);
+    parts = std::max<index_t>(1, std::min<index_t>({most, wanted, 1024}));
+    threads = of.outputs * parts * group;
+  }
 };
+/// The type that counts elements and threads: 32 threads per result are the most, or some 2^17.
+template <class Big, class Small>
+using extremum_count =
+    count_for<Big::bounded ? 32 * Big::size + (index_t{1} << 17)
+                           : std::max(Big::size, extremum_parts(largest_reduction<Big, Small>).threads)>;
 
 /// The best of a warp's candidates, in all its threads.
 template <class Candidate>
@@ -148,19 +153,25 @@ template <class Axes, bool Keep, bool Mean>
 struct kernel<op::sum<Axes, Keep, Mean>, cuda> {
   template <class TY, class Small, class T, class Big>
   static void forward(context<cuda>& ctx, view<TY, Small, cuda> y, view<const T, Big, cuda> x) {
-    cuda_kit::sum_into(ctx, y, x, false, factor<Big, Small>);
+    cuda_kit::sum_into(ctx, y, x, false, factor(x, y));
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy) {
-    using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<T, TY>, Small>;
-    const auto from = walk::template operand<0>(dy.data());
-    launch(ctx, &cuda_kit::spread_kernel<T, TY, typename walk::type, from.moves>, walk::blocks, cuda_kit::block_threads,
-           dx.data(), accumulate, walk::all(), from, static_cast<compute_type<promote<T, TY>>>(factor<Big, Small>));
+    const auto spread = [&](unsigned blocks, const auto& walk, const auto& from) {
+      launch(ctx,
+             &cuda_kit::spread_kernel<T, TY, std::remove_cvref_t<decltype(walk)>,
+                                      std::remove_cvref_t<decltype(from)>::moves>,
+             blocks, cuda_kit::block_threads, dx.data(), accumulate, walk, from,
+             static_cast<compute_type<promote<T, TY>>>(factor(dx, dy)));
+    };
+    cuda_kit::with_walk<cuda_kit::vector_width<T, TY>>(spread, dx.extents(), dy);
   }
 
  private:
   template <class Big, class Small>
-  static constexpr double factor = Mean ? 1.0 / static_cast<double>(Big::size / Small::size) : 1.0;
+  static constexpr double factor(const Big& big, const Small& small) {
+    return Mean ? 1.0 / static_cast<double>(big.extents().size / small.extents().size) : 1.0;
+  }
 };
 
 template <class Axes, bool Keep, bool Largest>
@@ -168,29 +179,47 @@ struct kernel<op::extremum<Axes, Keep, Largest>, cuda> {
   template <class T, class Small, class Big>
   static void forward(context<cuda>& ctx, view<T, Small, cuda> y, view<std::int32_t, Small, cuda> at,
                       view<const T, Big, cuda> x) {
-    using layout = reduction_layout<Big, Small>;
-    static_assert(layout::count < (index_t{1} << 31), "max, min, argmax: more elements than an i32 can index");
+    static_assert(cuda_kit::largest_reduction<Big, Small>.count < (index_t{1} << 31),
+                  "max, min, argmax: more elements than an i32 can index");
     using candidate = cuda_kit::candidate<Largest, compute_type<T>>;
-    using how = cuda_kit::extremum_layout<layout, Big>;
-    candidate* const partial = how::parts == 1 ? nullptr : scratch<candidate>(ctx, layout::outputs * how::parts);
-    launch(
-        ctx, &cuda_kit::extremum_kernel<layout::inner_reduced, typename how::rows, typename how::count, candidate, T>,
-        cuda_kit::blocks_for(how::threads), cuda_kit::block_threads, y.data(), at.data(), partial, x.data(), how::all(),
-        {how::terms, (how::terms + how::parts - 1) / how::parts, how::threads, how::by(layout::inner),
-         how::by(layout::outputs)});
-    if (how::parts > 1)
-      launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(layout::outputs * 32),
-             cuda_kit::block_threads, y.data(), at.data(), partial, layout::outputs, how::parts);
+    using count = cuda_kit::extremum_count<Big, Small>;
+    const auto reduction = cuda_kit::reduction_of(x, y);
+    const cuda_kit::extremum_parts of(reduction);
+    const auto rows = cuda_kit::rows_of_reduction<count, Big, Small>(reduction);
+    candidate* const partial = of.parts == 1 ? nullptr : scratch<candidate>(ctx, reduction.outputs * of.parts);
+    const auto reduce = [&](auto inner_reduced, auto) {
+      launch(ctx,
+             &cuda_kit::extremum_kernel<decltype(inner_reduced)::value, std::remove_const_t<decltype(rows)>, count,
+                                        candidate, T>,
+             cuda_kit::blocks_for(of.threads), cuda_kit::block_threads, y.data(), at.data(), partial, x.data(), rows,
+             {static_cast<count>(of.terms), static_cast<count>((of.terms + of.parts - 1) / of.parts),
+              static_cast<count>(of.threads), by<count>(reduction.inner), by<count>(reduction.outputs)});
+    };
+    cuda_kit::with_inner_axis<1, Big, Small>(reduction, reduce);
+    if (of.parts > 1)
+      launch(ctx, &cuda_kit::best_of_parts_kernel<candidate, T>, cuda_kit::blocks_for(reduction.outputs * 32),
+             cuda_kit::block_threads, y.data(), at.data(), partial, reduction.outputs, of.parts);
   }
   template <class T, class Big, class TY, class Small>
   static void backward(context<cuda>& ctx, view<T, Big, cuda> dx, view<const TY, Small, cuda> dy,
                        view<const std::int32_t, Small, cuda> at) {
-    using layout = reduction_layout<Big, Small>;
-    using how = cuda_kit::extremum_layout<layout, Big>;
-    launch(ctx,
-           &cuda_kit::extremum_gradient_kernel<layout::inner_reduced, typename how::rows, typename how::count, T, TY>,
-           cuda_kit::blocks_for(layout::outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), how::all(),
-           how::by(layout::inner), layout::outputs);
+    using count = cuda_kit::extremum_count<Big, Small>;
+    const auto reduction = cuda_kit::reduction_of(dx, dy);
+    const auto rows = cuda_kit::rows_of_reduction<count, Big, Small>(reduction);
+    const auto put = [&](auto inner_reduced, auto) {
+      launch(ctx,
+             &cuda_kit::extremum_gradient_kernel<decltype(inner_reduced)::value, std::remove_const_t<decltype(rows)>,
+                                                 count, T, TY>,
+             cuda_kit::blocks_for(reduction.outputs), cuda_kit::block_threads, dx.data(), dy.data(), at.data(), rows,
+             by<count>(reduction.inner), static_cast<count>(reduction.outputs));
+    };
+    cuda_kit::with_inner_axis<1, Big, Small>(reduction, put);
+  }
+
+ private:
+  template <class Count>
+  static constexpr auto by(index_t n) {
+    return cuda_kit::divisor<Count>(static_cast<Count>(n));
   }
 };
 
@@ -199,20 +228,22 @@ struct kernel<op::variance<Axes, Keep>, cuda> {
   template <class TY, class Small, class C, class T, class Big>
   static void forward(context<cuda>& ctx, view<TY, Small, cuda> y, view<C, Small, cuda> mean,
                       view<const T, Big, cuda> x) {
-    using layout = reduction_layout<Big, Small>;
-    cuda_kit::sum_into(ctx, mean, x, false, 1.0 / static_cast<double>(layout::count));
-    cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(layout::count),
-                       cuda_kit::squared_distances<C>{mean.data()});
+    const double share = 1.0 / static_cast<double>(x.extents().size / y.extents().size);
+    cuda_kit::sum_into(ctx, mean, x, false, share);
+    cuda_kit::sum_into(ctx, y, x, false, share, cuda_kit::squared_distances<C>{mean.data()});
   }
   template <class TDX, class Big, class TY, class Small, class T, class C>
   static void backward(context<cuda>& ctx, view<TDX, Big, cuda> dx, bool accumulate, view<const TY, Small, cuda> dy,
                        view<const T, Big, cuda> x, view<const C, Small, cuda> mean) {
-    using layout = reduction_layout<Big, Small>;
-    using walk = cuda_kit::broadcast_walk<Big, cuda_kit::vector_width<TDX, TY, T, C>, Small>;
-    const auto from = walk::template operand<0>(dy.data());
-    launch(ctx, &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, typename walk::type, from.moves>, walk::blocks,
-           cuda_kit::block_threads, dx.data(), accumulate, walk::all(), from, x.data(),
-           walk::template operand<0>(mean.data()), static_cast<C>(2.0 / static_cast<double>(layout::count)));
+    const double count = static_cast<double>(x.extents().size / dy.extents().size);
+    const auto spread = [&](unsigned blocks, const auto& walk, const auto& from, const auto& middle) {
+      launch(ctx,
+             &cuda_kit::variance_gradient_kernel<TDX, TY, T, C, std::remove_cvref_t<decltype(walk)>,
+                                                 std::remove_cvref_t<decltype(from)>::moves>,
+             blocks, cuda_kit::block_threads, dx.data(), accumulate, walk, from, x.data(), middle,
+             static_cast<C>(2.0 / count));
+    };
+    cuda_kit::with_walk<cuda_kit::vector_width<TDX, TY, T, C>>(spread, dx.extents(), dy, mean);
   }
 };
 

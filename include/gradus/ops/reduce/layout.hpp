@@ -37,52 +37,48 @@ struct reduction_walk {
   }
 };
 
-/// A reduction from shape Big to Small, whose reduced axes have extent 1 (or are missing in front).
+/// A reduction from extents `big` to `small`, whose reduced axes have extent 1 (or are missing in front).
 ///
 /// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps`
 /// rows whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
-template <class Big, class Small>
-struct reduction_layout {
- private:
-  struct axis_list {
-    std::array<index_t, Big::rank + 1> extent{};  // from the back, reduced and kept in turn
-    index_t count = 0;
-    bool inner_reduced = false;
-  };
-  static constexpr axis_list merge() {
-    axis_list l;
+template <index_t Rank>
+struct merged_reduction {
+  std::array<index_t, Rank + 1> extent{};  ///< from the back, reduced and kept in turn
+  index_t axes = 0;
+  bool inner_reduced = false;
+  index_t inner;  ///< length of a row
+  index_t outputs;
+  index_t count;  ///< elements that become one
+  index_t out_rows, steps;
+
+  template <class Big, class Small>
+  constexpr merged_reduction(const Big& big, const Small& small) {
     bool reduced = false;
-    for (index_t i = 0; i != Big::rank; ++i) {
-      const index_t e = detail::padded_extent<Big>(i);
+    for (index_t i = 0; i != Rank; ++i) {
+      const index_t e = detail::padded_extent(big, i);
       if (e == 1) continue;
-      const bool r = detail::padded_extent<Small>(i) == 1;
-      if (l.count == 0) l.inner_reduced = r;
-      if (l.count == 0 || r != reduced) l.extent[l.count++] = e;
-      else l.extent[l.count - 1] *= e;
+      const bool r = detail::padded_extent(small, i) == 1;
+      if (axes == 0) inner_reduced = r;
+      if (axes == 0 || r != reduced) extent[axes++] = e;
+      else extent[axes - 1] *= e;
       reduced = r;
     }
-    if (l.count == 0) l.extent[l.count++] = 1;
-    return l;
+    if (axes == 0) extent[axes++] = 1;
+    inner = extent[0];
+    outputs = small.size;
+    count = big.size / outputs;
+    out_rows = inner_reduced ? outputs : outputs / inner;
+    steps = inner_reduced ? count / inner : count;
   }
-  static constexpr axis_list merged = merge();
 
- public:
-  static constexpr bool inner_reduced = merged.inner_reduced;
-  static constexpr index_t inner = merged.extent[0];  ///< length of a row
-  static constexpr index_t outputs = Small::size;
-  static constexpr index_t count = Big::size / outputs;  ///< elements that become one
-  static constexpr index_t out_rows = inner_reduced ? outputs : outputs / inner;
-  static constexpr index_t steps = inner_reduced ? count / inner : count;
-
-  /// Where the row number `step` of output row `out_row` starts in Big.
-  static GRADUS_HD constexpr index_t row(index_t out_row, index_t step) {
-    constexpr axis_list axes = merged;
+  /// Where the row number `step` of output row `out_row` starts.
+  constexpr index_t row(index_t out_row, index_t step) const {
     index_t offset = 0;
-    index_t stride = axes.extent[0];
-    bool reduced = axes.inner_reduced;
-    for (index_t g = 1; g < axes.count; ++g) {
+    index_t stride = extent[0];
+    bool reduced = inner_reduced;
+    for (index_t g = 1; g < axes; ++g) {
       reduced = !reduced;
-      const index_t e = axes.extent[g];
+      const index_t e = extent[g];
       index_t& from = reduced ? step : out_row;
       offset += from % e * stride;
       from /= e;
@@ -91,11 +87,11 @@ struct reduction_layout {
     return offset;
   }
 
-  /// The same for kernels that serve all shapes.
-  static constexpr reduction_walk walk() {
-    constexpr index_t kept = inner_reduced ? 1 : 2, reduced = inner_reduced ? 2 : 1;  // the first axes around a row
-    return {merged.extent.data(),
-            merged.count,
+  /// The same for kernels that serve all shapes; it refers to `extent`.
+  constexpr reduction_walk walk() const {
+    const index_t kept = inner_reduced ? 1 : 2, reduced = inner_reduced ? 2 : 1;  // the first axes around a row
+    return {extent.data(),
+            axes,
             inner_reduced,
             inner,
             outputs,
@@ -104,9 +100,26 @@ struct reduction_layout {
             steps,
             out_rows > 1 ? row(1, 0) : 0,
             steps > 1 ? row(0, 1) : inner,
-            merged.count > kept + 2 ? merged.extent[kept] : out_rows,
-            merged.count > reduced + 2 ? merged.extent[reduced] : steps};
+            axes > kept + 2 ? extent[kept] : out_rows,
+            axes > reduced + 2 ? extent[reduced] : steps};
   }
+};
+
+/// The reduction from shape Big to Small, computed by the compiler.
+template <class Big, class Small>
+struct reduction_layout {
+ private:
+  static constexpr merged_reduction<Big::rank> merged{Big{}, Small{}};
+
+ public:
+  static constexpr bool inner_reduced = merged.inner_reduced;
+  static constexpr index_t inner = merged.inner, outputs = merged.outputs, count = merged.count;
+  static constexpr index_t out_rows = merged.out_rows, steps = merged.steps;
+  static GRADUS_HD constexpr index_t row(index_t out_row, index_t step) {
+    constexpr auto axes = merged;
+    return axes.row(out_row, step);
+  }
+  static constexpr reduction_walk walk() { return merged.walk(); }
 };
 
 }  // namespace gradus

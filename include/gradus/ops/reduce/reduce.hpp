@@ -1,5 +1,5 @@
 #pragma once
-// Reductions over any axes: sum, mean, max, min, argmax, variance. `axes<>` (the default) means every axis.
+// Reductions over any axes: sum, mean, max, min, argmax, argmin, variance. `axes<>` (the default) means every axis.
 
 #include <concepts>
 #include <cstdint>
@@ -48,8 +48,9 @@ struct sum {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     using T = reduced_type<Call, X>;
-    tensor<T, typename output_of<X>::shape, typename X::device> y(how.owner());
-    view<T, kept_shape<X>, typename X::device> to(y.data());
+    tensor<T, typename output_of<X>::shape, typename X::device> y(how.owner(),
+                                                                  reduced_extents<Axes, Keep>(x.extents()));
+    view<T, kept_shape<X>, typename X::device> to(y.data(), reduced_extents<Axes, true>(x.extents()));
     kernel<sum, typename X::device>::forward(how.owner(), to, x.view());
     return y;
   }
@@ -58,7 +59,8 @@ struct sum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
+          dy.data(), reduced_extents<Axes, true>(dx.extents()));
       kernel<sum, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from);
     }
   }
@@ -89,14 +91,15 @@ struct extremum {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     auto& ctx = how.owner();
-    output_of<X> y(ctx);
-    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data());
+    output_of<X> y(ctx, reduced_extents<Axes, Keep>(x.extents()));
+    const auto kept = reduced_extents<Axes, true>(x.extents());
+    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data(), kept);
     if constexpr (Call::saves_statistics && is_floating<typename X::value_type>) {
-      places<X> at(ctx);
+      places<X> at(ctx, kept);
       kernel<extremum, typename X::device>::forward(ctx, to, at.view(), x.view());
       return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
     } else {
-      view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr);
+      view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr, kept);
       kernel<extremum, typename X::device>::forward(ctx, to, nowhere, x.view());
       return y;
     }
@@ -106,7 +109,8 @@ struct extremum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
+      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
+          dy.data(), reduced_extents<Axes, true>(dx.extents()));
       if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
       kernel<extremum, typename X::device>::backward(dy.owner(), to.view(), from, statistics(saved).view());
     }
@@ -133,10 +137,41 @@ struct argmax {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     using kept = reduced_shape<typename X::shape, Axes, true>;
+    output_of<X> at(how.owner(), reduced_extents<Axes, Keep>(x.extents()));
+    const auto extents = reduced_extents<Axes, true>(x.extents());
+    view<std::int32_t, kept, typename X::device> to(at.data(), extents);
+    view<typename X::value_type, kept, typename X::device> no_values(nullptr, extents);
+    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(how.owner(), no_values, to, x.view());
+    return at;
+  }
+  template <class... Ignored>
+  constexpr void backward(const Ignored&...) const {}
+};
+
+/// Index of the first smallest element, row-major over the reduced axes. Kernel: that of extremum.
+template <class Axes, bool Keep>
+struct argmin {
+  static constexpr std::string_view name = "argmin";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = tensor<std::int32_t, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {};
+  }
+
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    using kept = reduced_shape<typename X::shape, Axes, true>;
     output_of<X> at(how.owner());
     view<std::int32_t, kept, typename X::device> to(at.data());
     view<typename X::value_type, kept, typename X::device> no_values(nullptr);
-    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(how.owner(), no_values, to, x.view());
+    kernel<extremum<Axes, Keep, false>, typename X::device>::forward(how.owner(), no_values, to, x.view());
     return at;
   }
   template <class... Ignored>
@@ -172,9 +207,10 @@ struct variance {
     using T = reduced_type<Call, X>;
     using Y = tensor<T, typename output_of<X>::shape, typename X::device>;
     auto& ctx = how.owner();
-    Y y(ctx);
-    means<X> mean(ctx, Call::saves_statistics ? category::activation : category::temporary);
-    view<T, kept_shape<X>, typename X::device> to(y.data());
+    Y y(ctx, reduced_extents<Axes, Keep>(x.extents()));
+    const auto kept = reduced_extents<Axes, true>(x.extents());
+    means<X> mean(ctx, kept, Call::saves_statistics ? category::activation : category::temporary);
+    view<T, kept_shape<X>, typename X::device> to(y.data(), kept);
     kernel<variance, typename X::device>::forward(ctx, to, mean.view(), x.view());
     if constexpr (Call::saves_statistics) return with_statistics<Y, means<X>>{std::move(y), std::move(mean)};
     else return y;
@@ -183,7 +219,8 @@ struct variance {
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    view<const typename Y::value_type, kept_shape<X>, typename X::device> from(dy.data());
+    view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
+        dy.data(), reduced_extents<Axes, true>(dx.extents()));
     kernel<variance, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from, input<0>(saved).view(),
                                                    statistics(saved).view());
   }
@@ -238,6 +275,13 @@ GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmax<axes<...>>(x): x has no such axis, or it is named twice");
   if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
+}
+/// Row-major index (std::int32_t) of the first smallest element over the given axes, or of the first NaN. No gradient.
+template <class Axes = axes<>, bool Keep = false, operand X>
+GRADUS_OF_BUILD constexpr auto argmin(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "argmin<axes<...>>(x): x has no such axis, or it is named twice");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmin<Axes, Keep>{}, std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean squared difference from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>

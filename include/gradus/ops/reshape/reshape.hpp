@@ -7,19 +7,24 @@
 #include "../../autodiff/apply.hpp"
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
+#include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
 namespace detail {
 template <index_t ElementsOfX, index_t ElementsOfShape>
 inline constexpr bool elements_equal = ElementsOfX == ElementsOfShape;
-}
+template <class ShapeOfX, class Shape>
+inline constexpr bool keeps_a_bounded_axis = !ShapeOfX::bounded || Shape::bounded;
+}  // namespace detail
 
 namespace op::inline GRADUS_BUILD {
 
 /// Shares its operand's elements; so does its gradient.
 template <class Shape>
 struct reshape {
+  [[no_unique_address]] extents_of<Shape> to{};  ///< of a bounded shape; none: those of x, as reshaped_extents says
+
   static constexpr std::string_view name = "reshape";
   static constexpr save_rule saves = save_nothing();
   static constexpr bool shares_elements = true;
@@ -34,11 +39,13 @@ struct reshape {
 
   template <class X>
   constexpr auto forward(auto, X x) const {
-    return with_shape<X, Shape>(std::move(x).storage());
+    const extents_of<Shape> extents = to.size == 0 ? reshaped_extents<Shape>(x.extents()) : to;
+    if (extents.size != x.extents().size) gradus::detail::fail_reshape(x.extents().size, extents.size);
+    return with_shape<X, Shape>(std::move(x).storage(), extents);
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
-    if (dx) dx.give(with_shape<Y, typename X::shape>(std::move(dy).storage()));
+    if (dx) dx.give(with_shape<Y, typename X::shape>(std::move(dy).storage(), dx.extents()));
   }
 };
 
@@ -49,8 +56,21 @@ template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
   static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
                 "reshape<extents...>(x): the new shape must have as many elements as x");
-  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
+  static_assert(detail::keeps_a_bounded_axis<shape_of<X>, shape<Extents...>>,
+                "reshape<extents...>(x): x is bounded, so the new shape needs a bounded axis");
+  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size> &&
+                detail::keeps_a_bounded_axis<shape_of<X>, shape<Extents...>>)
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
+}
+
+/// The same for a bounded shape whose extents do not follow from x's: `reshape<upto<8>, upto<9>>(x, {2, 3})` of
+/// [upto<72>] with six elements.
+template <index_t... Extents, operand X>
+GRADUS_OF_BUILD constexpr auto reshape(X&& x, const extents_of<shape<Extents...>>& extents) {
+  static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
+                "reshape<extents...>(x): the new shape must have as many elements as x");
+  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
+    return apply(op::reshape<shape<Extents...>>{extents}, std::forward<X>(x));
 }
 
 /// The parameter p as a value of x's recording, for operations on parameters alone, whose results are otherwise plain
@@ -72,17 +92,33 @@ GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X
   }
 }
 
-// An extent of 0 or less does not compile.
+// An extent of -1 is inferred.
 namespace detail {
 template <auto... Extents>
-inline constexpr bool extents_are_positive = ((Extents > 0) && ...);
+inline constexpr bool one_extent_is_open =
+    ((Extents == -1 ? 1 : 0) + ...) == 1 && ((Extents == -1 || Extents > 0) && ...);
+template <index_t Elements, index_t Others>
+inline constexpr bool others_divide_elements = Elements % Others == 0;
 }  // namespace detail
+/// The same with one extent of -1, which is inferred: `reshape<-1, 2>(x)` of six elements is [3, 2].
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // the compiler prints the message first
-  static_assert(detail::extents_are_positive<Extents...>,
-                "reshape<extents...>(x): write every extent; -1 is not inferred");
-  return tensor_of<X>(plain(x));
+  static_assert(detail::one_extent_is_open<Extents...>,
+                "reshape<extents...>(x): one extent may be -1, which is inferred; the others must be at least 1");
+  if constexpr (!detail::one_extent_is_open<Extents...>) return tensor_of<X>(plain(x));
+  else {
+    using s = shape_of<X>;
+    constexpr index_t elements = s::size;
+    constexpr index_t others = ((Extents < 0 ? index_t{1} : detail::bound_of(static_cast<index_t>(Extents))) * ...);
+    constexpr index_t bounded = ((Extents > 0 && detail::is_bounded(static_cast<index_t>(Extents)) ? 1 : 0) + ...);
+    constexpr index_t open = elements / others + (s::bounded_axes > bounded ? detail::bounded_mark : 0);
+    static_assert(detail::others_divide_elements<elements, others>,
+                  "reshape<extents...>(x): the product of the other extents must divide the number of elements of x");
+    if constexpr (detail::others_divide_elements<elements, others>)
+      return reshape<(Extents < 0 ? open : static_cast<index_t>(Extents))...>(std::forward<X>(x));
+    else return tensor_of<X>(plain(x));
+  }
 }
 
 }  // namespace gradus

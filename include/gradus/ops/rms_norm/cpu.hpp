@@ -12,14 +12,14 @@ struct kernel<op::rms_norm, cpu> {
   static void forward(context<cpu>& ctx, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
                       view<const TW, W> w) {
     cpu_kit::norm_rows<false>(ctx, eps, y.data(), static_cast<C*>(nullptr), kept.data(), x.data(), w.data(),
-                              static_cast<const TW*>(nullptr), rows_of<X>, columns_of<X>);
+                              static_cast<const TW*>(nullptr), rows_in(x.extents()), columns_in(x.extents()));
   }
   template <class TDX, class TDW, class C, class TY, class T, class X, class TW, class W, class S>
   static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw, C* partial,
                        view<const TY, X> dy, view<const T, X> x, view<const TW, W> w, view<const C, S> kept) {
     cpu_kit::norm_rows_backward<false>(ctx, dx, dw, elementwise_target<TDW>{}, partial, dy.data(), x.data(), w.data(),
-                                       static_cast<const C*>(nullptr), kept.data(), rows_of<X>, columns_of<X>,
-                                       detail::norm_blocks<X>::rows_in_block);
+                                       static_cast<const C*>(nullptr), kept.data(), rows_in(x.extents()),
+                                       columns_in(x.extents()), detail::norm_block(rows_in(x.extents())));
   }
 };
 

@@ -41,7 +41,8 @@ struct rms_norm {
     using Y = output_type<Call, X>;
     using S = statistics_type<Call, X>;
     using on_device = kernel<rms_norm, typename X::device>;
-    Y y(ctx);
+    check_extents_meet(name, X::rank - 1, x.extent(-1), w.extent(0));
+    Y y(ctx, x.extents());
     if constexpr (Call::saves_statistics) {
       S kept(ctx);
       on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view());
@@ -55,9 +56,8 @@ struct rms_norm {
   template <class Saved, class Y, class X, class W>
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw) const {
     auto& ctx = dy.owner();
-    using blocks = detail::norm_blocks<typename X::shape>;
     using partial_sums = tensor<typename std::remove_cvref_t<decltype(statistics(saved))>::value_type,
-                                shape<blocks::count, 2, W::size>, typename X::device>;
+                                shape<detail::norm_blocks<typename X::shape>, 2, W::size>, typename X::device>;
     partial_sums partial;
     if (dw) partial = partial_sums(ctx, category::temporary);
     const auto to_x = detail::open_target(ctx, dx);  // in this order: x may be the weight
@@ -77,13 +77,13 @@ GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sw = shape_of<W>;
   static_assert(sx::rank >= 1 && sw::rank == 1, "rms_norm(x, weight): x needs an axis, weight has exactly one");
   if constexpr (sx::rank >= 1 && sw::rank == 1) {
-    constexpr index_t columns = sx::extent(-1);
-    static_assert(detail::columns_equal_length_of_weight<columns, sw::size>,
+    constexpr index_t columns = sx::extent_in_type(-1), length = sw::extent_in_type(0);
+    static_assert(detail::columns_equal_length_of_weight<columns, length>,
                   "rms_norm(x, weight): columns of x must equal the length of weight");
     constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>>;
     static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>>,
                   "rms_norm(x, weight): the operands must have floating-point elements");
-    if constexpr (columns == sw::size && floats)
+    if constexpr (columns == length && floats)
       return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
   }
 }

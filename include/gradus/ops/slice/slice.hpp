@@ -2,6 +2,7 @@
 // slice, concat and split: operations, shape rules and gradients, all by moving blocks.
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include "../../autodiff/apply.hpp"
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
+#include "../../core/error.hpp"
 #include "../../core/shape_algebra.hpp"
 
 namespace gradus {
@@ -21,14 +23,43 @@ struct block_move {
   index_t from_offset, from_stride;
 };
 
+namespace detail {
+// The sum of extents in types, which is bounded if one of them is.
+constexpr index_t added_in_type(auto... in_type) {
+  return (bound_of(in_type) + ...) + ((is_bounded(in_type) || ...) ? bounded_mark : 0);
+}
+[[noreturn]] GRADUS_NOINLINE inline void fail_slice(index_t axis, index_t first, index_t count, index_t extent) {
+  throw error("slice<" + std::to_string(axis) + ", " + std::to_string(count) + ">(x, first): first is " +
+              std::to_string(static_cast<std::ptrdiff_t>(first)) + "; it must be in 0 .. " +
+              std::to_string(extent < count ? 0 : extent - count) + ", since the axis has " + std::to_string(extent) +
+              " entries");
+}
+}  // namespace detail
+
 namespace op::inline GRADUS_BUILD {
 
 /// Copies (or adds) a block: kernel forward(ctx, T* to, const T* from, block_move, bool accumulate).
 struct move_block {};
 
-/// Entries First .. First+Count-1 along an axis. Gradient: the same entries; 0 elsewhere.
-template <index_t Axis, index_t First, index_t Count>
+/// Copies (or adds) `count` entries along an axis, those of `from` from `from_first` on, to `to` from `to_first` on.
+template <index_t Axis, class To, class From>
+constexpr void move_entries(context<typename To::device>& ctx, To& to, index_t to_first, const From& from,
+                            index_t from_first, index_t count, bool accumulate = false) {
+  const index_t to_extent = to.extents().extents[Axis], from_extent = from.extents().extents[Axis];
+  const index_t inner = from.extents().stride(Axis), rows = from.extents().size / (from_extent * inner);
+  if (count > 0)
+    kernel<move_block, typename To::device>::forward(
+        ctx, to.data(), from.data(),
+        block_move{rows, count * inner, to_first * inner, to_extent * inner, from_first * inner, from_extent * inner},
+        accumulate);
+}
+
+/// Entries along an axis, from `first` on. Gradient: the same entries; 0 elsewhere.
+/// @tparam Count how many; upto<N>: `count`, known at run time
+template <index_t Axis, index_t Count>
 struct slice {
+  index_t first, count;
+
   static constexpr std::string_view name = "slice";
   static constexpr save_rule saves = save_nothing();
 
@@ -45,24 +76,18 @@ struct slice {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    output_of<X> y(how.owner());
-    constexpr index_t inner = X::shape::stride(Axis);
-    constexpr index_t wide = X::shape::extents[Axis] * inner;
-    kernel<move_block, typename X::device>::forward(
-        how.owner(), y.data(), x.data(),
-        block_move{X::size / wide, Count * inner, 0, Count * inner, First * inner, wide}, false);
+    const index_t extent = x.extents().extents[Axis];
+    if (count > extent || first > extent - count) gradus::detail::fail_slice(Axis, first, count, extent);
+    output_of<X> y(how.owner(), replaced_extents<Axis, Count>(x.extents(), count));
+    move_entries<Axis>(how.owner(), y, 0, x, first, count);
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
-    constexpr index_t inner = X::shape::stride(Axis);
-    constexpr index_t wide = X::shape::extents[Axis] * inner;
     dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
       if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), to.tensor.bytes);
-      kernel<move_block, typename X::device>::forward(
-          dy.owner(), to.tensor.data(), dy.data(),
-          block_move{X::size / wide, Count * inner, First * inner, wide, 0, Count * inner}, to.accumulate);
+      move_entries<Axis>(dy.owner(), to.tensor, first, dy, 0, count, to.accumulate);
     });
   }
 };
@@ -75,7 +100,8 @@ struct concat {
 
   template <class X, class... Xs>
   using output_of =
-      with_shape<X, with_extent<typename X::shape, Axis, (X::shape::extents[Axis] + ... + Xs::shape::extents[Axis])>>;
+      with_shape<X, with_extent<typename X::shape, Axis,
+                                gradus::detail::added_in_type(X::shape::in_type[Axis], Xs::shape::in_type[Axis]...)>>;
   template <class... Xs>
   static constexpr cost forward_cost() {
     return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
@@ -88,14 +114,16 @@ struct concat {
   template <class Call, class X, class... Xs>
   constexpr auto forward(Call how, const X& x, const Xs&... xs) const {
     auto& ctx = how.owner();
-    output_of<X, Xs...> y(ctx);
+    for (index_t i = 0; i < X::rank; ++i)
+      if (i != Axis) (check_extents_meet(name, i, x.extents().extents[i], xs.extents().extents[i]), ...);
+    using out = output_of<X, Xs...>;
+    out y(ctx, replaced_extents<Axis, out::shape::in_type[Axis]>(
+                   x.extents(), (x.extents().extents[Axis] + ... + xs.extents().extents[Axis])));
     index_t at = 0;
     const auto put = [&](const auto& part) {
-      using P = std::remove_cvref_t<decltype(part)>;
-      constexpr index_t run = P::shape::extents[Axis] * P::shape::stride(Axis);
-      kernel<move_block, typename X::device>::forward(
-          ctx, y.data(), part.data(), block_move{P::size / run, run, at, width<decltype(y)>, 0, run}, false);
-      at += run;
+      const index_t count = part.extents().extents[Axis];
+      move_entries<Axis>(ctx, y, at, part, 0, count);
+      at += count;
     };
     put(x);
     (put(xs), ...);
@@ -105,22 +133,15 @@ struct concat {
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<Xs>&... sinks) const {
     index_t at = 0;
     const auto take = [&]<class X>(const gradient_sink<X>& dx) {
-      constexpr index_t run = X::shape::extents[Axis] * X::shape::stride(Axis);
+      const index_t count = dx.extents().extents[Axis];
       if (dx) {
-        dx.template write_as<typename Y::value_type>(dy.owner(), [&](auto to) {
-          kernel<move_block, typename X::device>::forward(dy.owner(), to.tensor.data(), dy.data(),
-                                                          block_move{X::size / run, run, 0, run, at, width<Y>},
-                                                          to.accumulate);
-        });
+        dx.template write_as<typename Y::value_type>(
+            dy.owner(), [&](auto to) { move_entries<Axis>(dy.owner(), to.tensor, 0, dy, at, count, to.accumulate); });
       }
-      at += run;
+      at += count;
     };
     (take(sinks), ...);
   }
-
- private:
-  template <class Y>
-  static constexpr index_t width = Y::shape::extents[Axis] * Y::shape::stride(Axis);
 };
 
 }  // namespace op::inline GRADUS_BUILD
@@ -135,13 +156,30 @@ inline constexpr bool ends_within = End <= Extent;
 template <index_t Axis, class A, class B>
 constexpr bool fits_beside() {
   if constexpr (A::rank != B::rank) return false;
-  else return std::is_same_v<A, with_extent<B, Axis, A::extents[Axis]>>;
+  else return std::is_same_v<A, with_extent<B, Axis, A::in_type[Axis]>>;
 }
 template <class A, class B, index_t Axis>
 inline constexpr bool shapes_fit_beside = fits_beside<Axis, A, B>();
 
 template <index_t Axis, index_t First, index_t Count, index_t... Rest, class X>
 GRADUS_OF_BUILD constexpr auto split_from(const X& x);
+
+template <index_t Count>
+inline constexpr bool count_is_known = !is_bounded(Count);
+template <index_t Axis, index_t Count, class X>
+GRADUS_OF_BUILD constexpr auto slice_at(X&& x, index_t first, index_t count) {
+  using s = shape_of<X>;
+  static_assert(axis_exists<Axis, s::rank>, "slice<axis, count>(x, first): x has no such axis");
+  if constexpr (axis_exists<Axis, s::rank>) {
+    constexpr index_t most = bound_of(Count);
+    static_assert(ends_within<most, s::extents[Axis]> && most >= 1,
+                  "slice<axis, count>(x, first): count must be at least 1 and at most the extent of the axis");
+    if constexpr (most <= s::extents[Axis] && most >= 1) {
+      if (count == 0 || count > most || (count < most && !is_bounded(Count))) fail_extent(Axis, count, most);
+      return apply(op::slice<Axis, Count>{first, count}, std::forward<X>(x));
+    }
+  }
+}
 }  // namespace detail
 
 /// Entries First .. First+Count-1 of x along Axis: [.., n, ..] -> [.., Count, ..].
@@ -153,8 +191,24 @@ GRADUS_OF_BUILD constexpr auto slice(X&& x) {
     static_assert(detail::ends_within<First + Count, s::extents[Axis]> && Count >= 1,
                   "slice<axis, first, count>(x): first + count must be within the axis of x");
     if constexpr (First + Count <= s::extents[Axis] && Count >= 1)
-      return apply(op::slice<Axis, First, Count>{}, std::forward<X>(x));
+      return apply(op::slice<Axis, Count>{First, Count}, std::forward<X>(x));
   }
+}
+
+/// Count entries of x along Axis from the run-time index `first` on: [.., n, ..] -> [.., Count, ..]. Throws error if
+/// they are not all within the axis. A step_graph repeats the `first` of the captured step.
+template <std::ptrdiff_t Axis, std::ptrdiff_t Count, operand X>
+GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first) {
+  constexpr auto axis = static_cast<index_t>(Axis), count = static_cast<index_t>(Count);
+  static_assert(detail::count_is_known<count>,
+                "slice<axis, count>(x, first): count is bounded; slice(x, first, count)");
+  return detail::slice_at<axis, count>(std::forward<X>(x), first, count);
+}
+/// The same for a number of entries that is known at run time: `slice<0, upto<64>>(x, first, count)`. If Count is a
+/// number, `count` must be it.
+template <index_t Axis, index_t Count, operand X>
+GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first, index_t count) {
+  return detail::slice_at<Axis, Count>(std::forward<X>(x), first, count);
 }
 
 /// Concatenates the operands along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].

@@ -64,11 +64,12 @@ template <bool Log>
 struct kernel<op::softmax<Log>, cpu> {
   template <class TY, class T, class S>
   static void forward(context<cpu>& ctx, view<TY, S> y, view<const T, S> x) {
-    cpu_kit::softmax_rows<Log>(ctx, y.data(), x.data(), rows_of<S>, columns_of<S>);
+    cpu_kit::softmax_rows<Log>(ctx, y.data(), x.data(), rows_in(x.extents()), columns_in(x.extents()));
   }
   template <class T, class TY, class S>
   static void backward(context<cpu>& ctx, view<T, S> dx, bool accumulate, view<const TY, S> dy, view<const TY, S> y) {
-    cpu_kit::softmax_rows_backward<Log>(ctx, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>, columns_of<S>);
+    cpu_kit::softmax_rows_backward<Log>(ctx, dx.data(), accumulate, dy.data(), y.data(), rows_in(y.extents()),
+                                        columns_in(y.extents()));
   }
 };
 

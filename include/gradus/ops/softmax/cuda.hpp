@@ -67,16 +67,20 @@ template <bool Log>
 struct kernel<op::softmax<Log>, cuda> {
   template <class TY, class T, class S>
   static void forward(context<cuda>& ctx, view<TY, S, cuda> y, view<const T, S, cuda> x) {
-    using layout = cuda_kit::row_layout<columns_of<S>, TY, T>;
-    launch(ctx, &cuda_kit::softmax_kernel<Log, columns_of<S>, TY, T>, layout::blocks(rows_of<S>), layout::block,
-           y.data(), x.data(), rows_of<S>);
+    constexpr index_t columns = cuda_kit::row_columns<S>();
+    using layout = cuda_kit::row_layout<columns, TY, T>;
+    const index_t rows = rows_in(x.extents());
+    launch(ctx, &cuda_kit::softmax_kernel<Log, columns, TY, T>, layout::blocks(rows), layout::block, y.data(), x.data(),
+           rows);
   }
   template <class T, class TY, class S>
   static void backward(context<cuda>& ctx, view<T, S, cuda> dx, bool accumulate, view<const TY, S, cuda> dy,
                        view<const TY, S, cuda> y) {
-    using layout = cuda_kit::row_layout<columns_of<S>, T, TY>;
-    launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns_of<S>, T, TY>, layout::blocks(rows_of<S>),
-           layout::block, dx.data(), accumulate, dy.data(), y.data(), rows_of<S>);
+    constexpr index_t columns = cuda_kit::row_columns<S>();
+    using layout = cuda_kit::row_layout<columns, T, TY>;
+    const index_t rows = rows_in(y.extents());
+    launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns, T, TY>, layout::blocks(rows), layout::block, dx.data(),
+           accumulate, dy.data(), y.data(), rows);
   }
 };
 

@@ -51,10 +51,10 @@ struct softmax {
  private:
   // Computes in place if x has no other owner.
   template <class Y, class X>
-  static constexpr Y place(context<typename X::device>& ctx, [[maybe_unused]] X& x) {
+  static constexpr Y place(context<typename X::device>& ctx, X& x) {
     if constexpr (std::is_same_v<X, Y>)
       if (x.unique()) return std::move(x);
-    return Y(ctx);
+    return Y(ctx, x.extents());
   }
 };
 

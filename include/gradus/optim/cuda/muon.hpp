@@ -171,15 +171,14 @@ struct kernel<op::muon_step, cuda> {
   // the address of the results.
   static const bf16* iterated(context<cuda>& ctx, index_t rows, index_t columns, index_t count, bf16* x) {
     using step = op::muon_step;
-    auto& products = ctx.get<cuda_kit::batched_products<bf16>>();
     const bool wide = rows <= columns;
     const index_t side = std::min(rows, columns), n = count * rows * columns;
     bf16 *y = x + n, *const b = y + n;
     for (int i = 0; i < step::iterations; ++i) {
       bf16* const a = y;  // until y is written
-      products.multiply(ctx, {!wide, wide, side, side, std::max(rows, columns), count}, x, x, a);
-      products.multiply(ctx, {false, false, side, side, side, count}, a, a, b, step::c, step::b, a);
-      products.multiply(ctx, {false, false, rows, columns, side, count}, wide ? b : x, wide ? x : b, y, 1, step::a, x);
+      cuda_kit::multiply(ctx, {!wide, wide, side, side, std::max(rows, columns), count}, x, x, a);
+      cuda_kit::multiply(ctx, {false, false, side, side, side, count}, a, a, b, step::c, step::b, a);
+      cuda_kit::multiply(ctx, {false, false, rows, columns, side, count}, wide ? b : x, wide ? x : b, y, 1, step::a, x);
       std::swap(x, y);
     }
     return x;

@@ -1,0 +1,231 @@
+#pragma once
+// Comparisons of operands as operators, and logical functions: tensors of bool that have no gradient.
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/math.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../elementwise/arithmetic.hpp"
+#include "../elementwise/elementwise.hpp"
+
+namespace gradus {
+
+namespace functor {
+
+// clang-format off
+/// a < b; false if either is NaN, as for the next four.
+struct less { static constexpr std::string_view name = "less";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a < b; } };
+/// a > b.
+struct greater { static constexpr std::string_view name = "greater";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a > b; } };
+/// a <= b.
+struct less_equal { static constexpr std::string_view name = "less_equal";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a <= b; } };
+/// a >= b.
+struct greater_equal { static constexpr std::string_view name = "greater_equal";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a >= b; } };
+/// a == b.
+struct equal { static constexpr std::string_view name = "equal";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a == b; } };
+/// a != b; true if either is NaN.
+struct not_equal { static constexpr std::string_view name = "not_equal";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != b; } };
+/// True where neither is 0.
+struct logical_and { static constexpr std::string_view name = "logical_and";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != T(0) && b != T(0); } };
+/// True where not both are 0.
+struct logical_or { static constexpr std::string_view name = "logical_or";
+  template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != T(0) || b != T(0); } };
+/// True where x is 0.
+struct logical_not { static constexpr std::string_view name = "logical_not";
+  template <class T> GRADUS_HD auto operator()(T x) const { return x == T(0); } };
+/// A comparison with a run-time constant. N: double, or std::int64_t beside integers.
+template <class Comparison, class N>
+struct compare_with { static constexpr std::string_view name = Comparison::name;
+  N other;
+  template <class T> GRADUS_HD auto operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) return Comparison{}(static_cast<std::int64_t>(x), std::int64_t{other});
+    else return Comparison{}(x, T(other));
+  } };
+/// One of two run-time constants. N: double or std::int64_t.
+template <class N>
+struct choose { static constexpr std::string_view name = "where";
+  N a, b; static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T condition) const {
+    using math::select;
+    return select(condition != T(0), T(a), T(b));
+  } };
+// clang-format on
+
+}  // namespace functor
+
+namespace op::inline GRADUS_BUILD {
+
+/// Whether F, a functor that returns a condition, holds for each element. The operands broadcast, and are compared in
+/// the type that theirs promote to. Kernel: forward(ctx, f, y, x...).
+template <class F>
+struct test {
+  F f;
+
+  using family = elementwise;
+  static constexpr std::string_view name = F::name;
+  static constexpr save_rule saves = save_nothing();
+
+  template <class... Xs>
+  using output_of =
+      tensor<bool, broadcast_shape<typename Xs::shape...>, typename std::tuple_element_t<0, std::tuple<Xs...>>::device>;
+  template <class... Xs>
+  static constexpr cost forward_cost() {
+    return {output_of<Xs...>::size, (Xs::bytes + ...), output_of<Xs...>::bytes};
+  }
+  template <class... Xs>
+  static constexpr cost backward_cost() {
+    return {};
+  }
+
+  template <class Call, class... Xs>
+  constexpr auto forward(Call how, const Xs&... xs) const {
+    output_of<Xs...> y(how.owner(), broadcast_extents(name, xs.extents()...));
+    kernel<test, typename output_of<Xs...>::device>::forward(how.owner(), f, y.view(), xs.view()...);
+    return y;
+  }
+  template <class... Ignored>
+  constexpr void backward(const Ignored&...) const {}
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+namespace detail {
+template <class F, class A, class B>
+GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
+  static_assert(
+      shapes_broadcast<shape_of<A>, shape_of<B>>,
+      "a < b, a == b, logical_and(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by "
+      "axis from the back");
+  if constexpr (shapes_broadcast<shape_of<A>, shape_of<B>>) return apply(op::test<F>{}, a, b);
+}
+// A number beside floating-point elements is rounded to their type first: 0.1 equals an element that was set to 0.1.
+template <class F, class X, class C>
+GRADUS_OF_BUILD constexpr auto compare_with(const X& x, C c) {
+  using T = value_of_t<X>;
+  static_assert(constant_fits_elements<C, T>,
+                "x < c, x == c: an integer tensor is compared with whole numbers; for others cast it first: "
+                "cast<float>(x) < 0.5");
+  if constexpr (is_floating<T>)
+    return apply(op::test<functor::compare_with<F, double>>{{static_cast<double>(
+                     convert_element<T>(static_cast<compute_type<T>>(c)))}},
+                 x);
+  else if constexpr (constant_fits_elements<C, T>)
+    return apply(op::test<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c)}}, x);
+}
+}  // namespace detail
+
+/// Comparisons, element by element; the shapes broadcast, and the result has elements of type `bool`. A number on
+/// either side is a constant. Beside an integer tensor only whole numbers compile.
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator<(const A& a, const B& b) {
+  return detail::compare<functor::less>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator<(const X& x, C c) {
+  return detail::compare_with<functor::less>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator<(C c, const X& x) {
+  return detail::compare_with<functor::greater>(x, c);
+}
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator>(const A& a, const B& b) {
+  return detail::compare<functor::greater>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator>(const X& x, C c) {
+  return detail::compare_with<functor::greater>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator>(C c, const X& x) {
+  return detail::compare_with<functor::less>(x, c);
+}
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator<=(const A& a, const B& b) {
+  return detail::compare<functor::less_equal>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator<=(const X& x, C c) {
+  return detail::compare_with<functor::less_equal>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator<=(C c, const X& x) {
+  return detail::compare_with<functor::greater_equal>(x, c);
+}
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator>=(const A& a, const B& b) {
+  return detail::compare<functor::greater_equal>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator>=(const X& x, C c) {
+  return detail::compare_with<functor::greater_equal>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator>=(C c, const X& x) {
+  return detail::compare_with<functor::less_equal>(x, c);
+}
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator==(const A& a, const B& b) {
+  return detail::compare<functor::equal>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator==(const X& x, C c) {
+  return detail::compare_with<functor::equal>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator==(C c, const X& x) {
+  return detail::compare_with<functor::equal>(x, c);
+}
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto operator!=(const A& a, const B& b) {
+  return detail::compare<functor::not_equal>(a, b);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto operator!=(const X& x, C c) {
+  return detail::compare_with<functor::not_equal>(x, c);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto operator!=(C c, const X& x) {
+  return detail::compare_with<functor::not_equal>(x, c);
+}
+
+/// True where neither a nor b is 0; the shapes broadcast.
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto logical_and(const A& a, const B& b) {
+  return detail::compare<functor::logical_and>(a, b);
+}
+/// True where a or b is not 0; the shapes broadcast.
+template <operand A, operand B>
+GRADUS_OF_BUILD constexpr auto logical_or(const A& a, const B& b) {
+  return detail::compare<functor::logical_or>(a, b);
+}
+/// True where x is 0.
+template <operand X>
+GRADUS_OF_BUILD constexpr auto logical_not(const X& x) {
+  return apply(op::test<functor::logical_not>{}, x);
+}
+
+/// The number a where the condition is not 0, b elsewhere: float, or std::int64_t if both numbers are whole.
+template <operand C, constant A, constant B>
+GRADUS_OF_BUILD constexpr auto where(const C& condition, A a, B b) {
+  constexpr bool whole = std::is_integral_v<A> && std::is_integral_v<B>;
+  using N = std::conditional_t<whole, std::int64_t, double>;
+  using T = std::conditional_t<whole, std::int64_t, float>;
+  return apply(op::map<functor::choose<N>>{{static_cast<N>(a), static_cast<N>(b)}}, cast<T>(condition != 0));
+}
+
+}  // namespace gradus

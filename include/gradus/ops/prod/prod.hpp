@@ -1,0 +1,66 @@
+#pragma once
+// Products over axes: operation, shape rule and gradient.
+
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../permute/rows.hpp"
+#include "../reduce/reduce.hpp"
+
+namespace gradus {
+
+namespace op::inline GRADUS_BUILD {
+
+/// The product of the last axis. Saves x. Gradient of an element: dy times the product of the others, which is y / x
+/// only where no element is 0. Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy, x).
+struct prod {
+  static constexpr std::string_view name = "prod";
+  static constexpr op_precision precision = op_precision::full;
+  static constexpr save_rule saves = save_inputs(0);
+
+  template <class X>
+  using output_of = with_shape<X, reduced_shape<typename X::shape, axes<-1>>>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {X::size, X::bytes, output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {3 * X::size, 2 * X::bytes, X::bytes};
+  }
+
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    tensor<reduced_type<Call, X>, typename output_of<X>::shape, typename X::device> y(
+        how.owner(), reduced_extents<axes<-1>>(x.extents()));
+    kernel<prod, typename X::device>::forward(how.owner(), y.view(), x.view());
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
+    if constexpr (is_floating<typename X::value_type>) {
+      if (!dx) return;
+      auto to = dx.open(dy.owner());
+      kernel<prod, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
+                                                 input<0>(saved).view());
+    }
+  }
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+/// Product over the given axes; of integers, `bool` among them, an std::int64_t. Axes that are not the last ones are
+/// moved there by a copy. The gradient is right where elements are 0.
+template <class Axes = axes<>, bool Keep = false, operand X>
+GRADUS_OF_BUILD constexpr auto prod(X&& x) {
+  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
+                "prod<axes<...>>(x): x has no such axis, or it is named twice");
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return detail::reduce_last<Axes, Keep>(op::prod{}, std::forward<X>(x));
+}
+
+}  // namespace gradus

@@ -1,0 +1,132 @@
+#pragma once
+// Rotary position embedding: operation and gradient.
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/error.hpp"
+
+namespace gradus {
+
+/// Which elements of a head are rotated together: i and i + D/2 (Llama, GPT-NeoX), or 2i and 2i + 1 (GPT-J, the paper).
+enum class rope_layout { halves, pairs };
+
+/// Llama 3's scaling of frequencies for contexts beyond `original_context`: waves that complete fewer than
+/// low_freq_factor turns in it become `factor` times longer, those of more than high_freq_factor stay.
+struct rope_scaling {
+  double factor = 1;  ///< 1: no scaling
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  double original_context = 8192;
+};
+
+/// Options of rope(x, {...}).
+struct rope_options {
+  double base = 10000;   ///< pair i of a head turns by base^(-2i/D) a position
+  index_t position = 0;  ///< of the first row
+  rope_layout layout = rope_layout::halves;
+  rope_scaling scaling = {};
+};
+
+namespace detail {
+
+/// The angle per position of pair i of a head of `depth` elements.
+inline double rope_frequency(const rope_options& of, index_t pair, index_t depth) {
+  const double frequency = std::pow(of.base, -2 * static_cast<double>(pair) / static_cast<double>(depth));
+  const rope_scaling& by = of.scaling;
+  if (by.factor == 1) return frequency;
+  const double turns = by.original_context * frequency / 6.283185307179586476925;
+  if (turns > by.high_freq_factor) return frequency;
+  if (turns < by.low_freq_factor) return frequency / by.factor;
+  const double smooth = (turns - by.low_freq_factor) / (by.high_freq_factor - by.low_freq_factor);
+  return (1 - smooth) * frequency / by.factor + smooth * frequency;
+}
+
+/// Extents of x [batch, time, heads * depth].
+struct rope_sizes {
+  index_t batch, time, heads, depth;
+};
+
+}  // namespace detail
+
+namespace op::inline GRADUS_BUILD {
+
+/// Rotates pairs of elements of each head by angles that grow with the position (Su et al., "RoFormer", 2021). The
+/// gradient is rotated back.
+template <index_t Heads>
+struct rope {
+  rope_options options;
+
+  static constexpr std::string_view name = "rope";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {3 * X::size, X::bytes, X::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return forward_cost<X>();
+  }
+
+  template <class Call, class X>
+  constexpr X forward(Call how, X x) const {
+    return rotated(how.owner(), std::move(x), false);
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
+    auto& ctx = dy.owner();
+    if (dx) dx.give(rotated(ctx, std::move(dy), true));
+  }
+
+ private:
+  // In place if x has no other owner.
+  template <class X>
+  constexpr X rotated(context<typename X::device>& ctx, X x, bool back) const {
+    const index_t time = x.extent(-2), width = x.extent(-1);
+    const gradus::detail::rope_sizes sizes{x.extents().size / (time * width), time, Heads, width / Heads};
+    const auto* const from = std::as_const(x).data();
+    using rows = kernel<rope<0>, typename X::device>;
+    if (x.unique()) {
+      rows::forward(ctx, options, back, sizes, x.data(), from);
+      return x;
+    }
+    X y(ctx, x.extents());
+    rows::forward(ctx, options, back, sizes, y.data(), from);
+    return y;
+  }
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+namespace detail {
+template <index_t Width, index_t Heads>
+inline constexpr bool heads_have_pairs = Heads > 0 && Width % (2 * Heads) == 0;
+[[noreturn]] inline void rope_rejects(double base) {
+  throw error("rope(x, options): base is " + std::to_string(base) + "; it must be positive");
+}
+}  // namespace detail
+
+/// Rotary position embedding: x [..., T, Heads*D], each head's pairs of elements rotated by an angle for its position,
+/// options.position + t. Apply it to queries and keys: `rope<8>(q, {.base = 500000, .position = past})`. Cosines and
+/// sines are computed from angles in double. Throws gradus::error unless base is positive.
+template <index_t Heads, operand X>
+GRADUS_OF_BUILD constexpr auto rope(X&& x, const rope_options& options = {}) {
+  using s = shape_of<X>;
+  static_assert(s::rank >= 2, "rope<Heads>(x): x must have at least two axes, [..., T, Heads*D]");
+  static_assert(is_floating<value_of_t<X>>, "rope<Heads>(x): x must have floating-point elements");
+  if constexpr (s::rank >= 2 && is_floating<value_of_t<X>>) {
+    constexpr bool fits = detail::heads_have_pairs<s::extent(s::rank - 1), Heads>;
+    static_assert(detail::heads_have_pairs<s::extent(s::rank - 1), Heads>,
+                  "rope<Heads>(x): the last axis must be divisible by 2 * Heads");
+    if (!(options.base > 0)) detail::rope_rejects(options.base);
+    if constexpr (fits) return apply(op::rope<Heads>{options}, std::forward<X>(x));
+  }
+}
+
+}  // namespace gradus
