@@ -46,7 +46,7 @@ struct bounded_reduction : merged_reduction<Rank>, reduction_grid {
 };
 /// The grid of the reduction that adds up or compares elements of view `big` to those of `small`.
 template <class Big, class Small>
-decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& small) {
+GRADUS_INLINE decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& small) {
   using from = typename Big::shape;
   using to = typename Small::shape;
   if constexpr (from::bounded) return bounded_reduction<from::rank>(big.extents(), small.extents());
