@@ -142,8 +142,12 @@ struct map_gradient_launch {
   }
   template <std::size_t... K, class Walk, class... In>
   void run(std::index_sequence<K...>, unsigned blocks, const Walk& walk, const In&... in) const {
-    launch(ctx, &map_gradient_kernel<F, Walk, T, gradient_operand<In, Gs>...>, blocks, block_threads, f, walk, grad,
-           gradient_operand<In, Gs>{in, std::get<K>(to)}...);
+    submit(blocks, walk, gradient_operand<In, Gs>{in, std::get<K>(to)}...);
+  }
+  // One pack names the kernel: of two that are expanded together nvcc's halves make different names.
+  template <class Walk, class... P>
+  void submit(unsigned blocks, const Walk& walk, const P&... operands) const {
+    launch(ctx, &map_gradient_kernel<F, Walk, T, P...>, blocks, block_threads, f, walk, grad, operands...);
   }
 };
 
