@@ -155,13 +155,11 @@ struct map {
       // Braces evaluate from left to right, the order in which the kernel writes if one value is several operands.
       std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{
           contribution<Grad, sink_tensor<Sinks>>(ctx, sinks, grad, spare)...};
+      const auto in = saved_views(saved, std::index_sequence_for<Sinks...>{}, sinks...);
       std::apply(
           [&](auto&... slot) {
-            [&]<std::size_t... I>(std::index_sequence<I...>) {
-              kernel<map<differentiated>, device>::backward(ctx, differentiated{f}, std::as_const(grad).view(),
-                                                            std::make_tuple(saved_view<I>(saved, sinks)...),
-                                                            slot.place()...);
-            }(std::index_sequence_for<Sinks...>{});
+            kernel<map<differentiated>, device>::backward(ctx, differentiated{f}, std::as_const(grad).view(), in,
+                                                          slot.place()...);
             (slot.finish(ctx, grad), ...);
           },
           slots);
@@ -269,6 +267,10 @@ struct map {
     } else {
       return input<I>(saved).view();
     }
+  }
+  template <class Saved, std::size_t... I, class... S>
+  static constexpr auto saved_views(const Saved& saved, std::index_sequence<I...>, const S&... sinks) {
+    return std::make_tuple(saved_view<I>(saved, sinks)...);
   }
 };
 
