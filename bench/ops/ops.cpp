@@ -165,7 +165,7 @@ void register_ops(bench_world& w) {
       w, "max_rows", [](auto&& a) { return gr::max<gr::axes<-1>>(a); }, x);
   add_op<gr::op::extremum<gr::axes<-1>, false, false>>(
       w, "min_rows", [](auto&& a) { return gr::min<gr::axes<-1>>(a); }, x);
-  add_op<gr::op::argmax<gr::axes<-1>, false>>(
+  add_op<gr::op::place_of_extremum<gr::axes<-1>, false, true>>(
       w, "argmax_rows", [](auto&& a) { return gr::argmax<gr::axes<-1>>(a); }, x);
   add_op<gr::op::variance<gr::axes<-1>, false>>(
       w, "variance_rows", [](auto&& a) { return gr::variance<gr::axes<-1>>(a); }, x);

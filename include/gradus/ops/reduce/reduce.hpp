@@ -117,10 +117,10 @@ struct extremum {
   }
 };
 
-/// Index of the first largest element, row-major over the reduced axes. Kernel: that of extremum.
-template <class Axes, bool Keep>
-struct argmax {
-  static constexpr std::string_view name = "argmax";
+/// Index of the first largest or smallest element, row-major over the reduced axes. Kernel: that of extremum.
+template <class Axes, bool Keep, bool Largest>
+struct place_of_extremum {
+  static constexpr std::string_view name = Largest ? "argmax" : "argmin";
   static constexpr save_rule saves = save_nothing();
 
   template <class X>
@@ -141,37 +141,7 @@ struct argmax {
     const auto extents = reduced_extents<Axes, true>(x.extents());
     view<std::int32_t, kept, typename X::device> to(at.data(), extents);
     view<typename X::value_type, kept, typename X::device> no_values(nullptr, extents);
-    kernel<extremum<Axes, Keep, true>, typename X::device>::forward(how.owner(), no_values, to, x.view());
-    return at;
-  }
-  template <class... Ignored>
-  constexpr void backward(const Ignored&...) const {}
-};
-
-/// Index of the first smallest element, row-major over the reduced axes. Kernel: that of extremum.
-template <class Axes, bool Keep>
-struct argmin {
-  static constexpr std::string_view name = "argmin";
-  static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  using output_of = tensor<std::int32_t, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
-
-  template <class Call, class X>
-  constexpr auto forward(Call how, const X& x) const {
-    using kept = reduced_shape<typename X::shape, Axes, true>;
-    output_of<X> at(how.owner());
-    view<std::int32_t, kept, typename X::device> to(at.data());
-    view<typename X::value_type, kept, typename X::device> no_values(nullptr);
-    kernel<extremum<Axes, Keep, false>, typename X::device>::forward(how.owner(), no_values, to, x.view());
+    kernel<extremum<Axes, Keep, Largest>, typename X::device>::forward(how.owner(), no_values, to, x.view());
     return at;
   }
   template <class... Ignored>
@@ -274,14 +244,14 @@ template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmax<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmax<Axes, Keep>{}, std::forward<X>(x));
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::place_of_extremum<Axes, Keep, true>{}, std::forward<X>(x));
 }
 /// Row-major index (std::int32_t) of the first smallest element over the given axes, or of the first NaN. No gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmin(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmin<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::argmin<Axes, Keep>{}, std::forward<X>(x));
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::place_of_extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean squared difference from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>
