@@ -1,5 +1,5 @@
 // Lesson 13: extents that are known at run time, up to a bound. A model learns from batches of up to 64 rows, the last
-// of them smaller, and then answers whatever many threads ask, 1 to 64 rows at a time. Its memory is known beforehand.
+// of them smaller, and then answers whatever many threads ask, 1 to 64 rows at a time.
 
 #include <algorithm>
 #include <array>

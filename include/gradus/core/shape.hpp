@@ -88,8 +88,11 @@ namespace detail {
 [[noreturn]] GRADUS_NOINLINE inline void fail_extent(index_t axis, index_t extent, index_t bound) {
   const std::string most = std::to_string(bound);
   throw error("axis " + std::to_string(axis) + " is upto<" + most + ">: it has 1 to " + most + " entries, not " +
-              std::to_string(extent));
+              std::to_string(static_cast<std::ptrdiff_t>(extent)));
 }
+// Named in compiler messages of operations that need an axis with a number.
+template <index_t ExtentInType>
+inline constexpr bool axis_is_not_bounded = !is_bounded(ExtentInType);
 }  // namespace detail
 
 /// The extents of one tensor of the bounded shape S.

@@ -318,7 +318,11 @@ constexpr auto reshaped_extents([[maybe_unused]] const Extents& of) {
       }
       size *= all[i];
     }
-    if (open < S::rank) size *= all[open] = of.size / size;
+    if (open < S::rank) {
+      all[open] = of.size / size;
+      if (all[open] == 0 || all[open] > S::extents[open]) detail::fail_extent(open, all[open], S::extents[open]);
+      size *= all[open];
+    }
     if (size != of.size) detail::fail_reshape(of.size, size);
     return all;
   });

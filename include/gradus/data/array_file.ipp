@@ -49,7 +49,7 @@ GRADUS_IMPL void array_file::read_elements(std::span<std::byte> to, std::size_t 
   } else {
     std::vector<std::byte> stored(size_ * type.bytes);
     file_.read(begin, stored);
-    // `from` walks through the stored numbers in row-major order of their indices `at`.
+    // `offset` walks through the stored numbers in row-major order of their indices `at`.
     const std::size_t rank = extents.size();
     std::vector<index_t> at(rank), stride(rank);  // in bytes
     for (index_t axis = 0, step = type.bytes; axis < rank; ++axis) {
@@ -57,17 +57,18 @@ GRADUS_IMPL void array_file::read_elements(std::span<std::byte> to, std::size_t 
       stride[a] = step;
       step *= extents[a];
     }
-    const std::byte* from = stored.data();
+    std::size_t offset = 0;
     for (std::size_t i = 0; i < size_; ++i) {
+      const std::byte* const from = stored.data() + offset;
       std::byte* const element = to.data() + i * element_bytes;
       if (big_endian) std::reverse_copy(from, from + type.bytes, element);
       else std::copy_n(from, type.bytes, element);
       const bool negative = type.has_sign && (element[type.bytes - 1] & std::byte{0x80}) != std::byte{};
       std::fill(element + type.bytes, element + element_bytes, negative ? std::byte{0xff} : std::byte{});
       for (index_t axis = rank; axis-- > 0;) {
-        from += stride[axis];
+        offset += stride[axis];
         if (++at[axis] < extents[axis]) break;
-        from -= std::exchange(at[axis], 0) * stride[axis];
+        offset -= std::exchange(at[axis], 0) * stride[axis];
       }
     }
   }

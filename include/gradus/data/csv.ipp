@@ -43,10 +43,10 @@ GRADUS_IMPL std::string_view csv_reader::take_field() {
   if (column_ != columns_)
     fail("line " + std::to_string(line_) + " has " + std::to_string(column_) + " fields; the first row has " +
          std::to_string(columns_));
-  const index_t last = options_.first_column + std::max<index_t>(options_.columns, 1) - 1;
-  if (last >= columns_)
+  const index_t first = options_.first_column, wanted = std::max<index_t>(options_.columns, 1);
+  if (first >= columns_ || wanted > columns_ - first)
     fail("has " + std::to_string(columns_) + " columns; columns count from 0, and there is no column " +
-         std::to_string(last));
+         std::to_string(first >= columns_ ? first : columns_));
   return field;
 }
 

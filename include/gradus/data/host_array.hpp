@@ -34,8 +34,8 @@ struct host_array {
 
 namespace detail {
 
-/// An element type and extents as text: `f32 [2, 3]`.
-std::string array_text(std::string_view dtype, std::span<const index_t> extents);
+/// An element type and extents as text: `f32 [2, 3]`; those `in_type` may be bounds.
+std::string array_text(std::string_view dtype, std::span<const index_t> extents, bool in_type = false);
 /// Throws gradus::error, `NAME: holds f64 [3] where f32 [2, 3] is needed`, unless types and extents are
 /// equal; an extent that is needed may be a bound, upto<N>.
 void check_array(const std::string& name, std::string_view dtype, std::span<const index_t> extents,

@@ -6,8 +6,8 @@
 
 namespace gradus::detail {
 
-GRADUS_IMPL std::string array_text(std::string_view dtype, std::span<const index_t> extents) {
-  return std::string(dtype) + " " + shape_text(extents);
+GRADUS_IMPL std::string array_text(std::string_view dtype, std::span<const index_t> extents, bool in_type) {
+  return std::string(dtype) + " " + shape_text(extents, in_type);
 }
 
 GRADUS_IMPL void check_array(const std::string& name, std::string_view dtype, std::span<const index_t> extents,
@@ -16,7 +16,7 @@ GRADUS_IMPL void check_array(const std::string& name, std::string_view dtype, st
     return is_bounded(in_type) ? extent >= 1 && extent <= bound_of(in_type) : extent == in_type;
   };
   if (dtype != needed_dtype || !std::ranges::equal(extents, needed, fits))
-    throw error(name + ": holds " + array_text(dtype, extents) + " where " + array_text(needed_dtype, needed) +
+    throw error(name + ": holds " + array_text(dtype, extents) + " where " + array_text(needed_dtype, needed, true) +
                 " is needed");
 }
 

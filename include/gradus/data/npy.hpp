@@ -42,7 +42,7 @@ tensor<T, Shape, D> read_npy(context<D>& ctx, const std::filesystem::path& path,
 /// gradus::error if it cannot be written, or if the number of values does not match the extents.
 template <class T>
 void write_npy(const std::filesystem::path& path, const host_array<T>& array) {
-  static_assert(!std::is_same_v<T, bf16>, "write_npy: NumPy has no bf16; write gr::cast<float>(x)");
+  static_assert(!std::is_same_v<T, bf16>, "write_npy: NumPy has no bf16; convert the values to float");
   detail::check_array_values("write_npy: the array", array.extents, array.values.size());
   detail::write_npy(path, dtype_name<T>(), array.extents, std::as_bytes(std::span(array.values)));
 }

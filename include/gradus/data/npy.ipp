@@ -103,6 +103,7 @@ GRADUS_IMPL array_layout npy_layout(const random_access_file& file) {
   if (!std::ranges::equal(npy_magic, std::span(head).first(npy_magic.size()),
                           [](char a, unsigned char b) { return static_cast<unsigned char>(a) == b; }))
     fail("is not a .npy file");
+  if (file.size() < head.size()) fail("ends within its header");
   const unsigned version = head[6];
   if (version < 1 || version > 3)
     fail("has version " + std::to_string(version) + " of the .npy format; only 1, 2 and 3 are read");

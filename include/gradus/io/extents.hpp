@@ -27,12 +27,13 @@ constexpr bool multiply_fits(std::span<const std::size_t> extents, std::uint64_t
   return true;
 }
 
-/// Extents as text: `[2, 3]`; those of a type may be bounds, `[upto<64>, 3]`.
-GRADUS_NOINLINE inline std::string shape_text(std::span<const std::size_t> shape) {
+/// Extents as text: `[2, 3]`; those `in_type` may be bounds, `[upto<64>, 3]`.
+GRADUS_NOINLINE inline std::string shape_text(std::span<const std::size_t> shape, bool in_type = false) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::string bound = std::to_string(bound_of(shape[i]));
-    text += (i == 0 ? "" : ", ") + (is_bounded(shape[i]) ? "upto<" + bound + ">" : bound);
+    if (i > 0) text += ", ";
+    if (in_type && is_bounded(shape[i])) text += "upto<" + std::to_string(bound_of(shape[i])) + ">";
+    else text += std::to_string(shape[i]);
   }
   return text + "]";
 }

@@ -29,13 +29,15 @@ decltype(auto) host_values(const P& p) {
 struct named_tensor {
   std::string name;
   std::span<const index_t> extents;
-  bool present;  // it has a value
+  bool present;   // it has a value
+  bool computes;  // on a device that has elements
   const void* tensor;
-  std::vector<double> (*read)(const void* tensor);  // its values; exact, whatever their type
+  std::vector<double> (*read)(const void* tensor);  // its values; exact, because they are floating
 };
 template <class P>
 std::vector<double> read_values(const void* tensor) {
   std::vector<double> all;
+  all.reserve(P::shape::size);
   if constexpr (P::device::computes)
     for (const auto v : host_values(*static_cast<const P*>(tensor)))
       all.push_back(static_cast<double>(static_cast<compute_type<typename P::value_type>>(v)));
@@ -45,7 +47,8 @@ template <class Model>
 std::vector<named_tensor> named_tensors(const Model& model) {
   std::vector<named_tensor> all;
   for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
-    all.push_back({std::string(name), P::shape::extents, static_cast<bool>(p.value()), &p, &read_values<P>});
+    all.push_back(
+        {std::string(name), P::shape::extents, static_cast<bool>(p.value()), P::device::computes, &p, &read_values<P>});
   });
   return all;
 }
@@ -69,6 +72,7 @@ GRADUS_NOINLINE inline std::vector<const named_tensor*> pair_tensors(const std::
     if (!source->present || !t.present)
       refuse(t, std::string("has no value yet in ") + (t.present ? "`from`" : "`to`") +
                     "; call gradus::init(model, context, rule) first");
+    if (t.computes && !source->computes) refuse(t, "has no elements in `from`, whose device computes nothing");
     pairs.push_back(&*source);
   }
   for (const named_tensor& t : from)

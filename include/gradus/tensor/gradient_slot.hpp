@@ -64,6 +64,7 @@ class gradient_slot : public any_slot {
  public:
   using tensor_type = Tensor;
   using device = typename Tensor::device;
+
   constexpr const Tensor& value() const { return value_; }
   /// The gradient, marked as such, so that no recording takes it for a constant; a shared tensor keeps its mark.
   constexpr const Tensor& marked() {

@@ -155,9 +155,10 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr bool is_matrix() const override { return gradus::is_matrix({Extents...}); }
   constexpr value_type* edit_data() override { return value_ ? edit().data() : nullptr; }
   constexpr const gradient_value_type* gradient_data() const override {
-    return slot().value() ? slot().value().data() : nullptr;
+    return has_gradient() ? slot().value().data() : nullptr;
   }
-  constexpr bool has_gradient() const override { return static_cast<bool>(slot().value()); }
+  /// False while it is frozen, even if a recording from before has filled its slot.
+  constexpr bool has_gradient() const override { return slot().value() && !known().frozen; }
 
  private:
   struct cast_copy {

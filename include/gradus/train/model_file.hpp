@@ -51,9 +51,9 @@ struct load_options {
 /// What load() did with each tensor of the model and of the file, by name.
 struct load_report {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;      ///< in the file; the model has them
-  std::vector<std::string> other_shape;  ///< in the file than in the model
-  std::vector<std::string> left;         ///< in the file; the model does not have them
+  std::vector<std::string> missing;      ///< names in the model that the file lacks
+  std::vector<std::string> other_shape;  ///< names whose shape differs between the file and the model
+  std::vector<std::string> left;         ///< names in the file that the model lacks
 
   /// True if every tensor of the model was loaded.
   bool is_complete() const { return missing.empty() && other_shape.empty(); }
@@ -114,10 +114,10 @@ load_report load(Model& model, context<D>& ctx, const std::filesystem::path& pat
 template <class Model>
 std::string find_not_finite(const Model& model) {
   std::string found;
-  for_each_tensor(model, [&](std::string_view name, const auto& p) {
+  for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
     if (!found.empty()) return;
     for (const auto value : detail::host_values(p))
-      if (!std::isfinite(static_cast<float>(value))) {
+      if (!std::isfinite(static_cast<compute_type<typename P::value_type>>(value))) {
         found = name;
         return;
       }

@@ -1,4 +1,4 @@
-// expect: attention\(q, k, v\): q and k must have the same batch, heads and depth
+// expect: attention\(q, k, v\): q and k must have the same batch, heads and depth, or q a multiple of k.s heads
 // expect: shape<2, 4, 8, 24>, (gradus::)?shape<2, 4, 8, 16>
 #include <gradus/gradus.hpp>
 

@@ -336,6 +336,11 @@ TEST_CASE("freezing clears a gradient, is by part, name or predicate, and names 
   gr::freeze(f.model.first.weight);
   CHECK_FALSE(f.model.first.weight.has_gradient());
   gr::unfreeze(f.model);
+  const auto recorded = loss_of(f.model, f.tape.watch(f.x));
+  gr::freeze(f.model.first.weight);
+  gr::backward(recorded);  // knows nothing of it; optimizers do
+  CHECK_FALSE(f.model.first.weight.has_gradient());
+  gr::unfreeze(f.model);
   CHECK(gr::freeze(f.model, [](std::string_view name) { return name.ends_with("gain"); }) == 2);
   CHECK(f.model.norms[1].gain.is_frozen());
   CHECK(gr::unfreeze(f.model, "norms.0.*") == 1);

@@ -70,7 +70,10 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
   static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");
   if constexpr (s::rank == 3) {
-    constexpr bool fits = detail::width_divides<s::extent(2), 3 * Heads>;
+    constexpr bool fits =
+        detail::width_divides<s::extent(2), 3 * Heads> && detail::axis_is_not_bounded<s::extent_in_type(2)>;
+    static_assert(detail::axis_is_not_bounded<s::extent_in_type(2)>,
+                  "causal_attention<Heads>(qkv): only the batch and the time may be upto<N>");
     static_assert(detail::width_divides<s::extent(2), 3 * Heads>,
                   "causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads");
     if constexpr (fits && Kernel == attention_kernel::flash)
@@ -109,7 +112,7 @@ template <class Q, class K>
 constexpr bool check_attention_by_axis() {
   constexpr bool fits = same_shape<Q, fitting_queries<Q, K>>;
   static_assert(same_shape<Q, fitting_queries<Q, K>>,
-                "attention(q, k, v): q and k must have the same batch, heads and depth");
+                "attention(q, k, v): q and k must have the same batch, heads and depth, or q a multiple of k's heads");
   return fits;
 }
 /// Checks shapes of operands [B, T, H*D]; true if they fit.
@@ -131,6 +134,15 @@ constexpr bool check_attention_by_columns() {
   }
   return false;
 }
+template <bool ByAxis, class Q, class K>
+constexpr bool check_attention_bounds() {
+  constexpr index_t heads = ByAxis ? 1 : 2;  // and depth
+  static_assert(axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
+                    axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>,
+                "attention(q, k, v): only the batch and the numbers of queries and keys may be upto<N>");
+  return axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
+         axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>;
+}
 template <auto How, class Q, class K, class V>
 constexpr bool check_attention() {
   using form = attention_form<How, Q>;
@@ -139,8 +151,16 @@ constexpr bool check_attention() {
   else static_assert(ranks, "attention<Heads>(q, k, v): q, k and v must have three axes, [B, T, H*D]");
   static_assert(same_shape<K, V>, "attention(q, k, v): k and v must have the same shape");
   if constexpr (!ranks || !std::is_same_v<K, V>) return false;
+  else if constexpr (!check_attention_bounds<form::by_axis, Q, K>()) return false;
   else if constexpr (form::by_axis) return check_attention_by_axis<Q, K>();
   else return check_attention_by_columns<form::heads, Q, K>();
+}
+/// The first operand that is recorded, or else q.
+template <class Q, class K, class V>
+constexpr const auto& first_recorded(const Q& q, [[maybe_unused]] const K& k, [[maybe_unused]] const V& v) {
+  if constexpr (is_traced<Q> || (!is_traced<K> && !is_traced<V>)) return q;
+  else if constexpr (is_traced<K>) return k;
+  else return v;
 }
 /// Whether several heads of queries use one of keys.
 template <auto How, class Q, class K>
@@ -227,8 +247,8 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
       return detail::attend_with<Heads>(options, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
                                         std::forward<Bias>(bias));
     else if constexpr (is_param<std::remove_cvref_t<Bias>>)
-      return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v), cast<C>(watch(bias, q)),
-                              options);
+      return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
+                              cast<C>(watch(bias, detail::first_recorded(q, k, v))), options);
     else
       return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
                               cast<C>(std::forward<Bias>(bias)), options);

@@ -40,13 +40,14 @@ namespace detail {
 
 template <class QkvShape, class PastShape, index_t Heads>
 inline constexpr bool fits_the_past =
-    std::is_same_v<shape<QkvShape::extent(0), QkvShape::extent(2), Heads>,
+    std::is_same_v<shape<QkvShape::extent_in_type(0), QkvShape::extent_in_type(2), Heads>,
                    shape<PastShape::extent(0), 3 * PastShape::extent(1) * PastShape::extent(3), PastShape::extent(1)>>;
 template <class QShape, class KShape, class PastShape, index_t Heads>
 inline constexpr bool separate_fits_the_past =
-    heads_share<Heads, PastShape::extent(1)> && QShape::extent(0) == PastShape::extent(0) &&
-    QShape::extent(2) == Heads * PastShape::extent(3) &&
-    std::is_same_v<KShape, shape<PastShape::extent(0), QShape::extent(1), PastShape::extent(1) * PastShape::extent(3)>>;
+    heads_share<Heads, PastShape::extent(1)> && QShape::extent_in_type(0) == PastShape::extent(0) &&
+    QShape::extent_in_type(2) == Heads * PastShape::extent(3) &&
+    std::is_same_v<KShape,
+                   shape<PastShape::extent(0), QShape::extent_in_type(1), PastShape::extent(1) * PastShape::extent(3)>>;
 template <class Wanted, class Found>
 inline constexpr bool same_element_type = std::is_same_v<Wanted, Found>;
 [[noreturn]] inline void fail_past(bool packed, index_t position, index_t count, index_t time, index_t context) {

@@ -65,20 +65,14 @@ struct cumsum {
 
 }  // namespace op::inline GRADUS_BUILD
 
-namespace detail {
-template <std::ptrdiff_t Axis, index_t Rank>
-inline constexpr bool cumsum_axis_exists = axes<Axis>::valid(Rank);
-}  // namespace detail
-
-/// Running sums along an axis, which may count from the back: y[i] is the sum of x[0] to x[i], added in this order and
-/// in double precision. The sums of integers, bool among them, are std::int64_t.
+/// Running sums along an axis, which may count from the back: y[i] is the sum of x[0] to x[i], added in double
+/// precision, on the CPU in this order. The sums of integers, bool among them, are std::int64_t.
 template <std::ptrdiff_t Axis, operand X>
 GRADUS_OF_BUILD constexpr auto cumsum(X&& x) {
   constexpr index_t rank = shape_of<X>::rank;
-  static_assert(detail::cumsum_axis_exists<Axis, rank>, "cumsum<axis>(x): x has no such axis");
-  if constexpr (detail::cumsum_axis_exists<Axis, rank>)
-    return apply(op::cumsum<static_cast<index_t>(Axis < 0 ? Axis + static_cast<std::ptrdiff_t>(rank) : Axis)>{},
-                 std::forward<X>(x));
+  static_assert(detail::axes_exist<axes<Axis>, rank>, "cumsum<axis>(x): x has no such axis");
+  if constexpr (detail::axes_exist<axes<Axis>, rank>)
+    return apply(op::cumsum<detail::axis_from_front<rank>(Axis)>{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

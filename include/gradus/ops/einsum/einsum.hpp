@@ -126,10 +126,10 @@ inline constexpr bool letter_is_in_an_operand = Letter == ' ';
 template <char Letter, index_t ExtentInA, index_t ExtentInB>
 inline constexpr bool extents_of_letter_are_equal = ExtentInA == ExtentInB;
 
-// A value between two steps: a handle, or a reference to a parameter, which is not copied.
+// A value between two steps: a handle, or a reference to a parameter or state, which is not copied.
 template <class X>
 using between_steps =
-    std::conditional_t<is_param<std::remove_cvref_t<X>>, const std::remove_cvref_t<X>&, std::remove_cvref_t<X>>;
+    std::conditional_t<is_model_tensor<std::remove_cvref_t<X>>, const std::remove_cvref_t<X>&, std::remove_cvref_t<X>>;
 
 // x with the axes L, permuted to those of `to`.
 template <class L, char... C, class X>

@@ -45,6 +45,10 @@ void add_indexed(context<cpu>& ctx, C* to, const T* from, const I* indices, inde
   const index_t grain = std::max<index_t>(1, 8192 / (move.count * width));
   parallel_elements(ctx, move.outer * strips, grain, [=](index_t begin, index_t end) {
     const index_t inner = move.inner;
+    const auto add = [](C& sum, const T& value) {
+      if constexpr (std::is_integral_v<C>) sum = math::wrapping_add(sum, static_cast<C>(value));
+      else sum += static_cast<C>(value);
+    };
     for (index_t task = begin; task < end; ++task) {
       const index_t block = task / strips, first = task % strips * width, last = std::min(inner, first + width);
       C* const sums = to + block * move.rows * inner;
@@ -53,11 +57,10 @@ void add_indexed(context<cpu>& ctx, C* to, const T* from, const I* indices, inde
         const T* const values = from + row * inner;
         if (move.each) {
           const I* const at = indices + row * inner;
-          for (index_t k = first; k < last; ++k)
-            sums[static_cast<index_t>(at[k]) * inner + k] += static_cast<C>(values[k]);
+          for (index_t k = first; k < last; ++k) add(sums[static_cast<index_t>(at[k]) * inner + k], values[k]);
         } else {
           C* const sum = sums + static_cast<index_t>(indices[i]) * inner;
-          for (index_t k = first; k < last; ++k) sum[k] += static_cast<C>(values[k]);
+          for (index_t k = first; k < last; ++k) add(sum[k], values[k]);
         }
       }
     }

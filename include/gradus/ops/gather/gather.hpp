@@ -150,7 +150,7 @@ struct scatter_add {
   }
 };
 
-/// 1 at each index and 0 elsewhere. No gradient. Kernel: forward(ctx, y, indices, count, Classes).
+/// 1 at each index and 0 elsewhere. No gradient. Kernel: forward(ctx, y, indices, count).
 template <index_t Classes, class T>
 struct one_hot {
   static constexpr std::string_view name = "one_hot";

@@ -76,6 +76,7 @@ struct layer_norm {
     using S = statistics_type<Call, X>;
     using on_device = kernel<layer_norm, typename X::device>;
     check_extents_meet(name, X::rank - 1, x.extent(-1), w.extent(0));
+    check_extents_meet(name, 0, w.extent(0), b.extent(0));
     Y y(ctx, x.extents());
     if constexpr (Call::saves_statistics) {
       S kept(ctx);

@@ -169,6 +169,8 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
   if constexpr (ranks_fit && is_float && is_integer) {
     constexpr index_t real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
     using leading = leading_shape<sx, sx::rank - 1>;
+    static_assert(detail::extents_are_in_the_type<st>,
+                  "linear_cross_entropy(x, table, targets): no axis of the table is upto<N>");
     static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent_in_type(-1), st::extent_in_type(1)>,
                   "linear_cross_entropy(x, table, targets): columns of x must equal columns of table");
     static_assert(detail::targets_match_rows_of_x<leading, shape_of<Targets>>,
@@ -176,7 +178,7 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
     static_assert(detail::vocabulary_fits_rows_of_table<real, st::extent(0)>,
                   "linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table");
     if constexpr (sx::extent_in_type(-1) == st::extent_in_type(1) && std::is_same_v<leading, shape_of<Targets>> &&
-                  real <= st::extent(0))
+                  real <= st::extent(0) && !st::bounded)
       return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
                    std::forward<Targets>(targets));
   }

@@ -2,6 +2,7 @@
 // Losses of two tensors, element by element, and their reduction: one functor in one pass, then a sum or mean.
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -100,9 +101,17 @@ template <reduction R = reduction::mean, operand X, operand Y>
 GRADUS_OF_BUILD constexpr auto l1_loss(X&& x, Y&& targets) {
   return detail::loss_of<R>(functor::absolute_error{}, std::forward<X>(x), std::forward<Y>(targets));
 }
-/// Half the squared difference where it is below delta, and linear beyond: delta (|x - targets| - delta / 2).
+namespace detail {
+[[noreturn]] inline void fail_delta(double delta) {
+  throw error("huber_loss(x, targets, delta): delta is " + std::to_string(delta) + "; it must be positive");
+}
+}  // namespace detail
+
+/// Half the squared difference where it is below delta, and linear beyond: delta (|x - targets| - delta / 2). Throws
+/// gradus::error unless delta is positive.
 template <reduction R = reduction::mean, operand X, operand Y>
 GRADUS_OF_BUILD constexpr auto huber_loss(X&& x, Y&& targets, double delta = 1) {
+  if (!(delta > 0)) detail::fail_delta(delta);
   return detail::loss_of<R>(functor::huber_error{delta}, std::forward<X>(x), std::forward<Y>(targets));
 }
 /// The binary cross-entropy of sigmoid(x) and targets from 0 to 1, without overflow. `positive_weight` is a factor of

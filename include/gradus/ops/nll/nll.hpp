@@ -1,6 +1,7 @@
 #pragma once
 // Losses of classes: nll_loss, and cross_entropy with label smoothing, class weights, probabilities or a reduction.
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -125,22 +126,38 @@ constexpr bool are_class_targets() {
 template <class X, class Targets>
 inline constexpr bool are_targets_of_rows = are_class_targets<X, Targets>();
 
+template <class S>
+constexpr index_t last_in_type() {
+  if constexpr (S::rank == 0) return 1;
+  else return S::extent_in_type(-1);
+}
+template <class S>
+inline constexpr index_t classes_in_type = last_in_type<S>();
+[[noreturn]] inline void fail_smoothing(double smoothing) {
+  throw error("cross_entropy(x, targets, options): smoothing is " + std::to_string(smoothing) + "; it must be 0 to 1");
+}
+
 template <reduction R, class X, class Targets, class... Weights>
 GRADUS_OF_BUILD constexpr auto nll_of(cross_entropy_options options, X&& x, const Targets& targets,
                                       const Weights&... weights) {
   static_assert(is_floating<value_of_t<X>>, "nll_loss(x, targets): x must have floating-point elements");
+  static_assert(axis_is_not_bounded<classes_in_type<shape_of<X>>>,
+                "nll_loss, cross_entropy(x, targets): the last axis of x, the classes, is not upto<N>");
   static_assert(
       are_targets_of_rows<X, Targets>,
       "nll_loss, cross_entropy(x, targets): targets must be integers in the shape of x without the last axis");
   static_assert((is_weight_of_each_class<Weights, X> && ...),
                 "nll_loss, cross_entropy(x, targets, weights): weights must be one floating-point number per class");
   if constexpr (is_floating<value_of_t<X>> && are_targets_of_rows<X, Targets> &&
-                (is_weight_of_each_class<Weights, X> && ...))
+                axis_is_not_bounded<classes_in_type<shape_of<X>>> && (is_weight_of_each_class<Weights, X> && ...))
     return apply(op::nll<R>{options}, std::forward<X>(x), targets, weights...);
 }
 template <reduction R, class X, class Targets, class... Weights>
 GRADUS_OF_BUILD constexpr auto class_loss(cross_entropy_options options, X&& logits, const Targets& targets,
                                           const Weights&... weights) {
+  if (!(options.smoothing >= 0 && options.smoothing <= 1)) fail_smoothing(options.smoothing);
+  static_assert(axis_is_not_bounded<classes_in_type<shape_of<X>>>,
+                "cross_entropy(logits, targets): the last axis of logits, the classes, is not upto<N>");
   if constexpr (are_probabilities<X, Targets>) {
     const double uniform = options.smoothing / static_cast<double>(columns_of<shape_of<X>>);
     return reduce_loss<R>(sum<axes<-1>>(apply(op::map<functor::class_error>{{options.smoothing, uniform}},

@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// A reduction at run time; see reduction_layout, which makes one.
+/// A reduction at run time; see merged_reduction, which makes one.
 struct reduction_walk {
   const index_t* extent;  ///< of the merged axes, from the back
   index_t axes;

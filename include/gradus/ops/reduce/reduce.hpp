@@ -244,14 +244,16 @@ template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmax<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::place_of_extremum<Axes, Keep, true>{}, std::forward<X>(x));
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return apply(op::place_of_extremum<Axes, Keep, true>{}, std::forward<X>(x));
 }
 /// Row-major index (std::int32_t) of the first smallest element over the given axes, or of the first NaN. No gradient.
 template <class Axes = axes<>, bool Keep = false, operand X>
 GRADUS_OF_BUILD constexpr auto argmin(X&& x) {
   static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
                 "argmin<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>) return apply(op::place_of_extremum<Axes, Keep, false>{}, std::forward<X>(x));
+  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
+    return apply(op::place_of_extremum<Axes, Keep, false>{}, std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean squared difference from the mean.
 template <class Axes = axes<>, bool Keep = false, operand X>

@@ -106,7 +106,7 @@ struct rope {
 
 namespace detail {
 template <index_t Width, index_t Heads>
-inline constexpr bool heads_have_pairs = Heads > 0 && Width % (2 * Heads) == 0;
+inline constexpr bool heads_have_pairs = Heads > 0 && !is_bounded(Width) && Width % (2 * Heads) == 0;
 [[noreturn]] inline void rope_rejects(double base) {
   throw error("rope(x, options): base is " + std::to_string(base) + "; it must be positive");
 }
@@ -121,8 +121,8 @@ GRADUS_OF_BUILD constexpr auto rope(X&& x, const rope_options& options = {}) {
   static_assert(s::rank >= 2, "rope<Heads>(x): x must have at least two axes, [..., T, Heads*D]");
   static_assert(is_floating<value_of_t<X>>, "rope<Heads>(x): x must have floating-point elements");
   if constexpr (s::rank >= 2 && is_floating<value_of_t<X>>) {
-    constexpr bool fits = detail::heads_have_pairs<s::extent(s::rank - 1), Heads>;
-    static_assert(detail::heads_have_pairs<s::extent(s::rank - 1), Heads>,
+    constexpr bool fits = detail::heads_have_pairs<s::extent_in_type(-1), Heads>;
+    static_assert(detail::heads_have_pairs<s::extent_in_type(-1), Heads>,
                   "rope<Heads>(x): the last axis must be divisible by 2 * Heads");
     if (!(options.base > 0)) detail::rope_rejects(options.base);
     if constexpr (fits) return apply(op::rope<Heads>{options}, std::forward<X>(x));
