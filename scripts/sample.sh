@@ -13,6 +13,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
+source "$root/scripts/trainer.sh"
 
 fail() { echo "sample.sh: $*" >&2; exit 2; }
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -37,15 +38,18 @@ done
     "gpt_sample, compiled for its sizes, can read its model"
 [[ -f $run/config && -r $run/config ]] || fail "$run: no run of train.sh: it has no file 'config'"
 
-sizes=(layers heads width context vocabulary batch)
+architecture=gpt2  # of runs of earlier versions, too
 while IFS=' =' read -r name value || [[ -n $name ]]; do
   value=${value%$'\r'}
   case $name in
-    layers | heads | width | context | vocabulary | batch | precision | optimizer) declare "$name=$value" ;;
+    layers | heads | width | context | vocabulary | experts | experts-per-token | kv-heads | hidden | tied | batch | \
+      architecture | precision | \
+      optimizer) declare "${name//-/_}=$value" ;;
   esac
 done <"$run/config"
-for name in "${sizes[@]}"; do
-  [[ ${!name:-} =~ ^[1-9][0-9]{0,5}$ ]] || fail "$run/config: it does not say $name; is it the file of a run?"
+sizes=$(gradus_sizes "$architecture") || fail "$run/config: its architecture is '$architecture': gpt2 or llama"
+for name in $sizes ${experts:+experts experts_per_token} batch; do
+  [[ ${!name:-} =~ ^[0-9]{1,6}$ ]] || fail "$run/config: it does not say $name; is it the file of a run?"
 done
 [[ ${precision:-} =~ ^[a-z0-9_]+$ && ${optimizer:-} =~ ^[a-z0-9_]+$ ]] ||
   fail "$run/config: it does not say precision and optimizer; is it the file of a run?"
@@ -59,10 +63,7 @@ done
 [[ -n $model ]] || fail "$run: no model was saved yet"
 if [[ $model != "$run/model.safetensors" ]]; then echo "sample.sh: the run has not ended; reading $model" >&2; fi
 
-# The folder in which train.sh compiles for these sizes.
-build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
-if [[ $optimizer != adamw ]]; then build+=-$optimizer; fi
-launcher=() cuda=(-DGRADUS_CUDA=OFF)
+launcher=()
 if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
   passed+=(--device "$device")
   device=cuda
@@ -75,21 +76,16 @@ case $device in
     # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
     [[ -n ${GRADUS_CUDA_LAUNCHER:-} || -e /dev/nvidiactl || -e /dev/dxg ]] ||
       fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to write on the CPU"
-    build+=-cuda
-    cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
-    if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
     read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}" ;;
   *) fail "--device is '$device': cpu or cuda, or a GPU by number, such as cuda:1" ;;
 esac
+gradus_trainer
 log=$build/build-sample.log
 gradus_setup build
 mkdir -p "$build"
 if ! {
   { [[ -f $build/build.ninja ]] ||
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
-      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" \
-      -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" \
-      -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer"; } &&
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${definitions[@]}"; } &&
     cmake --build "$build" --target gpt_sample
 } >"$log" 2>&1; then
   grep -E 'error|Error' "$log" | head -n 5 >&2 || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains a GPT on your text, on this machine: installs what is missing, compiles
-# the trainer for the model's sizes, runs it.
+# Trains a GPT (or a Llama) on your text, on this machine: installs what is
+# missing, compiles the trainer for the model's sizes, runs it.
 #
 #   scripts/train.sh                                  # tiny, on a public-domain text, about 4 minutes
 #   scripts/train.sh --data book.txt --minutes 10     # your own text
@@ -13,10 +13,21 @@
 #   --validation-data FILE...
 #                     texts or shards for validation (default: val*.bin of a
 #                     folder, or the last --validation SHARE, 0.1)
-#   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium
+#   --model NAME      tiny (default), nano, seed, gpt2 or gpt2-medium; of Llamas
+#                     llama-tiny, llama-15m or llama-1b
+#   --architecture NAME
+#                     gpt2 (default) or llama: what kind of model has the sizes;
+#                     those of --model llama-... are a llama's anyway
 #   --layers N, --heads N, --width N, --context N, --batch N, --vocabulary N
 #                     change one size of the model; --batch is sequences a step;
 #                     the vocabulary is that of a tokenizer.json, if there is one
+#   --experts N, --experts-per-token N
+#                     of a gpt2: each block has N MLPs in place of one, of which a
+#                     token takes some (2), which together are as wide as the one
+#   --kv-heads N, --hidden N, --tied 0|1
+#                     of a llama: heads of keys and values (default: --heads),
+#                     features inside the MLP (8/3 of the width), and whether the
+#                     head is the token table (1)
 #   --device NAME     what it trains on: cpu (default) or cuda, an NVIDIA GPU,
 #                     which takes the CUDA toolkit (nvcc, cuBLASLt); of several
 #                     GPUs the first, or by number: cuda:1
@@ -47,10 +58,11 @@
 #                     or F.json for Perfetto
 #   --init WHAT       start from the weights of a model, of its sizes and with its
 #                     tokenizer: a model.safetensors of a run or of gpt_convert,
-#                     the folder of a run, or one of Hugging Face's GPT-2
+#                     the folder of a run, or one of Hugging Face's GPT-2 or Llama
 #                     (config.json, model.safetensors, tokenizer.json); data,
 #                     batch, steps and the rest are this run's own (--batch: 8 by
-#                     default, --lr: a tenth of the optimizer's)
+#                     default, --lr: a tenth of the optimizer's; --context of a
+#                     Llama: at most its own, 1024 by default)
 #   --resume DIR      resume the run in this folder from its last checkpoint, as
 #                     if it had not been interrupted, with the flags it was
 #                     started with; flags that are given override them
@@ -73,11 +85,13 @@
 # run is told to end (Ctrl-C), with the one before (--keep-checkpoints N: with
 # N - 1 before), best.safetensors, the model that did best on the validation
 # text, and at the end model.safetensors. The compiled trainer stays in
-# build/train/<sizes>-<precision>, and -<optimizer> if it is not adamw and -cuda
-# if it is for a GPU, with gpt_sample beside it, which writes more text.
+# build/train/<sizes>-<precision>, and -llama-<sizes>, -<experts>, -<optimizer> if it is not
+# adamw and -cuda if it is for a GPU, with gpt_sample beside it, which writes more
+# text.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
+source "$root/scripts/trainer.sh"
 
 fail() {
   local message="train.sh: ${origin:-}$*"
@@ -145,8 +159,10 @@ is_double() {
 }
 is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
 
-model="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0 resume="" init="" origin="" config=""
-layers="" heads="" width="" context="" batch="" vocabulary=""
+model="" architecture="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0
+resume="" init="" origin="" config=""
+layers="" heads="" width="" context="" batch="" vocabulary="" kv_heads="" hidden="" tied=""
+experts="" experts_per_token=""
 steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
 data=() judged=() passed=()
 # words_of FILE: the flags in a file of lines 'name = value', in the array words.
@@ -211,8 +227,10 @@ read_flags() {
         [[ -n ${1:-} && $1 != --* ]] || fail "--validation-data needs the name of a file"
         if [[ $given_judged -eq 0 ]]; then judged=() given_judged=1; fi
         while [[ $# -gt 0 && $1 != --* ]]; do judged+=("$1"); shift; done ;;
-      --model | --precision | --optimizer | --device | --layers | --heads | --width | --context | --batch | \
-        --vocabulary | --tokenizer | --steps | --minutes | --lr | --sample | --warmup | --batch-tokens)
+      --model | --architecture | --precision | --optimizer | --device | --layers | --heads | --width | --context | \
+        --batch | --vocabulary | --experts | --experts-per-token | --kv-heads | --hidden | --tied | --tokenizer | \
+        --steps | --minutes | --lr | \
+        --sample | --warmup | --batch-tokens)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         name=${1#--}
@@ -249,7 +267,7 @@ read_flags() {
 # read_init: takes the sizes from what --init names. Of a run's folder, `init` becomes the model in it, as
 # scripts/sample.sh chooses it.
 read_init() {
-  local file=$init huggingface=0 name value found length
+  local file=$init huggingface=0 name names variable value found length longest
   [[ -e $init ]] || fail "--init: $init: no such file or folder"
   if [[ -f $init/config.json ]]; then
     file=$init/config.json huggingface=1
@@ -272,34 +290,54 @@ read_init() {
   fi
   [[ -r $file ]] || fail "--init: $file: cannot be read: Permission denied"
   if [[ $huggingface -eq 1 ]]; then
-    found=$(tr -d '[:space:]' <"$file" |
-      grep -oE '"(model_type":"[^"]*"|(n_layer|n_head|n_embd|n_positions|vocab_size)":[0-9]+)' | tr -d '"' |
-      sed -e 's/^n_layer/layers/; s/^n_head/heads/; s/^n_embd/width/' \
-        -e 's/^n_positions/context/; s/^vocab_size/vocabulary/' || true)
-    [[ $'\n'$found$'\n' == *$'\nmodel_type:gpt2\n'* ]] ||
-      fail "--init: $file: is not of a GPT-2: its model_type must be \"gpt2\""
+    names="n_layer n_head n_embd n_positions vocab_size model_type num_hidden_layers num_attention_heads hidden_size"
+    names+=" max_position_embeddings num_key_value_heads intermediate_size tie_word_embeddings"
+    found=$(tr -d '[:space:]' <"$file" | grep -oE "[{,]\"(${names// /|})\":(\"[^\"]*\"|[0-9]+|true|false)" |
+      tr -d '"{,' | sed -e 's/^n_layer:/layers:/; s/^n_head:/heads:/; s/^n_embd:/width:/; s/^n_positions:/context:/' \
+        -e 's/^vocab_size:/vocabulary:/; s/^model_type:/architecture:/; s/^num_hidden_layers:/layers:/' \
+        -e 's/^num_attention_heads:/heads:/; s/^hidden_size:/width:/; s/^num_key_value_heads:/kv-heads:/' \
+        -e 's/^intermediate_size:/hidden:/; s/^tie_word_embeddings:false/tied:0/' \
+        -e 's/^tie_word_embeddings:true/tied:1/; s/^max_position_embeddings:/longest:/' || true)
+    found=$'\n'$found$'\n'
+    case $found in
+      *$'\narchitecture:gpt2\n'*) ;;
+      *$'\narchitecture:llama\n'*)
+        longest=${found#*$'\nlongest:'}
+        longest=${longest%%$'\n'*}
+        if [[ -z $context ]]; then context=$((longest < 1024 ? longest : 1024)); fi
+        [[ $context -le $longest ]] || fail "--context $context: the model of --init, $init, has $longest"
+        [[ $found == *$'\ntied:'* ]] || found+=$'tied:0\n' ;;
+      *) fail "--init: $file: is not of a GPT-2 or a Llama: its model_type must be \"gpt2\" or \"llama\"" ;;
+    esac
   else
     # The header: its length in eight bytes, and JSON, with the sizes among the metadata.
     length=$(od -An -N8 -tu8 -- "$file" | tr -d ' ')
     [[ $length =~ ^[0-9]{1,8}$ ]] || fail "--init: $file: is not a safetensors file"
     found=$(head -c $((8 + length)) -- "$file" | tail -c +9 | tr -d '[:space:]\0' |
-      grep -aoE '"(layers|heads|width|context|vocabulary)":"[0-9]+"' | tr -d '"' || true)
+      grep -aoE '"((layers|heads|width|context|vocabulary|experts|experts-per-token|kv-heads|hidden|tied)":"[0-9]+|model":"gradus[a-z]+)"' |
+      tr -d '"' | sed 's/^model:gradusgpt$/architecture:gpt2/; s/^model:gradus/architecture:/' || true)
   fi
   while IFS=: read -r name value; do
-    if [[ $name == model_type || -z $name ]]; then continue; fi
-    [[ -z ${!name} || ${!name} == "$value" ]] ||
-      fail "--$name ${!name}: the model of --init, $init, has $value; leave it out"
-    printf -v "$name" %s "$value"
+    if [[ -z $name || $name == longest ]]; then continue; fi
+    variable=${name//-/_}
+    [[ -z ${!variable} || ${!variable} == "$value" ]] ||
+      fail "--$name ${!variable}: the model of --init, $init, has $value; leave it out"
+    printf -v "$variable" %s "$value"
   done <<<"$found"
+  [[ -z $experts || $found == *experts:* ]] ||
+    fail "--experts $experts: the model of --init, $init, has one MLP for all tokens; leave it out"
   [[ -z $vocabulary || $vocabulary -ge 256 ]] ||
     fail "--init: $file: its vocabulary is $vocabulary, and this trainer's is 256 or more"
-  for name in layers heads width context vocabulary; do
+  if [[ ${architecture:=gpt2} == llama ]]; then kv_heads=${kv_heads:-$heads}; fi
+  for name in $(gradus_sizes "$architecture"); do
     [[ -n ${!name} ]] ||
-      fail "--init: $file: does not say its $name; name a model of a run, its folder, or that of a Hugging Face GPT-2"
+      fail "--init: $file: does not say its $name; name a model of a run, its folder, or that of a Hugging Face GPT-2" \
+        "or Llama"
   done
 }
 read_flags "$@"
-fixed=(model layers heads width context vocabulary batch precision optimizer)
+fixed=(model architecture layers heads width context vocabulary experts experts_per_token kv_heads hidden tied batch
+  precision optimizer)
 [[ -z $resume || -z $init ]] || fail "--init and --resume: give one of them; a resumed run has its weights"
 [[ -z $resume || -z $config ]] || fail "--config and --resume: give one of them; a resumed run has a configuration"
 if [[ -n $resume && $help -eq 0 ]]; then
@@ -311,7 +349,7 @@ if [[ -n $resume && $help -eq 0 ]]; then
   [[ -f $config && -r $config ]] || fail "--resume: $resume: no run of train.sh: it has no file 'config'"
   for name in "${fixed[@]}"; do
     [[ -z ${!name} ]] ||
-      fail "--$name: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
+      fail "--${name//_/-}: a resumed run keeps the model, the precision and the optimizer that it began with; leave it out"
   done
   [[ " ${passed[*]-} " != *" --out "* ]] ||
     fail "--out and --resume: give one of them; a resumed run stays in its folder"
@@ -332,15 +370,22 @@ if [[ -n $config && $help -eq 0 ]]; then
   passed=() data=() judged=() tokenizer="" init="" steps="" minutes="" lr="" sample="" warmup="" batch_tokens=""
   read_flags "${words[@]+"${words[@]}"}"
   if [[ -n $resume ]]; then
-    for name in "${fixed[@]:1}"; do [[ -n ${!name} ]] || fail "it does not say $name; is it the file of a run?"; done
+    architecture=${architecture:-gpt2}  # of runs of earlier versions, too
+    for name in $(gradus_sizes "$architecture") batch precision optimizer; do
+      [[ -n ${!name} ]] || fail "it does not say $name; is it the file of a run?"
+    done
     [[ ${#data[@]} -gt 0 ]] || fail "it says no data; is it the file of a run?"
   fi
   origin=""
   # Sizes, rates and files that belong to what is given otherwise.
   if [[ $words_given == *" --model "* ]]; then
-    layers="" heads="" width="" context="" vocabulary="" batch="" lr="" sample="" init=""
+    architecture="" layers="" heads="" width="" context="" vocabulary="" kv_heads="" hidden="" tied=""
+    experts="" experts_per_token="" batch="" lr="" sample="" init=""
   fi
-  if [[ $words_given == *" --init "* ]]; then layers="" heads="" width="" context="" vocabulary="" tokenizer=""; fi
+  if [[ $words_given == *" --init "* ]]; then
+    architecture="" layers="" heads="" width="" context="" vocabulary="" kv_heads="" hidden="" tied="" tokenizer=""
+    experts="" experts_per_token=""
+  fi
   if [[ $words_given == *" --optimizer "* ]]; then lr=""; fi
   if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
   if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
@@ -370,16 +415,25 @@ fi
 precision=${precision:-fp32} optimizer=${optimizer:-adamw} device=${device:-cpu}
 
 # A model: its sizes, and a learning rate and a length of sample that suit them.
-#           layers heads width context vocabulary batch lr     sample
+#           layers heads width context vocabulary batch lr  sample kv-heads hidden tied
 case $model in
   tiny)        preset=(4  4  128  128  256   16 3e-3 400) ;;
   nano)        preset=(6  6  384  256  256   12 1e-3 400) ;;
   seed)        preset=(4  4  256  512  50257 8  1e-3 300) ;;
   gpt2)        preset=(12 12 768  1024 50257 8  6e-4 0) ;;
   gpt2-medium) preset=(24 16 1024 1024 50257 8  3e-4 0) ;;
+  llama-tiny)  preset=(4  4  128  128  256    16 3e-3 400 2 384  1) ;;
+  llama-15m)   preset=(6  6  288  256  32000  8  1e-3 300 6 768  1) ;;  # of llama2.c
+  llama-1b)    preset=(16 32 2048 2048 128256 1  3e-4 0   8 8192 1) ;;  # Llama 3.2 1B
   "")          preset=("" "" "" "" "" 8 "" 300) ;;
-  *) fail "--model is '$model': tiny, nano, seed, gpt2 or gpt2-medium" ;;
+  *) fail "--model is '$model': tiny, nano, seed, gpt2, gpt2-medium, llama-tiny, llama-15m or llama-1b" ;;
 esac
+if [[ $model == llama-* ]]; then
+  [[ ${architecture:-llama} == llama ]] || fail "--model $model is a Llama: leave out --architecture $architecture"
+  architecture=llama
+fi
+architecture=${architecture:-gpt2}
+gradus_sizes "$architecture" >/dev/null || fail "--architecture is '$architecture': gpt2 or llama"
 if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
   passed+=(--device "$device")
   # A GPU that is not there, before a minute of compiling; where CUDA_VISIBLE_DEVICES renumbers them, the trainer says
@@ -424,7 +478,7 @@ case $optimizer in
 esac
 # The presets' rates are AdamW's, and for a new model; the trainer knows others.
 if [[ -z $lr && ($optimizer != adamw || -n $init) ]]; then lr=usual; fi
-names=(layers heads width context vocabulary batch lr sample)
+names=(layers heads width context vocabulary batch lr sample kv_heads hidden tied)
 # A tokenizer's vocabulary: its largest id, and one more.
 ids_of=$tokenizer
 if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then ids_of=${data[0]}/tokenizer.json; fi
@@ -440,14 +494,36 @@ if [[ (-z $model || -z $vocabulary) && -r $ids_of && -f $ids_of ]]; then
 fi
 batch_given=$batch
 for i in "${!names[@]}"; do
-  if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]}"; fi
+  if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]-}"; fi
 done
-for name in layers heads width context vocabulary batch; do
-  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] ||
-    fail "--$name must be a whole number above 0 (and below a million), not '${!name}'"
-done
+check_size() {  # NAME
+  [[ ${!1} =~ ^[1-9][0-9]{0,5}$ ]] ||
+    fail "--${1//_/-} must be a whole number above 0 (and below a million), not '${!1}'"
+}
+for name in layers heads width context vocabulary batch; do check_size "$name"; done
 [[ $((width % heads)) -eq 0 ]] ||
   fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
+if [[ $architecture == llama ]]; then
+  kv_heads=${kv_heads:-$heads} hidden=${hidden:-$(((8 * width / 3 + 31) / 32 * 32))} tied=${tied:-1}
+  check_size kv_heads
+  check_size hidden
+  [[ $((heads % kv_heads)) -eq 0 ]] || fail "--heads $heads is not divisible by --kv-heads $kv_heads"
+  [[ $((width / heads % 2)) -eq 0 ]] ||
+    fail "--width $width / --heads $heads is $((width / heads)): a llama turns pairs, and its heads must be even"
+  [[ $tied =~ ^[01]$ ]] || fail "--tied must be 0 or 1, not '$tied'"
+else
+  for name in kv_heads hidden tied; do
+    [[ -z ${!name} ]] || fail "--${name//_/-} is for --architecture llama"
+  done
+fi
+if [[ -n $experts$experts_per_token ]]; then
+  [[ $architecture == gpt2 ]] || fail "--experts is for --architecture gpt2"
+  [[ -n $experts ]] || fail "--experts-per-token is for a model with --experts"
+  check_size experts
+  experts_per_token=${experts_per_token:-$((experts < 2 ? experts : 2))}
+  check_size experts_per_token
+  [[ $experts_per_token -le $experts ]] || fail "--experts-per-token $experts_per_token: there are $experts experts"
+fi
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"
 # The trainer says the same of flags and files, but only after it was compiled.
 is_passed() {
@@ -456,9 +532,11 @@ is_passed() {
   return 1
 }
 one_of() { fail "$1 and $2: give one of them${3-}"; }
-# What the blocks of examples/gpt/model.hpp apply: a name that is not among these is refused.
+# What the blocks of the model apply: a name that is not among these is refused.
 check_operations() {
   local applied="layer_norm linear causal_attention add gelu" chosen="" name names i
+  if [[ -n $experts ]]; then applied+=" matmul softmax dispatch_rows grouped_matmul combine_rows logsumexp"; fi
+  if [[ $architecture == llama ]]; then applied="rms_norm matmul rope attention add swiglu"; fi
   for ((i = 0; i + 1 < ${#passed[@]}; i++)); do
     case ${passed[i]} in
       --checkpoint) chosen=${passed[i + 1]} ;;
@@ -534,15 +612,7 @@ fi
 # The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes
 # a second.
 compile() {  # TARGET...
-  build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
-  if [[ $optimizer != adamw ]]; then build+=-$optimizer; fi
-  local cuda=(-DGRADUS_CUDA=OFF)
-  if [[ $device == cuda ]]; then
-    build+=-cuda
-    cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
-    # For the GPU that is here; a plan needs none.
-    if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
-  fi
+  gradus_trainer
   log=$build/build.log
   if ! { mkdir -p "$build" && : >>"$build/lock"; } 2>/dev/null; then
     echo "train.sh: $build: cannot be written, and the trainer is compiled there;" \
@@ -560,10 +630,7 @@ compile() {  # TARGET...
   local programs=$*
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
   if ! {
-    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
-      -DGRADUS_BUILD_BENCHMARKS=OFF -DGPT_DEVICE="$device" -DGPT_LAYERS="$layers" -DGPT_HEADS="$heads" \
-      -DGPT_WIDTH="$width" -DGPT_CONTEXT="$context" -DGPT_VOCABULARY="$vocabulary" -DGPT_BATCH="$batch" \
-      -DGPT_PRECISION="$precision" -DGPT_OPTIMIZER="$optimizer" &&
+    cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${definitions[@]}" &&
       cmake --build "$build" --target "$@"
   } >"$log" 2>&1; then
     grep -E 'error|Error' "$log" | head -n 5 >&2 || true

@@ -1,17 +1,19 @@
 #pragma once
-// The sizes, the precision, the device and the optimizer, which are parts of the trainer's types. The build defines
-// them (scripts/train.sh does); the defaults are those of the model called tiny, on the CPU.
+// The architecture, the sizes, the precision, the device and the optimizer, which are parts of the trainer's types. The
+// build defines them (scripts/train.sh does); the defaults are those of the model called tiny, on the CPU.
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include <gradus/data/text.hpp>
 
+#include "../llama/model.hpp"
 #include "model.hpp"
 
+#ifndef GPT_ARCHITECTURE
+#define GPT_ARCHITECTURE gpt2
+#endif
 #ifndef GPT_LAYERS
 #define GPT_LAYERS 4
 #endif
@@ -26,6 +28,21 @@
 #endif
 #ifndef GPT_VOCABULARY
 #define GPT_VOCABULARY 256
+#endif
+#ifndef GPT_EXPERTS
+#define GPT_EXPERTS 0
+#endif
+#ifndef GPT_EXPERTS_PER_TOKEN
+#define GPT_EXPERTS_PER_TOKEN (GPT_EXPERTS > 0 ? 2 : 0)
+#endif
+#ifndef GPT_KV_HEADS
+#define GPT_KV_HEADS GPT_HEADS
+#endif
+#ifndef GPT_HIDDEN
+#define GPT_HIDDEN (8 * GPT_WIDTH / 3 + 31) / 32 * 32
+#endif
+#ifndef GPT_TIED
+#define GPT_TIED 1
 #endif
 #ifndef GPT_BATCH
 #define GPT_BATCH 16
@@ -42,8 +59,33 @@
 
 namespace gpt {
 
-inline constexpr config sizes{
-    .layers = GPT_LAYERS, .heads = GPT_HEADS, .width = GPT_WIDTH, .context = GPT_CONTEXT, .vocabulary = GPT_VOCABULARY};
+/// The sizes' types, by the names of --architecture.
+namespace architectures {
+using gpt2 = gpt::config;
+using llama = ::llama::config;
+}  // namespace architectures
+
+/// The sizes that the build defines.
+template <class Config>
+constexpr Config sizes_of_build() {
+  Config all{};
+  all.layers = GPT_LAYERS;
+  all.heads = GPT_HEADS;
+  all.width = GPT_WIDTH;
+  all.context = GPT_CONTEXT;
+  all.vocabulary = GPT_VOCABULARY;
+  if constexpr (requires { all.kv_heads; }) {  // a Llama's
+    all.kv_heads = GPT_KV_HEADS;
+    all.hidden = GPT_HIDDEN;
+    all.tied = GPT_TIED;
+  }
+  if constexpr (requires { all.experts; }) {
+    all.experts = GPT_EXPERTS;
+    all.experts_per_token = GPT_EXPERTS_PER_TOKEN;
+  }
+  return all;
+}
+inline constexpr auto sizes = sizes_of_build<architectures::GPT_ARCHITECTURE>();
 inline constexpr gr::index_t batch_size = GPT_BATCH;
 
 /// The smallest type that holds a token id.
@@ -61,6 +103,7 @@ inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
 using planned_device = std::conditional_t<on_gpu, gr::cuda_meta, gr::meta>;
 #define GPT_TEXT_OF(name) #name
 #define GPT_TEXT(name)    GPT_TEXT_OF(name)
+inline constexpr const char* architecture_name = GPT_TEXT(GPT_ARCHITECTURE);
 inline constexpr const char* precision_name = GPT_TEXT(GPT_PRECISION);
 template <class T, class D, class G>
 using optimizer = gr::GPT_OPTIMIZER<T, D, G>;
@@ -70,25 +113,25 @@ inline constexpr const char* device_name = GPT_TEXT(GPT_DEVICE);
 #undef GPT_TEXT_OF
 
 /// The model on the CPU.
-using network = model<gr::on<gr::cpu, host_precision>, sizes>;
-
-/// The sizes by the names of their flags.
-inline std::array<std::pair<const char*, gr::index_t>, 5> named_sizes() {
-  return {{{"layers", sizes.layers},
-           {"heads", sizes.heads},
-           {"width", sizes.width},
-           {"context", sizes.context},
-           {"vocabulary", sizes.vocabulary}}};
-}
+using network = model_of<gr::on<gr::cpu, host_precision>, sizes>;
 
 /// "4 layers", "1 layer"; "2 batches" with the plural given
 inline std::string counted(gr::index_t n, const std::string& what, const std::string& plural = "") {
   return std::to_string(n) + " " + (n == 1 ? what : plural.empty() ? what + "s" : plural);
 }
+/// ", 8 experts, 2 for each token"; empty for a model without experts
+template <class Config>
+std::string described_experts(const Config& of) {
+  if constexpr (requires { of.experts; })
+    if (of.experts > 0)
+      return ", " + counted(of.experts, "expert") + ", " + std::to_string(of.experts_per_token) + " for each token";
+  return "";
+}
 /// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"
 inline std::string describe_model() {
-  return "gpt: " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) + ", " +
-         counted(sizes.heads, "head") + ", context " + std::to_string(sizes.context) + ", " + precision_name;
+  return std::string(sizes.name) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
+         ", " + counted(sizes.heads, "head") + described_experts(sizes) + ", context " + std::to_string(sizes.context) +
+         ", " + precision_name;
 }
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");

@@ -1,25 +1,60 @@
 #pragma once
 // A GPT, from top to bottom. The blocks are gradus::nn::block: read nn/transformer.hpp for what is inside one.
 
+#include <array>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include <gradus/gradus.hpp>
+
+#include "architecture.hpp"
 
 namespace gpt {
 
-namespace gr = gradus;
-
 /// The sizes of a model, fixed when it is compiled.
 struct config {
+  static constexpr const char *name = "gpt", *title = "GPT";
+
   gr::index_t layers;
   gr::index_t heads;
   gr::index_t width;
-  gr::index_t context;     ///< longest sequence
-  gr::index_t vocabulary;  ///< token ids 0 .. vocabulary-1
-  /// Rows of the token table: rounded up to a multiple of 64, so that matrix products meet no odd edge.
-  constexpr gr::index_t padded_vocabulary() const { return (vocabulary + 63) / 64 * 64; }
+  gr::index_t context;      ///< longest sequence
+  gr::index_t vocabulary;   ///< token ids 0 .. vocabulary-1
+  gr::index_t experts = 0;  ///< MLPs of a block, of which a token takes a few; 0: one MLP for all tokens
+  gr::index_t experts_per_token = 0;
+
+  /// Features inside an expert: those of a token's experts are as many as those of one MLP for all, or some more.
+  constexpr gr::index_t expert_features() const { return (4 * width / experts_per_token + 31) / 32 * 32; }
+  /// Parameters of the experts that a token does not take.
+  constexpr gr::index_t unused_parameters() const {
+    return experts == 0 ? 0 : layers * (experts - experts_per_token) * 2 * width * expert_features();
+  }
+  /// Rows of the token table.
+  constexpr gr::index_t padded_vocabulary() const { return padded_rows(vocabulary); }
+  /// The sizes by the names of their flags.
+  auto named() const {
+    std::vector<std::pair<const char*, gr::index_t>> all{
+        {"layers", layers}, {"heads", heads}, {"width", width}, {"context", context}, {"vocabulary", vocabulary}};
+    if (experts > 0) all.insert(all.end(), {{"experts", experts}, {"experts-per-token", experts_per_token}});
+    return all;
+  }
+};
+
+template <class X, config C>
+struct block_of {
+  using type = gr::nn::block<X, C.width, C.heads, C.layers>;
+};
+template <class X, config C>
+  requires(C.experts > 0)
+struct block_of<X, C> {
+  using experts = gr::nn::mlp_experts<X, C.experts, C.width, C.expert_features(), C.layers>;
+  using type = gr::nn::mixture_block<X, C.width, C.heads, C.experts, C.experts_per_token, C.layers, experts>;
 };
 
 /// Radford et al. 2019 (GPT-2): token and position embeddings, pre-norm blocks, a final norm, and a head that shares
-/// the token table.
+/// the token table. Its blocks may have mixtures of experts.
 /// @tparam X gradus::on<device, precision>
 template <class X, config C>
 struct model {
@@ -31,7 +66,7 @@ struct model {
 
   gr::nn::embedding<X, C.padded_vocabulary(), C.width> tokens;
   gr::param<X, C.context, C.width> positions;
-  std::array<gr::nn::block<X, C.width, C.heads, C.layers>, C.layers> blocks;
+  std::array<typename block_of<X, C>::type, C.layers> blocks;
   gr::nn::layer_norm<X, C.width> norm;
   double dropout = 0;
   gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
@@ -43,12 +78,22 @@ struct model {
     if constexpr (time == C.context) return tokens(ids) + positions;
     else return tokens(ids) + gr::slice<0, time>(gr::watch(positions, ids), 0, ids.extent(1));
   }
+  /// x [B, T, width] -> the same, behind all blocks. With experts, x and their auxiliary loss.
+  constexpr auto through_blocks(auto x) const {
+    return gr::chain(blocks, std::move(x), regions,
+                     [this](const auto& block, auto v) { return block(std::move(v), dropout); });
+  }
   /// Token ids [B, T] -> what the head sees, [B, T, width].
   constexpr auto hidden(const auto& ids) const {
+    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids));
+    else return norm(through_blocks(gr::dropout(embedded(ids), dropout)));
+  }
+  /// The same, and the auxiliary loss of the experts.
+  constexpr auto hidden_and_auxiliary(const auto& ids) const {
     auto x = gr::dropout(embedded(ids), dropout);
-    x = gr::chain(blocks, std::move(x), regions,
-                  [this](const auto& block, auto v) { return block(std::move(v), dropout); });
-    return norm(std::move(x));
+    auto zero = gr::nn::no_auxiliary_loss(x);
+    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)});
+    return std::tuple{norm(std::move(y)), std::move(auxiliary)};
   }
   /// The same for T new tokens that follow those in the cache, of which the first `count` are real; no dropout.
   template <class Ids, class Cache>
@@ -66,6 +111,34 @@ struct model {
   constexpr auto loss(const auto& ids, const auto& targets) const {
     return gr::linear_cross_entropy<C.vocabulary>(hidden(ids), tokens.weight, targets);
   }
+  /// With experts: that loss and their auxiliary loss. Training minimises the sum.
+  constexpr auto losses(const auto& ids, const auto& targets) const
+    requires(C.experts > 0)
+  {
+    auto [x, auxiliary] = hidden_and_auxiliary(ids);
+    return std::tuple{gr::linear_cross_entropy<C.vocabulary>(std::move(x), tokens.weight, targets),
+                      std::move(auxiliary)};
+  }
+  /// Of each block, the load of each expert in the latest step: its share of the tokens' choices.
+  std::vector<std::vector<double>> expert_load() const
+    requires(C.experts > 0)
+  {
+    std::vector<std::vector<double>> all;
+    for (const auto& block : blocks) {
+      double sum = 0;
+      std::vector<double>& load = all.emplace_back();
+      for (const float tokens_of_expert : gr::to_host(block.mixture.load.value()))
+        sum += load.emplace_back(static_cast<double>(tokens_of_expert));
+      for (double& share : load) share /= sum;
+    }
+    return all;
+  }
+};
+
+template <>
+struct architecture<config> {
+  template <class X, config C>
+  using model = gpt::model<X, C>;
 };
 
 }  // namespace gpt

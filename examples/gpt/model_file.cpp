@@ -9,6 +9,7 @@
 #include <gradus/io/safetensors.hpp>
 #include <gradus/train/run_folder.hpp>
 
+#include "../llama/huggingface.hpp"
 #include "tools/huggingface.hpp"
 
 namespace gpt {
@@ -35,16 +36,22 @@ fs::path model_in(const fs::path& folder) {
 
 }  // namespace
 
-void check_sizes(const fs::path& path) {
-  const gr::safetensors_file file(path);
-  for (const auto& [name, size] : named_sizes()) {
-    const auto found = file.metadata().find(name);
-    if (found == file.metadata().end())
+gr::run_metadata check_sizes(const fs::path& path) {
+  const gr::run_metadata metadata(gr::safetensors_file(path).metadata());
+  const auto check = [&](const std::string& name, const std::string& found, const std::string& wanted) {
+    if (found != wanted)
+      throw gr::error(path.string() + ": its " + name + " is " + found + ", and this program was compiled for " +
+                      wanted);
+  };
+  if (metadata.all().contains("model")) check("model", metadata.text("model"), model_mark());
+  if (metadata.all().contains("experts") && described_experts(sizes).empty())
+    check("experts", metadata.text("experts"), "none");
+  for (const auto& [name, size] : sizes.named()) {
+    if (!metadata.all().contains(name))
       throw gr::error(path.string() + ": no model of this program: it names no " + name);
-    if (found->second != std::to_string(size))
-      throw gr::error(path.string() + ": its " + name + " is " + found->second +
-                      ", and this program was compiled for " + std::to_string(size));
+    check(name, metadata.text(name), std::to_string(size));
   }
+  return metadata;
 }
 
 std::string tokenizer_beside(const fs::path& model) {
@@ -99,7 +106,7 @@ starting_model::starting_model(const options& o) : options_(o) {
     file_ = path;
   } else if (is_there(path / "config.json")) {
     huggingface_ = true;
-    file_ = detail::huggingface_tensors(path);
+    file_ = huggingface_tensors(path);
   } else {
     file_ = model_in(path);
     if (!is_there(file_))

@@ -11,6 +11,7 @@
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/text_tokenizer.hpp>
+#include <gradus/train/checkpoint.hpp>
 #include <gradus/train/model_file.hpp>
 
 #include "config.hpp"
@@ -18,19 +19,37 @@
 
 namespace gpt {
 
-/// Writes a model with its sizes as metadata.
-template <class X>
-void save_model(const model<X, sizes>& net, const std::filesystem::path& path) {
-  std::map<std::string, std::string> metadata{{"model", "gradus gpt"}, {"precision", precision_name}};
-  for (const auto& [name, size] : named_sizes()) metadata[name] = std::to_string(size);
-  gr::save(net, path, metadata);
+/// What tells a file's architecture, in its metadata: "gradus gpt".
+inline std::string model_mark() { return std::string("gradus ") + sizes.name; }
+
+template <class Net>
+void add_settings(const Net& net, gr::run_metadata& metadata) {
+  for_each_setting(net, [&](const char* name, double value) { metadata.set(name, value); });
 }
-/// Throws gr::error, which names the first size that differs, unless the file holds a model of this program's sizes.
-void check_sizes(const std::filesystem::path& path);
-template <class X>
-void load_model(model<X, sizes>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& path) {
-  check_sizes(path);
+/// Throws gr::error for a setting that the metadata lacks.
+template <class Net>
+void read_settings(Net& net, const gr::run_metadata& metadata) {
+  for_each_setting(net, [&](const char* name, double& value) { value = metadata.number<double>(name); });
+}
+
+/// Writes a model with its sizes and its settings as metadata.
+template <class Net>
+void save_model(const Net& net, const std::filesystem::path& path) {
+  gr::run_metadata metadata;
+  metadata.set("model", model_mark());
+  metadata.set("precision", std::string_view(precision_name));
+  for (const auto& [name, size] : sizes.named()) metadata.set(name, size);
+  add_settings(net, metadata);
+  gr::save(net, path, {metadata.all().begin(), metadata.all().end()});
+}
+/// The metadata of a model file. Throws gr::error, which names the first size that differs, unless the file holds a
+/// model of this program's architecture and sizes.
+gr::run_metadata check_sizes(const std::filesystem::path& path);
+template <class Net>
+void load_model(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& path) {
+  const gr::run_metadata metadata = check_sizes(path);
   gr::load(net, ctx, path);
+  read_settings(net, metadata);
 }
 
 /// The tokenizer.json in the folder of a model file; empty if there is none.
@@ -55,10 +74,10 @@ class starting_model {
   /// The run's data. Throws gr::error if their tokenizer is not the model's.
   gr::dataset open_data() const;
   /// Loads the weights into a run's model; does nothing without --init.
-  template <class X>
-  void load(model<X, sizes>& net, gr::context<typename X::device>& ctx) const {
+  template <class Net>
+  void load(Net& net, gr::context<typename Net::device>& ctx) const {
     if (file_.empty()) return;
-    if constexpr (X::device::host_addressable) {
+    if constexpr (Net::device::host_addressable) {
       read(net, ctx);
     } else {
       gr::stream host_stream;
@@ -67,6 +86,9 @@ class starting_model {
       network on_host;
       read(on_host, host);
       gr::copy(on_host, net);
+      gr::run_metadata settings;
+      add_settings(on_host, settings);
+      read_settings(net, settings);
     }
   }
   /// "starting from FILE"; empty without --init.

@@ -106,7 +106,8 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
 
 gr::config_entries compiled_in() {
   gr::config_entries all;
-  for (const auto& [name, size] : named_sizes()) all.emplace_back(name, std::to_string(size));
+  all.emplace_back("architecture", architecture_name);
+  for (const auto& [name, size] : sizes.named()) all.emplace_back(name, std::to_string(size));
   all.emplace_back("batch", std::to_string(batch_size));
   all.emplace_back("precision", precision_name);
   all.emplace_back("optimizer", optimizer_name);

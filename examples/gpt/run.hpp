@@ -78,7 +78,7 @@ class run {
         folder_(make_folder()),
         report_(folder_,
                 {.program = "gpt_train",
-                 .title = "Training a GPT",
+                 .title = std::string("Training a ") + sizes.title,
                  .machine_flops = facts.machine_flops,
                  .loss = data.files.bytes() ? "nats a byte" : "nats a token",
                  .best = o.save ? "best.safetensors" : ""},
@@ -91,7 +91,7 @@ class run {
     state.fraction = o.fraction(state.step, state.elapsed);
     first_ = state.step;
     before_ = state.elapsed;
-    flops_per_token_ = training_flops_per_token(facts.parameters);
+    flops_per_token_ = training_flops_per_token(facts.parameters - unused_parameters(sizes));
     if (!resumed_) {
       lock_ = std::make_unique<gr::run_lock>(folder_);
       write_settings();
@@ -128,6 +128,8 @@ class run {
     state.tokens_per_second = state.tokens / state.training_seconds;
     state.flops = flops_per_token_ * state.tokens_per_second;
     state.validation = std::nan("");
+    state.fields.clear();
+    state.note.clear();
     loss_ = loss;
     hold();
     if constexpr (!on_gpu) report_.held_loss();
@@ -256,9 +258,10 @@ class run {
     restore_folder();
     state.loss_scale = t_.loss_scale();
     state.clean_steps = t_.clean_steps();
+    gr::run_metadata metadata = metadata_of(options_, data_, state);
+    add_settings(t_.net, metadata);
     return [folder = folder_, keep = static_cast<std::size_t>(options_.keep_checkpoints),
-            checkpoint =
-                gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer, metadata_of(options_, data_, state))] {
+            checkpoint = gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer, metadata)] {
       checkpoint.write(gr::checkpoint_path(folder), gr::older_checkpoint_paths(folder, keep));
       gr::remove_old_checkpoints(folder, keep);
     };
@@ -303,6 +306,7 @@ class run {
     memory_.use(training_plan);
     state.validation = done == batches ? sum / static_cast<double>(batches) : std::nan("");
     if (!stop()) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
+    if constexpr (requires { t_.net.expert_load(); }) report_load(t_.net.expert_load(), state);
     state.elapsed = elapsed();
     hold();
   }

@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <ctime>
+#include <vector>
 
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/train/program.hpp>
 #include <gradus/train/size_hints.hpp>
+
+#include "model_file.hpp"
 
 namespace gpt {
 namespace {
@@ -13,7 +16,8 @@ namespace {
 // What must be the same for a run to be resumed.
 gr::run_metadata identity_of(const options& o, const run_data& data) {
   gr::run_metadata metadata;
-  for (const auto& [name, size] : named_sizes()) metadata.set(name, size);
+  metadata.set("model", model_mark());
+  for (const auto& [name, size] : sizes.named()) metadata.set(name, size);
   metadata.set("batch", batch_size);
   metadata.set("precision", std::string_view(precision_name));
   metadata.set("optimizer", std::string_view(optimizer_name));
@@ -133,7 +137,6 @@ void find_older_checkpoint(found_checkpoint& from, const std::string& damage, co
 
 gr::run_metadata metadata_of(const options& o, const run_data& data, const run_state& state) {
   gr::run_metadata metadata = identity_of(o, data);
-  metadata.set("model", std::string_view("gradus gpt"));
   metadata.set("step", state.step);
   metadata.set("tokens", state.tokens);
   metadata.set("training_seconds", state.training_seconds);
@@ -161,28 +164,32 @@ void write_config(const std::filesystem::path& folder, const options& o) {
   gr::write_file_atomically(folder / "config", text + gr::config_text(o.config));
 }
 
+namespace {
+std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& memory, const run_facts& facts) {
+  std::vector<gr::log_field> fields{{"model", sizes.name}};
+  for (const auto& [name, size] : sizes.named()) fields.emplace_back(name, size);
+  const std::vector<gr::log_field> others{
+      {"precision", precision_name},
+      {"optimizer", optimizer_name},
+      {"schedule", o.schedule},
+      {"batch", batch_size},
+      {"parameters", facts.parameters},
+      {"accumulate", o.accumulate},
+      {"lr", o.lr},
+      {"seed", o.seed},
+      {"device", device_name},
+      {"machine", facts.machine},
+      {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
+      {"planned_mib", mib(memory.total_bytes())},
+      {"gemm_tflops", facts.machine_flops / 1e12}};
+  fields.insert(fields.end(), others.begin(), others.end());
+  return fields;
+}
+}  // namespace
+
 void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
                   const chosen_memory& memory, const run_data& data, const run_facts& facts, const run_state& state) {
-  if (!facts.resumed)
-    report.log({{"model", "gpt"},
-                {"layers", sizes.layers},
-                {"heads", sizes.heads},
-                {"width", sizes.width},
-                {"context", sizes.context},
-                {"vocabulary", sizes.vocabulary},
-                {"precision", precision_name},
-                {"optimizer", optimizer_name},
-                {"schedule", o.schedule},
-                {"batch", batch_size},
-                {"parameters", facts.parameters},
-                {"accumulate", o.accumulate},
-                {"lr", o.lr},
-                {"seed", o.seed},
-                {"device", device_name},
-                {"machine", facts.machine},
-                {"checkpoint", o.memory_budget.empty() ? o.checkpoint : "budget " + o.memory_budget},
-                {"planned_mib", mib(memory.total_bytes())},
-                {"gemm_tflops", facts.machine_flops / 1e12}});
+  if (!facts.resumed) report.log(start_of_log(o, memory, facts));
   report.line(line("%s, %.2fM parameters", describe_model().c_str(), static_cast<double>(facts.parameters) / 1e6));
   const auto batches = static_cast<std::size_t>(o.accumulate), tokens = batch_size * batches * sizes.context;
   const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";
@@ -215,6 +222,15 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
         line("the learning rate jumps from %.2e to %.2e: it follows --steps, --minutes, --lr, --schedule and "
              "--warmup, which are not those that the run had",
              planned, rate));
+}
+
+void report_load(const std::vector<std::vector<double>>& load, gr::step_report& step) {
+  double least = 1, most = 0;
+  for (const auto& block : load)
+    for (const double share : block) least = std::min(least, share), most = std::max(most, share);
+  const auto experts = static_cast<double>(load.front().size());
+  step.fields.emplace_back("expert_load", load);
+  step.note = line("experts: the load of one is %.2f to %.2f times the mean", least * experts, most * experts);
 }
 
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_state& state, double bytes_a_token,

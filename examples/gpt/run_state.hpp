@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gradus/data/batches.hpp>
 #include <gradus/data/dataset.hpp>
@@ -68,8 +69,8 @@ void find_older_checkpoint(found_checkpoint& from, const std::string& damage, co
 /// The metadata of a checkpoint of this run.
 gr::run_metadata metadata_of(const options& o, const run_data& data, const run_state& state);
 
-/// Floating-point operations of training on one token: 6 a parameter (2 forward, 4 backward), and 12 * layers * width *
-/// context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward), and 12 *
+/// layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
 inline double training_flops_per_token(std::size_t parameters) {
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
@@ -85,6 +86,8 @@ struct run_facts {
 };
 void report_start(gr::run_reporter& report, const std::filesystem::path& folder, const options& o,
                   const chosen_memory& memory, const run_data& data, const run_facts& facts, const run_state& state);
+/// Adds the load of experts, by block, to the report of a step.
+void report_load(const std::vector<std::vector<double>>& load, gr::step_report& step);
 void report_end(gr::run_reporter& report, const chosen_memory& memory, const run_state& state, double bytes_a_token,
                 double peak_mib);
 /// Writes the file `config`, which repeats the run.

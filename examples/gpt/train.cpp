@@ -1,6 +1,6 @@
 // Trains a GPT on text, as bytes or as tokens. The loop is in train(), the model in model.hpp, a step's arithmetic in
-// training.hpp, its memory in memory.cpp, what surrounds the loop (log, checkpoints, validation) in run.hpp, the flags
-// in options.cpp.
+// training.hpp and step.hpp, its memory in memory.cpp, what surrounds the loop (log, checkpoints, validation) in
+// run.hpp, the flags in options.cpp.
 
 #include <algorithm>
 #include <atomic>
@@ -41,7 +41,7 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
                      gr::context<gpt::device>& ctx, trainer& t) {
   for (bool read = false; !read;) {
     try {
-      gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+      gpt::read_settings(t.net, gr::read_checkpoint(from.path, ctx, t.net, t.optimizer));
       read = true;
     } catch (const gr::out_of_memory&) {
       throw;  // not the file's fault

@@ -161,6 +161,10 @@ END
   done
   refuses 2 "test.sh: --only: '\[' is not a regular expression" "${script%/*}/test.sh" --only '['
   refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
+  refuses 2 '--experts must be a whole number above 0' "$script" --experts 0
+  refuses 2 '--experts-per-token 9: there are 8 experts' "$script" --experts 8 --experts-per-token 9
+  refuses 2 '--experts-per-token is for a model with --experts' "$script" --experts-per-token 2
+  refuses 2 '--experts is for --architecture gpt2' "$script" --architecture llama --experts 8
   refuses 2 "--optimizer is 'adam': adamw, sgd, lion" "$script" --optimizer adam
   refuses 2 '--optimizer muon makes its steps in float' "$script" --optimizer muon --precision fp64
   refuses 2 '--schedule must be constant, linear, cosine or wsd.*steep' "$train" --data text --schedule steep

@@ -10,16 +10,16 @@
 
 inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .context = 32, .vocabulary = 61};
 
-/// A step of two small batches, with dropout and clipping. What lives from step to step is from one context, the rest
+/// A step of two small batches of a model of sizes C, with dropout and clipping. What lives from step to step is from one context, the rest
 /// from another.
-template <class P, class D>
+template <class P, class D, auto C = small_gpt>
 struct gpt_training {
   using device = D;
   static constexpr gr::index_t batches = 2;
-  using ids = gr::shape<2, small_gpt.context>;
+  using ids = gr::shape<2, C.context>;
   using tokens = gr::tensor<std::uint16_t, ids, D>;
 
-  gpt::model<gr::on<D, P>, small_gpt> net;
+  gpt::model_of<gr::on<D, P>, C> net;
   gr::context<D>& kept;
   gr::context<D>& freed;
   gr::adamw<float, D> optimizer;
@@ -37,7 +37,7 @@ struct gpt_training {
         tape(transient, 17),
         losses(gr::zeros<float, gr::shape<batches>>(persistent)) {
     net.dropout = 0.1;
-    if (recompute) net.regions = gr::region_schedule::every_block(small_gpt.layers);
+    if (recompute) net.regions = gr::region_schedule::every_block(C.layers);
     gr::init(net, kept, gr::normal_init{.seed = 5, .stddev = 0.08});
     for (gr::index_t b = 0; b < batches; ++b) {
       inputs[b] = gr::zeros<std::uint16_t, ids>(kept, gr::category::input);
@@ -79,9 +79,9 @@ inline int gpt_steps() {
   return asked == nullptr ? 4 : std::atoi(asked);
 }
 
-template <class P, class D>
+template <class P, auto C = small_gpt, class D>
 void gpt_case(runner<D>& r, const std::string& name, double tolerance) {
-  gpt_training<P, D> training(r.ctx(), r.ctx());
+  gpt_training<P, D, C> training(r.ctx(), r.ctx());
   for (int step = 0; step < gpt_steps(); ++step) {
     training.load(r);
     training.step();

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <gradus/data/augment.hpp>
 #include <gradus/data/batches.hpp>
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
@@ -143,4 +144,10 @@ TEST_CASE_FIXTURE(in_a_folder, "arrays are read from files, and samples in memor
   }
   // [/samples]
   CHECK(rows == 5);
+  const gr::host_array<std::uint8_t> images{{2, 3, 3}, std::vector<std::uint8_t>(18, 9)};
+  const std::uint32_t step = 4;
+  // [augment]
+  const auto moved = gr::shift_and_flip(images, {.shift = 2, .flip = true}, {.seed = seed, .step = step});
+  // [/augment]
+  CHECK(moved.extents == images.extents);
 }

@@ -11,6 +11,7 @@
 #include <gradus/train/model_file.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gr = gradus;
@@ -90,6 +91,35 @@ struct grouped_attention {  // 4 heads of queries share 2 of keys and values
   }
 };
 // [/grouped_attention]
+
+// [character_lstm]
+template <class X>
+struct character_lstm {  // predicts the next of 64 characters
+  gr::nn::embedding<X, 64, 32> characters;
+  gr::nn::lstm<X, 32, 48, 2> lstm;
+  gr::nn::linear<X, 48, 64> head;
+  GRADUS_MEMBERS(characters, lstm, head)
+
+  /// Ids [B, T], which follow those that led to `state` -> logits [B, T, 64], and the next state.
+  auto operator()(const auto& ids, const auto& state) const {
+    auto [y, next] = lstm(characters(ids), state, {.dropout = 0.1});
+    return std::pair(head(std::move(y)), std::move(next));
+  }
+};
+// [/character_lstm]
+// [mixture]
+template <class X>
+struct sparse_gpt {
+  std::array<gr::nn::mixture_block<X, 32, 4, 8, 2>, 3> blocks;  // width 32, 4 heads, 2 of 8 experts
+  gr::region_schedule regions;
+  GRADUS_MEMBERS(blocks)
+
+  auto operator()(const auto& x) const {  // the residual stream and the auxiliary loss
+    return gr::chain(blocks, std::tuple{x, gr::nn::no_auxiliary_loss(x)}, regions,
+                     [](const auto& block, auto v) { return block(std::move(v)); });
+  }
+};
+// [/mixture]
 
 namespace {
 
@@ -397,4 +427,63 @@ TEST_CASE_FIXTURE(fixture, "a run goes to a file and goes on") {
   std::filesystem::remove(path);
   CHECK(step == 120);
   CHECK(gr::to_host(net(x)) == saved);
+}
+
+TEST_CASE_FIXTURE(fixture, "an LSTM learns a text in windows, and writes one character at a time") {
+  const std::vector<std::uint8_t> text = [] {
+    std::vector<std::uint8_t> cycle(8 * 16 * 12 + 1);
+    for (std::size_t i = 0; i < cycle.size(); ++i) cycle[i] = static_cast<std::uint8_t>(i % 7);
+    return cycle;
+  }();
+  character_lstm<X> net;
+  gr::init(net, ctx, gr::xavier_normal{.seed = 7});
+  gr::adamw optimizer{net, {.lr = 1e-2}};
+  gr::tape tape{ctx};
+  float last = 0;
+  using ids = gr::shape<8, 16>;
+  // Eight texts side by side: window number w of each, moved by `ahead` characters.
+  const auto window = [&](std::size_t w, std::size_t ahead) {
+    std::vector<std::uint8_t> at;
+    for (std::size_t b = 0; b < 8; ++b)
+      for (std::size_t t = 0; t < 16; ++t) at.push_back(text[b * 16 * 12 + w * 16 + t + ahead]);
+    return gr::from_values<std::uint8_t, ids>(ctx, at);
+  };
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    // [truncated]
+    auto state = net.lstm.zero_state<8>(ctx);
+    for (std::size_t w = 0; w < 12; ++w) {
+      const auto [logits, next] = net(tape.watch(window(w, 0)), state);
+      auto loss = gr::cross_entropy(logits, window(w, 1));
+      state = gr::detach(next);  // the next window continues from here, without gradients into this one
+      gr::backward(loss);
+      optimizer.step(ctx);
+      last = gr::item(loss.value());
+    }
+    // [/truncated]
+  }
+  CHECK(last < 0.1f);
+  std::vector<int> written;
+  // [write]
+  auto state = net.lstm.zero_state<1>(ctx);
+  auto id = gr::from_values<std::int32_t, gr::shape<1, 1>>(ctx, {0});
+  for (int i = 0; i < 10; ++i) {
+    auto [logits, next] = net(id, state);
+    id = gr::cast<std::int32_t>(gr::argmax<gr::axes<-1>>(logits));
+    written.push_back(gr::item(id));
+    state = std::move(next);
+  }
+  // [/write]
+  CHECK(written == std::vector<int>{1, 2, 3, 4, 5, 6, 0, 1, 2, 3});
+}
+
+TEST_CASE_FIXTURE(fixture, "a mixture of experts has an auxiliary loss, and counts the tokens of each expert") {
+  sparse_gpt<X> net;
+  gr::init(net, ctx, gr::normal_init{.seed = 7});
+  gr::tape tape{ctx};
+  const auto [y, loss] = net(tape.watch(gr::normal<float, gr::shape<2, 9, 32>>(ctx, {.seed = 1})));
+  gr::backward(gr::mean(y * y) + loss);
+  for (const auto& block : net.blocks) {
+    CHECK(gr::item(gr::sum(gr::cast<float>(block.mixture.load.value()))) == 36);
+    CHECK(block.mixture.router.gradient());
+  }
 }

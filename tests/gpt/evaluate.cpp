@@ -10,6 +10,7 @@
 
 #include "../support/message_of.hpp"
 #include "../support/seed.hpp"
+#include "gpt/model.hpp"
 #include "gpt/tools/evaluate.hpp"
 
 namespace gr = gradus;

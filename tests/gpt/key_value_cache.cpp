@@ -15,6 +15,7 @@
 #include "../support/operands.hpp"
 #include "../support/seed.hpp"
 #include "gpt/model.hpp"
+#include "llama/model.hpp"
 
 namespace gr = gradus;
 using gradus_test::fresh_seed;
@@ -26,16 +27,17 @@ namespace {
 constexpr gpt::config small{2, 3, 39, 13, 61};
 constexpr gpt::config several_blocks{2, 2, 34, 151, 61};  // of keys and of queries
 constexpr gpt::config whole_packs{2, 4, 64, 29, 61};      // products of few rows take another way than those of many
+constexpr llama::config rotated{2, 4, 40, 151, 61, 2, 51, 0};
 
 template <class T>
 bool same_bits(const T* a, const T* b, gr::index_t count) {
   return std::memcmp(static_cast<const void*>(a), static_cast<const void*>(b), count * sizeof(T)) == 0;
 }
 
-template <class Precision, gpt::config C, gr::index_t Batch>
+template <class Precision, auto C, gr::index_t Batch>
 struct written {
   using X = gr::on<gr::cpu, Precision>;
-  using network = gpt::model<X, C>;
+  using network = gpt::model_of<X, C>;
   static constexpr gr::index_t columns = C.padded_vocabulary();
 
   explicit written(int threads) {
@@ -72,10 +74,10 @@ struct written {
   decltype(std::declval<const network&>()(ids)) logits;
 };
 
-template <class Precision, gpt::config C, gr::index_t Batch>
+template <class Precision, auto C, gr::index_t Batch>
 void check(int threads) {
   written<Precision, C, Batch> w(threads);
-  typename gpt::model<gr::on<gr::cpu, Precision>, C>::template cache<Batch> past(w.place.ctx);
+  typename gpt::model_of<gr::on<gr::cpu, Precision>, C>::template cache<Batch> past(w.place.ctx);
   for (gr::index_t t = 0; t < C.context; ++t) {  // token by token
     CAPTURE(t);
     REQUIRE(w.template next_is_right<1>(past, 1));
@@ -112,6 +114,10 @@ TEST_CASE("with a cache, the logits of bf16_mixed are those of the whole context
 TEST_CASE("with a cache, the logits of bf16_stream are those of the whole context, bit for bit") {
   check<gr::bf16_stream, small, 2>(3);
   check<gr::precision_with<gr::bf16_stream, gr::keep_copies>, small, 2>(2);
+}
+TEST_CASE("with a cache, a Llama's logits are those of the whole context, bit for bit") {
+  check<gr::fp32, rotated, 3>(3);
+  check<gr::bf16_mixed, rotated, 1>(2);
 }
 TEST_CASE("with a cache, the logits of fp16_mixed, bf16_pure and fp64 are those of the whole context, bit for bit") {
   check<gr::fp16_mixed, small, 2>(2);

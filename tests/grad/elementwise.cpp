@@ -93,6 +93,8 @@ void check_binary() {
       "minimum", [](auto u, auto v) { return gr::minimum(u, v); }, low, high);
   check_gradient(
       "maximum", [](auto u, auto v) { return gr::maximum(u, v * v); }, low, high);
+  check_gradient(
+      "swiglu", [](auto u, auto v) { return gr::swiglu(u, v); }, low, high);
 }
 
 struct blend {

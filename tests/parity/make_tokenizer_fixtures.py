@@ -12,6 +12,13 @@ tokenizer.json   A byte-level BPE of 700 tokens that BpeTrainer learned from tra
 cases.json       "texts": texts as hexadecimal bytes, some of them no UTF-8, and the ids of this tokenizer for them,
                  decoded with errors="replace"; "classes": where runs of characters of one class begin, as the pattern
                  of ByteLevel treats them: letter, number, space, other.
+llama3.json      A BPE of 600 tokens with Llama 3's pattern that BpeTrainer learned from train.txt, and three words more
+                 that no merges make, with ignore_merges and Llama 3's special tokens.
+wordpiece.json   A WordPiece of 500 tokens like BERT's that WordPieceTrainer learned from train.txt.
+bert_llama3_cases.json
+                 "llama3": texts as above, and the ids of llama3.json; "wordpiece": one text or two, the most ids, the
+                 ids and segments of wordpiece.json, and their text; "normalizers": flags of BertNormalizer, and for
+                 every 4096 code points a hash of what it makes of each, and of the words of BertPreTokenizer.
 """
 import json
 import pathlib
@@ -79,6 +86,104 @@ def train(text, vocabulary):
     return tokenizer
 
 
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+          r"\s+(?!\S)|\s+")
+# What else the texts for Llama 3 and BERT have.
+MORE = ["I'LL", "'S", "'ſt", "don'T", "1234567", "٣٤٥٦٧", "!\r\n\r\n", " \n \n", "\t\tx", "\u00a0y", "_name",
+        "\"Quoted\"", "wonderful", " wonderful", "<|begin_of_text|>", "<|eot_id|>", "<|begin", "İstanbul",
+        "straße STRASSE", "ΟΔΥΣΣΕΎΣ", "e\u0301\u0323", "\u0345\u0301a", "ậ", "ﬁ", "Ǆ", "中文字", "カﾞ", "한국어",
+        "\u1112e\u0301", "[MASK]", "[CLS] [SEP", "a" * 101, "b" * 100, "\u0000\u0007\u200d\ufffd", "naïve café", "x²",
+        "𝔘𝔫𝔦", "ｆｕｌｌ", "¿qué?", "don’t", "U.S.A."]
+
+
+def llama3(text, vocabulary, ignore_merges=True, words=("Ġwonderful", "Hello", "ĊĊĊ")):
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+    from tokenizers.trainers import BpeTrainer
+    tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator([text], BpeTrainer(
+        vocab_size=vocabulary, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False))
+    file = json.loads(tokenizer.to_str())
+    for word in words:
+        file["model"]["vocab"].setdefault(word, len(file["model"]["vocab"]))
+    tokenizer = Tokenizer.from_str(json.dumps(file))
+    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"]
+    tokenizer.add_special_tokens([AddedToken(s, normalized=False, special=True) for s in special])
+    begin = special[0]
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single=f"{begin} $A", pair=f"{begin} $A {begin}:1 $B:1",
+                                      special_tokens=[(begin, tokenizer.token_to_id(begin))])])
+    return tokenizer
+
+
+def wordpiece(text, vocabulary, flags=(True, True, None, True)):
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers.trainers import WordPieceTrainer
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(*flags)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.train_from_iterator([text], WordPieceTrainer(
+        vocab_size=vocabulary, limit_alphabet=150, show_progress=False,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(s, tokenizer.token_to_id(s)) for s in ("[CLS]", "[SEP]")])
+    return tokenizer
+
+
+def normalizer_hashes(flags):
+    """FNV-1a of the text that the normalizer makes of each code point between two letters, and of its words."""
+    from tokenizers import normalizers, pre_tokenizers
+    normalize = normalizers.BertNormalizer(*flags).normalize_str
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    hashes = []
+    for first in range(0, 0x110000, 4096):
+        value = 14695981039346656037
+        for point in range(first, first + 4096):
+            if 0xD800 <= point < 0xE000:
+                continue
+            text = normalize("a" + chr(point) + "b")
+            for byte in "|".join([text] + [word for word, _ in split(text)]).encode():
+                value = (value ^ byte) * 1099511628211 % 2 ** 64
+        hashes.append(str(value))
+    return hashes
+
+
+def more_fixtures(out, text):
+    rng = random.Random(13)
+    bpe, pieces = llama3(text, 600), wordpiece(text + " naive cafe running runner unaffable " * 5, 500)
+    bpe.save(str(out / "llama3.json"))
+    pieces.save(str(out / "wordpiece.json"))
+
+    def some_text(size):
+        return "".join(rng.choice(MORE + [" ", "\n"]) if rng.random() < 0.5 else mixed_text(rng, 8)
+                       for _ in range(size))
+
+    texts = [t.encode() for t in MORE + [some_text(n) for n in range(1, 25)]]
+    texts += [break_utf8(rng, some_text(15), 4) for _ in range(8)] + [rng.randbytes(60) for _ in range(4)]
+    bpe_cases = [[t.hex(), bpe.encode(t.decode("utf8", "replace"), add_special_tokens=False).ids] for t in texts]
+    piece_cases = []
+    for i, t in enumerate(texts):
+        pair = [t] if i % 2 == 0 else [t, rng.choice(texts)]
+        most = rng.choice([3, 4, 8, 9, 16, 30, 1000])
+        pieces.enable_truncation(most)
+        coded = pieces.encode(*[p.decode("utf8", "replace") for p in pair])
+        piece_cases.append([[p.hex() for p in pair], most, coded.ids, coded.type_ids,
+                            pieces.decode(coded.ids, skip_special_tokens=False)])
+    hashes = [[flags, normalizer_hashes(flags)] for flags in
+              [(True, True, True, True), (False, False, True, False), (False, False, False, True)]]
+    parts = {"llama3": bpe_cases, "wordpiece": piece_cases, "normalizers": hashes}
+    (out / "bert_llama3_cases.json").write_text("{" + ",\n".join(
+        json.dumps(name) + ":[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "]"
+        for name, cases in parts.items()) + "}\n")
+
+
 def character_classes():
     """[[first code point, class], ...], found by what a character is joined with."""
     from tokenizers import pre_tokenizers
@@ -114,6 +219,7 @@ def main():
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
     classes = json.dumps(character_classes(), separators=(",", ":"))
     (out / "cases.json").write_text('{"texts":[\n' + lines + '],\n"classes":' + classes + "}\n")
+    more_fixtures(out, text)
 
 
 if __name__ == "__main__":

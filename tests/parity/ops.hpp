@@ -15,12 +15,16 @@
 
 namespace gradus_test {
 
-/// The file that has the array: functions.safetensors, indexing.safetensors, or ops.safetensors.
+/// The file that has the array: one of those named below.
 inline const fixture& recorded_ops(const std::string& name) {
   static const fixture ops(GRADUS_TEST_DATA "/parity/ops.safetensors");
   static const fixture functions(GRADUS_TEST_DATA "/parity/functions.safetensors");
   static const fixture indexing(GRADUS_TEST_DATA "/parity/indexing.safetensors");
-  return functions.has(name) ? functions : indexing.has(name) ? indexing : ops;
+  static const fixture convolutions(GRADUS_TEST_DATA "/parity/convolutions.safetensors");
+  static const fixture images(GRADUS_TEST_DATA "/parity/images.safetensors");
+  for (const fixture* file : {&functions, &indexing, &convolutions, &images})
+    if (file->has(name)) return *file;
+  return ops;
 }
 
 /// A recorded array as a tensor of T.

@@ -38,11 +38,12 @@ inline std::vector<gpt::step_options> kinds() {
   return all;
 }
 
-// Steps whose memory is planned, and counted above the plan.
-template <class P, template <class, class, class> class Optimizer = gr::adamw>
+// Steps of a model of sizes C, with the layers, context and vocabulary of `odd`, whose memory is planned, and counted
+// above the plan.
+template <class P, template <class, class, class> class Optimizer = gr::adamw, auto C = odd>
 void check() {
-  using on_cpu = gpt::training<gr::cpu, odd, batch, std::uint8_t, P, Optimizer>;
-  using on_meta = gpt::training<gr::meta, odd, batch, std::uint8_t, P, Optimizer>;
+  using on_cpu = gpt::training<gr::cpu, C, batch, std::uint8_t, P, Optimizer>;
+  using on_meta = gpt::training<gr::meta, C, batch, std::uint8_t, P, Optimizer>;
   std::size_t number = 0;
   for (const gpt::step_options& o : kinds()) {
     CAPTURE(number++);

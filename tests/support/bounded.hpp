@@ -56,9 +56,27 @@ void families_of_any_axes(const Check& check) {
   check("permute", [](auto&, auto& x, auto& y) { return gr::permute<2, 0, 1>(x) * gr::permute<2, 0, 1>(y); });
 }
 
+/// x [B, 8, ...] normalised by the batch and by groups of each sample.
+template <class D, class X>
+auto channel_norms(gr::context<D>& ctx, const X& x) {
+  const auto w = constant<gr::shape<8>>(ctx, 1), b = constant<gr::shape<8>>(ctx, 2);
+  gr::state<gr::on<D>, 8> mean, variance;
+  gr::init(mean, ctx, gr::normal_init{});
+  gr::init(variance, ctx, gr::normal_init{});
+  return gr::batch_norm(x, w, b, mean, variance) + gr::group_norm<2>(x, w, b);
+}
+
 /// The same for those that need a static last axis of 8.
 template <class Check>
 void families_of_rows(const Check& check) {
+  check("batch_norm, group_norm", [](auto& ctx, auto& x, auto& y) {
+    return channel_norms(ctx, gr::permute<0, 2, 1>(x)) +
+           gr::sum(channel_norms(ctx, gr::sum<gr::axes<0>>(x + y * 2.0f)));
+  });
+  check("pooling", [](auto&, auto& x, auto& y) {
+    constexpr gr::pool window{3, 2, 1};
+    return gr::max_pool1d<window>(x * y) * gr::avg_pool1d<window>(x) + gr::adaptive_avg_pool1d<4>(y);
+  });
   check("broadcast", [](auto& ctx, auto& x, auto& y) {
     return x * constant<gr::shape<8>>(ctx, 1) + gr::mean<gr::axes<-1>, true>(y) * gr::max<gr::axes<0>, true>(x);
   });
@@ -80,6 +98,12 @@ void families_of_rows(const Check& check) {
   check("linear_cross_entropy in chunks", [](auto& ctx, auto& x, auto& y) {
     const auto targets = gr::argmax<gr::axes<-1>>(y.value());
     return gr::linear_cross_entropy<16, 4>(x, constant<gr::shape<16, 8>>(ctx, 3), targets);
+  });
+  check("lstm, gru", [](auto& ctx, auto& x, auto& y) {
+    const auto start = gr::slice<1, 0, 2>(gr::mean<gr::axes<1>>(y));
+    const auto [z, h, c] = gr::lstm(x, constant<gr::shape<2, 8>>(ctx, 1), start, start * 2.0f);
+    return gr::gru(gr::slice<2, 0, 6>(y), constant<gr::shape<2, 6>>(ctx, 2), constant<gr::shape<6>>(ctx, 3)) * z +
+           gr::mean(h * c);
   });
   check("embedding", [](auto& ctx, auto& x, auto& y) {
     return gr::embedding(gr::argmax<gr::axes<-1>>(x.value()), constant<gr::shape<8, 8>>(ctx, 3)) * y;

@@ -232,6 +232,66 @@ inline outcome linear(std::size_t rows, std::size_t in, std::size_t out, const v
   return r;
 }
 
+// ---- convolutions ---------------------------------------------------------------------------------------------------
+
+/// A convolution of images [batch, channels, high, wide] with filters [filters, channels / groups, kernel_y, kernel_x].
+struct convolution {
+  std::size_t batch, channels, high, wide, filters, kernel_y, kernel_x;
+  std::size_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0, dilation_y = 1, dilation_x = 1, groups = 1;
+
+  std::size_t out_y() const { return (high + 2 * padding_y - dilation_y * (kernel_y - 1) - 1) / stride_y + 1; }
+  std::size_t out_x() const { return (wide + 2 * padding_x - dilation_x * (kernel_x - 1) - 1) / stride_x + 1; }
+  /// Calls f(y, x, w) with the elements of result, image and filters that meet.
+  template <class F>
+  void for_products(const F& f) const {
+    const std::size_t depth = channels / groups, of_group = filters / groups;
+    for (std::size_t b = 0; b < batch; ++b)
+      for (std::size_t o = 0; o < filters; ++o)
+        for (std::size_t i = 0; i < out_y(); ++i)
+          for (std::size_t j = 0; j < out_x(); ++j)
+            for (std::size_t c = 0; c < depth; ++c)
+              for (std::size_t k = 0; k < kernel_y; ++k)
+                for (std::size_t l = 0; l < kernel_x; ++l) {
+                  const std::size_t y = i * stride_y + k * dilation_y, x = j * stride_x + l * dilation_x;
+                  if (y < padding_y || x < padding_x || y - padding_y >= high || x - padding_x >= wide) continue;
+                  f(((b * filters + o) * out_y() + i) * out_x() + j,
+                    ((b * channels + o / of_group * depth + c) * high + y - padding_y) * wide + x - padding_x,
+                    ((o * depth + c) * kernel_y + k) * kernel_x + l);
+                }
+  }
+};
+/// The convolution of x with w, plus a bias b for each filter.
+inline outcome conv(const convolution& p, const values& x, const values& w, const values& b, const values& dy) {
+  const std::size_t positions = p.out_y() * p.out_x();
+  outcome r{values(p.batch * p.filters * positions), {values(x.size()), values(w.size()), values(b.size())}};
+  for (std::size_t i = 0; i < r.y.size(); ++i) {
+    r.y[i] = b[i / positions % p.filters];
+    r.gradients[2][i / positions % p.filters] += dy[i];
+  }
+  p.for_products([&](std::size_t at_y, std::size_t at_x, std::size_t at_w) {
+    r.y[at_y] += x[at_x] * w[at_w];
+    r.gradients[0][at_x] += dy[at_y] * w[at_w];
+    r.gradients[1][at_w] += dy[at_y] * x[at_x];
+  });
+  return r;
+}
+/// The transposed one: from images of the size of p's result to images of the size of p's.
+inline outcome conv_transpose(const convolution& p, const values& x, const values& w, const values& b,
+                              const values& dy) {
+  const std::size_t positions = p.high * p.wide;
+  outcome r{values(p.batch * p.channels * positions), {values(x.size()), values(w.size()), values(b.size())}};
+  for (std::size_t i = 0; i < r.y.size(); ++i) {
+    r.y[i] = b[i / positions % p.channels];
+    r.gradients[2][i / positions % p.channels] += dy[i];
+  }
+  p.for_products([&](std::size_t at_x, std::size_t at_y, std::size_t at_w) {
+    r.y[at_y] += x[at_x] * w[at_w];
+    r.gradients[0][at_x] += dy[at_y] * w[at_w];
+    r.gradients[1][at_w] += dy[at_y] * x[at_x];
+  });
+  return r;
+}
+
 // ---- rows ------------------------------------------------------------------------------------------------------------
 
 /// layer_norm, or rms_norm where not `centred` (which has no bias: its gradient is to be ignored).
@@ -364,5 +424,116 @@ inline outcome causal_attention(std::size_t batch, std::size_t length, std::size
   }
   return r;
 }
+
+// ---- recurrent layers -----------------------------------------------------------------------------------------------
+
+/// What lstm and gru compute: gates [B, T, G*H], w [H, G*H], the bias of gru [G*H] (empty: lstm), states [B, H] (c is
+/// empty for gru), and steps in each row. Gradients are those of gates, w, bias, h and c.
+struct recurrence {
+  std::size_t batch, time, width;
+  values gates, w, bias, h, c;
+  std::vector<std::size_t> lengths;
+  bool reversed = false;
+
+  bool is_lstm() const { return bias.empty(); }
+  std::size_t all() const { return (is_lstm() ? 4 : 3) * width; }
+
+  /// For the gradients dy of y and dc of the last c (empty: 0). The result is y, [B, T, H], and then c.
+  outcome run(const values& dy, const values& dc_last) const {
+    outcome r{values(batch * time * width),
+              {values(gates.size()), values(w.size()), values(bias.size()), values(h.size()), values(c.size())}};
+    values last(c.size());
+    for (std::size_t b = 0; b < batch; ++b) {
+      std::vector<step> steps;
+      values now_h(h.begin() + at(b, 0), h.begin() + at(b, width)), now_c(width);
+      if (is_lstm()) now_c.assign(c.begin() + at(b, 0), c.begin() + at(b, width));
+      for (std::size_t i = 0; i < time; ++i) {
+        steps.push_back(forward(b, reversed ? time - 1 - i : i, now_h, now_c));
+        std::copy(now_h.begin(), now_h.end(),
+                  r.y.begin() + static_cast<std::ptrdiff_t>((b * time + steps[i].t) * width));
+      }
+      if (is_lstm()) std::copy(now_c.begin(), now_c.end(), last.begin() + at(b, 0));
+      values dh(width), dc(width);
+      if (!dc_last.empty()) dc.assign(dc_last.begin() + at(b, 0), dc_last.begin() + at(b, width));
+      for (std::size_t i = time; i-- > 0;) {
+        for (std::size_t j = 0; j < width; ++j) dh[j] += dy[(b * time + steps[i].t) * width + j];
+        backward(b, steps[i], dh, dc, r.gradients);
+      }
+      for (std::size_t j = 0; j < width; ++j) {
+        r.gradients[3][b * width + j] = dh[j];
+        if (is_lstm()) r.gradients[4][b * width + j] = dc[j];
+      }
+    }
+    r.y.insert(r.y.end(), last.begin(), last.end());
+    return r;
+  }
+
+ private:
+  struct step {
+    std::size_t t;
+    values h, c, of_h;  // before the step; and the product with h
+  };
+  std::ptrdiff_t at(std::size_t b, std::size_t j) const { return static_cast<std::ptrdiff_t>(b * width + j); }
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  step forward(std::size_t b, std::size_t t, values& now_h, values& now_c) const {
+    step s{t, now_h, now_c, values(all())};
+    if (t >= lengths[b]) return s;
+    for (std::size_t k = 0; k < all(); ++k) {
+      s.of_h[k] = is_lstm() ? 0 : bias[k];
+      for (std::size_t j = 0; j < width; ++j) s.of_h[k] += s.h[j] * w[j * all() + k];
+    }
+    for (std::size_t j = 0; j < width; ++j) {
+      const double* const x = &gates[(b * time + t) * all() + j];
+      const double* const y = &s.of_h[j];
+      const std::size_t n = width;
+      if (is_lstm()) {
+        now_c[j] = sigmoid(x[n] + y[n]) * s.c[j] + sigmoid(x[0] + y[0]) * std::tanh(x[2 * n] + y[2 * n]);
+        now_h[j] = sigmoid(x[3 * n] + y[3 * n]) * std::tanh(now_c[j]);
+      } else {
+        const double z = sigmoid(x[n] + y[n]);
+        now_h[j] = (1 - z) * std::tanh(x[2 * n] + sigmoid(x[0] + y[0]) * y[2 * n]) + z * s.h[j];
+      }
+    }
+    return s;
+  }
+  void backward(std::size_t b, const step& s, values& dh, values& dc, std::vector<values>& to) const {
+    if (s.t >= lengths[b]) return;
+    const std::size_t n = width;
+    values of_h(all());
+    for (std::size_t j = 0; j < n; ++j) {
+      const double* const x = &gates[(b * time + s.t) * all() + j];
+      const double* const y = &s.of_h[j];
+      double* const dx = &to[0][(b * time + s.t) * all() + j];
+      const auto slope = [](double of_sigmoid) { return of_sigmoid * (1 - of_sigmoid); };
+      if (is_lstm()) {
+        const double i = sigmoid(x[0] + y[0]), f = sigmoid(x[n] + y[n]), g = std::tanh(x[2 * n] + y[2 * n]),
+                     o = sigmoid(x[3 * n] + y[3 * n]), out = std::tanh(f * s.c[j] + i * g);
+        dc[j] += dh[j] * o * (1 - out * out);
+        dx[0] = dc[j] * g * slope(i);
+        dx[n] = dc[j] * s.c[j] * slope(f);
+        dx[2 * n] = dc[j] * i * (1 - g * g);
+        dx[3 * n] = dh[j] * out * slope(o);
+        for (std::size_t k = 0; k < 4; ++k) of_h[k * n + j] = dx[k * n];
+        dc[j] *= f;
+        dh[j] = 0;
+      } else {
+        const double r = sigmoid(x[0] + y[0]), z = sigmoid(x[n] + y[n]), g = std::tanh(x[2 * n] + r * y[2 * n]);
+        dx[2 * n] = dh[j] * (1 - z) * (1 - g * g);
+        dx[0] = dx[2 * n] * y[2 * n] * slope(r);
+        dx[n] = dh[j] * (s.h[j] - g) * slope(z);
+        of_h[j] = dx[0], of_h[n + j] = dx[n], of_h[2 * n + j] = dx[2 * n] * r;
+        dh[j] *= z;
+      }
+    }
+    for (std::size_t k = 0; k < all(); ++k) {
+      if (!is_lstm()) to[2][k] += of_h[k];
+      for (std::size_t j = 0; j < n; ++j) {
+        to[1][j * all() + k] += s.h[j] * of_h[k];
+        dh[j] += of_h[k] * w[j * all() + k];
+      }
+    }
+  }
+};
 
 }  // namespace gradus_test::reference

@@ -1,5 +1,5 @@
-// Turns a model of gpt_train into a folder of Hugging Face's GPT-2, and such a folder into a model. Compiled for the
-// model's sizes.
+// Turns a model of gpt_train into a folder of Hugging Face's, and such a folder into a model. Compiled for the model's
+// sizes.
 
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
 #include "flags.hpp"
 #include "huggingface.hpp"
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   return gr::run_program("gpt_convert", [&] {
     std::string from, to, out, tokenizer;
     gpt::flag_table flags(
-        "Converts GPT-2 between the model files of gpt_train and the folders of Hugging Face's transformers.",
+        "Converts a model between the files of gpt_train and the folders of Hugging Face's transformers.",
         {gpt::text("from-huggingface", from, "a folder with config.json and model.safetensors (or its index)"),
          gpt::text("to-huggingface", to, "a model.safetensors of gpt_train"),
          gpt::named("out", out, "the name of a file or folder",
@@ -53,13 +54,13 @@ int main(int argc, char** argv) {
       gpt::load_model(net, ctx, to);
       const std::optional<gr::bpe_tokenizer> words = tokenizer_of(to, tokenizer);
       gpt::unfinished_folder folder(out);
-      gpt::save_huggingface(net, folder.path(), words ? &*words : nullptr);
+      save_huggingface(net, folder.path(), words ? &*words : nullptr);
       folder.finish();
       if (!words) std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
     } else {
       std::error_code problem;
       if (std::filesystem::exists(out, problem)) throw gr::error(out + ": is there already; name a new file");
-      gpt::load_huggingface(net, ctx, from);
+      load_huggingface(net, ctx, from);
       gpt::save_model(net, out);
     }
     std::printf("wrote %s: %s\n", out.c_str(), gpt::describe_model().c_str());

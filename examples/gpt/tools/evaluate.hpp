@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "../model.hpp"
+#include "../architecture.hpp"
 
 namespace gpt {
 
@@ -26,9 +26,9 @@ struct evaluation {
 /// end to end: the first token of a window sees nothing but itself. `Batch` windows are computed at a time. Throws
 /// gradus::error for a text of fewer than two tokens, for a token outside the vocabulary, and for a loss that is not
 /// finite.
-template <gr::index_t Batch, class X, config C>
-evaluation evaluate(const model<X, C>& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {
-  using window = gr::shape<Batch, C.context>;
+template <gr::index_t Batch, class Net>
+evaluation evaluate(const Net& net, gr::context<gr::cpu>& ctx, std::span<const std::int32_t> text) {
+  using window = gr::shape<Batch, Net::context>;
   if (text.size() < 2)
     throw gr::error("evaluate: a text must have two tokens at least, not " + std::to_string(text.size()));
   evaluation found;

@@ -25,7 +25,8 @@ struct cpu {
   static constexpr bool host_addressable = true;  ///< the host can access the memory
   static constexpr bool has_product_formats = false;  ///< has matrix products in TF32 or FP8
   static constexpr bool rounds_in_products =
-      true;  ///< matrix products round a float operand to the other's 16-bit type
+      true;                                    ///< matrix products round a float operand to the other's 16-bit type
+  static constexpr bool turns_filters = true;  ///< convolutions reorder or transform their filters first
   /// Steps may be captured once and replayed, so the first step must allocate what any step may need.
   static constexpr bool replays_steps = false;
   static constexpr std::size_t chunk_bytes = std::size_t{128} << 20;  ///< of results that are computed in chunks
@@ -43,6 +44,7 @@ struct cuda {
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = false;
+  static constexpr bool turns_filters = false;
   static constexpr bool replays_steps = true;
   static constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
   static constexpr std::size_t orthogonal_batch_bytes = std::size_t{64} << 20;
@@ -57,6 +59,7 @@ struct meta {
   static constexpr bool host_addressable = false;
   static constexpr bool has_product_formats = true;
   static constexpr bool rounds_in_products = cpu::rounds_in_products;
+  static constexpr bool turns_filters = cpu::turns_filters;
   static constexpr bool replays_steps = cpu::replays_steps;
   static constexpr std::size_t chunk_bytes = cpu::chunk_bytes;
   static constexpr std::size_t orthogonal_batch_bytes = cpu::orthogonal_batch_bytes;
@@ -65,6 +68,7 @@ struct meta {
 struct cuda_meta : meta {
   static constexpr std::size_t alignment = cuda::alignment;
   static constexpr bool rounds_in_products = cuda::rounds_in_products;
+  static constexpr bool turns_filters = cuda::turns_filters;
   static constexpr bool replays_steps = cuda::replays_steps;
   static constexpr std::size_t chunk_bytes = cuda::chunk_bytes;
   static constexpr std::size_t orthogonal_batch_bytes = cuda::orthogonal_batch_bytes;

@@ -179,22 +179,37 @@ GRADUS_INLINE Words lanes_below(index_t n) {
 
 }  // namespace detail
 
+/// Loads the elements of the set bits of `which`, bit i for element i; the others are 0, and their memory is not touched.
+template <index_t N, class T>
+GRADUS_INLINE void read_lanes(const T* from, std::uint32_t which, typename vector_of<detail::word_of<T>, N>::type& x) {
+  if constexpr (detail::has_masks<T, N>) {
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+    if constexpr (sizeof(T) == 2)
+      __asm__("vmovdqu16 (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(which) : "memory");
+    else if constexpr (sizeof(T) == 4)
+      __asm__("vmovups (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(which) : "memory");
+    else __asm__("vmovupd (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(which) : "memory");
+#elif defined(__AVX2__)
+    using words = typename vector_of<detail::word_of<T>, N>::type;
+    const words bit = (words{} + 1) << detail::lane_numbers<words>();
+    const auto mask = (bit & static_cast<detail::word_of<T>>(which)) != 0;
+    if constexpr (sizeof(T) == 4) __asm__("vmaskmovps (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
+    else __asm__("vmaskmovpd (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
+#endif
+  } else {
+    detail::word_of<T> words[N];
+    std::memset(words, 0, sizeof words);
+    for (index_t i = 0; i < N; ++i)
+      if ((which >> i & 1u) != 0) std::memcpy(words + i, static_cast<const void*>(from + i), sizeof(T));
+    std::memcpy(&x, words, sizeof x);
+  }
+}
 /// Loads n elements, fewer than N; the rest of `to` is 0.
 template <index_t N, class T>
 GRADUS_INLINE void read_first(const T* from, index_t n, T (&to)[N]) {
   if constexpr (detail::has_masks<T, N>) {
     typename vector_of<detail::word_of<T>, N>::type x;
-#if defined(__AVX512VL__) && defined(__AVX512BW__)
-    const auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1);
-    if constexpr (sizeof(T) == 2) __asm__("vmovdqu16 (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
-    else if constexpr (sizeof(T) == 4)
-      __asm__("vmovups (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
-    else __asm__("vmovupd (%1), %0%{%2%}%{z%}" : "=v"(x) : "r"(from), "Yk"(mask) : "memory");
-#elif defined(__AVX2__)
-    const auto mask = detail::lanes_below<decltype(x)>(n);
-    if constexpr (sizeof(T) == 4) __asm__("vmaskmovps (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
-    else __asm__("vmaskmovpd (%1), %2, %0" : "=x"(x) : "r"(from), "x"(mask) : "memory");
-#endif
+    read_lanes<N>(from, static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1), x);
     std::memcpy(static_cast<void*>(to), &x, sizeof x);
   } else {
     std::memset(static_cast<void*>(to), 0, sizeof to);

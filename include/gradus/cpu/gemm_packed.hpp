@@ -22,7 +22,8 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 /// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers.
 template <class T, index_t Rows = native_gemm_registers.rows, index_t Across = native_gemm_registers.across,
           index_t Bytes = native_gemm_registers.bytes, class Factor = T>
-class packed_gemm : gemm_lanes<T, Bytes, Factor> {
+class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
+ protected:
   using lanes = gemm_lanes<T, Bytes, Factor>;
   using lanes::block, lanes::depth, lanes::per_word, lanes::pairs, lanes::width, lanes::load, lanes::store;
   using typename lanes::vector, typename lanes::word, typename lanes::words;
@@ -72,7 +73,7 @@ class packed_gemm : gemm_lanes<T, Bytes, Factor> {
                   : blocks<false, SA, SB, SC, SBias>)(sizes, a, b, m, n, k, accumulate, bias, c, ldc, memory);
   }
 
- private:
+ protected:
   static constexpr index_t strip = (Rows + width - 1) / width * width;  // Rows, rounded up to whole registers
   static constexpr index_t short_strip = Rows / 2 + 1;                  // rows of a short strip
   static constexpr index_t prefetch_distance = 24;                      // rows from a load to its prefetch

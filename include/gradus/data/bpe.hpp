@@ -16,8 +16,10 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "added_tokens.hpp"
 #include "bpe_tables.hpp"
 #include "tokens.hpp"
+#include "words.hpp"
 
 namespace gradus {
 
@@ -33,8 +35,15 @@ struct encode_options {
   bool added_tokens = true;  ///< false: `<|endoftext|>` in a text is thirteen ordinary characters
 };
 
-/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): splits a text into words by
-/// GPT-2's pattern and words into bytes, then merges bytes by a ranked list of pairs. Decoding restores any bytes.
+/// What a BPE tokenizer has besides its tokens and merges. The defaults are those of GPT-2.
+struct bpe_settings {
+  word_pattern pattern = word_pattern::gpt2;     ///< how a text is split into words
+  bool whole_words = false;                      ///< a word that is a token is not merged: `ignore_merges`
+  std::optional<std::int32_t> begin_token = {};  ///< the token before each text, if any; encode() does not add it
+};
+
+/// A byte-level BPE (byte pair encoding; Sennrich et al. 2016, Radford et al. 2019): splits a text into words by a
+/// pattern and words into bytes, then merges bytes by a ranked list of pairs. Decoding restores any bytes.
 ///
 /// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; bpe_trainer.hpp learns one from text.
 class bpe_tokenizer {
@@ -43,9 +52,10 @@ class bpe_tokenizer {
 
   /// `tokens[id]` are the bytes of token `id`, empty for unused ids; `byte_tokens[b]` is the token of byte b. Merges
   /// are in order of rank. Throws gradus::error if an id is outside the vocabulary, a merged token is not the
-  /// concatenation of its pair, or a pair or the text of an added token occurs twice.
+  /// concatenation of its pair, or a pair or the text of an added token occurs twice; with `whole_words`, if two tokens
+  /// have the same bytes.
   bpe_tokenizer(std::vector<std::string> tokens, const std::array<token, 256>& byte_tokens,
-                std::vector<bpe_merge> merges, std::vector<added_token> added = {});
+                std::vector<bpe_merge> merges, std::vector<added_token> added = {}, bpe_settings settings = {});
 
   /// The number of ids: the largest plus one.
   std::size_t vocabulary() const { return tokens_.size(); }
@@ -56,6 +66,11 @@ class bpe_tokenizer {
   std::span<const added_token> added_tokens() const { return added_; }
   /// The id of the added token with this text, if any.
   std::optional<token> added_token_id(std::string_view text) const;
+  const bpe_settings& settings() const { return settings_; }
+  /// The token that a tokenizer.json puts before each text, if any: Llama 3's `<|begin_of_text|>`.
+  std::optional<token> begin_token() const { return settings_.begin_token; }
+  /// The added token that ends a text, if any: `<|endoftext|>`, or else `<|end_of_text|>`.
+  std::optional<token> end_token() const;
 
   /// The tokens of a text. For many texts, or for tokens that do not fit in memory, use a bpe_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
@@ -74,13 +89,20 @@ class bpe_tokenizer {
 
   void check(token id, const char* what) const;
   void check_merges();
+  void index_words();
+
+  struct hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
 
   std::vector<std::string> tokens_;
   std::array<token, 256> byte_tokens_;
   std::vector<bpe_merge> merges_;
   std::vector<added_token> added_;
+  bpe_settings settings_;
+  std::unordered_map<std::string, token, hash, std::equal_to<>> words_;  // with whole_words: tokens that are not added
   detail::merge_table table_;
-  std::array<detail::added_token_finder, 2> finders_;
+  detail::added_token_finder first_, second_;
 };
 
 /// Encodes texts with a tokenizer, which must outlive it; caches words. For one thread at a time.
@@ -110,9 +132,6 @@ class bpe_encoder {
     std::size_t begin;
     std::size_t count;
   };
-  struct hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
   struct symbol {
     token id;
     std::uint32_t previous, next;
@@ -127,8 +146,6 @@ class bpe_encoder {
 
   using token_sink = std::function<void(std::span<const token>)>;
   void encode_to(std::string_view text, const token_sink& sink);
-  /// Splits the text at the added tokens of this round of two, and of later ones.
-  void split(std::string_view text, const token_sink& sink, std::size_t round);
   void encode_plain(std::string_view text, const token_sink& sink);
 
   std::span<const token> tokens_of(std::string_view word);
@@ -139,7 +156,7 @@ class bpe_encoder {
   const bpe_tokenizer& tokenizer_;
   encode_options options_;
   std::uint64_t broken_words_ = 0;
-  std::unordered_map<std::string, place, hash, std::equal_to<>> cache_;
+  std::unordered_map<std::string, place, bpe_tokenizer::hash, std::equal_to<>> cache_;
   std::vector<token> cached_;
   std::vector<symbol> symbols_;
   std::vector<candidate> candidates_;

@@ -3,17 +3,18 @@
 #include <utility>
 
 #include "bpe.hpp"
-#include "gpt2_words.hpp"
 #include "unicode.hpp"
 
 namespace gradus {
 
 GRADUS_IMPL bpe_tokenizer::bpe_tokenizer(std::vector<std::string> tokens, const std::array<token, 256>& byte_tokens,
-                                         std::vector<bpe_merge> merges, std::vector<added_token> added)
+                                         std::vector<bpe_merge> merges, std::vector<added_token> added,
+                                         bpe_settings settings)
     : tokens_(std::move(tokens)),
       byte_tokens_(byte_tokens),
       merges_(std::move(merges)),
       added_(std::move(added)),
+      settings_(settings),
       table_(merges_.size()) {
   if (tokens_.size() > std::size_t{std::numeric_limits<token>::max()})
     throw error("bpe: a vocabulary of " + std::to_string(tokens_.size()) + " tokens is too large");
@@ -26,7 +27,12 @@ GRADUS_IMPL bpe_tokenizer::bpe_tokenizer(std::vector<std::string> tokens, const 
       if (added_[i].text == added_[j].text)
         throw error("bpe: the text of added token " + std::to_string(i + 1) + " occurs twice");
   }
-  finders_ = {detail::added_token_finder(added_, false), detail::added_token_finder(added_, true)};
+  std::array<std::vector<detail::added_token_finder::entry>, 2> rounds;
+  for (const added_token& a : added_) rounds[a.second ? 1 : 0].push_back({a.text, a.id});
+  first_ = detail::added_token_finder(std::move(rounds[0]));
+  second_ = detail::added_token_finder(std::move(rounds[1]));
+  if (settings_.begin_token) check(*settings_.begin_token, "the token before a text");
+  if (settings_.whole_words) index_words();
 }
 
 GRADUS_IMPL std::string_view bpe_tokenizer::bytes_of(token id) const {
@@ -38,6 +44,11 @@ GRADUS_IMPL std::optional<bpe_tokenizer::token> bpe_tokenizer::added_token_id(st
   for (const added_token& a : added_)
     if (a.text == text) return a.id;
   return std::nullopt;
+}
+
+GRADUS_IMPL std::optional<bpe_tokenizer::token> bpe_tokenizer::end_token() const {
+  const auto id = added_token_id("<|endoftext|>");
+  return id ? id : added_token_id("<|end_of_text|>");
 }
 
 GRADUS_IMPL void bpe_tokenizer::check(token id, const char* what) const {
@@ -62,6 +73,18 @@ GRADUS_IMPL void bpe_tokenizer::check_merges() {
   }
 }
 
+GRADUS_IMPL void bpe_tokenizer::index_words() {
+  std::vector<bool> is_added(tokens_.size());
+  for (const added_token& a : added_) is_added[static_cast<std::size_t>(a.id)] = true;
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    if (tokens_[id].empty() || is_added[id]) continue;
+    const auto [same, is_new] = words_.emplace(tokens_[id], static_cast<token>(id));
+    if (!is_new)
+      throw error("bpe: tokens " + std::to_string(same->second) + " and " + std::to_string(id) +
+                  " have the same bytes, and a word may be either");
+  }
+}
+
 GRADUS_IMPL std::vector<bpe_tokenizer::token> bpe_tokenizer::encode(std::string_view text,
                                                                     encode_options options) const {
   std::vector<token> tokens;
@@ -72,29 +95,17 @@ GRADUS_IMPL std::vector<bpe_tokenizer::token> bpe_tokenizer::encode(std::string_
 }
 
 GRADUS_IMPL void bpe_encoder::encode_to(std::string_view text, const token_sink& sink) {
-  if (options_.added_tokens) split(text, sink, 0);
-  else encode_plain(text, sink);
-}
-
-GRADUS_IMPL void bpe_encoder::split(std::string_view text, const token_sink& sink, std::size_t round) {
-  if (round == tokenizer_.finders_.size()) {
-    encode_plain(text, sink);
-    return;
-  }
-  const auto& finder = tokenizer_.finders_[round];
-  while (finder.any() && !text.empty()) {
-    const auto found = finder.find(tokenizer_.added_, text);
-    if (found.token == nullptr) break;
-    split(text.substr(0, found.begin), sink, round + 1);
-    sink(std::span<const token>(&found.token->id, 1));
-    text.remove_prefix(found.begin + found.token->text.size());
-  }
-  split(text, sink, round + 1);
+  const auto words = [&](std::string_view part) { encode_plain(part, sink); };
+  const auto found = [&](token id) { sink(std::span<const token>(&id, 1)); };
+  if (!options_.added_tokens) words(text);
+  else
+    tokenizer_.first_.split(
+        text, [&](std::string_view part) { tokenizer_.second_.split(part, words, found); }, found);
 }
 
 GRADUS_IMPL void bpe_encoder::encode_plain(std::string_view text, const token_sink& sink) {
-  gpt2_splitter words(text);
-  for (gpt2_word w = words.next(); !w.bytes.empty(); w = words.next()) {
+  word_splitter words(text, tokenizer_.settings_.pattern);
+  for (text_word w = words.next(); !w.bytes.empty(); w = words.next()) {
     if (w.valid) {
       sink(tokens_of(w.bytes));
       continue;
@@ -122,6 +133,10 @@ GRADUS_IMPL std::span<const bpe_encoder::token> bpe_encoder::tokens_of(std::stri
 }
 
 GRADUS_IMPL void bpe_encoder::merge(std::string_view word) {
+  if (const auto whole = tokenizer_.words_.find(word); whole != tokenizer_.words_.end()) {
+    merged_ = {whole->second};
+    return;
+  }
   if (word.size() >= none) throw error("bpe: a word of " + std::to_string(word.size()) + " bytes is too long");
   symbols_.clear();
   for (std::size_t i = 0; i < word.size(); ++i)

@@ -1,16 +1,11 @@
 #pragma once
-// The lookup tables of a byte-level BPE: merges and added tokens.
+// The merges of a byte-level BPE.
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
-
-#include "../core/config.hpp"
 
 namespace gradus {
 
@@ -19,15 +14,6 @@ struct bpe_merge {
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::int32_t merged = 0;
-};
-
-/// A token that is found in a text by its spelling, before the split into words: `<|endoftext|>`.
-struct added_token {
-  std::string text;
-  std::int32_t id = 0;
-  bool special = true;
-  /// Searched for after the others: `normalized` in a tokenizer.json.
-  bool second = false;
 };
 
 namespace detail {
@@ -71,29 +57,6 @@ class merge_table {
   std::vector<entry> entries_;
 };
 
-/// Finds added tokens in a text: the first one, and the longest of several that begin there.
-class added_token_finder {
- public:
-  struct match {
-    std::size_t begin = std::string_view::npos;
-    const added_token* token = nullptr;
-  };
-
-  added_token_finder() = default;
-  added_token_finder(std::span<const added_token> tokens, bool second);
-
-  bool any() const { return !order_.empty(); }
-  match find(std::span<const added_token> tokens, std::string_view text) const;
-
- private:
-  std::vector<std::size_t> order_;  // longest first
-  std::string starts_;              // their first characters
-};
-
 }  // namespace detail
 
 }  // namespace gradus
-
-#ifndef GRADUS_COMPILED
-#include "bpe_tables.ipp"
-#endif

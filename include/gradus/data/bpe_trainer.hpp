@@ -21,6 +21,7 @@ struct bpe_training {
   std::uint64_t min_frequency = 2;  ///< rarer pairs are not merged
   std::vector<std::string> special_tokens = {"<|endoftext|>"};
   broken_utf8 broken = broken_utf8::keep;
+  word_pattern pattern = word_pattern::gpt2;  ///< how texts are split into words
 };
 
 /// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until the

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "bpe_trainer.hpp"
-#include "gpt2_words.hpp"
 #include "unicode.hpp"
 
 namespace gradus {
@@ -22,8 +21,8 @@ GRADUS_IMPL bpe_trainer::bpe_trainer(bpe_training options) : options_(std::move(
 }
 
 GRADUS_IMPL void bpe_trainer::count(std::string_view text) {
-  gpt2_splitter words(text);
-  for (gpt2_word w = words.next(); !w.bytes.empty(); w = words.next()) {
+  word_splitter words(text, options_.pattern);
+  for (text_word w = words.next(); !w.bytes.empty(); w = words.next()) {
     if (w.valid || options_.broken == broken_utf8::keep) add(w.bytes);
     else add(unicode::replace_broken(w.bytes));
   }
@@ -165,7 +164,7 @@ class bpe_trainer::run {
       added.push_back({.text = text, .id = static_cast<token>(tokens_.size())});
       tokens_.push_back(text);
     }
-    return {std::move(tokens_), bytes_, std::move(merges), std::move(added)};
+    return {std::move(tokens_), bytes_, std::move(merges), std::move(added), {.pattern = options_.pattern}};
   }
 
   const bpe_training& options_;

@@ -20,7 +20,8 @@
 namespace gradus {
 
 /// Tokens for training and for validation, from texts or from shards. A single byte-level text, and shards, stay in
-/// their files and must not change (see random_access_file); several texts, and encoded texts, are in memory.
+/// their files and must not change (see random_access_file); several texts, and encoded texts, are in memory. Each
+/// encoded text begins with the tokenizer's begin_token() and is separated from the next by its end_token(), if any.
 ///
 /// Throws gradus::error, which names the file, if one is missing, damaged or empty, if texts and shards are mixed, or
 /// if a part has no window of `context` + 1 tokens.

@@ -156,9 +156,10 @@ token_sequence dataset::encoded(const std::vector<std::string>& paths, const std
   check_texts(paths);
   std::vector<Token> all;
   bpe_encoder encoder(*tokenizer_);
-  const auto separator = tokenizer_->added_token_id("<|endoftext|>");
+  const auto begin = tokenizer_->begin_token(), end = tokenizer_->end_token();
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (i > 0 && separator) all.push_back(static_cast<Token>(*separator));
+    if (i > 0 && end) all.push_back(static_cast<Token>(*end));
+    if (begin) all.push_back(static_cast<Token>(*begin));
     const auto file = open_text(paths[i]);
     std::string text(file->size(), '\0');
     file->read(0, std::as_writable_bytes(std::span(text)));

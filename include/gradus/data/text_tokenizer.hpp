@@ -19,17 +19,23 @@ class text_tokenizer {
  public:
   /// Each byte is a token.
   text_tokenizer() = default;
-  /// The tokens of `bpe`; its `<|endoftext|>`, if it has one, ends a text.
-  explicit text_tokenizer(bpe_tokenizer bpe) : bpe_(std::move(bpe)), end_(bpe_->added_token_id("<|endoftext|>")) {}
+  /// The tokens of `bpe`; its begin_token() and end_token(), if it has them, begin and end a text.
+  explicit text_tokenizer(bpe_tokenizer bpe) : bpe_(std::move(bpe)), end_(bpe_->end_token()) {}
 
   bool bytes() const { return !bpe_; }
   std::size_t vocabulary() const { return bpe_ ? bpe_->vocabulary() : byte_tokenizer::vocabulary; }
-  /// The tokens of a text. An empty text becomes what separates texts: a newline, or `<|endoftext|>`.
+  /// The tokens of a text, after the token that begins a text, if there is one. Without it, an empty text becomes what
+  /// separates texts: `<|endoftext|>` or a newline.
   std::vector<std::int32_t> encode(std::string_view text) const {
+    std::vector<std::int32_t> tokens;
+    if (bpe_ && bpe_->begin_token()) {
+      tokens = bpe_->encode(text);
+      tokens.insert(tokens.begin(), *bpe_->begin_token());
+      return tokens;
+    }
     if (text.empty() && end_) return {*end_};
     if (text.empty()) text = "\n";
     if (bpe_) return bpe_->encode(text);
-    std::vector<std::int32_t> tokens;
     for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
     return tokens;
   }

@@ -11,10 +11,11 @@
 
 namespace gradus {
 
-/// Parses the text of a tokenizer.json like GPT-2's: a byte-level BPE with GPT-2's pattern, with merges as "a b" or
-/// ["a", "b"]. `name` begins error messages. Throws gradus::error for malformed text, and for features that would yield
-/// other tokens than Hugging Face's: another model or pattern, a normalizer, dropout, a byte without a token. Ignores
-/// the post-processor: encode() adds nothing around a text.
+/// Parses the text of a tokenizer.json like GPT-2's or Llama 3's: a byte-level BPE with the pattern of either, with
+/// merges as "a b" or ["a", "b"]. `name` begins error messages. Throws gradus::error for malformed text, and for
+/// features that would yield other tokens than Hugging Face's: another model or pattern, a normalizer, dropout, a byte
+/// without a token. encode() adds nothing around a text; of the post-processor, only the token that it puts before a
+/// text is read, as begin_token().
 bpe_tokenizer parse_tokenizer_json(std::string_view text, const std::string& name = "tokenizer.json");
 
 /// Reads a tokenizer.json; see parse_tokenizer_json.

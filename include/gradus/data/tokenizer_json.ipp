@@ -1,17 +1,15 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <map>
-#include <unordered_map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "../io/atomic_file.hpp"
-#include "../io/json.hpp"
 #include "text.hpp"
 #include "tokenizer_json.hpp"
+#include "tokenizer_json_file.hpp"
 #include "unicode.hpp"
 
 namespace gradus {
@@ -30,98 +28,86 @@ constexpr std::array<char32_t, 256> byte_characters() {
   return characters;
 }
 
-/// Parses one tokenizer.json.
-class tokenizer_json_reader {
- public:
-  using json = nlohmann::json;
-  using token = bpe_tokenizer::token;
+/// word_pattern::llama3 in a tokenizer.json.
+inline constexpr const char* llama3_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-  explicit tokenizer_json_reader(std::string name) : name_(std::move(name)) {
+/// Parses one tokenizer.json.
+class bpe_json_reader : tokenizer_json_file {
+ public:
+  explicit bpe_json_reader(std::string name) : tokenizer_json_file(std::move(name)) {
     constexpr auto characters = byte_characters();
     for (std::size_t b = 0; b < 256; ++b) bytes_[characters[b]] = static_cast<int>(b);
   }
 
   bpe_tokenizer read(std::string_view text) {
-    const json file = parse_json(text, name_);
-    if (!file.is_object()) fail("is not a tokenizer.json: it is not a JSON object");
-    if (!file.contains("model") || !file["model"].is_object())
-      fail("is not a tokenizer.json: it has no object 'model'");
+    const json file = open(text, "BPE", "; read_wordpiece_json reads WordPiece");
     check_kind(file);
     read_vocabulary(file["model"]);
     read_merges(file["model"]);
-    if (file.contains("added_tokens")) read_added_tokens(file["added_tokens"]);
+    read_added_tokens(part(file, "added_tokens"));
+    read_begin_token(part(file, "post_processor"));
     return make();
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw error(name_ + ": " + what); }
-
-  // A token in a message: as JSON, so that control characters are escaped, and shortened.
-  static std::string quoted(const std::string& text) {
-    const std::string shown = json(text).dump(-1, ' ', true, json::error_handler_t::replace);
-    return shown.size() <= 60 ? shown : shown.substr(0, 56) + "…\"";
-  }
-  static bool is_off(const json& object, const char* key) {
-    if (!object.contains(key)) return true;
-    const json& value = object[key];
-    if (value.is_string()) return value.get_ref<const std::string&>().empty();
-    return value.is_null() || value == false || value == 0.0;
-  }
-
-  /// Rejects everything that yields other tokens than a byte-level BPE with GPT-2's pattern.
-  void check_kind(const json& file) const {
+  /// Rejects everything that yields other tokens than a byte-level BPE with a known pattern.
+  void check_kind(const json& file) {
     const json& model = file["model"];
-    if (model.contains("type") && model["type"] != "BPE")
-      fail("its model is of type " + shown(model["type"]) + "; only BPE is read");
-    for (const char* option :
-         {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"})
-      if (!is_off(model, option))
-        fail("model." + std::string(option) + " is " + shown(model[option]) + "; GPT-2 has none");
-    if (file.contains("normalizer") && !file["normalizer"].is_null())
-      fail("it has a normalizer (" + type_of(file["normalizer"]) + "); GPT-2 has none");
-    const json& before = file.contains("pre_tokenizer") ? file["pre_tokenizer"] : json();
-    if (type_of(before) != "ByteLevel")
-      fail("its pre_tokenizer is " + type_of(before) + "; only ByteLevel, with GPT-2's pattern, is read");
-    if (!is_off(before, "add_prefix_space")) fail("pre_tokenizer.add_prefix_space is true; GPT-2's is false");
-    if (before.contains("use_regex") && before["use_regex"] != true)
-      fail("pre_tokenizer.use_regex is false: it does not split by GPT-2's pattern");
-  }
-  static std::string type_of(const json& part) {
-    if (part.is_null()) return "none";
-    if (part.is_object() && part.contains("type") && part["type"].is_string()) return shown(part["type"]);
-    return "not an object with a type";
-  }
-  static std::string shown(const json& value) {
-    if (!value.is_string()) return value.is_structured() ? "not a single value" : value.dump();
-    const std::string text = quoted(value.get<std::string>());
-    return text.substr(1, text.size() - 2);
-  }
-
-  token read_id(const json& id, const std::string& of) const {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<token>::max()})
-      fail("the id of " + quoted(of) + " must be a whole number from 0 to 2147483647");
-    return id.get<token>();
-  }
-  void read_vocabulary(const json& model) {
-    if (!model.contains("vocab") || !model["vocab"].is_object()) fail("has no object 'model.vocab'");
-    for (const auto& item : model["vocab"].items()) {
-      if (item.key().empty()) fail("its vocabulary has a token without text");
-      add(item.key(), read_id(item.value(), item.key()), bytes_of(item.key()));
+    for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"})
+      if (!is_off(part(model, option)))
+        fail("model." + std::string(option) + " is " + shown(model[option]) + "; GPT-2 and Llama 3 have none");
+    if (const json& whole = part(model, "ignore_merges"); !whole.is_null()) {
+      if (!whole.is_boolean()) fail("model.ignore_merges must be true or false");
+      settings_.whole_words = whole.get<bool>();
     }
+    if (const json& normalizer = part(file, "normalizer"); !normalizer.is_null())
+      fail("it has a normalizer (" + type_of(normalizer) + "); GPT-2 and Llama 3 have none");
+    read_pattern(part(file, "pre_tokenizer"));
   }
-  void add(const std::string& symbol, token id, std::string bytes) {
-    ids_.emplace(symbol, id);
-    const auto [place, added] = names_.emplace(id, symbol);
-    if (!added) fail(quoted(symbol) + " and " + quoted(place->second) + " have the same id " + std::to_string(id));
-    spelled_.emplace(id, std::move(bytes));
+  /// The pattern of ByteLevel, which is GPT-2's, or of Split before a ByteLevel without one.
+  void read_pattern(const json& before) {
+    const json& steps = part(before, "pretokenizers");
+    const bool sequence = type_of(before) == "Sequence" && steps.is_array() && steps.size() == 2;
+    const json& split = sequence ? steps[0] : before;
+    const json& bytes = sequence ? steps[1] : before;
+    if (type_of(bytes) != "ByteLevel" || (sequence && type_of(split) != "Split"))
+      fail("its pre_tokenizer is " + type_of(before) +
+           "; ByteLevel is read (GPT-2), or a Sequence of Split and ByteLevel (Llama 3)");
+    if (!is_off(part(bytes, "add_prefix_space")))
+      fail("pre_tokenizer.add_prefix_space is true; that of GPT-2 and Llama 3 is false");
+    const json& use_regex = part(bytes, "use_regex");
+    if (!sequence) {
+      if (!use_regex.is_null() && use_regex != true)
+        fail("pre_tokenizer.use_regex is false: it does not split by GPT-2's pattern");
+      return;
+    }
+    if (use_regex != false) fail("its pre_tokenizer splits twice: use_regex must be false after Split");
+    const json& pattern = part(part(split, "pattern"), "Regex");
+    if (pattern != llama3_pattern || part(split, "behavior") != "Isolated" || !is_off(part(split, "invert")))
+      fail("its pre_tokenizer splits by another pattern than those of GPT-2 and Llama 3: " + shown(pattern));
+    settings_.pattern = word_pattern::llama3;
   }
-  /// The bytes of a token: one per character; or, if a character represents no byte, the token's own bytes.
-  std::string bytes_of(const std::string& symbol) const {
+  /// The token that a TemplateProcessing puts before a text.
+  void read_begin_token(const json& after) {
+    if (const json& steps = part(after, "processors"); type_of(after) == "Sequence" && steps.is_array())
+      for (const json& step : steps) read_begin_token(step);
+    if (type_of(after) != "TemplateProcessing") return;
+    const json& single = part(after, "single");
+    if (!single.is_array() || single.empty()) return;
+    const json& text = part(part(single[0], "SpecialToken"), "id");
+    if (!text.is_string()) return;
+    const auto found = ids_.find(text.get<std::string>());
+    if (found == ids_.end()) fail("its post_processor adds " + quoted(text.get<std::string>()) + ", which is no token");
+    settings_.begin_token = found->second;
+  }
+  /// The bytes of a token, one per character; none if a character represents no byte.
+  std::optional<std::string> bytes_of(const std::string& symbol) const {
     std::string bytes;
     for (std::size_t at = 0; at < symbol.size();) {
       const unicode::utf8_character c = unicode::read_utf8(symbol, at);
       const auto byte = bytes_.find(c.value);
-      if (byte == bytes_.end()) return symbol;
+      if (byte == bytes_.end()) return std::nullopt;
       bytes += static_cast<char>(static_cast<unsigned char>(byte->second));
       at += c.bytes;
     }
@@ -129,7 +115,7 @@ class tokenizer_json_reader {
   }
 
   void read_merges(const json& model) {
-    if (!model.contains("merges") || !model["merges"].is_array()) fail("has no list 'model.merges'");
+    if (!part(model, "merges").is_array()) fail("has no list 'model.merges'");
     for (const json& merge : model["merges"]) {
       const std::string which = "merge " + std::to_string(merges_.size() + 1);
       std::string left, right;
@@ -155,43 +141,7 @@ class tokenizer_json_reader {
     }
   }
 
-  void read_added_tokens(const json& list) {
-    if (!list.is_array()) fail("'added_tokens' is not a list");
-    for (const json& from : list) {
-      const std::string which = "added token " + std::to_string(added_.size() + 1);
-      if (!from.is_object() || !from.contains("content") || !from["content"].is_string() || !from.contains("id"))
-        fail(which + " must be an object with 'id' and 'content'");
-      added_token a;
-      a.text = from["content"].get<std::string>();
-      if (a.text.empty()) fail(which + " has no text");
-      a.id = read_id(from["id"], a.text);
-      const auto flag = [&](const char* key) {
-        if (!from.contains(key)) return false;
-        if (!from[key].is_boolean())
-          fail("the added token " + quoted(a.text) + ": '" + key + "' must be true or false");
-        return from[key].get<bool>();
-      };
-      for (const char* option : {"single_word", "lstrip", "rstrip"})
-        if (flag(option)) fail("the added token " + quoted(a.text) + ": '" + option + "' is not supported");
-      a.special = flag("special");
-      a.second = flag("normalized");
-      const auto known = ids_.find(a.text);
-      if (known == ids_.end()) add(a.text, a.id, a.text);
-      else if (known->second != a.id)
-        fail("the added token " + quoted(a.text) + " has the id " + std::to_string(a.id) + ", but in the vocabulary " +
-             std::to_string(known->second));
-      else spelled_[a.id] = a.text;
-      added_.push_back(std::move(a));
-    }
-  }
-
   bpe_tokenizer make() {
-    if (names_.empty()) fail("its vocabulary is empty");
-    // A small file must not allocate gigabytes.
-    const auto& [last, name] = *names_.rbegin();
-    if (static_cast<std::size_t>(last) > 2 * names_.size() + 1024)
-      fail(quoted(name) + " has the id " + std::to_string(last) + ", far outside a vocabulary of " +
-           std::to_string(names_.size()));
     std::array<token, 256> byte_tokens{};
     for (const auto& [character, byte] : bytes_) {
       const auto found = ids_.find(unicode::to_utf8(character));
@@ -200,26 +150,30 @@ class tokenizer_json_reader {
              std::to_string(byte));
       byte_tokens[static_cast<std::size_t>(byte)] = found->second;
     }
-    std::vector<std::string> tokens(static_cast<std::size_t>(last) + 1);
-    for (auto& [id, bytes] : spelled_) tokens[static_cast<std::size_t>(id)] = std::move(bytes);
+    std::vector<std::string> tokens(static_cast<std::size_t>(names_.rbegin()->first) + 1);
+    for (const added_token& a : added_) tokens[static_cast<std::size_t>(a.id)] = a.text;
+    for (const auto& [id, symbol] : names_) {
+      std::string& token = tokens[static_cast<std::size_t>(id)];
+      if (!token.empty()) continue;  // added
+      const auto bytes = bytes_of(symbol);
+      if (!bytes && settings_.whole_words)
+        fail("with ignore_merges, the token " + quoted(symbol) + " must consist of characters that represent bytes");
+      token = bytes.value_or(symbol);
+    }
     try {
-      return {std::move(tokens), byte_tokens, std::move(merges_), std::move(added_)};
+      return {std::move(tokens), byte_tokens, std::move(merges_), std::move(added_), settings_};
     } catch (const error& e) { fail(e.what()); }
   }
 
-  std::string name_;
   std::map<char32_t, int> bytes_;
-  std::unordered_map<std::string, token> ids_;
-  std::map<token, std::string> names_;
-  std::map<token, std::string> spelled_;
   std::vector<bpe_merge> merges_;
-  std::vector<added_token> added_;
+  bpe_settings settings_;
 };
 
 }  // namespace detail
 
 GRADUS_IMPL bpe_tokenizer parse_tokenizer_json(std::string_view text, const std::string& name) {
-  return detail::tokenizer_json_reader(name).read(text);
+  return detail::bpe_json_reader(name).read(text);
 }
 
 GRADUS_IMPL bpe_tokenizer read_tokenizer_json(const std::filesystem::path& path) {
@@ -236,32 +190,57 @@ GRADUS_IMPL std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   const std::size_t count = tokenizer.vocabulary();
   std::vector<const added_token*> added(count);
-  std::string list;
-  for (const added_token& a : tokenizer.added_tokens()) {
-    added[static_cast<std::size_t>(a.id)] = &a;
-    list.append(list.empty() ? "" : ",").append("\n    {\"id\": ").append(std::to_string(a.id));
-    list += ", \"content\": " + quoted(a.text) +
-            ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": " +
-            (a.second ? "true" : "false") + ", \"special\": " + (a.special ? "true" : "false") + "}";
-  }
+  for (const added_token& a : tokenizer.added_tokens()) added[static_cast<std::size_t>(a.id)] = &a;
+  const auto spelling = [&](bpe_tokenizer::token id) {
+    const added_token* a = added[static_cast<std::size_t>(id)];
+    return a != nullptr ? a->text : symbol(id);
+  };
   std::string vocabulary, merges;
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = static_cast<bpe_tokenizer::token>(i);
     if (tokenizer.bytes_of(id).empty()) continue;  // an unused id
-    vocabulary += (vocabulary.empty() ? "\n      " : ",\n      ") +
-                  quoted(added[i] != nullptr ? added[i]->text : symbol(id)) + ": " + std::to_string(i);
+    vocabulary += (vocabulary.empty() ? "\n      " : ",\n      ") + quoted(spelling(id)) + ": " + std::to_string(i);
   }
   for (const bpe_merge& m : tokenizer.merges())
     merges += (merges.empty() ? "\n      " : ",\n      ") + quoted(symbol(m.left) + " " + symbol(m.right));
+  const bpe_settings& settings = tokenizer.settings();
+  const bool gpt2 = settings.pattern == word_pattern::gpt2;
+  std::string before = std::string(R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, )") +
+                       (gpt2 ? R"("use_regex": true})" : R"("use_regex": false})");
+  if (!gpt2)
+    before = R"({"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": )" +
+             quoted(detail::llama3_pattern) + R"(}, "behavior": "Isolated", "invert": false},
+    )" + before +
+             "]}";
+  std::string after = "null";
+  if (const auto begin = tokenizer.begin_token()) {
+    const std::string token = quoted(spelling(*begin));
+    const auto piece = [](const char* kind, const std::string& what, int segment) {
+      return std::string(R"({")") + kind + R"(": {"id": )" + what + R"(, "type_id": )" + std::to_string(segment) + "}}";
+    };
+    const std::string single = piece("SpecialToken", token, 0) + ", " + piece("Sequence", R"("A")", 0);
+    const std::string second = piece("SpecialToken", token, 1) + ", " + piece("Sequence", R"("B")", 1);
+    after = R"({"type": "TemplateProcessing",
+    "single": [)" +
+            single + R"(],
+    "pair": [)" +
+            single + ", " + second + R"(],
+    "special_tokens": {)" +
+            token + R"(: {"id": )" + token + R"(, "ids": [)" + std::to_string(*begin) + R"(], "tokens": [)" + token +
+            "]}}}";
+  }
   return R"({
   "version": "1.0",
   "truncation": null,
   "padding": null,
   "added_tokens": [)" +
-         list + R"(],
+         detail::added_tokens_json(tokenizer.added_tokens()) + R"(],
   "normalizer": null,
-  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-  "post_processor": null,
+  "pre_tokenizer": )" +
+         before + R"(,
+  "post_processor": )" +
+         after + R"(,
   "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
   "model": {
     "type": "BPE",
@@ -271,7 +250,8 @@ GRADUS_IMPL std::string tokenizer_json(const bpe_tokenizer& tokenizer) {
     "end_of_word_suffix": null,
     "fuse_unk": false,
     "byte_fallback": false,
-    "ignore_merges": false,
+    "ignore_merges": )" +
+         (settings.whole_words ? "true" : "false") + R"(,
     "vocab": {)" +
          vocabulary + R"(},
     "merges": [)" +

@@ -82,14 +82,17 @@ GRADUS_OF_BUILD constexpr void init_tensor(P& p, context<D>& ctx, const Rule& ru
     p.set(empty<T, S>(ctx, P::memory_category));
   } else {
     const random_key key{rule.seed, is_param<P> ? 0xFFFFFFFFu : 0xFFFFFFFEu, ordinal};
-    const double deviation = rule.deviation(rows_of<S>, columns_of<S>) * p.start_scale();
+    fans of{rows_of<S>, columns_of<S>};
+    if constexpr (is_param<P>) of = p.start_fans();
+    const double deviation = rule.deviation(of.in, of.out) * p.start_scale();
     p.set(typename P::tensor_type(starting_values<T>(ctx, S::size, P::memory_category, p.starts(), key, deviation)));
   }
 }
 }  // namespace detail
 
 /// Gives every parameter and state of the model memory from `ctx` and starting values. Draws depend on the seed and on
-/// the parameter's position in the model alone. Fan-in is the product of all extents but the last, fan-out the last extent.
+/// the parameter's position in the model alone. Fan-in is the product of all extents but the last, and fan-out the last
+/// extent, unless the parameter says otherwise (param::start_fans), as that of a convolution does.
 template <class Model, class D, class Rule>
 GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
   using contents = detail::contents_of<Model>;

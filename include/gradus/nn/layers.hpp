@@ -28,15 +28,27 @@ struct linear {
   }
 };
 
+/// y = x w, from In to Out features.
+template <class X, index_t In, index_t Out>
+struct linear_without_bias {
+  param<X, In, Out> weight;
+  GRADUS_MEMBERS(weight)
+
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
+    return gradus::linear(std::forward<decltype(x)>(x), weight);
+  }
+};
+
 /// Normalises the last axis to mean 0 and variance 1, then scales and shifts.
 template <class X, index_t Width>
 struct layer_norm {
   param<X, Width> weight{start::ones};
-  param<X, Width> bias;
+  param<X, Width> bias{};
+  double eps = 1e-5;  ///< added to the variance
   GRADUS_MEMBERS(weight, bias)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias);
+    return gradus::layer_norm(std::forward<decltype(x)>(x), weight, bias, eps);
   }
 };
 
@@ -46,8 +58,8 @@ struct rms_norm {
   param<X, Width> weight{start::ones};
   GRADUS_MEMBERS(weight)
 
-  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return gradus::rms_norm(std::forward<decltype(x)>(x), weight);
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x, double eps = 1e-5) const {
+    return gradus::rms_norm(std::forward<decltype(x)>(x), weight, eps);
   }
 };
 

@@ -7,6 +7,7 @@
 #include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "../core/dtype.hpp"
+#include "../core/extent.hpp"
 
 namespace gradus {
 
@@ -22,6 +23,8 @@ namespace op::inline GRADUS_BUILD {
 struct embedding;
 struct layer_norm;
 struct rms_norm;
+template <index_t Groups>
+struct channel_norm;
 template <class F>
 struct map;
 }  // namespace op::inline GRADUS_BUILD
@@ -140,11 +143,13 @@ struct precision_with : Policy {
   }
 };
 
-/// bf16_mixed with the residual stream of a transformer in bf16, in forward and backward: embeddings, norms and sums
+/// bf16_mixed with the residual stream of a network in bf16, in forward and backward: embeddings, norms and sums
 /// with a parameter (positions, say) give bf16, computed in float and rounded once. A float tensor that is added to the
 /// stream makes it float: cast it first.
 struct bf16_stream
-    : precision_with<bf16_mixed, in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm>> {};
+    : precision_with<bf16_mixed,
+                     in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm, op::channel_norm<0>>> {
+};
 
 namespace detail {
 template <class Device, class Policy>

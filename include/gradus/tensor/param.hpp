@@ -7,6 +7,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "../core/shape_algebra.hpp"
 #include "../precision/policy.hpp"
 #include "creation.hpp"
 #include "gradient_slot.hpp"
@@ -16,6 +17,11 @@ namespace gradus {
 
 /// How a parameter is initialised: randomly, or with a constant.
 enum class start { drawn, zeros, ones };
+
+/// The inputs that an output sums and the outputs that an input reaches, from which initialisers take the deviation.
+struct fans {
+  index_t in, out;
+};
 
 /// A parameter as optimizers see it: the elements of its value and gradient, without its shape.
 /// @tparam T type of values
@@ -71,18 +77,22 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   /// Matrices start random, vectors (biases) at zero; see is_matrix.
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
-  /// A parameter with another start; `scale` multiplies random values.
-  constexpr explicit param(start from, double scale = 1) : known_(new bookkeeping), start_(from), scale_(scale) {}
+  /// A parameter with another start; `scale` multiplies random values. Of a matrix [in, out], or of several in rows, the
+  /// fans are these extents.
+  constexpr explicit param(start from, double scale = 1, fans of = {rows_of<shape>, columns_of<shape>})
+      : known_(new bookkeeping), start_(from), scale_(scale), fans_(of) {}
   constexpr param(param&& other) noexcept
       : value_(std::move(other.value_)),
         known_(std::exchange(other.known_, nullptr)),
         start_(other.start_),
-        scale_(other.scale_) {}
+        scale_(other.scale_),
+        fans_(other.fans_) {}
   constexpr param& operator=(param&& other) noexcept {
     std::swap(value_, other.value_);
     std::swap(known_, other.known_);
     std::swap(start_, other.start_);
     std::swap(scale_, other.scale_);
+    std::swap(fans_, other.fans_);
     return *this;
   }
   param(const param&) = delete;
@@ -145,6 +155,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   constexpr start starts() const { return start_; }
   constexpr double start_scale() const { return scale_; }
+  constexpr fans start_fans() const { return fans_; }
 
   constexpr index_t size() const override { return shape::size; }
   constexpr index_t rank() const override { return shape::rank; }
@@ -184,6 +195,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   bookkeeping* known_;
   start start_;
   double scale_;
+  fans fans_;
 };
 
 template <class X>

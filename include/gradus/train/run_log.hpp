@@ -4,10 +4,10 @@
 #include <concepts>
 #include <cstdio>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
@@ -20,7 +20,7 @@ std::string json_string(std::string_view text);
 /// A number as JSON: the shortest text that reads back the same; null for NaN and infinity.
 std::string json_number(double value);
 
-/// One member of a log line: a name with a number or a text.
+/// One member of a log line: a name with a number, a text or a list.
 class log_field {
  public:
   template <class T>
@@ -30,6 +30,9 @@ class log_field {
     else if constexpr (std::integral<T>) json_ += std::to_string(value);
     else json_ += json_number(static_cast<double>(value));
   }
+  /// A list of numbers, or of such lists.
+  template <class T>
+  log_field(std::string_view name, const std::vector<T>& list) : json_(json_string(name) + ": " + json_list(list)) {}
   log_field(std::string_view name, std::string_view value);
   log_field(std::string_view name, const char* value) : log_field(name, std::string_view(value)) {}
   log_field(std::string_view name, const std::string& value) : log_field(name, std::string_view(value)) {}
@@ -37,6 +40,14 @@ class log_field {
   const std::string& json() const { return json_; }
 
  private:
+  static std::string json_list(double value) { return json_number(value); }
+  template <class T>
+  static std::string json_list(const std::vector<T>& list) {
+    std::string text;
+    for (const T& each : list) text += (text.empty() ? "" : ", ") + json_list(each);
+    return "[" + text + "]";
+  }
+
   std::string json_;
 };
 
@@ -48,7 +59,7 @@ class run_log {
   explicit run_log(const std::filesystem::path& path);
 
   /// `log.write({{"step", 10}, {"loss", 2.5}})`
-  void write(std::initializer_list<log_field> fields);
+  void write(const std::vector<log_field>& fields);
 
  private:
   struct closer {

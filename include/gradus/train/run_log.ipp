@@ -73,7 +73,7 @@ GRADUS_IMPL void run_log::restore() {
   }
 }
 
-GRADUS_IMPL void run_log::write(std::initializer_list<log_field> fields) {
+GRADUS_IMPL void run_log::write(const std::vector<log_field>& fields) {
   restore();
   std::string line = torn_ ? "\n{" : "{";
   const char* before = "";

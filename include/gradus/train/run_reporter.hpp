@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
@@ -28,9 +28,11 @@ struct step_report {
   double validation = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not measured after this step
   double lr = 0;
   double tokens = 0;
-  double elapsed = 0;            ///< seconds
-  double tokens_per_second = 0;  ///< over all steps so far
-  double flops = 0;              ///< FLOP/s over all steps; 0: unknown
+  double elapsed = 0;                  ///< seconds
+  double tokens_per_second = 0;        ///< over all steps so far
+  double flops = 0;                    ///< FLOP/s over all steps; 0: unknown
+  std::vector<log_field> fields = {};  ///< of the log's line, if the step was validated, besides these
+  std::string note = {};               ///< a line on the screen behind the step's, if it was validated
 };
 
 /// Names and units in the reports.
@@ -73,7 +75,7 @@ class run_reporter {
     return !failed;
   }
   /// Writes a line to the log, or warns that it cannot.
-  void log(std::initializer_list<log_field> fields);
+  void log(const std::vector<log_field>& fields);
   /// Logs a step and shows it.
   void step(const step_report& r) {
     record(r);

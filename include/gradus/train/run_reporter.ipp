@@ -31,7 +31,7 @@ GRADUS_IMPL void run_reporter::warn(std::string_view text) {
   std::fprintf(stderr, "%s: warning: %s\n", names_.program.c_str(), printable(text).c_str());
 }
 
-GRADUS_IMPL void run_reporter::log(std::initializer_list<log_field> fields) {
+GRADUS_IMPL void run_reporter::log(const std::vector<log_field>& fields) {
   attempt(log_failed_, [&] { log_.write(fields); });
 }
 
@@ -65,15 +65,17 @@ GRADUS_IMPL void run_reporter::record(const step_report& r) {
   add_point(train_, r.step, r.loss);
   if (!std::isnan(r.validation)) {
     add_point(validation_, r.step, r.validation);
-    log({{"step", r.step},
-         {"loss", r.loss},
-         {"validation", r.validation},
-         {"lr", r.lr},
-         {"tokens", r.tokens},
-         {"seconds", r.elapsed},
-         {"tokens_per_second", r.tokens_per_second},
-         {"tflops", r.flops / 1e12},
-         {"share_of_gemm", r.flops / names_.machine_flops}});
+    std::vector<log_field> fields{{"step", r.step},
+                                  {"loss", r.loss},
+                                  {"validation", r.validation},
+                                  {"lr", r.lr},
+                                  {"tokens", r.tokens},
+                                  {"seconds", r.elapsed},
+                                  {"tokens_per_second", r.tokens_per_second},
+                                  {"tflops", r.flops / 1e12},
+                                  {"share_of_gemm", r.flops / names_.machine_flops}};
+    fields.insert(fields.end(), r.fields.begin(), r.fields.end());
+    log(fields);
   } else {
     log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
   }
@@ -86,6 +88,7 @@ GRADUS_IMPL void run_reporter::show(const step_report& r) {
     return;
   }
   progress_.line(figures(r, output_columns()));
+  if (!r.note.empty()) progress_.line(r.note);
   report_overfitting();
   attempt(picture_failed_, [&] { draw(); });
 }

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
-#include <gradus/data/gpt2_words.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/tokenizer_json.hpp>
 #include <gradus/data/unicode.hpp>
+#include <gradus/data/words.hpp>
 #include <gradus/io/json.hpp>
 #include <random>
 #include <string>
@@ -18,6 +19,7 @@
 
 using gradus::bpe_tokenizer;
 using gradus::broken_utf8;
+using gradus::word_pattern;
 using gradus::unicode::character_class;
 using token = bpe_tokenizer::token;
 
@@ -61,12 +63,48 @@ std::size_t match(const letters& t, std::size_t at) {
   return at + spaces == n || spaces == 1 ? spaces : spaces - 1;
 }
 
-std::vector<std::string> plain_words(std::string_view text) {
+// The same for Llama 3's.
+std::size_t match_llama3(const letters& t, std::size_t at) {
+  const std::size_t n = t.bytes.size();
+  const auto kind = [&](std::size_t i) { return i < n ? t.kinds[i] : character_class::space; };
+  const auto line_end = [&](std::size_t i) { return i < n && (t.bytes[i] == "\r" || t.bytes[i] == "\n"); };
+  const auto run = [&](std::size_t from, const auto& fits) {
+    std::size_t i = from;
+    while (i < n && fits(i)) ++i;
+    return i - from;
+  };
+  const auto run_of = [&](std::size_t from, character_class wanted) {
+    return run(from, [&](std::size_t i) { return kind(i) == wanted; });
+  };
+  for (const char* end : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'\u017f"}) {
+    const letters wanted(end);
+    std::string here;
+    for (std::size_t i = at; i < std::min(n, at + wanted.bytes.size()); ++i)
+      here += t.bytes[i].size() > 1
+                  ? t.bytes[i]
+                  : std::string(1, static_cast<char>(std::tolower(static_cast<unsigned char>(t.bytes[i][0]))));
+    if (here == end) return wanted.bytes.size();
+  }
+  const bool any_first = !line_end(at) && kind(at) != character_class::letter && kind(at) != character_class::number;
+  for (const std::size_t first : {std::size_t{any_first}, std::size_t{0}})
+    if (const std::size_t count = run_of(at + first, character_class::letter); count > 0) return first + count;
+  if (const std::size_t count = run_of(at, character_class::number); count > 0) return std::min(count, std::size_t{3});
+  const std::size_t space = t.bytes[at] == " " ? 1 : 0;
+  if (const std::size_t count = run_of(at + space, character_class::other); count > 0)
+    return space + count + run(at + space + count, line_end);
+  const std::size_t spaces = run_of(at, character_class::space);
+  for (std::size_t count = spaces; count > 0; --count)
+    if (line_end(at + count - 1)) return count;
+  return at + spaces == n || spaces == 1 ? spaces : spaces - 1;
+}
+
+std::vector<std::string> plain_words(std::string_view text, word_pattern pattern = word_pattern::gpt2) {
   const letters t(text);
   std::vector<std::string> words;
   for (std::size_t at = 0; at < t.bytes.size();) {
     std::string word;
-    for (std::size_t count = match(t, at); count > 0; --count) word += t.bytes[at++];
+    std::size_t count = pattern == word_pattern::gpt2 ? match(t, at) : match_llama3(t, at);
+    for (; count > 0; --count) word += t.bytes[at++];
     words.push_back(word);
   }
   return words;
@@ -74,7 +112,7 @@ std::vector<std::string> plain_words(std::string_view text) {
 
 std::vector<token> plain_encode(const bpe_tokenizer& tokenizer, std::string_view text) {
   std::vector<token> all;
-  for (const std::string& word : plain_words(text)) {
+  for (const std::string& word : plain_words(text, tokenizer.settings().pattern)) {
     std::vector<token> ids;
     for (const char c : word) ids.push_back(tokenizer.token_of_byte(static_cast<unsigned char>(c)));
     for (bool merged = true; merged;) {
@@ -105,6 +143,12 @@ std::string random_text(std::mt19937& random, std::size_t pieces) {
                                       "'ll",
                                       "'",
                                       "'v",
+                                      "'S",
+                                      "'rE",
+                                      "'\xc5\xbf",
+                                      "1234",
+                                      "\r\n",
+                                      "!",
                                       " ",
                                       " ",
                                       " ",
@@ -140,14 +184,20 @@ bpe_tokenizer fixture() { return gradus::read_tokenizer_json(GRADUS_TEST_DATA "/
 
 }  // namespace
 
+namespace {
+
+using list = std::vector<std::string>;
+
+list words(std::string_view text, word_pattern pattern = word_pattern::gpt2) {
+  gradus::word_splitter splitter(text, pattern);
+  list all;
+  for (auto w = splitter.next(); !w.bytes.empty(); w = splitter.next()) all.emplace_back(w.bytes);
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("texts are split as GPT-2's pattern says") {
-  const auto words = [](std::string_view text) {
-    gradus::gpt2_splitter splitter(text);
-    std::vector<std::string> all;
-    for (auto w = splitter.next(); !w.bytes.empty(); w = splitter.next()) all.emplace_back(w.bytes);
-    return all;
-  };
-  using list = std::vector<std::string>;
   CHECK(words("Hello world") == list{"Hello", " world"});
   CHECK(words("I'm 20.5% sure") == list{"I", "'m", " 20", ".", "5", "%", " sure"});
   CHECK(words("a  b \n c  ") == list{"a", " ", " b", " \n", " c", "  "});
@@ -163,11 +213,32 @@ TEST_CASE("texts are split as GPT-2's pattern says") {
   }
 }
 
-TEST_CASE("ids are those of Hugging Face's tokenizers for the text with broken UTF-8 replaced") {
-  const auto tokenizer = fixture();
-  CHECK(tokenizer.vocabulary() == 700);
-  const std::string path = GRADUS_TEST_DATA "/tokenizer/cases.json";
-  const auto texts = gradus::parse_json(gradus::read_text(path), path)["texts"];
+TEST_CASE("texts are split as Llama 3's pattern says") {
+  const auto split = [](std::string_view text) { return words(text, word_pattern::llama3); };
+  CHECK(split("Hello world") == list{"Hello", " world"});
+  CHECK(split("I'M 12345 (sure)") == list{"I", "'M", " ", "123", "45", " (", "sure", ")"});
+  CHECK(split("(sure) \"yes\"") == list{"(sure", ")", " \"", "yes", "\""});
+  CHECK(split("a  b \n \n c  ") == list{"a", " ", " b", " \n \n", " c", "  "});
+  CHECK(split("x!\r\n\n y") == list{"x", "!\r\n\n", " y"});
+  CHECK(split("\ta\nb") == list{"\ta", "\n", "b"});
+  CHECK(split("'Re'\u017f'vE's") == list{"'Re", "'\u017f", "'vE", "'s"});
+  CHECK(split("\xff"
+              "b \xc3") == list{"\xff"
+                                "b",
+                                " \xc3"});
+  CHECK(split("").empty());
+  std::mt19937 random(gradus_test::fresh_seed());
+  for (int round = 0; round < 500; ++round) {
+    const std::string text = random_text(random, random() % 30);
+    CHECK(split(text) == plain_words(text, word_pattern::llama3));
+  }
+}
+
+namespace {
+
+// Checks the ids of recorded texts: [hexadecimal bytes, ids].
+void check_ids(const bpe_tokenizer& tokenizer, const std::string& file, const char* part) {
+  const auto texts = gradus::parse_json(gradus::read_text(file), file)[part];
   REQUIRE(texts.size() > 40);
   for (const auto& item : texts) {
     const auto hex = item[0].get<std::string>();
@@ -180,10 +251,33 @@ TEST_CASE("ids are those of Hugging Face's tokenizers for the text with broken U
   }
 }
 
+}  // namespace
+
+TEST_CASE("ids are those of Hugging Face's tokenizers for the text with broken UTF-8 replaced") {
+  const auto tokenizer = fixture();
+  CHECK(tokenizer.vocabulary() == 700);
+  check_ids(tokenizer, GRADUS_TEST_DATA "/tokenizer/cases.json", "texts");
+}
+
+TEST_CASE("with Llama 3's pattern, too, ids are those of Hugging Face's tokenizers") {
+  const auto tokenizer = gradus::read_tokenizer_json(GRADUS_TEST_DATA "/tokenizer/llama3.json");
+  CHECK(tokenizer.settings().whole_words);
+  CHECK(tokenizer.begin_token() == tokenizer.added_token_id("<|begin_of_text|>"));
+  CHECK(tokenizer.end_token() == tokenizer.added_token_id("<|end_of_text|>"));
+  check_ids(tokenizer, GRADUS_TEST_DATA "/tokenizer/bert_llama3_cases.json", "llama3");
+  // No merges make this word, so it is one token only where words may be tokens.
+  CHECK(tokenizer.encode(" wonderful").size() == 1);
+  CHECK(tokenizer.encode(" wonderfully").size() > 1);
+  check_ids(gradus::parse_tokenizer_json(gradus::tokenizer_json(tokenizer)),
+            GRADUS_TEST_DATA "/tokenizer/bert_llama3_cases.json", "llama3");
+}
+
 TEST_CASE("the merges are those of the plain algorithm, for any text and any tokenizer") {
   std::mt19937 random(gradus_test::fresh_seed());
   for (int round = 0; round < 30; ++round) {
-    const auto tokenizer = gradus::train_bpe(random_text(random, 300), {.vocabulary = 257 + random() % 100});
+    const auto pattern = round % 2 == 0 ? word_pattern::gpt2 : word_pattern::llama3;
+    const auto tokenizer =
+        gradus::train_bpe(random_text(random, 300), {.vocabulary = 257 + random() % 100, .pattern = pattern});
     gradus::bpe_encoder encoder(tokenizer);  // one for all texts: words it remembers are encoded the same
     for (int i = 0; i < 10; ++i) {
       const std::string text = random_text(random, random() % 60);

@@ -54,15 +54,16 @@ TEST_CASE("what a file need not say is what GPT-2 does") {
 
 TEST_CASE("a tokenizer.json that would give other tokens is refused") {
   refused([](json& f) { f["model"]["type"] = "WordPiece"; },
-          "t.json: its model is of type WordPiece; only BPE is read");
-  refused([](json& f) { f["model"]["type"] = 3; }, "its model is of type 3");
+          "t.json: its model is of type WordPiece; BPE is needed here; read_wordpiece_json reads WordPiece");
+  refused([](json& f) { f["model"]["type"] = 3; }, "its model is of type 3; BPE is needed");
   refused([](json& f) { f["model"]["dropout"] = 0.1; }, "model.dropout is 0.1");
   refused([](json& f) { f["model"]["end_of_word_suffix"] = "</w>"; }, "model.end_of_word_suffix is </w>");
   refused([](json& f) { f["model"]["byte_fallback"] = true; }, "model.byte_fallback is true");
-  refused([](json& f) { f["model"]["ignore_merges"] = true; }, "model.ignore_merges is true");
+  refused([](json& f) { f["model"]["ignore_merges"] = 1; }, "model.ignore_merges must be true or false");
   refused([](json& f) { f["normalizer"] = {{"type", "NFC"}}; }, "a normalizer (NFC)");
   refused([](json& f) { f["pre_tokenizer"] = nullptr; }, "its pre_tokenizer is none");
-  refused([](json& f) { f["pre_tokenizer"]["type"] = "Metaspace"; }, "its pre_tokenizer is Metaspace; only ByteLevel");
+  refused([](json& f) { f["pre_tokenizer"]["type"] = "Metaspace"; },
+          "its pre_tokenizer is Metaspace; ByteLevel is read (GPT-2), or a Sequence of Split and ByteLevel (Llama 3)");
   refused([](json& f) { f["pre_tokenizer"]["add_prefix_space"] = true; }, "add_prefix_space is true");
   refused([](json& f) { f["pre_tokenizer"]["use_regex"] = false; }, "use_regex is false");
   refused([](json& f) { f["added_tokens"][0]["lstrip"] = true; }, "'lstrip' is not supported");
@@ -126,6 +127,44 @@ TEST_CASE("a tokenizer.json that was cut short or changed is read or refused, an
       CHECK(read.decode(read.encode("abc")) == "abc");
     } catch (const gradus::error& e) { CHECK(std::string(e.what()).find('\n') == std::string::npos); }
   }
+}
+
+TEST_CASE("a tokenizer.json of Llama 3's kind is read and written") {
+  const std::string text = "We'LL pay 12345, ok?\n\n  yes";
+  const auto trained = gradus::train_bpe(text, {.vocabulary = 260, .pattern = gradus::word_pattern::llama3});
+  json file = json::parse(gradus::tokenizer_json(trained));
+  CHECK(file["pre_tokenizer"]["pretokenizers"][0]["type"] == "Split");
+  file["model"]["ignore_merges"] = true;
+  file["added_tokens"].push_back({{"id", 300}, {"content", "<|begin_of_text|>"}});
+  file["post_processor"] = {{"type", "Sequence"},
+                            {"processors",
+                             {{{"type", "ByteLevel"}},
+                              {{"type", "TemplateProcessing"},
+                               {"single", {{{"SpecialToken", {{"id", "<|begin_of_text|>"}, {"type_id", 0}}}}}}}}}};
+  const auto read = gradus::parse_tokenizer_json(file.dump());
+  CHECK(read.settings().pattern == gradus::word_pattern::llama3);
+  CHECK(read.settings().whole_words);
+  CHECK(read.begin_token() == 300);
+  CHECK(read.encode(text) == trained.encode(text));  // without the begin token
+  const auto again = gradus::parse_tokenizer_json(gradus::tokenizer_json(read));
+  CHECK(gradus::tokenizer_json(again) == gradus::tokenizer_json(read));
+  CHECK(again.begin_token() == 300);
+
+  const auto other = [&](const std::function<void(json&)>& spoil, const char* message) {
+    json spoiled = file;
+    spoil(spoiled);
+    CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(spoiled.dump(), "t.json"), doctest::Contains(message),
+                         gradus::error);
+  };
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = R"(\p{N}|\p{L}+)"; },
+        R"(splits by another pattern than those of GPT-2 and Llama 3: \\p{N}|\\p{L}+)");
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }, "by another pattern");
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["invert"] = true; }, "by another pattern");
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"][1]["use_regex"] = true; }, "splits twice");
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"].erase(1); }, "its pre_tokenizer is Sequence; ByteLevel is");
+  other([](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["type"] = "Digits"; }, "its pre_tokenizer is Sequence");
+  other([](json& f) { f["added_tokens"].erase(1); }, R"(adds "<|begin_of_text|>", which is no token)");
+  other([](json& f) { f["model"]["vocab"]["\xe4\xb8\xad"] = 301; }, "with ignore_merges, the token");
 }
 
 TEST_CASE("tokens that are no bytes stand for themselves, and ids may be left out") {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,31 @@ struct survey_policy {
   constexpr void inspect(const region_graph& graph) const { facts->graph = graph; }
 };
 
+// What a chain carries: a value, or a std::tuple of values.
+template <class X>
+inline constexpr bool chains_traced = is_traced<X>;
+template <class... Xs>
+inline constexpr bool chains_traced<std::tuple<Xs...>> = (is_traced<Xs> && ...);
+template <class X>
+inline constexpr std::size_t chained_bytes = tensor_of<X>::bytes;
+template <class... Xs>
+inline constexpr std::size_t chained_bytes<std::tuple<Xs...>> = (tensor_of<Xs>::bytes + ...);
+
+// Runs f(x) in a region, whose arguments are the values of x.
+template <class Policy, class X, class F>
+constexpr X run_in_region(const Policy& policy, X x, const F& f) {
+  return checkpoint(policy, f, std::move(x));
+}
+template <class Policy, class... Xs, class F>
+constexpr std::tuple<Xs...> run_in_region(const Policy& policy, std::tuple<Xs...> x, const F& f) {
+  return std::apply(
+      [&](Xs&... values) {
+        return checkpoint(
+            policy, [f](auto... inner) { return f(std::tuple(std::move(inner)...)); }, std::move(values)...);
+      },
+      x);
+}
+
 template <int Depth, class Block, class X, class F>
 constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,
                       std::size_t end, const F& f) {
@@ -75,15 +101,12 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
     if (!part.region) {
       for (std::size_t i = part.first; i <= part.last; ++i) x = f(blocks[i], std::move(x));
     } else if (part.first == part.last && part.inner.empty()) {
-      x = checkpoint(
-          save_numbered{part.keep}, [f, block = blocks + part.first](auto v) { return f(*block, std::move(v)); },
-          std::move(x));
+      x = run_in_region(save_numbered{part.keep}, std::move(x),
+                        [f, block = blocks + part.first](auto v) { return f(*block, std::move(v)); });
     } else if constexpr (Depth > 0) {
-      x = checkpoint(
-          [f, blocks, part = &part](auto v) {
-            return run_parts<Depth - 1>(blocks, std::move(v), part->inner, part->first, part->last + 1, f);
-          },
-          std::move(x));
+      x = run_in_region(save_none{}, std::move(x), [f, blocks, part = &part](auto v) {
+        return run_parts<Depth - 1>(blocks, std::move(v), part->inner, part->first, part->last + 1, f);
+      });
     } else {
       fail_chain_depth();
     }
@@ -94,19 +117,18 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
 
 }  // namespace detail
 
-/// Runs x = f(block, x) for all `blocks` in order, in the checkpoint regions of `schedule`. `blocks`, `schedule` and
-/// the objects that `f` refers to must exist until backward. Throws error if the schedule is for another number of
-/// blocks.
+/// Runs x = f(block, x) for all `blocks` in order, in the checkpoint regions of `schedule`; x may be a std::tuple of
+/// values, such as a residual stream and an auxiliary loss. `blocks`, `schedule` and the objects that `f` refers to
+/// must exist until backward. Throws error if the schedule is for another number of blocks.
 template <class Blocks, class X, class F>
 constexpr X chain(const Blocks& blocks, X x, const region_schedule& schedule, const F& f) {
-  if constexpr (is_traced<X>) {
+  if constexpr (detail::chains_traced<X>) {
     if (schedule.survey != nullptr) {
       schedule.survey->clear();
       for (const auto& block : blocks) {
-        schedule.survey->push_back({{}, {}, tensor_of<X>::bytes});
-        x = checkpoint(
-            detail::survey_policy{&schedule.survey->back()},
-            [f, block = &block](auto v) { return f(*block, std::move(v)); }, std::move(x));
+        schedule.survey->push_back({{}, {}, detail::chained_bytes<X>});
+        x = detail::run_in_region(detail::survey_policy{&schedule.survey->back()}, std::move(x),
+                                  [f, block = &block](auto v) { return f(*block, std::move(v)); });
       }
       return x;
     }

@@ -84,35 +84,6 @@ struct tensor_attention {
 using masked = std::true_type;
 using unmasked = std::false_type;
 
-/// Double-buffered streaming of `tiles` tiles: load(tile, stage) fills a stage while the other is computed.
-template <class Load>
-class tile_stream {
- public:
-  /// Loads the first tile; returns when it, and all copies that were started before, have landed.
-  __device__ tile_stream(int tiles, Load load) : tiles_(tiles), load_(load) {
-    load_(0, 0);
-    land();
-  }
-  /// compute(tile, stage) for the next tiles, up to `end`.
-  template <class Compute>
-  __device__ void run_to(int end, const Compute& compute) {
-    for (; at_ < end; ++at_) {
-      if (at_ + 1 < tiles_) load_(at_ + 1, (at_ + 1) % 2);
-      compute(at_, at_ % 2);
-      land();
-    }
-  }
-
- private:
-  __device__ static void land() {
-    cp_async_fence();
-    cp_async_wait<0>();
-    __syncthreads();
-  }
-  int tiles_, at_ = 0;
-  Load load_;
-};
-
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads, F::blocks)
     tensor_attention_kernel(int pairs, int heads, attention_operand<T> out, float* lse, attention_operand<const T> q,

@@ -57,6 +57,10 @@ struct relu { static constexpr std::string_view name = "relu";
 struct silu { static constexpr std::string_view name = "silu";
   static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 13;
   template <class T> GRADUS_HD T operator()(T x) const { using math::silu; return silu(x); } };
+/// silu(gate) * x.
+struct swiglu { static constexpr std::string_view name = "swiglu";
+  static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 14;
+  template <class T> GRADUS_HD T operator()(T gate, T x) const { using math::silu; return silu(gate) * x; } };
 /// Hendrycks and Gimpel 2016, the tanh form that GPT-2 uses.
 struct gelu { static constexpr std::string_view name = "gelu";
   static constexpr bool floating_only = true, coarse_form = true; static constexpr std::size_t flops = 18;
@@ -171,6 +175,11 @@ GRADUS_OF_BUILD constexpr auto relu(X&& x) {
 template <operand X>
 GRADUS_OF_BUILD constexpr auto silu(X&& x) {
   return apply(op::map<functor::silu>{}, std::forward<X>(x));
+}
+/// silu(gate) * x, in one pass (Shazeer, "GLU Variants Improve Transformer", 2020).
+template <operand Gate, operand X>
+GRADUS_OF_BUILD constexpr auto swiglu(Gate&& gate, X&& x) {
+  return map(functor::swiglu{}, std::forward<Gate>(gate), std::forward<X>(x));
 }
 /// Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016).
 template <operand X>

@@ -92,6 +92,13 @@ GRADUS_OF_BUILD constexpr auto watch(const param<Policy, Extents...>& p, const X
   }
 }
 
+/// The constant t as a value of x's recording; t itself if x is plain. No gradient flows to it.
+template <class T, class S, class D, operand X>
+GRADUS_OF_BUILD constexpr auto watch(const tensor<T, S, D>& t, const X& x) {
+  if constexpr (is_traced<X>) return x.recorder().record(op::reshape<S>{}, t);
+  else return t;
+}
+
 // An extent of -1 is inferred.
 namespace detail {
 template <auto... Extents>

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""gradus and PyTorch train the same models, turn about, each in a process of its own.
+
+    python3 bench/models/run.py [--models bert llama resnet moe] [--rounds 3] [--steps 4] [--threads 2] [--alone]
+
+bert: bert-base of transformers, 8 sequences of up to 128 tokens, padded; bert-8bit: the same with states of 8 bits in
+gradus. llama: transformers' Llama of 15M parameters, 8 texts of 256 tokens. resnet: ResNet-18 on 64 images of 32 x 32,
+in PyTorch with and without channels-last. All in fp32, with AdamW and gradients clipped at norm 1. moe: a GPT whose
+blocks have 8 experts, of which a token takes 2, beside the GPT with as many active parameters, both of gradus.
+
+torch and transformers are looked for as bench/peers/run.py does. What comes out: a table, and build/bench/models.json,
+a list of {name, value, unit, ratio}, where ratio is gradus over the best peer (of moe: the mixture over its dense twin).
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from peers import ROOT, find_python, machine, print_table, ratio, run_json, show, versions, write_rows
+
+MODELS = {  # name: (what is counted, gradus's program, the peers: name and flags of torch_models.py)
+    "bert": ("samples", "bert", {"transformers": ["--model", "bert"]}),
+    "bert-8bit": ("samples", "bert_8bit", {"transformers": ["--model", "bert"]}),
+    "llama": ("tokens", "llama", {"transformers": ["--model", "llama"]}),
+    "resnet": ("images", "resnet", {"PyTorch": ["--model", "resnet"],
+                                    "PyTorch channels-last": ["--model", "resnet", "--channels-last"]}),
+    "moe": ("tokens", "moe", {"dense twin": None}),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--alone", action="store_true", help="without PyTorch")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="where gradus is built")
+    o = parser.parse_args()
+    if o.rounds < 1:
+        parser.error("rounds must be positive")
+    done = subprocess.run(["cmake", "--build", str(o.build), "--target", "bench_models"],
+                          stdout=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        sys.exit("bench_models cannot be built: run scripts/bench.sh models")
+    packages = ["torch", "transformers"]
+    python = None if o.alone else find_python(packages)
+    common = ["--steps", str(o.steps), "--threads", str(o.threads)]
+
+    def program(name):
+        return [str(o.build / "bench" / "models" / f"bench_models_{name}"), *common]
+
+    rows, table = [], []
+    for model in o.models:
+        counted, name, peers = MODELS[model]
+        commands = {"gradus": program(name)}
+        for peer, flags in peers.items():
+            if flags is None:
+                commands[peer] = program("gpt")
+            elif python:
+                commands[peer] = [python, str(HERE / "torch_models.py"), *flags, *common]
+        results = {side: [] for side in commands}
+        for i in range(o.rounds):
+            for side, command in commands.items():
+                result = run_json(command, o.threads)
+                if result:
+                    results[side].append(result)
+                    print(f"{model} round {i + 1}: {side} {result['per_s']:.2f} {counted}/s, "
+                          f"{result['peak_mib']:.0f} MiB", flush=True)
+        sides = {side: {key: statistics.median(r[key] for r in found) for key in ("per_s", "peak_mib", "params")}
+                 for side, found in results.items() if found}
+        others = [s for side, s in sides.items() if side != "gradus"]
+        best = {"per_s": max((s["per_s"] for s in others), default=None),
+                "peak_mib": min((s["peak_mib"] for s in others), default=None)}
+        for side, x in sides.items():
+            mine = side == "gradus"
+            for key, label, unit in (("per_s", counted, f"{counted}/s"), ("peak_mib", "peak memory", "MiB")):
+                rows.append({"name": f"{model} {label}, {side}", "value": x[key], "unit": unit,
+                             "ratio": ratio(x[key], best[key]) if mine else None})
+            table.append([model, side, show(x["params"] / 1e6, "{:.1f}M"), show(x["per_s"], "{:.2f}") + f" {counted}",
+                          show(ratio(x["per_s"], best["per_s"]) if mine else None, "{:.2f}"), show(x["peak_mib"]),
+                          show(ratio(x["peak_mib"], best["peak_mib"]) if mine else None, "{:.2f}")])
+
+    named = f"; {', '.join(v for v in versions(python, packages) if v)}" if python else ""
+    print(f"\n{machine()}{named}; {o.threads} threads, fp32, medians of {o.rounds} round{'s' if o.rounds > 1 else ''}")
+    print_table(["model", "side", "parameters", "a second", "over best peer", "MiB", "MiB over best peer"], table)
+    write_rows(rows, "models")
+
+
+if __name__ == "__main__":
+    main()

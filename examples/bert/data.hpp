@@ -1,0 +1,67 @@
+#pragma once
+// Labelled texts: read from a TSV file, as tokens, in batches.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gradus/data/sample_batches.hpp>
+#include <gradus/data/wordpiece.hpp>
+
+#include "config.hpp"
+#include "training.hpp"
+
+namespace bert {
+
+/// Labelled sequences in memory. Batches are functions of their numbers, so a run resumes with its seed and a number.
+class samples {
+ public:
+  /// `rows` are numbers of a sample: tokens, padded to the sequence length, their count, and the place where the second
+  /// text begins. Throws gr::error if there are none, and in training if they are fewer than a batch.
+  samples(const std::string& name, std::vector<std::int32_t> rows, std::vector<std::int32_t> labels, bool training);
+
+  static constexpr gr::index_t row_size = sequence_length + 2;
+
+  gr::index_t count() const { return batches_->samples(); }
+  gr::index_t batches() const { return batches_->batches(); }
+  /// Batch `number` of a training run.
+  host_batch shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
+    return to_host_batch(batches_->shuffled_batch(seed, number));
+  }
+  /// Batch `number` of the samples in their order. The last one is filled with sequences of the label -1.
+  host_batch batch(std::uint64_t number) const { return to_host_batch(batches_->batch(number)); }
+
+ private:
+  using batches_type = gr::sample_batches<std::int32_t, std::int32_t>;
+  static host_batch to_host_batch(gr::sample_batch<std::int32_t, std::int32_t> b);
+  std::optional<batches_type> batches_;
+};
+
+/// What a run trains on, and what it is validated on.
+struct run_data {
+  samples train, validation;
+  std::vector<std::string> labels;                   ///< names; empty: numbers
+  std::optional<gr::wordpiece_tokenizer> tokenizer;  ///< none for dummy data
+};
+
+/// Files of lines `text TAB label` or `text TAB label TAB second text`. A first line whose label is "label" is a
+/// header.
+struct text_files {
+  std::string data;
+  std::string validation_data;  ///< empty: a share of the data, from its end
+  double validation_share = 0.1;
+  std::string tokenizer;  ///< tokenizer.json of WordPiece
+};
+/// Labels are whole numbers below the model's, or names, which are numbered in alphabetical order. Throws gr::error for
+/// a label that the model does not have, a line without one, and a tokenizer of another kind or vocabulary.
+run_data read_data(const text_files& files);
+
+/// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json.
+void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder);
+
+/// `count` sequences of random tokens with random labels, without padding; the last tenth is for validation.
+run_data dummy_data(gr::index_t count, std::uint64_t seed);
+
+}  // namespace bert

@@ -1,0 +1,223 @@
+// Trains a BERT to classify texts. The loop is in train(), the model in model.hpp, a step's arithmetic in training.hpp
+// and ../gpt/step.hpp, its memory in memory.cpp, the data in data.cpp, the flags in options.cpp.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <gradus/core/byte_size.hpp>
+#include <gradus/cpu/processors.hpp>
+#include <gradus/data/prefetch.hpp>
+#include <gradus/train/checkpoint.hpp>
+#include <gradus/train/interrupts.hpp>
+#include <gradus/train/model_file.hpp>
+#include <gradus/train/program.hpp>
+#include <gradus/train/run_folder.hpp>
+#include <gradus/train/run_memory.hpp>
+#include <gradus/train/run_reporter.hpp>
+#include <gradus/train/run_saver.hpp>
+#include <gradus/train/stopwatch.hpp>
+
+#include "huggingface.hpp"
+#include "memory.hpp"
+
+namespace {
+
+namespace gr = gradus;
+namespace fs = std::filesystem;
+using trainer = bert::training<bert::device, bert::sizes, bert::batch_size, bert::sequence_length, bert::precision,
+                               bert::optimizer>;
+
+std::atomic<long long> interrupted_at = 0;
+
+#ifdef __CUDACC__
+using device_heap = gr::device_resource;
+void set_threads(gr::cuda_stream&, int) {}
+#else
+using device_heap = gr::host_resource;
+/// 0: OMP_NUM_THREADS, or one a processor; at most one a processor.
+void set_threads(gr::stream& on, int threads) {
+  gr::set_thread_count(
+      on, std::min(threads > 0 ? threads : gr::cpu_kit::default_thread_count(), gr::cpu_kit::usable_processors()));
+}
+#endif
+
+/// What the model does on all samples of `data`.
+struct score {
+  double loss = 0;      ///< nats a sample
+  double accuracy = 0;  ///< share of labels that are the model's first choice
+};
+score evaluate(trainer& t, const bert::samples& data) {
+  score s;
+  for (gr::index_t number = 0; number < data.batches(); ++number) {
+    const bert::host_batch batch = data.batch(number);
+    const auto logits = gr::to_host(t.evaluate(batch));
+    for (gr::index_t i = 0; i < bert::batch_size && batch.labels[i] >= 0; ++i) {
+      const auto of = std::span(logits).subspan(i * bert::sizes.labels, bert::sizes.labels);
+      const auto label = static_cast<std::size_t>(batch.labels[i]);
+      double sum = 0;
+      for (const auto logit : of) sum += std::exp(static_cast<double>(logit) - static_cast<double>(of[label]));
+      s.loss += std::log(sum);
+      s.accuracy += std::ranges::max_element(of) - of.begin() == batch.labels[i] ? 1 : 0;
+    }
+  }
+  const auto count = static_cast<double>(data.count());
+  return {s.loss / count, s.accuracy / count};
+}
+
+/// A run of `steps` steps, as its checkpoints tell it from others.
+gr::run_metadata metadata_of(const bert::options& o, const bert::run_data& data, long long steps, const trainer& t,
+                             const gr::step_report& at) {
+  gr::run_metadata about;
+  about.set("model", bert::describe_model());
+  about.set("data", std::to_string(data.train.count()) + " samples in batches of " + std::to_string(bert::batch_size) +
+                        " x " + std::to_string(o.accumulate) + ", seed " + std::to_string(o.seed));
+  about.set("steps", steps);
+  about.set("step", at.step);
+  about.set("elapsed", at.elapsed);
+  about.set("loss_scale", t.loss_scale());
+  about.set("clean_steps", t.clean_steps());
+  return about;
+}
+void resume(const fs::path& file, gr::context<bert::device>& ctx, trainer& t, const bert::options& o,
+            const gr::run_metadata& expected, gr::step_report& at) {
+  const gr::run_metadata found = gr::read_metadata(file);
+  for (const char* name : {"model", "data", "steps"})
+    if (found.text(name) != expected.text(name))
+      throw gr::error(file.string() + ": its " + name + " is '" + found.text(name) + "', and this run's is '" +
+                      expected.text(name) + "'; resume it with the flags it had");
+  gr::read_checkpoint(file, ctx, t.net, t.optimizer);
+  at.step = found.number<long long>("step");
+  at.elapsed = found.number<double>("elapsed");
+  t.resume_after(static_cast<std::uint32_t>(at.step * o.accumulate), found.number<double>("loss_scale"),
+                 found.number<int>("clean_steps"));
+}
+
+/// Writes the model as a folder of Hugging Face's, with the tokenizer.
+void save_model(const trainer& t, const bert::run_data& data, const fs::path& folder) {
+  fs::create_directories(folder);
+  bert::save_huggingface(t.net, folder, data.labels);
+  if (data.tokenizer) bert::save_tokenizer(*data.tokenizer, folder);
+}
+
+int train(const bert::options& o) {
+  const bert::run_data data = o.dummy ? bert::dummy_data(512, o.seed) : bert::read_data(o.files);
+  const auto steps_an_epoch = std::max<long long>(1, static_cast<long long>(data.train.batches()) / o.accumulate);
+  const long long steps =
+      o.steps > 0 ? o.steps : std::llround(std::ceil(o.epochs * static_cast<double>(steps_an_epoch)));
+  const long long eval_every = o.eval_every > 0 ? o.eval_every : steps_an_epoch;
+
+  // The memory, planned to the byte; the model and its optimizer.
+  const bert::chosen_memory plan = bert::choose_memory(o);
+  bert::device::stream_type stream;
+  set_threads(stream, o.threads);
+  device_heap heap;
+  gr::run_memory<bert::device> memory(stream, heap, plan.plans);
+  trainer t(memory.persistent, memory.transient, o.step(plan.regions));
+  gr::step_report at;
+  std::string start = "starting from random weights";
+  if (!o.resume.empty()) {
+    const fs::path file = gr::checkpoint_path(o.resume);
+    resume(file, memory.persistent, t, o, metadata_of(o, data, steps, t, at), at);
+    start = "resumed after step " + std::to_string(at.step);
+  } else if (!o.init.empty()) {
+    const bool whole = bert::load_huggingface(t.net, memory.persistent, o.init);
+    start = "starting from " + o.init + (whole ? "" : ", with a new classifier");
+  }
+
+  // The run: its folder, its log, its checkpoints.
+  const fs::path folder = o.resume.empty() ? gr::make_run_folder(o.out) : fs::path(o.resume);
+  const gr::run_lock alone(folder);
+  const gr::interrupts<interrupted_at> stop;
+  gr::run_reporter report(folder, {.program = "bert_train", .title = "Training a BERT", .unit = "sample"}, at.step);
+  report.line(bert::describe_model() + ", " + std::to_string(gr::parameter_count(t.net)) + " parameters");
+  report.line(std::to_string(data.train.count()) + " samples to train on, " + std::to_string(data.validation.count()) +
+              " for validation; " + std::to_string(steps) + " steps of " + std::to_string(bert::batch_size) + " x " +
+              std::to_string(o.accumulate));
+  report.line("memory planned: " + gr::format_bytes(plan.total_bytes()) + "; run folder " + folder.string());
+  report.line(start);
+  gr::run_saver saver(
+      [&] {
+        if (const std::string name = gr::find_not_finite(t.net); !name.empty())
+          throw gr::error("not saved: the parameter " + name + " is no longer finite; try a lower --lr");
+      },
+      [&] {
+        gr::write_checkpoint(gr::checkpoint_path(folder), memory.persistent, t.net, t.optimizer,
+                             metadata_of(o, data, steps, t, at));
+      },
+      [&](const std::string& what) { report.warn(what); }, /*patience=*/60);
+  saver.set_pace(o.save_seconds, 0);
+  gr::prefetcher batches([&](std::uint64_t number) { return data.train.shuffled_batch(o.seed, number); },
+                         {.first = static_cast<std::uint64_t>(at.step * o.accumulate)});
+
+  const gr::stopwatch clock;
+  const double before = at.elapsed;
+  const long long first = at.step;
+  double training_seconds = 0;
+  while (at.step < steps && !stop.noticed()) {
+    const gr::stopwatch watch;
+    at.lr = o.rate(at.step, steps);
+    gpt::set_rate(t.optimizer.options, at.lr);
+    for (int i = 0; i < o.accumulate; ++i) {
+      t.load(i, batches.next());
+      t.backward(i);
+    }
+    t.update();
+    at.loss = t.send_loss().value();
+    training_seconds += watch.seconds();
+
+    ++at.step;
+    at.fraction = static_cast<double>(at.step) / static_cast<double>(steps);
+    const auto samples_a_step = static_cast<double>(bert::batch_size) * o.accumulate;
+    at.tokens = static_cast<double>(at.step) * samples_a_step;
+    at.tokens_per_second = static_cast<double>(at.step - first) * samples_a_step / training_seconds;
+    at.validation = std::nan("");
+    std::optional<score> validated;
+    if (at.step % eval_every == 0 || at.step == steps) {
+      memory.use(bert::evaluation_plan);
+      validated = evaluate(t, data.validation);
+      memory.use(bert::training_plan);
+      at.validation = validated->loss;
+    }
+    at.elapsed = before + clock.seconds();
+    if (!std::isfinite(at.loss))
+      throw gr::error("the loss is no longer finite at step " + std::to_string(at.step) + "; try a lower --lr");
+    saver.save_if_due(at.step);
+    report.step(at);
+    if (validated) {
+      char line[128];
+      std::snprintf(line, sizeof line, "step %lld: validation accuracy %.4f, loss %.4f", at.step, validated->accuracy,
+                    validated->loss);
+      report.line(line);
+      report.log({{"step", at.step}, {"accuracy", validated->accuracy}});
+    }
+  }
+
+  if (const std::string problem = saver.save(); !problem.empty()) throw gr::error(problem);
+  save_model(t, data, folder / "model");
+  report.line("saved " + (folder / "model").string() + ", which transformers and --init read; " +
+              (at.step < steps ? "resume with --resume " + folder.string() : "the run is complete"));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto work = [&] {
+    const auto o = bert::read_options(argc, argv);
+    if (!o) return 0;
+    if (!o->plan) return train(*o);
+    bert::print_memory(bert::choose_memory(*o));
+    return 0;
+  };
+  return gr::run_program("bert_train", work, "try a smaller --batch of scripts/train-bert.sh, or --memory-budget");
+}

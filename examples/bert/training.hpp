@@ -1,0 +1,84 @@
+#pragma once
+// The training step, for any device: on the CPU and on a GPU it trains; on gradus::meta the same code computes nothing
+// and tells, to the byte, what memory a step takes.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "../gpt/step.hpp"
+#include "model.hpp"
+
+namespace bert {
+
+/// A batch on the host: of each sequence `Time` tokens and segments, its length and its label.
+struct host_batch {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint8_t> segments;
+  std::vector<std::int32_t> lengths, labels;
+};
+
+/// A BERT, its batches and what trains it: gpt::model_training.
+/// @tparam D     device
+/// @tparam C     sizes of the model
+/// @tparam Batch sequences of a micro-batch
+/// @tparam Time  tokens of a sequence, with its padding
+/// @tparam P     precision policy
+template <class D, config C, gr::index_t Batch, gr::index_t Time, class P = gr::fp32,
+          template <class, class, class> class Optimizer = gr::adamw>
+class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimizer> {
+  using base = gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimizer>;
+
+ public:
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const gpt::step_options& o)
+      : base(persistent, transient, o) {
+    for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(persistent));
+  }
+
+  /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
+  constexpr void load(int i, const host_batch& b) { slots_[static_cast<std::size_t>(i)].load(b); }
+  /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
+  constexpr void backward(int i) {
+    const slot& s = slots_[static_cast<std::size_t>(i)];
+    this->add_gradients(i, this->net.loss(this->tape().watch(s.batch.tokens), s.batch, s.labels));
+  }
+  /// The logits of a batch, [Batch, labels], without dropout and with nothing recorded. It takes the place of
+  /// micro-batch 0.
+  constexpr auto evaluate(const host_batch& b) {
+    load(0, b);
+    return this->net(slots_.front().batch);
+  }
+
+  /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
+  constexpr void step() {
+    for (int i = 0; i < this->options.accumulate; ++i) backward(i);
+    this->update();
+  }
+
+ private:
+  // A micro-batch.
+  struct slot {
+    sequences<D, Batch, Time> batch;
+    gr::tensor<std::int32_t, gr::shape<Batch>, D> labels;
+    gr::staging_buffer<std::int32_t, D> numbers;  // tokens, lengths, labels
+    gr::staging_buffer<std::uint8_t, D> segments;
+    constexpr explicit slot(gr::context<D>& ctx)
+        : batch(ctx),
+          labels(ctx, gr::category::input),
+          numbers(ctx, Batch * Time + 2 * Batch),
+          segments(ctx, Batch * Time) {}
+    constexpr void load(const host_batch& b) {
+      auto at = numbers.values().begin();
+      for (const auto* part : {&b.tokens, &b.lengths, &b.labels}) at = std::copy(part->begin(), part->end(), at);
+      std::copy(b.segments.begin(), b.segments.end(), segments.values().begin());
+      numbers.upload(batch.tokens);
+      numbers.upload(batch.lengths, Batch * Time);
+      numbers.upload(labels, Batch * Time + Batch);
+      segments.upload(batch.segments);
+    }
+  };
+
+  std::vector<slot> slots_;
+};
+
+}  // namespace bert

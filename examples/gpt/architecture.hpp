@@ -1,0 +1,57 @@
+#pragma once
+// The seam between the trainer and a model. An architecture is two types: its sizes, which are fixed when a program is
+// compiled, and its model. model.hpp has GPT-2's, ../llama/model.hpp Llama's.
+//
+// The sizes, `config`, are a struct of numbers, among them `layers`, `heads`, `width`, `context` and `vocabulary`, with
+//   - `name`, as model files and reports say it, and `title`, for a heading,
+//   - `named()`: an array of all sizes by the names of their flags,
+//   - `padded_vocabulary()`: rows of the token table,
+//   - `unused_parameters()`, if a token does not use all parameters.
+//
+// The model, `model<X, C>`, has
+//   - `device`, `context`, `vocabulary`, `cache<Texts>`, `hidden(ids, cache, count)` and `head(x)`: what
+//     gradus::token_window asks of a model that generates text,
+//   - `hidden(ids)` and `operator()(ids)`: int32 [B, T] -> [B, T, width] and logits [B, T, padded vocabulary],
+//   - `loss(ids, targets)`: the mean cross-entropy; and `losses(ids, targets)`, if training minimises more: that and an
+//     auxiliary loss, as a tuple,
+//   - `dropout`, and `regions` of its `blocks`,
+//   - `for_each_setting(net, f)`, if it has numbers that are neither sizes nor parameters, such as an epsilon: f(name,
+//     number). Files of the model keep them,
+//   - `expert_load()`, if it has experts: for each block, the share of each; the log has them.
+//
+// load_huggingface(net, ctx, folder) and save_huggingface(net, folder, tokenizer) are beside the model, where
+// argument-dependent lookup finds them.
+
+#include <type_traits>
+
+#include <gradus/gradus.hpp>
+
+namespace gpt {
+
+namespace gr = gradus;
+
+/// The model of sizes of type `Config`: a specialisation has `template <class X, Config C> using model`.
+template <class Config>
+struct architecture;
+
+/// The model of the sizes C.
+template <class X, auto C>
+using model_of = typename architecture<std::remove_cvref_t<decltype(C)>>::template model<X, C>;
+
+/// Rows of a token table: the vocabulary rounded up to a multiple of 64, so that matrix products meet no odd edge.
+constexpr gr::index_t padded_rows(gr::index_t vocabulary) { return (vocabulary + 63) / 64 * 64; }
+
+/// The parameters that one token does not use.
+template <class Config>
+constexpr gr::index_t unused_parameters(const Config& sizes) {
+  if constexpr (requires { sizes.unused_parameters(); }) return sizes.unused_parameters();
+  else return 0;
+}
+
+/// Calls f(name, number) for each setting of a model; most have none.
+template <class Net, class F>
+void for_each_setting(Net& net, const F& f) {
+  if constexpr (requires { net.for_each_setting(net, f); }) net.for_each_setting(net, f);
+}
+
+}  // namespace gpt

@@ -1,0 +1,247 @@
+#pragma once
+// Convolutions: operation, shape rule and gradients. Transposed ones are in conv_transpose.hpp.
+
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../broadcast/broadcast.hpp"
+#include "options.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// [batch, channels, y, x], or [batch, channels, x] if Rank is 3.
+template <index_t Rank, index_t Batch, index_t Channels, index_t Y, index_t X>
+using image_shape = std::conditional_t<Rank == 4, shape<Batch, Channels, Y, X>, shape<Batch, Channels, X>>;
+
+template <class X, class W, conv Options>
+struct conv_rule {
+  static constexpr conv_sizes sizes = conv_sizes_of<Options>(X{}, W{});
+  using output = image_shape<X::rank, X::extent_in_type(0), sizes.filters, sizes.y.out, sizes.x.out>;
+};
+
+/// The extents of a result of shape Y for images with extents `of`: those of Y, with the images' batch.
+template <class Y, class X>
+constexpr extents_of<Y> with_batch_of(const X& of) {
+  return extents_from<Y>([&] {
+    auto all = Y::extents;
+    all[0] = of.extent(0);
+    return all;
+  });
+}
+
+/// True if the products of float operands of a convolution go through Winograd's algorithm, on devices that turn filters.
+template <class Products, class TX, class TW>
+constexpr bool in_winograd(const conv_sizes& s) {
+  return std::is_same_v<Products, float> && std::is_same_v<TX, float> && std::is_same_v<TW, float> &&
+         s.suits_winograd();
+}
+/// Elements of the filters as kernels turn them: for the convolution, or for its gradient (`back`).
+template <class D, class Products, class TX, class TW>
+constexpr index_t turned_elements(const conv_sizes& s, bool back) {
+  if (!D::turns_filters) return 0;
+  if (in_winograd<Products, TX, TW>(s))
+    return back ? conv_sizes::winograd_elements(s.channels, s.filters)
+                : conv_sizes::winograd_elements(s.filters, s.channels);
+  return back ? s.filters * s.group_channels() * s.taps() : 0;
+}
+/// Calls f with memory for Elements elements of T, or with null.
+template <class T, index_t Elements, class D, class F>
+constexpr void with_turned_filters(context<D>& ctx, const F& f) {
+  if constexpr (Elements == 0) {
+    f(static_cast<T*>(nullptr));
+  } else {
+    tensor<T, shape<Elements>, D> turned(ctx, category::temporary);
+    f(turned.data());
+  }
+}
+
+/// Adds to db [channels] the sums of dy [batch, channels, ...] over all other axes, if it is wanted.
+template <class DB, class Y>
+constexpr void add_bias_gradient(const gradient_sink<DB>& db, const Y& dy) {
+  if (!db) return;
+  using D = typename Y::device;
+  auto to = db.open(dy.owner());
+  using column = image_shape<Y::rank, 1, DB::size, 1, 1>;
+  kernel<op::sum_to, D>::forward(dy.owner(), view<typename DB::value_type, column, D>(to.tensor.data()), dy.view(),
+                                 to.accumulate);
+}
+
+template <index_t ChannelsOfX, index_t ChannelsOfFilters>
+inline constexpr bool channels_of_x_are_those_of_the_filters = ChannelsOfX == ChannelsOfFilters;
+template <index_t Groups, index_t Count>
+inline constexpr bool groups_divide = Groups > 0 && Count % (Groups > 0 ? Groups : 1) == 0;
+template <index_t KernelWithItsDilation, index_t ImageWithItsPadding>
+inline constexpr bool kernel_is_within_the_image = KernelWithItsDilation <= ImageWithItsPadding;
+template <index_t... Numbers>
+inline constexpr bool are_at_least_1 = ((Numbers >= 1) && ...);
+template <index_t LengthOfBias, index_t Filters>
+inline constexpr bool bias_has_one_value_per_filter = LengthOfBias == Filters;
+template <class X>
+inline constexpr bool only_the_batch_is_bounded = X::bounded_axes == (is_bounded(X::extent_in_type(0)) ? 1 : 0);
+
+template <index_t... Lengths>
+inline constexpr index_t length_or = 0;
+template <index_t Length, index_t... Rest>
+inline constexpr index_t length_or<Length, Rest...> = Length;
+
+}  // namespace detail
+
+namespace op::inline GRADUS_BUILD {
+
+/// The family of convolutions, for checkpoint policies, and their kernels, on pointers and detail::conv_sizes:
+///   forward                    y (+)= the convolution of x with the filters w, plus a bias per filter if it is not null
+///   backward(gradient_of<0>)   dx (+)= its gradient for dy, plus a bias per channel
+///   backward(gradient_of<1>)   dw (+)= its gradient for dy
+/// The first two get memory for detail::turned_elements filters of x's or dy's type.
+struct convolution {
+  static constexpr std::string_view name = "conv";
+};
+
+/// y = x * w + b, the cross-correlation of images (or sequences) x [B, C, (H,) W] with filters w [O, C / groups, (KH,)
+/// KW]: y[b, o, i] = sum over c, k of x[b, c, i stride - padding + k dilation] w[o, c, k] + b[o].
+template <gradus::conv Options>
+struct conv {
+  using family = convolution;
+  static constexpr std::string_view name = "conv";
+  static constexpr op_precision precision = op_precision::low;
+  static constexpr unsigned cast_operands = 0b011;
+  static constexpr unsigned rounds_operands = 0b010;
+  static constexpr unsigned copied_operands = 0b100;
+  static constexpr save_rule saves = save_inputs(0, 1);
+
+  template <class X, class W>
+  using rule = gradus::detail::conv_rule<typename X::shape, typename W::shape, Options>;
+  template <class X, class W, class... B>
+  static constexpr cost forward_cost() {
+    constexpr index_t y = rule<X, W>::output::size;
+    return {2 * X::shape::extent(0) * rule<X, W>::sizes.products() + sizeof...(B) * y,
+            X::bytes + W::bytes + (index_t{0} + ... + B::bytes), y * sizeof(typename X::value_type)};
+  }
+  template <class X, class W, class... B>
+  static constexpr cost backward_cost() {
+    return forward_cost<X, W, B...>() + forward_cost<X, W, B...>();
+  }
+
+  template <class Call, class X, class W, class... B>
+  constexpr auto forward(Call how, const X& x, const W& w, const B&... b) const {
+    auto& ctx = how.owner();
+    using output = typename rule<X, W>::output;
+    with_shape<X, output> y(ctx, gradus::detail::with_batch_of<output>(x.extents()));
+    using products = typename Call::products;
+    using D = typename X::device;
+    constexpr index_t turned =
+        gradus::detail::turned_elements<D, products, typename X::value_type, typename W::value_type>(rule<X, W>::sizes,
+                                                                                                     false);
+    gradus::detail::with_turned_filters<typename X::value_type, turned>(ctx, [&](auto* room) {
+      kernel<convolution, D>::forward(accumulate_in<products>{}, ctx, sizes(x, w), y.data(), false, x.data(), w.data(),
+                                      room, b.data()...);
+    });
+    return y;
+  }
+  template <class Saved, class Y, class X, class W, class... B>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw,
+                          const gradient_sink<B>&... db) const {
+    auto& ctx = dy.owner();
+    using on_device = kernel<convolution, typename Y::device>;
+    constexpr accumulate_in<typename Saved::products> in{};
+    const Y& grad = dy;
+    const auto of = sizes(dx, dw);
+    if (dw) {
+      auto to = dw.open(ctx);
+      on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
+                          input<0>(saved).data());
+    }
+    (gradus::detail::add_bias_gradient(db, grad), ...);
+    if (dx) {
+      auto to = dx.open(ctx);
+      using stored_w = std::remove_cvref_t<decltype(input<1>(saved))>;
+      constexpr index_t turned =
+          gradus::detail::turned_elements<typename Y::device, typename Saved::products, typename Y::value_type,
+                                          typename stored_w::value_type>(rule<X, W>::sizes, true);
+      gradus::detail::with_turned_filters<typename Y::value_type, turned>(ctx, [&](auto* room) {
+        on_device::backward(gradient_of<0>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
+                            input<1>(saved).data(), room);
+      });
+    }
+  }
+
+ private:
+  static constexpr gradus::detail::conv_sizes sizes(const auto& x, const auto& w) {
+    return gradus::detail::conv_sizes_of<Options>(x.extents(), w.extents());
+  }
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+namespace detail {
+
+// Checks the shapes of a convolution, and applies it.
+template <conv Options, class X, class W, class... B>
+GRADUS_OF_BUILD constexpr auto convolve(X&& x, W&& w, B&&... b) {
+  using sx = shape_of<X>;
+  using sw = shape_of<W>;
+  static_assert(only_the_batch_is_bounded<sx> && !sw::bounded, "conv<options>(x, w): only the batch may be upto<N>");
+  static_assert(are_at_least_1<Options.stride.y, Options.stride.x, Options.dilation.y, Options.dilation.x>,
+                "conv<options>(x, w): stride and dilation must be at least 1");
+  constexpr index_t groups = Options.groups;
+  static_assert(groups_divide<groups, sw::extent(0)>,
+                "conv<options>(x, w): groups must divide the filters, the first extent of w");
+  static_assert(channels_of_x_are_those_of_the_filters<sx::extent(1), groups * sw::extent(1)>,
+                "conv<options>(x, w): channels of x must equal the second extent of w times groups");
+  constexpr conv_sizes s = conv_sizes_of<Options>(sx{}, sw{});
+  static_assert(kernel_is_within_the_image<s.y.reach(), s.y.in + 2 * s.y.padding>,
+                "conv<options>(x, w): the kernel must not be higher than the padded image");
+  static_assert(kernel_is_within_the_image<s.x.reach(), s.x.in + 2 * s.x.padding>,
+                "conv<options>(x, w): the kernel must not be wider than the padded image");
+  constexpr index_t length = length_or<shape_of<B>::size..., sw::extent(0)>;
+  static_assert(bias_has_one_value_per_filter<length, sw::extent(0)>,
+                "conv<options>(x, w, b): the length of b must equal the filters, the first extent of w");
+  if constexpr (only_the_batch_is_bounded<sx> && !sw::bounded && groups_divide<groups, sw::extent(0)> &&
+                sx::extent(1) == groups * sw::extent(1) && s.y.out > 0 && s.x.out > 0 && length == sw::extent(0))
+    return apply(op::conv<Options>{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b)...);
+}
+
+}  // namespace detail
+
+/// Convolution of images x [B, C, H, W] with filters w [O, C / groups, KH, KW], without a bias: [B, O, Ho, Wo], where Ho
+/// = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, and likewise Wo. As in PyTorch, the filters are not flipped.
+/// `conv2d<conv{.stride = {2, 1}, .padding = 1}>(x, w)`. B may be upto<N>.
+template <conv Options = conv{}, operand X, operand W>
+GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w) {
+  static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4, "conv2d(x, w): x and w must have four axes each");
+  if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4)
+    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
+}
+/// The same with a bias b [O].
+template <conv Options = conv{}, operand X, operand W, operand B>
+GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w, B&& b) {
+  static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1,
+                "conv2d(x, w, b): x and w must have four axes each, and b one");
+  if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1)
+    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+}
+
+/// Convolution of sequences x [B, C, L] with filters w [O, C / groups, K], without a bias: [B, O, Lo]; see conv2d.
+template <conv Options = conv{}, operand X, operand W>
+GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w) {
+  static_assert(shape_of<X>::rank == 3 && shape_of<W>::rank == 3, "conv1d(x, w): x and w must have three axes each");
+  if constexpr (shape_of<X>::rank == 3 && shape_of<W>::rank == 3)
+    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
+}
+/// The same with a bias b [O].
+template <conv Options = conv{}, operand X, operand W, operand B>
+GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w, B&& b) {
+  static_assert(shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1,
+                "conv1d(x, w, b): x and w must have three axes each, and b one");
+  if constexpr (shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1)
+    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+}
+
+}  // namespace gradus

@@ -1,0 +1,143 @@
+#pragma once
+// The product of one tile of C by one thread block: on tensor cores for 16-bit types, and with plain multiply-adds.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "../../core/dtype.hpp"
+#include "../../core/extent.hpp"
+#include "../../cuda/mma.hpp"
+#include "../../cuda/runs.hpp"
+
+namespace gradus::cuda_kit {
+
+/// C = op(A) op(B) from the tile's first element on: m x n elements of k terms are left, of which a tile computes as
+/// many as it has. Strides are from row to row, as stored.
+template <class TA, class TB, class TC>
+struct tile_product {
+  const TA* a;
+  index_t lda;
+  const TB* b;
+  index_t ldb;
+  TC* c;
+  index_t ldc, m, n, k;
+  bool accumulate;
+};
+
+/// Tiles of any types and sizes, summed in C. A thread has 4 x 4 elements.
+template <class C>
+struct plain_tiles {
+  static constexpr int rows = 64, columns = 64, depth = 16, threads = 256;
+  static constexpr std::size_t bytes = depth * (rows + columns) * sizeof(C);
+
+  template <bool TransposeA, bool TransposeB, class TA, class TB, class TC>
+  static __device__ void run(void* memory, const tile_product<TA, TB, TC>& of) {
+    C* const as = static_cast<C*>(memory);  // [depth, rows], and behind it [depth, columns]
+    C* const bs = as + depth * rows;
+    const int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
+    C sum[4][4] = {};
+    for (index_t first = 0; first < of.k; first += depth) {
+      for (int i = static_cast<int>(threadIdx.x); i < depth * rows; i += threads) {
+        // Neighbouring threads read neighbouring elements.
+        const int p = TransposeA ? i / rows : i % depth, r = TransposeA ? i % rows : i / depth;
+        const bool there = first + p < of.k && r < of.m;
+        as[p * rows + r] =
+            there ? static_cast<C>(TransposeA ? of.a[(first + p) * of.lda + r] : of.a[r * of.lda + first + p]) : C(0);
+      }
+      for (int i = static_cast<int>(threadIdx.x); i < depth * columns; i += threads) {
+        const int p = TransposeB ? i % depth : i / columns, s = TransposeB ? i / depth : i % columns;
+        const bool there = first + p < of.k && s < of.n;
+        bs[p * columns + s] =
+            there ? static_cast<C>(TransposeB ? of.b[s * of.ldb + first + p] : of.b[(first + p) * of.ldb + s]) : C(0);
+      }
+      __syncthreads();
+#pragma unroll
+      for (int p = 0; p < depth; ++p) {
+        C left[4], right[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          left[i] = as[p * rows + row + 16 * i];
+          right[i] = bs[p * columns + column + 16 * i];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) sum[i][j] += left[i] * right[j];
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (row + 16 * i < of.m && column + 16 * j < of.n)
+          put<1, true>(of.c + (row + 16 * i) * of.ldc + column + 16 * j, of.accumulate, 1,
+                       [&](int) { return sum[i][j]; });
+  }
+};
+
+/// Tiles of a 16-bit type T, whose matrices' rows consist of whole tiles (`fits`). Each of four warps has a quarter.
+template <class T>
+struct tensor_tiles {
+  static constexpr int rows = 64, columns = 64, depth = 64, threads = 128;
+  static constexpr bool fits(index_t in, index_t out) { return in % 64 == 0 && out % 64 == 0; }
+  using tile = shared_tile<T, 64>;
+  static constexpr std::size_t bytes = tile::bytes(4 * 64);  // two stages of A and of B
+
+  template <bool TransposeA, bool TransposeB, class TC>
+  static __device__ void run(void* memory, const tile_product<T, T, TC>& of) {
+    const tile as{shared_address(memory)}, bs = as.from_row(2 * 64);
+    const int steps = static_cast<int>((of.k + depth - 1) / depth), m = static_cast<int>(of.m),
+              k = static_cast<int>(of.k);
+    tile_stream stream(steps, [&](int step, int stage) {
+      copy<TransposeA>(as.from_row(stage * 64), of.a, of.lda, step, m, k);
+      copy<!TransposeB>(bs.from_row(stage * 64), of.b, of.ldb, step, 64, k);
+    });
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = warp / 2 * 32, column = warp % 2 * 32;
+    accumulator sum[2][4] = {};
+    stream.run_to(steps, [&](int, int stage) {
+      const tile a = as.from_row(stage * 64), b = bs.from_row(stage * 64);
+#pragma unroll
+      for (int p = 0; p < depth; p += 16) {
+        fragment_a left[2];
+#pragma unroll
+        for (int strip = 0; strip < 2; ++strip)
+          left[strip] =
+              TransposeA ? a.load_fragment_a_transposed(p, row + 16 * strip) : a.load_fragment_a(row + 16 * strip, p);
+#pragma unroll
+        for (int n = 0; n < 4; n += 2) {
+          const fragment_b right =
+              TransposeB ? b.load_fragment_b(column + n * 8, p) : b.load_fragment_b_transposed(p, column + n * 8);
+#pragma unroll
+          for (int strip = 0; strip < 2; ++strip) {
+            mma<T>(sum[strip][n], left[strip], right.r[0], right.r[1]);
+            mma<T>(sum[strip][n + 1], left[strip], right.r[2], right.r[3]);
+          }
+        }
+      }
+    });
+#pragma unroll
+    for (int strip = 0; strip < 2; ++strip)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int r = row + 16 * strip + lane / 4 + 8 * half, s = column + 8 * n + lane % 4 * 2;
+          if (r < m)
+            put<2, true>(of.c + r * of.ldc + s, of.accumulate, 2, [&](int i) { return sum[strip][n].r[2 * half + i]; });
+        }
+  }
+
+ private:
+  // Starts the copy of step number `step` of an operand: of its rows if the terms of the sum are its rows, else of its
+  // columns. Rows that are not there become zero.
+  template <bool TermsAreRows>
+  static __device__ void copy(tile to, const T* from, index_t stride, int step, int others, int terms) {
+    using copy_of = tile_copy<T, 64, 64, 64, threads>;
+    if constexpr (TermsAreRows) copy_of(from, stride, step * depth).start(to, terms - step * depth);
+    else copy_of(from + step * depth, stride, 0).start(to, others);
+  }
+};
+
+}  // namespace gradus::cuda_kit

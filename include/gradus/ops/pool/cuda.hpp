@@ -1,0 +1,168 @@
+#pragma once
+// The CUDA kernels of pooling: a thread for each output and, backward, for each element of dx, which it sums from the
+// windows that have it. The mean of a whole plane is a reduction.
+
+#include <cstdint>
+
+#include "../../cuda/runs.hpp"
+#include "../broadcast/cuda.hpp"
+#include "pool.hpp"
+
+namespace gradus {
+
+namespace cuda_kit {
+
+/// Planes of rows and columns, for kernels of one thread per element.
+template <class Count>
+struct plane_grid {
+  using windows = basic_pool_windows<std::uint32_t>;
+  windows rows, columns;
+  divisor<Count> width, height;  ///< of what threads are for
+  Count size;                    ///< threads
+
+  static windows narrowed(const pool_windows& w) {
+    const auto n = [](index_t count) { return static_cast<std::uint32_t>(count); };
+    return {n(w.entries), n(w.outputs), n(w.size), n(w.stride), n(w.padding), w.adaptive};
+  }
+  /// A thread for each output, or for each entry, of so many in all planes.
+  static plane_grid of_outputs(const pool_windows& rows, const pool_windows& columns, index_t size) {
+    return {narrowed(rows), narrowed(columns), divisor<Count>(static_cast<Count>(columns.outputs)),
+            divisor<Count>(static_cast<Count>(rows.outputs)), static_cast<Count>(size)};
+  }
+  static plane_grid of_entries(const pool_windows& rows, const pool_windows& columns, index_t size) {
+    return {narrowed(rows), narrowed(columns), divisor<Count>(static_cast<Count>(columns.entries)),
+            divisor<Count>(static_cast<Count>(rows.entries)), static_cast<Count>(size)};
+  }
+  /// Calls body(thread, plane, row, column).
+  template <class Body>
+  __device__ void each(const Body& body) const {
+    const Count thread = static_cast<Count>(blockIdx.x) * block_threads + threadIdx.x;
+    if (thread >= size) return;
+    Count plane = thread;
+    const auto column = static_cast<std::uint32_t>(width.divide(plane));
+    const auto row = static_cast<std::uint32_t>(height.divide(plane));
+    body(thread, plane, row, column);
+  }
+  /// Where a plane begins.
+  __device__ Count entry(Count plane) const { return plane * rows.entries * columns.entries; }
+  __device__ Count output(Count plane) const { return plane * rows.outputs * columns.outputs; }
+};
+
+/// `places` may be null.
+template <class T, class P, class Count>
+__global__ void __launch_bounds__(block_threads) max_pool_kernel(T* y, P* places, const T* x, plane_grid<Count> grid) {
+  using C = compute_type<T>;
+  grid.each([&](Count thread, Count plane, std::uint32_t row, std::uint32_t column) {
+    const T* const from = x + grid.entry(plane);
+    const std::uint32_t first_row = grid.rows.begin(row), first = grid.columns.begin(column);
+    C best = static_cast<C>(from[first_row * grid.columns.entries + first]);
+    std::uint32_t place =
+        grid.rows.number_of(first_row, row) * grid.columns.size + grid.columns.number_of(first, column);
+    for (std::uint32_t r = first_row; r < grid.rows.end(row); ++r)
+      for (std::uint32_t c = first; c < grid.columns.end(column); ++c) {
+        const C v = static_cast<C>(from[r * grid.columns.entries + c]);
+        if (!(v > best) && (v == v || best != best)) continue;  // NaN is the largest
+        best = v;
+        place = grid.rows.number_of(r, row) * grid.columns.size + grid.columns.number_of(c, column);
+      }
+    y[thread] = convert_element<T>(best);
+    if (places != nullptr) places[thread] = static_cast<P>(place);
+  });
+}
+
+/// dx (+)= the sum of term(output, window's row, window's column) over the windows that have the thread's element.
+template <class T, class Count, class Term>
+__device__ inline void sum_over_windows(T* dx, bool accumulate, const plane_grid<Count>& grid, const Term& term) {
+  using C = compute_type<T>;
+  grid.each([&](Count thread, Count plane, std::uint32_t row, std::uint32_t column) {
+    C sum = 0;
+    const std::uint32_t last_row = grid.rows.end_with(row), last = grid.columns.end_with(column);
+    for (std::uint32_t r = grid.rows.first_with(row); r < last_row; ++r)
+      for (std::uint32_t c = grid.columns.first_with(column); c < last; ++c)
+        sum += term(grid.output(plane) + r * grid.columns.outputs + c, row, column, r, c);
+    put<1, true>(dx + thread, accumulate, 1, [&](int) { return sum; });
+  });
+}
+
+template <class T, class TY, class P, class Count>
+__global__ void __launch_bounds__(block_threads)
+    max_pool_gradient_kernel(T* dx, bool accumulate, const TY* dy, const P* places, plane_grid<Count> grid) {
+  using C = compute_type<T>;
+  sum_over_windows(dx, accumulate, grid,
+                   [&](Count output, std::uint32_t row, std::uint32_t column, std::uint32_t r, std::uint32_t c) {
+                     const std::uint32_t place =
+                         grid.rows.number_of(row, r) * grid.columns.size + grid.columns.number_of(column, c);
+                     return static_cast<std::uint32_t>(places[output]) == place ? static_cast<C>(dy[output]) : C(0);
+                   });
+}
+
+template <class T, class Count>
+__global__ void __launch_bounds__(block_threads) avg_pool_kernel(T* y, const T* x, plane_grid<Count> grid) {
+  using C = compute_type<T>;
+  grid.each([&](Count thread, Count plane, std::uint32_t row, std::uint32_t column) {
+    const T* const from = x + grid.entry(plane);
+    C sum = 0;
+    for (std::uint32_t r = grid.rows.begin(row); r < grid.rows.end(row); ++r)
+      for (std::uint32_t c = grid.columns.begin(column); c < grid.columns.end(column); ++c)
+        sum += static_cast<C>(from[r * grid.columns.entries + c]);
+    y[thread] = convert_element<T>(sum / static_cast<C>(grid.rows.divisor(row) * grid.columns.divisor(column)));
+  });
+}
+
+template <class T, class TY, class Count>
+__global__ void __launch_bounds__(block_threads)
+    avg_pool_gradient_kernel(T* dx, bool accumulate, const TY* dy, plane_grid<Count> grid) {
+  using C = compute_type<T>;
+  sum_over_windows(dx, accumulate, grid,
+                   [&](Count output, std::uint32_t, std::uint32_t, std::uint32_t r, std::uint32_t c) {
+                     return static_cast<C>(dy[output]) / static_cast<C>(grid.rows.divisor(r) * grid.columns.divisor(c));
+                   });
+}
+
+}  // namespace cuda_kit
+
+template <pool_rule Rows, pool_rule Columns>
+struct kernel<op::max_pool<Rows, Columns>, cuda> {
+  template <class T, class Y, class P, class X>
+  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<P, Y, cuda> places, view<const T, X, cuda> x,
+                      const pool_windows& rows, const pool_windows& columns) {
+    using count = cuda_kit::count_for<X::size>;
+    const index_t size = y.extents().size;
+    launch(ctx, &cuda_kit::max_pool_kernel<T, P, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
+           places.data(), x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
+  }
+  template <class T, class X, class TY, class Y, class P>
+  static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
+                       view<const P, Y, cuda> places, const pool_windows& rows, const pool_windows& columns) {
+    using count = cuda_kit::count_for<X::size>;
+    const index_t size = dx.extents().size;
+    launch(ctx, &cuda_kit::max_pool_gradient_kernel<T, TY, P, count>, cuda_kit::blocks_for(size),
+           cuda_kit::block_threads, dx.data(), accumulate, dy.data(), places.data(),
+           cuda_kit::plane_grid<count>::of_entries(rows, columns, size));
+  }
+};
+
+template <pool_rule Rows, pool_rule Columns>
+struct kernel<op::avg_pool<Rows, Columns>, cuda> {
+  template <class T, class Y, class X>
+  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const T, X, cuda> x, const pool_windows& rows,
+                      const pool_windows& columns) {
+    using count = cuda_kit::count_for<X::size>;
+    const index_t size = y.extents().size;
+    if constexpr (Rows.outputs == 1 && Columns.outputs == 1)
+      cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(rows.entries * columns.entries));
+    else
+      launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
+             x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
+  }
+  template <class T, class X, class TY, class Y>
+  static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
+                       const pool_windows& rows, const pool_windows& columns) {
+    using count = cuda_kit::count_for<X::size>;
+    const index_t size = dx.extents().size;
+    launch(ctx, &cuda_kit::avg_pool_gradient_kernel<T, TY, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads,
+           dx.data(), accumulate, dy.data(), cuda_kit::plane_grid<count>::of_entries(rows, columns, size));
+  }
+};
+
+}  // namespace gradus

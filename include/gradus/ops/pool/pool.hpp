@@ -1,0 +1,246 @@
+#pragma once
+// Pooling: the largest element or the mean of windows of images [B, C, H, W] and of sequences [B, C, L].
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../../autodiff/apply.hpp"
+#include "../../core/config.hpp"
+#include "../../core/cost.hpp"
+#include "../../core/shape_algebra.hpp"
+#include "../reshape/reshape.hpp"
+#include "windows.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// The rules of `pool` along one axis.
+constexpr pool_rule rule_along(const pool& p, index_t per_axis::*axis) {
+  return {p.size.*axis, p.stride.*axis == 0 ? p.size.*axis : p.stride.*axis, p.padding.*axis};
+}
+constexpr pool_rule rule_of_outputs(index_t outputs) { return {.outputs = outputs}; }
+
+/// The windows of images of shape S along their rows' and columns' axes.
+template <class S, pool_rule Rows>
+inline constexpr pool_windows windows_of_rows = pool_windows::of(Rows, S::extent(-2));
+template <class S, pool_rule Columns>
+inline constexpr pool_windows windows_of_columns = pool_windows::of(Columns, S::extent(-1));
+
+/// [B, C, H, W] with the outputs of a pooling as H and W.
+template <class X, pool_rule Rows, pool_rule Columns>
+using pooled = with_shape<
+    X, with_extent<with_extent<typename X::shape, X::rank - 2, windows_of_rows<typename X::shape, Rows>.outputs>,
+                   X::rank - 1, windows_of_columns<typename X::shape, Columns>.outputs>>;
+template <class X, pool_rule Rows, pool_rule Columns>
+GRADUS_OF_BUILD constexpr auto pooled_extents(const X& x) {
+  using shape = typename pooled<X, Rows, Columns>::shape;
+  return extents_from<shape>([&] {
+    auto all = shape::extents;
+    for (index_t i = 0; i + 2 < X::rank; ++i) all[i] = x.extents().extents[i];
+    return all;
+  });
+}
+/// Elements that all windows of an image have, per output; for costs.
+template <class S, pool_rule Rows, pool_rule Columns>
+inline constexpr index_t window_size = windows_of_rows<S, Rows>.size * windows_of_columns<S, Columns>.size;
+
+/// The smallest type for an element's number in its window.
+template <index_t Size>
+using place_in_window =
+    std::conditional_t<Size <= 256, std::uint8_t, std::conditional_t<Size <= 65536, std::uint16_t, std::int32_t>>;
+
+}  // namespace detail
+
+namespace op::inline GRADUS_BUILD {
+
+/// The largest element of each window; NaN if it has one. Saves its place in the window (the first, if several are
+/// equal), in one byte for windows of up to 256 elements; it gets the gradient.
+/// Kernels: forward(ctx, y, places, x, rows, columns), where places may be null; backward(ctx, dx, accumulate, dy,
+/// places, rows, columns).
+template <pool_rule Rows, pool_rule Columns>
+struct max_pool {
+  static constexpr std::string_view name = "max_pool";
+  static constexpr save_rule saves = save_nothing();  // but the places, as statistics
+
+  template <class X>
+  using output_of = gradus::detail::pooled<X, Rows, Columns>;
+  template <class X>
+  using places = tensor<gradus::detail::place_in_window<gradus::detail::window_size<typename X::shape, Rows, Columns>>,
+                        typename output_of<X>::shape, typename X::device>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, X::bytes,
+            output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {output_of<X>::size, output_of<X>::bytes + places<X>::bytes, X::bytes};
+  }
+
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    using on_device = kernel<max_pool, typename X::device>;
+    auto& ctx = how.owner();
+    const auto extents = gradus::detail::pooled_extents<X, Rows, Columns>(x);
+    output_of<X> y(ctx, extents);
+    if constexpr (Call::saves_statistics) {
+      places<X> at(ctx, extents);
+      on_device::forward(ctx, y.view(), at.view(), x.view(), rows<X>, columns<X>);
+      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
+    } else {
+      using nowhere = view<typename places<X>::value_type, typename output_of<X>::shape, typename X::device>;
+      on_device::forward(ctx, y.view(), nowhere(nullptr, extents), x.view(), rows<X>, columns<X>);
+      return y;
+    }
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    kernel<max_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
+                                                   statistics(saved).view(), rows<X>, columns<X>);
+  }
+
+ private:
+  template <class X>
+  static constexpr pool_windows rows = gradus::detail::windows_of_rows<typename X::shape, Rows>;
+  template <class X>
+  static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
+};
+
+/// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient.
+/// Kernels: forward(ctx, y, x, rows, columns), backward(ctx, dx, accumulate, dy, rows, columns).
+template <pool_rule Rows, pool_rule Columns>
+struct avg_pool {
+  static constexpr std::string_view name = "avg_pool";
+  static constexpr save_rule saves = save_nothing();
+
+  template <class X>
+  using output_of = gradus::detail::pooled<X, Rows, Columns>;
+  template <class X>
+  static constexpr cost forward_cost() {
+    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, X::bytes,
+            output_of<X>::bytes};
+  }
+  template <class X>
+  static constexpr cost backward_cost() {
+    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, output_of<X>::bytes,
+            X::bytes};
+  }
+
+  template <class Call, class X>
+  constexpr auto forward(Call how, const X& x) const {
+    output_of<X> y(how.owner(), gradus::detail::pooled_extents<X, Rows, Columns>(x));
+    kernel<avg_pool, typename X::device>::forward(how.owner(), y.view(), x.view(), rows<X>, columns<X>);
+    return y;
+  }
+  template <class Saved, class Y, class X>
+  constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
+    if (!dx) return;
+    auto to = dx.open(dy.owner());
+    kernel<avg_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(), rows<X>,
+                                                   columns<X>);
+  }
+
+ private:
+  template <class X>
+  static constexpr pool_windows rows = gradus::detail::windows_of_rows<typename X::shape, Rows>;
+  template <class X>
+  static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
+};
+
+}  // namespace op::inline GRADUS_BUILD
+
+namespace detail {
+
+// Named in compiler messages. An extent that is upto<N> fits no window.
+template <index_t Extent, index_t Size, index_t Padding>
+inline constexpr bool window_fits =
+    Size >= 1 && 2 * Padding <= Size && !is_bounded(Extent) && Extent + 2 * Padding >= Size;
+template <index_t Extent, index_t Outputs>
+inline constexpr bool outputs_fit = Outputs >= 1 && !is_bounded(Extent) && !is_bounded(Outputs);
+
+template <index_t Extent, pool_rule Rule>
+constexpr bool check_windows() {
+  if constexpr (Rule.outputs != 0) {
+    static_assert(
+        outputs_fit<Extent, Rule.outputs>,
+        "adaptive pooling(x): there must be an output, and the extents of pooled axes are numbers, not upto<N>");
+    return outputs_fit<Extent, Rule.outputs>;
+  } else {
+    static_assert(window_fits<Extent, Rule.size, Rule.padding>,
+                  "pooling(x): a window must fit the padded axis, whose extent is a number, not upto<N>; padding is at "
+                  "most half of its size");
+    return window_fits<Extent, Rule.size, Rule.padding>;
+  }
+}
+template <template <pool_rule, pool_rule> class Op, pool_rule Rows, pool_rule Columns, class X>
+GRADUS_OF_BUILD constexpr auto pooled_2d(X&& x) {
+  using s = shape_of<X>;
+  static_assert(s::rank == 4, "pooling(x): images have the axes [B, C, H, W]");
+  static_assert(is_floating<value_of_t<X>>, "pooling(x): x must have floating-point elements");
+  if constexpr (s::rank == 4 && is_floating<value_of_t<X>>)
+    if constexpr (check_windows<s::extent_in_type(2), Rows>() && check_windows<s::extent_in_type(3), Columns>())
+      return apply(Op<Rows, Columns>{}, std::forward<X>(x));
+}
+// A sequence is an image of one row.
+template <template <pool_rule, pool_rule> class Op, pool_rule Rule, class X>
+GRADUS_OF_BUILD constexpr auto pooled_1d(X&& x) {
+  using s = shape_of<X>;
+  static_assert(s::rank == 3, "pooling(x): sequences have the axes [B, C, L]");
+  if constexpr (s::rank == 3) {
+    constexpr index_t batch = s::extent_in_type(0), channels = s::extent_in_type(1), length = s::extent_in_type(2);
+    if constexpr (check_windows<length, Rule>())
+      return reshape<batch, channels, pool_windows::of(Rule, length).outputs>(
+          pooled_2d<Op, pool_rule{}, Rule>(reshape<batch, channels, 1, length>(std::forward<X>(x))));
+  }
+}
+
+}  // namespace detail
+
+/// The largest element of each window of images: x [B, C, H, W] -> [B, C, H', W'], where H' is (H + 2 padding - size) /
+/// stride + 1, rounded down. NaN if a window has one; the first of equal elements, row by row, gets the gradient.
+template <pool Windows, operand X>
+GRADUS_OF_BUILD constexpr auto max_pool2d(X&& x) {
+  return detail::pooled_2d<op::max_pool, detail::rule_along(Windows, &per_axis::y),
+                           detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
+}
+/// The mean of each window, of the same shape. Padding counts as zeros.
+template <pool Windows, operand X>
+GRADUS_OF_BUILD constexpr auto avg_pool2d(X&& x) {
+  return detail::pooled_2d<op::avg_pool, detail::rule_along(Windows, &per_axis::y),
+                           detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
+}
+/// The largest elements of H x W windows that divide each image evenly: x [B, C, h, w] -> [B, C, H, W].
+template <index_t H, index_t W, operand X>
+GRADUS_OF_BUILD constexpr auto adaptive_max_pool2d(X&& x) {
+  return detail::pooled_2d<op::max_pool, detail::rule_of_outputs(H), detail::rule_of_outputs(W)>(std::forward<X>(x));
+}
+/// The means of the same windows.
+template <index_t H, index_t W, operand X>
+GRADUS_OF_BUILD constexpr auto adaptive_avg_pool2d(X&& x) {
+  return detail::pooled_2d<op::avg_pool, detail::rule_of_outputs(H), detail::rule_of_outputs(W)>(std::forward<X>(x));
+}
+
+/// The same of sequences: x [B, C, L] -> [B, C, L'].
+template <pool Windows, operand X>
+GRADUS_OF_BUILD constexpr auto max_pool1d(X&& x) {
+  return detail::pooled_1d<op::max_pool, detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
+}
+template <pool Windows, operand X>
+GRADUS_OF_BUILD constexpr auto avg_pool1d(X&& x) {
+  return detail::pooled_1d<op::avg_pool, detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
+}
+template <index_t L, operand X>
+GRADUS_OF_BUILD constexpr auto adaptive_max_pool1d(X&& x) {
+  return detail::pooled_1d<op::max_pool, detail::rule_of_outputs(L)>(std::forward<X>(x));
+}
+template <index_t L, operand X>
+GRADUS_OF_BUILD constexpr auto adaptive_avg_pool1d(X&& x) {
+  return detail::pooled_1d<op::avg_pool, detail::rule_of_outputs(L)>(std::forward<X>(x));
+}
+
+}  // namespace gradus

@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Trains a BERT to classify your texts, on this machine: installs what is
+# missing, compiles the trainer for the model's sizes, runs it.
+#
+#   scripts/train-bert.sh --dummy                           # bert-tiny, on random tokens
+#   scripts/train-bert.sh --init bert-base-uncased --data reviews.tsv
+#   scripts/train-bert.sh --model bert-large --length 512 --dummy --plan
+#
+#   --data FILE       lines 'text TAB label', or 'text TAB label TAB second text';
+#                     labels are whole numbers from 0, or names. A first line
+#                     whose label is 'label' is a header
+#   --validation-data FILE
+#                     the same for validation (default: the last tenth of --data)
+#   --dummy           512 sequences of random tokens with random labels
+#   --init FOLDER     start from a BERT of Hugging Face's (config.json,
+#                     model.safetensors, tokenizer.json), with its sizes; a
+#                     classifier that it lacks is a new one
+#   --tokenizer FILE  tokenizer.json of WordPiece (default: that of --init)
+#   --model NAME      bert-tiny (default), bert-base or bert-large
+#   --layers N, --heads N, --width N, --hidden N, --positions N, --vocabulary N
+#                     change one size of the model
+#   --labels N        classes (default: those of --data, or 2)
+#   --length N        tokens of a sequence (128): longer texts are cut
+#   --batch N         sequences a batch (16)
+#   --precision NAME  fp32 (default), bf16_mixed, fp16_mixed, bf16_stream,
+#                     bf16_gradients, bf16_pure or fp64; on a GPU also tf32
+#   --optimizer NAME  adamw (default), sgd, lion, adafactor, adamw_8bit,
+#                     any_precision_adamw or muon
+#   --device NAME     cpu (default) or cuda
+#   --help            this text
+#
+# These go to the trainer as they are: --plan, --epochs, --steps, --lr, --warmup,
+# --weight-decay, --clip, --dropout, --seed, --threads, --accumulate,
+# --checkpoint, --memory-budget, --eval-every, --save-seconds, --validation,
+# --out, --resume.
+#
+# The run folder (--out, default runs/<date>-<time>) gets log.jsonl, loss.svg,
+# checkpoint.safetensors and, at the end, model: a folder of Hugging Face's, which
+# transformers and --init read. The compiled trainer stays in build/bert.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/scripts/setup.sh"
+
+fail() {
+  local message="train-bert.sh: $*"
+  echo "${message//[[:cntrl:]]/?}" >&2
+  exit 2
+}
+
+model="" layers="" heads="" width="" hidden="" positions="" vocabulary="" labels="" length=128 batch=16
+precision=fp32 optimizer=adamw device=cpu data="" init=""
+passed=()
+while [[ $# -gt 0 ]]; do
+  if [[ $1 == --*=* ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+  case $1 in
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+    --model | --layers | --heads | --width | --hidden | --positions | --vocabulary | --labels | --length | --batch | \
+      --precision | --optimizer | --device)
+      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
+      shift 2 ;;
+    --data | --init | --validation-data | --tokenizer)
+      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a name"
+      [[ -r $2 ]] || fail "$1: $2: no such file or folder, or it cannot be read"
+      if [[ $1 == --data ]]; then data=$2; elif [[ $1 == --init ]]; then init=$2; fi
+      passed+=("$1" "$2")
+      shift 2 ;;
+    --plan | --dummy) passed+=("$1"); shift ;;
+    --epochs | --steps | --lr | --warmup | --weight-decay | --clip | --dropout | --seed | --threads | --accumulate | \
+      --checkpoint | --memory-budget | --eval-every | --save-seconds | --validation | --out | --resume)
+      [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+      passed+=("$1" "$2")
+      shift 2 ;;
+    *) fail "unknown argument '$1'; --help lists what there is" ;;
+  esac
+done
+
+# The sizes: those that are given, those of --init, those of --model.
+if [[ -n $init ]]; then
+  [[ -z $model ]] || fail "--init and --model: give one of them; --init has the model's sizes"
+  [[ -r $init/config.json ]] || fail "--init: $init: has no config.json"
+  settings=$(tr -d '[:space:]' <"$init/config.json")
+  [[ $settings == *'"model_type":"bert"'* ]] ||
+    fail "--init: $init/config.json: is not of a BERT: its model_type must be \"bert\""
+  for pair in layers:num_hidden_layers heads:num_attention_heads width:hidden_size hidden:intermediate_size \
+    positions:max_position_embeddings vocabulary:vocab_size; do
+    name=${pair%:*}
+    [[ $settings =~ \"${pair#*:}\":([0-9]+) ]] || fail "--init: $init/config.json: has no '${pair#*:}'"
+    if [[ -z ${!name} ]]; then printf -v "$name" %s "${BASH_REMATCH[1]}"; fi
+  done
+fi
+case ${model:-bert-tiny} in
+  bert-tiny) preset=(2 2 128) ;;
+  bert-base) preset=(12 12 768) ;;
+  bert-large) preset=(24 16 1024) ;;
+  *) fail "--model is '$model': bert-tiny, bert-base or bert-large" ;;
+esac
+layers=${layers:-${preset[0]}} heads=${heads:-${preset[1]}} width=${width:-${preset[2]}}
+positions=${positions:-512} vocabulary=${vocabulary:-30522}
+if [[ -z $hidden && $width =~ ^[0-9]+$ ]]; then hidden=$((4 * 10#$width)); fi
+if [[ -z $labels && -n $data ]]; then
+  # Whole numbers: the largest and one more; names: as many as there are. The trainer checks each line.
+  labels=$(LC_ALL=C awk -F'\t' '{ sub(/\r$/, "") } NF < 2 || (NR == 1 && $2 == "label") { next }
+    { if ($2 !~ /^[0-9]+$/) names = 1; if ($2 + 0 > most) most = $2 + 0; if (!($2 in seen)) { seen[$2]; n++ } }
+    END { n = names ? n : most + 1; print n > 2 ? n : 2 }' "$data")
+fi
+labels=${labels:-2}
+for name in layers heads width hidden positions vocabulary labels length batch; do
+  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || fail "--$name must be a whole number above 0, not '${!name}'"
+done
+[[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads"
+[[ $length -ge 3 && $length -le $positions ]] || fail "--length must be 3 to the model's $positions positions"
+[[ $labels -ge 2 ]] || fail "--labels must be 2 or more"
+case $precision in
+  fp32 | bf16_mixed | bf16_stream | bf16_gradients | fp16_mixed | bf16_pure | fp64) ;;
+  tf32) [[ $device == cuda ]] || fail "--precision $precision is for --device cuda" ;;
+  *) fail "--precision is '$precision': fp32, bf16_mixed, bf16_stream, bf16_gradients, fp16_mixed, bf16_pure or fp64" ;;
+esac
+case $optimizer in
+  adamw | sgd | lion | any_precision_adamw) ;;
+  adafactor | adamw_8bit | muon)
+    [[ $precision != fp64 ]] || fail "--optimizer $optimizer makes its steps in float; give another --precision" ;;
+  *) fail "--optimizer is '$optimizer': adamw, sgd, lion, adafactor, adamw_8bit, any_precision_adamw or muon" ;;
+esac
+cuda=(-DGRADUS_CUDA=OFF)
+case $device in
+  cpu) ;;
+  cuda)
+    command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS)"
+    cuda=(-DGRADUS_CUDA=ON "-DGRADUS_CUDA_PTX=${GRADUS_CUDA_LAUNCHER:+ON}")
+    if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then cuda+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi ;;
+  *) fail "--device is '$device': cpu or cuda" ;;
+esac
+
+gradus_setup build
+build=$root/build/bert/l$layers-h$heads-w$width-$hidden-p$positions-v$vocabulary-c$labels-t$length-b$batch
+build+=-$precision-$optimizer-$device
+mkdir -p "$build"
+exec {building}>"$build/lock"  # one at a time in one folder
+if command -v flock >/dev/null; then flock "$building"; fi
+program=$build/examples/bert/bert_train
+[[ -x $program ]] || echo "compiling for these sizes: a minute or two"
+if ! {
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${cuda[@]}" -DGRADUS_BUILD_TESTS=OFF \
+    -DGRADUS_BUILD_BENCHMARKS=OFF -DBERT_LAYERS="$layers" -DBERT_HEADS="$heads" -DBERT_WIDTH="$width" \
+    -DBERT_HIDDEN="$hidden" -DBERT_POSITIONS="$positions" -DBERT_VOCABULARY="$vocabulary" -DBERT_LABELS="$labels" \
+    -DBERT_LENGTH="$length" -DBERT_BATCH="$batch" -DBERT_PRECISION="$precision" -DBERT_OPTIMIZER="$optimizer" \
+    -DBERT_DEVICE="$device" &&
+    cmake --build "$build" --target bert_train
+} >"$build/build.log" 2>&1; then
+  grep -E 'error|Error' "$build/build.log" | head -n 5 >&2 || true
+  echo "train-bert.sh: the trainer could not be compiled; see $build/build.log" >&2
+  exit 1
+fi
+exec {building}>&-
+launcher=()
+if [[ $device == cuda ]]; then read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"; fi
+exec ${launcher[@]+"${launcher[@]}"} "$program" ${passed[@]+"${passed[@]}"}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# bert.sh TRAIN SCRIPT WORK: bert_train and scripts/train-bert.sh as a user meets them. The program is compiled for the
+# model called bert-tiny.
+set -euo pipefail
+[[ $# -eq 3 ]] || { echo "usage: $0 TRAIN SCRIPT WORK" >&2; exit 2; }
+train=$1 script=$2 work=$3
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+source "$here/support.sh"
+accuracy() { sed -n 's/.*"accuracy": \([^,}]*\).*/\1/p' "$1/log.jsonl" | tail -n 1; }
+
+cat >tokenizer.json <<'END'
+{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+ "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+                "lowercase": true},
+ "pre_tokenizer": {"type": "BertPreTokenizer"},
+ "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+ "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+ "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+           "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "the": 5, "play": 6, "is": 7,
+                     "good": 8, "bad": 9, "##ly": 10}}}
+END
+for i in $(seq 120); do
+  if [[ $((i % 2)) -eq 0 ]]; then printf 'The play is good\tfine\n'; else printf 'the badly play is bad\tpoor\n'; fi
+done >named.tsv
+{ printf 'text\tlabel\n'; sed 's/fine$/1/; s/poor$/0/' named.tsv; } >numbered.tsv
+sed 's/$/\tthe play/' numbered.tsv >pairs.tsv
+sed -i '1d' pairs.tsv
+quick=("$train" --tokenizer tokenizer.json --threads 2 --lr 1e-3)
+
+# It learns; the folder that it writes has the model, the names of the labels and the tokenizer.
+succeeds "${quick[@]}" --data named.tsv --steps 12 --eval-every 6 --out run
+[[ $(accuracy run) == 1 || $(accuracy run) == 1.0* ]] || wrong "accuracy $(accuracy run)"
+for file in config.json model.safetensors tokenizer.json tokenizer_config.json; do
+  [[ -s run/model/$file ]] || wrong "run/model has no $file"
+done
+has run/model/config.json '"1": "poor"'
+succeeds "${quick[@]}" --init run/model --data numbered.tsv --steps 1 --lr 1e-30 --out tuned
+has out '^starting from run/model$'
+cmp -s run/model/model.safetensors tuned/model/model.safetensors || wrong "--init starts from other weights"
+succeeds "$train" --threads 2 --data pairs.tsv --init run/model --steps 1 --out pairs
+
+# A run in two parts has the weights of one.
+succeeds "${quick[@]}" --data named.tsv --steps 6 --accumulate 2 --checkpoint blocks --out whole
+cp -r whole part
+(
+  "${quick[@]}" --data named.tsv --steps 6 --accumulate 2 --out halves &
+  pid=$!
+  while kill -0 $pid 2>/dev/null && ! grep -q '"step": 3' halves/log.jsonl 2>/dev/null; do sleep 0.02; done
+  kill -INT $pid 2>/dev/null || true
+  wait $pid
+) >out 2>err || wrong "an interrupted run: $(cat err)"
+if ! grep -q '"step": 6' halves/log.jsonl; then
+  succeeds "${quick[@]}" --data named.tsv --steps 6 --accumulate 2 --resume halves
+  has out '^resumed after step'
+fi
+cmp -s halves/model/model.safetensors whole/model/model.safetensors || wrong "a resumed run has other weights"
+refuses 1 "its steps is '6', and this run's is '9'" "${quick[@]}" --data named.tsv --steps 9 --accumulate 2 --resume halves
+
+succeeds "$train" --dummy --steps 1 --threads 2 --out dummy
+succeeds "$train" --plan --memory-budget 90MiB
+has out '^planned: [0-9]+ bytes of parameters'
+
+# What is wrong is one line.
+refuses 1 '^bert_train: nowhere: no such file' "${quick[@]}" --data nowhere
+refuses 2 '--tokenizer is required' "$train" --data named.tsv
+refuses 2 '--data is required' "$train"
+sed '5s/fine\|poor/other/' named.tsv >three.tsv
+refuses 1 '^bert_train: three.tsv: has 3 labels, and this program was compiled for 2; give scripts/train-bert.sh --labels 3$' \
+  "${quick[@]}" --data three.tsv
+sed '7s/[01]$/2/' numbered.tsv >large.tsv
+refuses 1 "^bert_train: large.tsv: line 7: the label is '2', and this program was compiled for the labels 0 to 1$" \
+  "${quick[@]}" --data large.tsv
+sed '3s/\t.*//' named.tsv >missing.tsv
+refuses 1 '^bert_train: missing.tsv: line 3: has no label' "${quick[@]}" --data missing.tsv
+sed '3s/\t.*/\t/' named.tsv >empty.tsv
+refuses 1 '^bert_train: empty.tsv: line 3: the label is empty$' "${quick[@]}" --data empty.tsv
+refuses 1 "^bert_train: three.tsv: line 5: the label 'other' is not one of the training data's$" \
+  "${quick[@]}" --data named.tsv --validation-data three.tsv
+head -n 9 named.tsv >short.tsv
+refuses 1 'short.tsv: has 9 samples for training; at least 16 are needed' "${quick[@]}" --data short.tsv
+mkdir other
+sed 's/"hidden_size": 128/"hidden_size": 256/' run/model/config.json >other/config.json
+refuses 1 "^bert_train: other/config.json: 'hidden_size' is 256, and this program was compiled for 128$" \
+  "${quick[@]}" --data named.tsv --init other
+sed 's/"bert"/"gpt2"/' run/model/config.json >other/config.json
+refuses 1 "^bert_train: other/config.json: 'model_type' is \"gpt2\" where \"bert\" is needed$" \
+  "${quick[@]}" --data named.tsv --init other
+refuses 2 '--init: other/config.json: is not of a BERT' "$script" --init other --data named.tsv
+refuses 2 '--model is .gpt2.: bert-tiny, bert-base or bert-large' "$script" --model gpt2 --dummy
+refuses 2 '--data: nowhere: no such file' "$script" --data nowhere
+refuses 2 '--width 100 is not divisible by --heads 3' "$script" --width 100 --heads 3 --dummy
+refuses 2 '--length must be 3 to' "$script" --length 600 --dummy
+refuses 2 "unknown argument '--what'" "$script" --what
+[[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

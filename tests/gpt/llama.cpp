@@ -1,0 +1,133 @@
+// A Llama as Hugging Face's transformers stores it, both ways. tests/parity/make_llama_fixtures.py made the folders;
+// tests/parity/llama.cpp compares what the models compute.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "../support/message_of.hpp"
+#include "../support/scratch_folder.hpp"
+#include "llama/huggingface.hpp"
+
+namespace gr = gradus;
+namespace fs = std::filesystem;
+using gradus_test::message_of;
+
+namespace {
+
+const fs::path untied = fs::path(GRADUS_TEST_DATA) / "llama" / "untied";
+constexpr llama::config sizes{
+    .layers = 2, .heads = 4, .width = 64, .context = 31, .vocabulary = 67, .kv_heads = 2, .hidden = 96, .tied = 0};
+
+struct loaded {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context<gr::cpu> ctx{stream, heap};
+  llama::model<gr::on<gr::cpu>, sizes> net;
+
+  std::string message(const fs::path& folder) {
+    return message_of([&] { load_huggingface(net, ctx, folder); });
+  }
+};
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// The recorded folder with a config.json in which `from` is `to`.
+std::string refusal(const std::string& from, const std::string& to) {
+  const gradus_test::scratch_folder place;
+  fs::copy(untied, place.path, fs::copy_options::recursive);
+  std::string config = text_of(untied / "config.json");
+  const auto at = config.find(from);
+  REQUIRE(at != std::string::npos);
+  std::ofstream(place.path / "config.json") << config.replace(at, from.size(), to);
+  loaded l;
+  const std::string text = l.message(place.path), file = (place.path / "config.json").string() + ": ";
+  CHECK(!l.net.tokens.weight.value());  // nothing was changed
+  CHECK(text.starts_with(file));
+  return text.substr(std::min(text.size(), file.size()));
+}
+
+}  // namespace
+
+TEST_CASE("a Llama that is written holds the tensors that were read, and the settings") {
+  const gradus_test::scratch_folder place;
+  loaded l, again;
+  load_huggingface(l.net, l.ctx, untied);
+  save_huggingface(l.net, place.path);
+  gr::sharded_safetensors wanted(untied / "model.safetensors.index.json");
+  gr::safetensors_file found(place.path / "model.safetensors");
+  std::size_t count = 0;
+  for (const gr::safetensors_file& file : wanted.files())
+    for (const auto& [name, entry] : file.entries()) {
+      CAPTURE(name);
+      ++count;
+      CHECK(found.entry(name).shape == entry.shape);
+      CHECK(found.read<float>(name) == wanted.file_of(name).read_as<float>(name, entry.shape));
+    }
+  CHECK(found.entries().size() == count);
+  load_huggingface(again.net, again.ctx, place.path);
+  const gr::nn::llama_settings &a = l.net.settings, &b = again.net.settings;
+  CHECK(a.rope.scaling.factor == 4);
+  CHECK(a.rope.scaling.original_context == 32);
+  CHECK(b.norm_eps == a.norm_eps);
+  CHECK(b.rope.base == a.rope.base);
+  CHECK(b.rope.scaling.factor == a.rope.scaling.factor);
+  CHECK(b.rope.scaling.low_freq_factor == a.rope.scaling.low_freq_factor);
+  CHECK(b.rope.scaling.high_freq_factor == a.rope.scaling.high_freq_factor);
+  CHECK(b.rope.scaling.original_context == a.rope.scaling.original_context);
+}
+
+TEST_CASE("rotary positions are read from config.json as older transformers write it, too") {
+  const gradus_test::scratch_folder place;
+  const auto settings = [&](const std::string& text) {
+    std::ofstream(place.path / "config.json") << text;
+    return llama::read_settings(gpt::huggingface_config(place.path / "config.json"));
+  };
+  fs::create_directories(place.path);
+  const auto plain = settings(R"({"rope_theta": 500000.0, "rope_scaling": null, "rms_norm_eps": 1e-05})");
+  CHECK(plain.rope.base == 500000);
+  CHECK(plain.rope.scaling.factor == 1);
+  CHECK(plain.norm_eps == 1e-5);
+  const auto scaled = settings(R"({"rope_theta": 500000.0, "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0,
+      "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}})");
+  CHECK(scaled.rope.base == 500000);
+  CHECK(scaled.rope.scaling.factor == 32);
+  CHECK(scaled.norm_eps == 1e-6);
+}
+
+TEST_CASE("a folder of another model than this Llama is refused, with what differs, and nothing is changed") {
+  CHECK(refusal(R"("num_hidden_layers": 2)", R"("num_hidden_layers": 3)") ==
+        "'num_hidden_layers' is 3, and this program was compiled for 2");
+  CHECK(refusal(R"("num_key_value_heads": 2)", R"("num_key_value_heads": 4)") ==
+        "'num_key_value_heads' is 4, and this program was compiled for 2");
+  CHECK(refusal(R"("llama")", R"("gpt2")") == "'model_type' is \"gpt2\" where \"llama\" is needed");
+  CHECK(refusal(R"("silu")", R"("gelu")") == "'hidden_act' is \"gelu\" where \"silu\" is needed");
+  CHECK(refusal(R"("head_dim": 16)", R"("head_dim": 32)") == "'head_dim' is 32, and this program was compiled for 16");
+  CHECK(refusal(R"("max_position_embeddings": 48)", R"("max_position_embeddings": 30)") ==
+        "'max_position_embeddings' is 30, and this program was compiled for a context of 31");
+  CHECK(refusal(R"("attention_bias": false)", R"("attention_bias": true)") ==
+        "'attention_bias' is true where false is needed");
+  CHECK(refusal(R"("tie_word_embeddings": false)", R"("tie_word_embeddings": true)") ==
+        "'tie_word_embeddings' is true where false is needed");
+  CHECK(refusal(R"("rope_type": "llama3")", R"("rope_type": "yarn")") ==
+        "'rope_parameters': 'rope_type' is \"yarn\" where \"default\" or \"llama3\" is needed");
+  CHECK(refusal(R"("factor": 4.0)", R"("factor": "4")") ==
+        "'rope_parameters': 'factor' is \"4\" where a number is needed");
+}
+
+TEST_CASE("a missing shard, and a folder of GPT-2's, are named") {
+  const gradus_test::scratch_folder place;
+  fs::copy(untied, place.path, fs::copy_options::recursive);
+  fs::remove(place.path / "model-00002-of-00003.safetensors");
+  loaded l;
+  CHECK(l.message(place.path) == (place.path / "model-00002-of-00003.safetensors").string() + ": no such file");
+  CHECK(l.message(fs::path(GRADUS_TEST_DATA) / "gpt2").ends_with("'model_type' is \"gpt2\" where \"llama\" is needed"));
+}

@@ -1,0 +1,82 @@
+// Steps of a small BERT in planned memory, counted above the plan: exact to the byte, whatever policy, optimizer and
+// regions. And the plan of BERT-large at its real shapes.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include <gradus/planning.hpp>
+
+#include "bert/training.hpp"
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr bert::config odd{
+    .layers = 3, .heads = 3, .width = 39, .hidden = 70, .positions = 17, .vocabulary = 61, .segments = 2, .labels = 5};
+constexpr gr::index_t batch = 5, length = 13;
+
+bert::host_batch random_batch(std::uint32_t step) {
+  bert::host_batch b;
+  for (gr::index_t i = 0; i < batch * length; ++i) {
+    const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
+    b.tokens.push_back(static_cast<std::int32_t>(w[0] % odd.vocabulary));
+    b.segments.push_back(static_cast<std::uint8_t>(w[1] % 2));
+    if (i < batch) {
+      b.lengths.push_back(static_cast<std::int32_t>(1 + w[2] % length));
+      b.labels.push_back(static_cast<std::int32_t>(w[3] % odd.labels));
+    }
+  }
+  return b;
+}
+
+// Plain, with several batches, and in checkpoint regions.
+std::vector<gpt::step_options> kinds() {
+  std::vector<gpt::step_options> all(3);
+  all[1] = {.dropout = 0.1, .accumulate = 3};
+  all[2] = {.dropout = 0.1, .accumulate = 2, .regions = gr::region_schedule::every_block(odd.layers)};
+  return all;
+}
+
+template <class P, template <class, class, class> class Optimizer = gr::adamw>
+void check() {
+  using on_cpu = bert::training<gr::cpu, odd, batch, length, P, Optimizer>;
+  using on_meta = bert::training<gr::meta, odd, batch, length, P, Optimizer>;
+  std::size_t number = 0;
+  for (const gpt::step_options& o : kinds()) {
+    CAPTURE(number++);
+    const gr::step_trace trace = gr::trace_step<on_meta>(o);
+    const gr::step_summary plan = gr::summarize(trace);
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::stats_resource kept(heap);
+    gr::planned_resource planned(gr::make_plan(trace), heap, stream);
+    gr::stats_resource used(planned);
+    gr::context persistent{stream, kept};
+    gr::context transient{stream, used};
+    on_cpu t(persistent, transient, o);
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      used.reset_peak();
+      const std::size_t before = used.all().allocations;
+      for (int i = 0; i < o.accumulate; ++i) t.load(i, random_batch(step));
+      t.step();
+      CHECK(t.send_loss().value() < 3);
+      planned.check();
+      CHECK(planned.live_blocks() == 0);
+      CHECK(kept.all().live == plan.persistent_bytes);
+      CHECK(kept.all().live + used.all().peak == plan.peak_bytes);
+      CHECK(used.all().allocations - before == plan.requests);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a step of a BERT in fp32 takes the memory that was planned") { check<gr::fp32>(); }
+TEST_CASE("a step of a BERT in bf16 products takes the memory that was planned") { check<gr::bf16_mixed>(); }
+TEST_CASE("a step of a BERT with a loss scale, by Adafactor, takes the memory that was planned") {
+  check<gr::fp16_mixed, gr::adafactor>();
+}
+TEST_CASE("a step of a BERT in bf16, by an 8-bit optimizer, takes the memory that was planned") {
+  check<gr::bf16_pure, gr::adamw_8bit>();
+}
