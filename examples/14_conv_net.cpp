@@ -1,5 +1,5 @@
-// Lesson 14: a convolutional net. Residual blocks with batch norm learn to name pictures of 28 x 28, in batches of up to
-// 64 that are moved and mirrored at random, and are then asked about pictures that they have not seen.
+// Lesson 14: a convolutional net. Residual blocks with batch norm learn to name pictures of 28 x 28, in batches of up
+// to 64 that are moved and mirrored at random, and are then asked about pictures that they have not seen.
 //
 //   14_conv_net                                                          on shapes that it draws itself
 //   14_conv_net TRAIN_IMAGES TRAIN_LABELS TEST_IMAGES TEST_LABELS        on IDX files: Fashion-MNIST's, MNIST's

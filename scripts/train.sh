@@ -302,8 +302,11 @@ read_init() {
     case $found in
       *$'\narchitecture:gpt2\n'*) ;;
       *$'\narchitecture:llama\n'*)
-        longest=${found#*$'\nlongest:'}
-        longest=${longest%%$'\n'*}
+        longest=2048
+        if [[ $found == *$'\nlongest:'* ]]; then
+          longest=${found#*$'\nlongest:'}
+          longest=${longest%%$'\n'*}
+        fi
         if [[ -z $context ]]; then context=$((longest < 1024 ? longest : 1024)); fi
         [[ $context -le $longest ]] || fail "--context $context: the model of --init, $init, has $longest"
         [[ $found == *$'\ntied:'* ]] || found+=$'tied:0\n' ;;

@@ -17,15 +17,25 @@ constexpr bert::config sizes{.layers = 12,
                              .vocabulary = 30522,
                              .segments = 2,
                              .labels = 2};
-const gpt::step_options options{.adamw = {.lr = 1e-4}};
-
-#ifndef MODELS_OPTIMIZER
-#define MODELS_OPTIMIZER adamw
+#ifndef OPTIMIZER
+#define OPTIMIZER adamw
 #endif
+template <class D>
+using base_training = bert::training<D, sizes, batch, length, gr::fp32, gr::OPTIMIZER>;
+
+// With BUDGET, in MiB, what backward recomputes is chosen for it.
+gpt::step_options make_options() {
+  gpt::step_options o{.adamw = {.lr = 1e-4}};
+#ifdef BUDGET
+  o.regions = gr::recompute_schedule<base_training<gr::meta>>(std::size_t{BUDGET} << 20, o).regions;
+#endif
+  return o;
+}
+const gpt::step_options options = make_options();
 
 template <class D>
-struct training : bert::training<D, sizes, batch, length, gr::fp32, gr::MODELS_OPTIMIZER> {
-  using base = bert::training<D, sizes, batch, length, gr::fp32, gr::MODELS_OPTIMIZER>;
+struct training : base_training<D> {
+  using base = base_training<D>;
   training(gr::context<D>& persistent, gr::context<D>& transient) : base(persistent, transient, options) {}
   void load() {
     bert::host_batch b{std::vector<std::int32_t>(batch * length), std::vector<std::uint8_t>(batch * length), {}, {}};

@@ -2,15 +2,8 @@
 
 #include <llama/model.hpp>
 
-#include <gpt/training.hpp>
+#include "language_model.hpp"
 
-#include "measure.hpp"
-
-namespace gr = gradus;
-
-namespace {
-
-constexpr gr::index_t batch = 8;
 constexpr llama::config sizes{.layers = 6,
                               .heads = 6,
                               .width = 288,
@@ -19,24 +12,7 @@ constexpr llama::config sizes{.layers = 6,
                               .kv_heads = 6,
                               .hidden = 768,
                               .tied = true};
-const gpt::step_options options{.adamw = {.lr = 1e-4}};
-
 template <class D>
-struct training : gpt::training<D, sizes, batch, std::uint16_t> {
-  using base = gpt::training<D, sizes, batch, std::uint16_t>;
-  training(gr::context<D>& persistent, gr::context<D>& transient) : base(persistent, transient, options) {}
-  void load() {
-    std::vector<std::uint16_t> inputs(base::ids::size), targets(base::ids::size);
-    const gr::random_key key{.seed = 5};
-    for (gr::index_t i = 0; i < inputs.size(); ++i) {
-      inputs[i] = static_cast<std::uint16_t>(key.words(i)[0] % sizes.vocabulary);
-      targets[i] = static_cast<std::uint16_t>(key.words(i)[1] % sizes.vocabulary);
-    }
-    base::load(0, inputs.data(), targets.data());
-  }
-  double loss() { return this->send_loss().value(); }
-};
+using training = bench::language_model<D, sizes>;
 
-}  // namespace
-
-int main(int argc, char** argv) { return bench::measure<training>(argc, argv, batch * sizes.context); }
+int main(int argc, char** argv) { return bench::measure<training>(argc, argv, bench::texts * sizes.context); }

@@ -1,6 +1,5 @@
 // One model's training step on random tokens: tokens a second, peak memory and the bare GEMM rate at the model's own
-// shapes, as one JSON line. The same work as bench/peers/torch_gpt.py and transformers_llama.py: no dropout, clipping at
-// 1, AdamW.
+// shapes, as one JSON line. The same work as bench/peers/torch_gpt.py: no dropout, clipping at 1, AdamW.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,33 +23,26 @@ namespace {
 template <class D>
 using training = bench::training<D, std::int32_t>;
 
-struct layer {
-  gr::index_t in, out, times;
-};
-template <class Config>
-std::vector<layer> linear_layers(const Config& of) {
-  const gr::index_t c = of.width, n = of.layers;
-  std::vector<layer> all{{c, c, n}, {c, of.padded_vocabulary(), 1}};
-  if constexpr (requires { of.kv_heads; }) {  // a Llama's
-    const gr::index_t kv = c / of.heads * of.kv_heads;
-    all.insert(all.end(), {{c, c, n}, {c, kv, 2 * n}, {c, of.hidden, 2 * n}, {of.hidden, c, n}});
-  } else {
-    all.insert(all.end(), {{c, 3 * c, n}, {c, 4 * c, n}, {4 * c, c, n}});
-  }
-  return all;
-}
-
 // GFLOP/s over the model's linear layers, forward and both gradients, each product weighted by the times it occurs, in
 // the types of the model's policy.
 double gemm_rate(gr::stream& stream) {
   constexpr gr::index_t rows = batch * bench::config.context;
+  constexpr gr::index_t c = bench::config.width;
+  struct layer {
+    gr::index_t in, out, times;
+  };
+  const layer layers[] = {{c, 3 * c, bench::config.layers},
+                          {c, c, bench::config.layers},
+                          {c, 4 * c, bench::config.layers},
+                          {4 * c, c, bench::config.layers},
+                          {c, bench::config.padded_vocabulary(), 1}};
   using factor = gr::GPT_PRECISION::compute;
   using gradient = gr::GPT_PRECISION::gradient;
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   double flops = 0;
   double ms = 0;
-  for (const layer& l : linear_layers(bench::config)) {
+  for (const layer& l : layers) {
     std::vector<factor> x(rows * l.in, factor(0.5f)), w(l.in * l.out, factor(0.25f)), y(rows * l.out, factor(0.125f));
     std::vector<gradient> dw(l.in * l.out);
     const auto products = [&] {

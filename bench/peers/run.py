@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""gradus and its peers train the same GPTs, and a Llama, turn about, each in a process of its own.
+"""gradus and its peers train the same GPTs, turn about, each in a process of its own.
 
     python3 bench/peers/run.py [--all] [--models nano ...] [--peers eager compile jax] [--rounds 3] [--steps 4]
                                [--precision fp32] [--budget MIB]
 
-The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX, and of the Llama Hugging Face's
-transformers; eager alone unless --peers or --all says
+The peers are PyTorch as it is (eager), PyTorch through torch.compile, and JAX; eager alone unless --peers or --all says
 otherwise. gradus is compared with the best of them on each model: the fastest in tokens a second, the smallest in
 memory.
 
@@ -34,7 +33,6 @@ SHAPES = {  # layers, width, context: what the FLOPs of a token depend on beside
     "seed": (4, 256, 512),
     "gpt2-64": (12, 768, 64),
     "gpt2-256": (12, 768, 256),
-    "llama-15m": (6, 288, 256),
 }
 PEERS = {  # flag: what it is called, its script, its package, and what it is started with
     "eager": ("PyTorch", "torch_gpt.py", "torch", []),
@@ -62,10 +60,6 @@ def measure(model, o, python):
     commands = {}
     for peer in o.peers:
         name, script, _, flags = PEERS[peer]
-        if model.startswith("llama"):
-            if script != "torch_gpt.py":
-                continue
-            name, script = name.replace("PyTorch", "transformers"), "transformers_llama.py"
         commands[name] = [python, str(HERE / script), "--model", model, *common, *precision, *flags]
     suffix = "" if o.precision == "fp32" else f"_{o.precision}"
     program = o.build / "bench" / "peers" / f"bench_peers_{model}{suffix}"
@@ -90,7 +84,7 @@ def measure(model, o, python):
     # One yardstick for all: the best of the bare rates is what this machine can do.
     rates = [r["gemm_gflops"] for r in results.get("gradus", []) if r.get("gemm_gflops")]
     rates = [statistics.median(rates)] if rates else []
-    if {"eager", "compile"} & set(o.peers) and not model.startswith("llama"):
+    if {"eager", "compile"} & set(o.peers):
         bare = run_json([python, str(HERE / "torch_gpt.py"), "--model", model, *common, *precision, "--gemm"],
                         o.threads)
         rates += [bare["gemm_gflops"]] if bare else []
@@ -130,11 +124,9 @@ def main():
     o = parser.parse_args()
     if o.rounds < 1:
         parser.error("rounds must be positive")
-    o.models = o.models or [m for m in SHAPES if o.all or m not in ("gpt2-256", "llama-15m")]
+    o.models = o.models or [m for m in SHAPES if o.all or m != "gpt2-256"]
     o.peers = o.peers or (list(PEERS) if o.all else ["eager"])
     packages = sorted({PEERS[p][2] for p in o.peers} | {"numpy"})
-    if "llama-15m" in o.models:
-        packages.append("transformers")
     python = find_python(packages)
 
     rows, table = [], []

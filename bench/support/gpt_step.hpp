@@ -1,10 +1,9 @@
 #pragma once
-// The training step of examples/gpt for one model of bench/, whose architecture and shape come from
-// bench/CMakeLists.txt, on random tokens.
+// The training step of examples/gpt for one model of bench/, whose shape comes from bench/CMakeLists.txt, on random
+// tokens.
 
 #include <vector>
 
-#include "gpt/config.hpp"
 #include "gpt/training.hpp"
 
 #include "process.hpp"
@@ -13,12 +12,16 @@ namespace bench {
 
 namespace gr = gradus;
 
-inline constexpr auto config = gpt::sizes;
-inline constexpr gr::index_t batch = gpt::batch_size;
+inline constexpr gpt::config config{GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_CONTEXT, GPT_VOCABULARY};
+inline constexpr gr::index_t batch = GPT_BATCH;
+
+#ifndef GPT_PRECISION
+#define GPT_PRECISION fp32
+#endif
 
 /// `Token` is the element type of the batches.
 template <class D, class Token>
-using training = gpt::training<D, config, batch, Token, gpt::precision>;
+using training = gpt::training<D, config, batch, Token, gr::GPT_PRECISION>;
 
 /// One batch, the same in every run.
 template <class Token>

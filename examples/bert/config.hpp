@@ -62,6 +62,8 @@ inline constexpr gr::index_t batch_size = BERT_BATCH;
 inline constexpr gr::index_t sequence_length = BERT_LENGTH;
 
 using precision = gr::BERT_PRECISION;
+/// The policy of the same model on the CPU, which has no products in TF32.
+using host_precision = std::conditional_t<std::is_same_v<precision, gr::tf32>, gr::fp32, precision>;
 using device = gr::BERT_DEVICE;
 inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
 /// Allocates like `device` and computes nothing.

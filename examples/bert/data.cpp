@@ -150,6 +150,7 @@ run_data read_data(const text_files& files) {
 
 void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder) {
   nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                  {"model_input_names", {"input_ids", "token_type_ids", "attention_mask"}},
                                   {"model_max_length", sizes.positions},
                                   {"cls_token", tokenizer.settings().begin},
                                   {"sep_token", tokenizer.settings().separator},

@@ -1,7 +1,7 @@
 #pragma once
 // What a training run was asked for.
 
-#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,7 +44,8 @@ struct options {
   /// The learning rate of a step: it rises over the warm-up, and falls to 0 at the end.
   double rate(long long step, long long of) const {
     const auto total = static_cast<double>(of);
-    return gr::warmup_linear{.peak = lr, .low = 0, .warmup = warmup * total, .total = total}(static_cast<double>(step));
+    return gr::warmup_linear{
+        .peak = lr, .low = 0, .warmup = std::floor(warmup * total), .total = total}(static_cast<double>(step));
   }
 };
 

@@ -105,7 +105,18 @@ void resume(const fs::path& file, gr::context<bert::device>& ctx, trainer& t, co
 /// Writes the model as a folder of Hugging Face's, with the tokenizer.
 void save_model(const trainer& t, const bert::run_data& data, const fs::path& folder) {
   fs::create_directories(folder);
-  bert::save_huggingface(t.net, folder, data.labels);
+  if constexpr (bert::on_gpu) {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::context ctx{stream, heap};
+    bert::model<gr::on<gr::cpu, bert::host_precision>, bert::sizes> on_host;
+    gr::init(on_host, ctx, gr::normal_init{});
+    gr::copy(t.net, on_host);
+    on_host.dropout = t.net.dropout;
+    bert::save_huggingface(on_host, folder, data.labels);
+  } else {
+    bert::save_huggingface(t.net, folder, data.labels);
+  }
   if (data.tokenizer) bert::save_tokenizer(*data.tokenizer, folder);
 }
 

@@ -51,7 +51,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
 
   /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
   constexpr void step() {
-    for (int i = 0; i < this->options.accumulate; ++i) backward(i);
+    for (int i = 0; i < this->options_.accumulate; ++i) backward(i);
     this->update();
   }
 

@@ -98,10 +98,10 @@ class model_training {
   /// (optim/step_inputs.hpp). With a loss scale, a step whose gradients overflowed changes nothing.
   constexpr void update() {
     if constexpr (scales_loss) optimizer.unscale(scaler_);
-    if (options.clip > 0 || scales_loss)
-      optimizer.clip(transient, options.clip > 0 ? options.clip : std::numeric_limits<double>::infinity());
-    optimizer.step(persistent);
-    scaler_.update(persistent);
+    if (options_.clip > 0 || scales_loss)
+      optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
+    optimizer.step(persistent_);
+    scaler_.update(persistent_);
   }
   constexpr gr::tape<D>& tape() { return tape_; }
   constexpr double loss_scale() const { return scaler_.now(); }
@@ -112,7 +112,7 @@ class model_training {
   }
   /// Restores random draws and the loss scale of a run that has taken `batches` micro-batches.
   void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
-    tape_.set_random(options.seed, batches);
+    tape_.set_random(options_.seed, batches);
     if constexpr (scales_loss) {
       scaler_.set_value(static_cast<float>(scale));
       scaler_.set_clean_steps(clean);
@@ -125,24 +125,24 @@ class model_training {
   }
 
  protected:
-  gr::context<D>& persistent;
-  gr::context<D>& transient;
-  const step_options options;
+  gr::context<D>& persistent_;
+  gr::context<D>& transient_;
+  const step_options options_;
 
-  constexpr model_training(gr::context<D>& kept, gr::context<D>& freed, const step_options& o)
+  constexpr model_training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
       : optimizer(make_optimizer(net, o)),
-        persistent(kept),
-        transient(freed),
-        options(o),
-        tape_(freed, o.seed),
-        scaler_(kept),
-        losses_{losses(kept, batches(o)), losses(kept, batches(o))} {
+        persistent_(persistent),
+        transient_(transient),
+        options_(o),
+        tape_(transient, o.seed),
+        scaler_(persistent),
+        losses_{losses(persistent, batches(o)), losses(persistent, batches(o))} {
     net.dropout = o.dropout;
     net.regions = o.regions;
-    for (gr::index_t i = 0; i < batches(o); ++i) loss_of_.emplace_back(kept, gr::category::input);
+    for (gr::index_t i = 0; i < batches(o); ++i) loss_of_.emplace_back(persistent, gr::category::input);
     // In bf16, updates below 1/256 of a value would round to nothing.
     if constexpr (rounds_stochastically) optimizer.set_rounding(gr::rounding::stochastic, o.seed);
-    gr::init(net, kept, gr::normal_init{.seed = o.seed, .stddev = 0.02});
+    gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
   }
 
   /// Submits backward of the loss of micro-batch i; its gradients are added to those of the others.
@@ -151,8 +151,8 @@ class model_training {
   constexpr void add_gradients(int i, const auto& loss, const auto& minimised) {
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
     auto& kept = loss_of_[static_cast<std::size_t>(i)];
-    if constexpr (D::computes) gr::device_access<D>::copy(transient, kept.data(), loss.value().data(), kept.bytes);
-    gr::backward(scaler_.scale(minimised), 1.0f / static_cast<float>(options.accumulate));
+    if constexpr (D::computes) gr::device_access<D>::copy(transient_, kept.data(), loss.value().data(), kept.bytes);
+    gr::backward(scaler_.scale(minimised), 1.0f / static_cast<float>(options_.accumulate));
   }
   /// Waits for the loss of micro-batch i.
   constexpr float loss_of(int i) const { return static_cast<float>(gr::item(loss_of_[static_cast<std::size_t>(i)])); }

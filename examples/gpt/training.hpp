@@ -25,9 +25,8 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
  public:
   using ids = gr::shape<Batch, C.context>;
 
-  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
-      : base(persistent, transient, o) {
-    for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(persistent));
+  constexpr training(gr::context<D>& kept, gr::context<D>& freed, const step_options& o) : base(kept, freed, o) {
+    for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(kept));
   }
 
   /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
@@ -63,7 +62,7 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
 
   /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
   constexpr void step() {
-    for (int i = 0; i < this->options.accumulate; ++i) backward(i);
+    for (int i = 0; i < this->options_.accumulate; ++i) backward(i);
     this->update();
   }
 
@@ -77,7 +76,7 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
   };
 
   constexpr auto upload(const Token* tokens) const {
-    return gr::from_host<Token, ids>(this->transient, tokens, gr::category::input);
+    return gr::from_host<Token, ids>(this->transient_, tokens, gr::category::input);
   }
 
   std::vector<slot> slots_;

@@ -35,23 +35,23 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
 
 /// Throws gradus::error unless a folder's config.json is that of a Llama of these sizes; `context` may be less than its
 /// own.
-inline void check_huggingface(const gpt::huggingface_config& file, const config& sizes) {
+inline void check_huggingface(const gpt::huggingface_config& file, const config& of) {
   file.check_text("model_type", "llama");
-  file.check_size("num_hidden_layers", sizes.layers);
-  file.check_size("num_attention_heads", sizes.heads);
-  if (!file.value("num_key_value_heads").is_null() || sizes.kv_heads != sizes.heads)
-    file.check_size("num_key_value_heads", sizes.kv_heads);
-  file.check_size("hidden_size", sizes.width);
-  file.check_size("intermediate_size", sizes.hidden);
-  file.check_size("vocab_size", sizes.vocabulary);
-  if (!file.value("head_dim").is_null()) file.check_size("head_dim", sizes.width / sizes.heads);
-  if (file.number("max_position_embeddings", 2048) < static_cast<double>(sizes.context))
+  file.check_size("num_hidden_layers", of.layers);
+  file.check_size("num_attention_heads", of.heads);
+  if (!file.value("num_key_value_heads").is_null() || of.kv_heads != of.heads)
+    file.check_size("num_key_value_heads", of.kv_heads);
+  file.check_size("hidden_size", of.width);
+  file.check_size("intermediate_size", of.hidden);
+  file.check_size("vocab_size", of.vocabulary);
+  if (!file.value("head_dim").is_null()) file.check_size("head_dim", of.width / of.heads);
+  if (file.number("max_position_embeddings", 2048) < static_cast<double>(of.context))
     file.fail("'max_position_embeddings' is " + file.value("max_position_embeddings").dump() +
-              ", and this program was compiled for a context of " + std::to_string(sizes.context));
+              ", and this program was compiled for a context of " + std::to_string(of.context));
   if (!file.value("hidden_act").is_null()) file.check_text("hidden_act", "silu");
   file.check_flag("attention_bias", false);
   file.check_flag("mlp_bias", false);
-  file.check_flag("tie_word_embeddings", sizes.tied == 1, false);
+  file.check_flag("tie_word_embeddings", of.tied == 1, false);
 }
 
 /// The settings in a config.json. Rotary positions are in `rope_parameters`, or in older files in `rope_theta` and

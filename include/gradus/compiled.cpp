@@ -16,6 +16,7 @@
 #include "data/csv.ipp"
 #include "data/host_array.ipp"
 #include "data/idx.ipp"
+#include "data/labelled_texts.ipp"
 #include "data/npy.ipp"
 #include "data/text.ipp"
 #include "data/token_shard.ipp"

@@ -76,7 +76,7 @@ refuses 1 'gpt_train: --init: words: has no tokenizer.json; name one with --toke
   "${quick[@]}" --init words --data other
 
 # What is no model to start from, or another one.
-mkdir empty torch llama larger
+mkdir empty torch bert larger
 refuses 1 '^gpt_train: --init: nowhere: no such file or folder$' "${quick[@]}" --init nowhere --data other
 refuses 1 '^gpt_train: --init: empty: has neither config.json, .*, nor model.safetensors' \
   "${quick[@]}" --init empty --data other
@@ -115,10 +115,10 @@ refuses 2 '--init: theirs: its vocabulary is 256, and .*tokenizer.json has 700 t
 # A length is no id.
 echo '{"truncation": {"max_length": 1024}, "model": {"vocab": {"a}\"": 254, "b": 255}}}' >lengths.json
 refuses 2 '--data: nowhere: no such file' "$script" --init theirs --tokenizer lengths.json --data nowhere
-sed 's/"gpt2"/"llama"/' theirs/config.json >llama/config.json
-cp $model llama
-refuses 2 '--init: llama/config.json: is not of a GPT-2' "$script" --init llama --data other
-sed 's/"vocab_size": 256/"vocab_size": 61/' theirs/config.json >llama/config.json
-refuses 2 "--init: llama/config.json: its vocabulary is 61, and this trainer's is 256 or more" \
-  "$script" --init llama --data other
+sed 's/"gpt2"/"bert"/' theirs/config.json >bert/config.json
+cp $model bert
+refuses 2 '--init: bert/config.json: is not of a GPT-2 or a Llama' "$script" --init bert --data other
+sed 's/"vocab_size": 256/"vocab_size": 61/' theirs/config.json >bert/config.json
+refuses 2 "--init: bert/config.json: its vocabulary is 61, and this trainer's is 256 or more" \
+  "$script" --init bert --data other
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -10,8 +10,8 @@
 
 inline constexpr gpt::config small_gpt{.layers = 2, .heads = 3, .width = 48, .context = 32, .vocabulary = 61};
 
-/// A step of two small batches of a model of sizes C, with dropout and clipping. What lives from step to step is from one context, the rest
-/// from another.
+/// A step of two small batches of a model of sizes C, with dropout and clipping. What lives from step to step is from
+/// one context, the rest from another.
 template <class P, class D, auto C = small_gpt>
 struct gpt_training {
   using device = D;

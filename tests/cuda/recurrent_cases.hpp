@@ -1,8 +1,12 @@
 #pragma once
+#include <gradus/model/init.hpp>
+#include <gradus/nn/recurrent.hpp>
 #include <gradus/ops/recurrent/recurrent.hpp>
 #include <gradus/ops/slice/slice.hpp>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <tuple>
 
 #include "cases.hpp"
@@ -32,5 +36,23 @@ void recurrent_cases(runner<D>& r) {
       "gru in reverse, with lengths", [&](auto x, auto w, auto b) { return gr::gru(x, w, b, how); });
 }
 
+/// Two layers from a state, with dropout between them, of which products are in bf16.
+template <class D>
+void recurrent_layers_cases(runner<D>& r) {
+  gr::nn::lstm<gr::on<D, gr::bf16_mixed>, 24, 16, 2> net;
+  gr::init(net, r.ctx(), gr::normal_init{.seed = 3, .stddev = 0.3});
+  gr::tape tape{r.ctx(), 5};
+  using S = gr::shape<3, 4, 24>;
+  const auto x = gr::from_host<float, S>(r.ctx(), r.template random<float>(S::size).data());
+  const auto [y, state] = net(tape.watch(x), net.template zero_state<3>(r.ctx()), {.dropout = 0.2});
+  r.keep("two layers: y", gr::to_host(y.value()), 2e-2);
+  r.keep("two layers: c", gr::to_host(state.c.value()), 2e-2);
+  gr::backward(gr::sum(gr::cast<float>(y)) + gr::sum(state.c));
+  gr::for_each_param(net, [&](std::string_view name, const auto& p) {
+    r.keep("two layers: gradient of " + std::string(name), gr::to_host(p.gradient()), 2e-2);
+  });
+}
+
 // Computed in the .cpp file.
 std::vector<record> recurrent_on_cpu(unsigned seed);
+std::vector<record> recurrent_layers_on_cpu(unsigned seed);

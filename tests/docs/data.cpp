@@ -9,12 +9,14 @@
 #include <gradus/data/bpe_trainer.hpp>
 #include <gradus/data/csv.hpp>
 #include <gradus/data/idx.hpp>
+#include <gradus/data/labelled_texts.hpp>
 #include <gradus/data/npy.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
 #include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
+#include <gradus/data/wordpiece_json.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
 #include <iostream>
@@ -74,6 +76,40 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   }
   const gr::token_shard written("train.bin");
   CHECK(written.tokens().size() == tokenizer.encode(words).size());
+}
+
+TEST_CASE_FIXTURE(in_a_folder, "tokenizers of Llama 3's kind and of BERT's are read, and texts with labels") {
+  fs::copy_file(GRADUS_TEST_DATA "/tokenizer/llama3.json", "llama3.json");
+  fs::copy_file(GRADUS_TEST_DATA "/tokenizer/wordpiece.json", "bert.json");
+  gr::write_file_atomically("reviews.tsv", "a fine film\tgood\ntoo long\tbad\n");
+  {
+    // [llama3]
+    const gr::bpe_tokenizer llama = gr::read_tokenizer_json("llama3.json");
+    std::vector<std::int32_t> ids = llama.encode("Hello world");
+    ids.insert(ids.begin(), *llama.begin_token());  // <|begin_of_text|>
+    // [/llama3]
+    CHECK(llama.decode(ids) == "<|begin_of_text|>Hello world");
+  }
+  // [wordpiece]
+  const gr::wordpiece_tokenizer bert = gr::read_wordpiece_json("bert.json");
+  const std::vector<std::int32_t> ids = bert.encode("Running naïve");     // nothing before or after
+  const std::string text = bert.decode(ids);                              // "running naive"
+  const gr::wordpiece_input one = bert.model_input("Running", 128);       // [CLS] running [SEP], at most 128 ids
+  const gr::wordpiece_input two = bert.model_input("Who?", "Café", 128);  // [CLS] who ? [SEP] cafe [SEP]
+  const std::int32_t padding = *bert.id_of("[PAD]");
+  // [/wordpiece]
+  CHECK(text == "running naive");
+  CHECK(bert.decode(one.ids) == "[CLS] running [SEP]");
+  CHECK(bert.decode(two.ids).ends_with("[SEP] cafe [SEP]"));
+  CHECK(two.segments.back() == 1);
+  CHECK(padding == 0);
+  // [labelled]
+  const gr::labelled_texts reviews = gr::read_labelled_texts("reviews.tsv");
+  for (std::size_t i = 0; i < reviews.texts.size(); ++i)
+    std::cout << reviews.texts[i] << " is " << reviews.labels[i] << ", which is called "
+              << reviews.label_names[static_cast<std::size_t>(reviews.labels[i])] << "\n";
+  // [/labelled]
+  CHECK(reviews.labels == std::vector<std::int32_t>{1, 0});
 }
 
 TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {

@@ -22,7 +22,8 @@ def main():
     c.add("conv2d_padded", lambda x, w, b: F.conv2d(x, w, b, padding=1), x=(2, 3, 4, 6), w=(5, 3, 3, 3), b=(5,))
     c.add("conv2d_all", lambda x, w, b: F.conv2d(x, w, b, stride=(2, 3), padding=(3, 1), dilation=(2, 1), groups=2),
           x=(2, 4, 7, 8), w=(6, 2, 3, 2), b=(6,))
-    c.add("conv2d_depthwise", lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=4), x=(2, 4, 6, 5), w=(8, 1, 3, 3))
+    c.add("conv2d_depthwise", lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=4), x=(2, 4, 6, 5),
+          w=(8, 1, 3, 3))
     c.add("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=2, dilation=3, groups=3), x=(2, 6, 17),
           w=(3, 2, 4), b=(3,))
     c.add("conv_transpose2d", lambda x, w, b: F.conv_transpose2d(x, w, b), x=(2, 3, 4, 5), w=(3, 4, 2, 3), b=(4,))

@@ -61,7 +61,7 @@ def make(folder, tied, seed):
         for _ in range(NEW):
             last = model(greedy).logits[0, -1]
             best = last.topk(2)
-            assert best.values[0] - best.values[1] > 1e-3, "another seed: the likeliest tokens are as likely as each other"
+            assert best.values[0] - best.values[1] > 1e-3, "another seed: two tokens are the likeliest"
             greedy = torch.cat([greedy, best.indices[:1, None]], 1)
         generated = model.generate(tokens[:1, :5], max_new_tokens=NEW, do_sample=False, pad_token_id=0)
         assert torch.equal(generated, greedy)

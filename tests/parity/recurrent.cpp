@@ -49,13 +49,13 @@ named_param(P&, std::string) -> named_param<P>;
 
 template <class Layer>
 auto params_of_lstm(Layer& layer, const std::string& name) {
-  return std::tuple(named_param(layer.input.weight, name + ".ih"), named_param(layer.input.bias, name + ".b"),
-                    named_param(layer.hidden, name + ".hh"));
+  return std::tuple(named_param{layer.input.weight, name + ".ih"}, named_param{layer.input.bias, name + ".b"},
+                    named_param{layer.hidden, name + ".hh"});
 }
 template <class Layer>
 auto params_of_gru(Layer& layer, const std::string& name) {
-  return std::tuple(named_param(layer.input.weight, name + ".ih"), named_param(layer.input.bias, name + ".b"),
-                    named_param(layer.hidden.weight, name + ".hh"), named_param(layer.hidden.bias, name + ".c"));
+  return std::tuple(named_param{layer.input.weight, name + ".ih"}, named_param{layer.input.bias, name + ".b"},
+                    named_param{layer.hidden.weight, name + ".hh"}, named_param{layer.hidden.bias, name + ".c"});
 }
 const auto each = [](const auto& params, const auto& f) { std::apply([&](const auto&... p) { (f(p), ...); }, params); };
 
@@ -67,7 +67,7 @@ template <class T, class Net, class State, class Params, class OfState>
 void check_classifier(gr::context<gr::cpu>& ctx, gr::tape<gr::cpu>& tape, const Net& net, const State& state,
                       const Params& params, const std::string& name, const OfState& of_state) {
   gr::nn::linear<X<T>, hidden, classes> head;
-  const std::tuple of_head(named_param(head.weight, name + ".head.w"), named_param(head.bias, name + ".head.b"));
+  const std::tuple of_head(named_param{head.weight, name + ".head.w"}, named_param{head.bias, name + ".head.b"});
   const auto all = std::tuple_cat(params, of_head);
   each(all, [&](const auto& p) { p.set(ctx); });
   const auto x = tape.variable(read<T, gr::shape<batch, steps, in>>(ctx, name + ".x"));

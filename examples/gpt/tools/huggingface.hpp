@@ -39,15 +39,15 @@ huggingface_tensor huggingface_place(std::string_view name, const std::string& p
 inline constexpr double layer_norm_epsilon = 1e-5;
 
 /// Throws gradus::error unless a folder's config.json is that of a GPT-2 of these sizes.
-inline void check_huggingface(const huggingface_config& file, const config& sizes) {
+inline void check_huggingface(const huggingface_config& file, const config& of) {
   file.check_text("model_type", "gpt2");
-  file.check_size("n_layer", sizes.layers);
-  file.check_size("n_head", sizes.heads);
-  file.check_size("n_embd", sizes.width);
-  file.check_size("n_positions", sizes.context);
-  file.check_size("vocab_size", sizes.vocabulary);
-  if (const auto inner = file.value("n_inner"); !inner.is_null() && inner != 4 * sizes.width)
-    file.fail("'n_inner' is " + inner.dump() + ", and a block of this program is " + std::to_string(4 * sizes.width) +
+  file.check_size("n_layer", of.layers);
+  file.check_size("n_head", of.heads);
+  file.check_size("n_embd", of.width);
+  file.check_size("n_positions", of.context);
+  file.check_size("vocab_size", of.vocabulary);
+  if (const auto inner = file.value("n_inner"); !inner.is_null() && inner != 4 * of.width)
+    file.fail("'n_inner' is " + inner.dump() + ", and a block of this program is " + std::to_string(4 * of.width) +
               " wide inside");
   if (const auto f = file.value("activation_function"); !f.is_null() && f != "gelu_new" && f != "gelu_pytorch_tanh")
     file.fail("'activation_function' is " + f.dump() + " where \"gelu_new\" is needed");
@@ -61,9 +61,9 @@ inline void check_huggingface(const huggingface_config& file, const config& size
 }
 
 /// Throws gradus::error for a model with experts, which is no GPT-2.
-inline void check_is_gpt2(const config& sizes) {
-  if (sizes.experts > 0)
-    throw gr::error("a GPT with " + std::to_string(sizes.experts) +
+inline void check_is_gpt2(const config& of) {
+  if (of.experts > 0)
+    throw gr::error("a GPT with " + std::to_string(of.experts) +
                     " experts cannot be converted: Hugging Face's GPT-2 has none");
 }
 

@@ -181,9 +181,9 @@ void write_huggingface(const Net& net, const std::filesystem::path& path, const 
     const huggingface_tensor to = where(name);
     const auto shape = to.shape<typename P::shape>();
     std::span<const T> values = p.value().values();
-    if (to.rows > 0) values = values.first(shape[0] * shape[1]);
+    if (to.rows > 0) values = values.first(shape.front() * shape.back());
     if (to.transposed) {
-      const auto turned = std::make_shared<const std::vector<T>>(transposed(values, shape[1]));
+      const auto turned = std::make_shared<const std::vector<T>>(transposed(values, shape.back()));
       kept.push_back(turned);
       values = *turned;
     }

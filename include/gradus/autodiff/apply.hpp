@@ -156,9 +156,9 @@ constexpr auto apply(const Op& op, Xs&&... xs) {
     (detail::check_initialised(detail::name_of(op), ++operand, xs), ...);
     using T = typename detail::call_rules<Op, std::remove_cvref_t<Xs>...>::cast;
     constexpr bool fit = !std::is_same_v<T, detail::types_differ> && detail::multiplies_floats<Op, Xs...>();
-    static_assert(
-        detail::element_types_fit<fit, Op, value_of_t<Xs>...>,
-        "matmul, linear, attention: operands must be of one floating-point type, or of float and one 16-bit type");
+    static_assert(detail::element_types_fit<fit, Op, value_of_t<Xs>...>,
+                  "matmul, linear, conv, attention: operands must be of one floating-point type, or of float and one "
+                  "16-bit type");
     if constexpr (std::is_void_v<T> && fit) return detail::apply_as_is(op, std::forward<Xs>(xs)...);
     else if constexpr (fit) return detail::apply_cast<T>(op, std::index_sequence_for<Xs...>{}, std::forward<Xs>(xs)...);
   }

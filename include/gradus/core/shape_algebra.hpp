@@ -309,16 +309,16 @@ constexpr auto reshaped_extents([[maybe_unused]] const Extents& of) {
     using from = type_of_extents<Extents>;
     auto all = S::extents;
     index_t axis = 0, size = 1, open = S::rank;
-    for (index_t i = 0; i < S::rank; ++i) {
+    for (index_t i = 0; i != S::rank; ++i) {
       if (detail::is_bounded(S::in_type[i])) {
         index_t same = axis;
-        while (same < from::rank && from::in_type[same] != S::in_type[i]) ++same;
-        if (same < from::rank) all[i] = of.extents[same], axis = same + 1;
+        while (same != from::rank && from::in_type[same] != S::in_type[i]) ++same;
+        if (same != from::rank) all[i] = of.extents[same], axis = same + 1;
         else all[i] = 1, open = i;
       }
       size *= all[i];
     }
-    if (open < S::rank) {
+    if (open != S::rank) {
       all[open] = of.size / size;
       if (all[open] == 0 || all[open] > S::extents[open]) detail::fail_extent(open, all[open], S::extents[open]);
       size *= all[open];

@@ -179,7 +179,7 @@ GRADUS_INLINE Words lanes_below(index_t n) {
 
 }  // namespace detail
 
-/// Loads the elements of the set bits of `which`, bit i for element i; the others are 0, and their memory is not touched.
+/// Loads the elements of the set bits of `which`, bit i for element i; the others are 0, and their memory is not read.
 template <index_t N, class T>
 GRADUS_INLINE void read_lanes(const T* from, std::uint32_t which, typename vector_of<detail::word_of<T>, N>::type& x) {
   if constexpr (detail::has_masks<T, N>) {
@@ -215,6 +215,22 @@ GRADUS_INLINE void read_first(const T* from, index_t n, T (&to)[N]) {
     std::memset(static_cast<void*>(to), 0, sizeof to);
     detail::copy_few<N / 2>(to, from, n);
   }
+}
+/// Stores the elements of the set bits of `which`.
+template <index_t N, class T>
+GRADUS_INLINE void write_lanes(const typename vector_of<detail::word_of<T>, N>::type& x, std::uint32_t which, T* to) {
+#if defined(__AVX512VL__) && defined(__AVX512BW__)
+  if constexpr (detail::has_masks<T, N>) {
+    if constexpr (sizeof(T) == 2) __asm__("vmovdqu16 %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(which) : "memory");
+    else if constexpr (sizeof(T) == 4) __asm__("vmovups %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(which) : "memory");
+    else __asm__("vmovupd %0, (%1)%{%2%}" : : "v"(x), "r"(to), "Yk"(which) : "memory");
+    return;
+  }
+#endif
+  detail::word_of<T> words[N];
+  std::memcpy(words, &x, sizeof words);
+  for (index_t i = 0; i < N; ++i)
+    if ((which >> i & 1u) != 0) std::memcpy(static_cast<void*>(to + i), words + i, sizeof(T));
 }
 /// Stores the first n of N elements.
 template <index_t N, class T>

@@ -82,7 +82,7 @@ class patch_gemm
       for (index_t r = 0; r < rows; ++r, sums += stride) {
         SC* const to = c_.data + (i + r) * c_.plane();
         const T shift = bias_ == nullptr ? T(0) : static_cast<T>(bias_[i + r]);
-        for (index_t g = 0; g * width < across; ++g) put_columns(load(sums + g * width) + shift, to_[g], to);
+        for (index_t g = 0; g * width < across; ++g) put_columns(load(sums + g * width) + shift, g, to);
       }
     }
 
@@ -99,19 +99,14 @@ class patch_gemm
           store(lanes::load_across(from, width), to);
         }
     }
-    void put_columns(vector x, const typename columns::group& where, SC* to) const {
-      if (where.at[0].lanes == columns::all_lanes) {
-        SC* const at = to + where.at[0].offset;
-        if (accumulate_) x += load(at);
-        store_as<T, width>(x, at);
-        return;
+    void put_columns(vector x, index_t g, SC* to) const {
+      SC at[width];
+      if (accumulate_) {
+        to_.load(static_cast<const SC*>(to), g, at);
+        x += load(at);
       }
-      for (index_t r = 0; r < where.runs; ++r)
-        for (index_t l = 0; l < width; ++l) {
-          if ((where.at[r].lanes >> l & 1u) == 0) continue;
-          SC& at = to[where.at[r].offset + static_cast<std::ptrdiff_t>(l)];
-          at = convert_element<SC>(accumulate_ ? x[l] + static_cast<T>(at) : T{x[l]});
-        }
+      store_as<T, width>(x, at);
+      to_.store(at, g, to);
     }
 
     gemm_operand<SA> a_;
@@ -242,7 +237,7 @@ class patch_gemm
   }
 
  private:
-  static constexpr index_t few_steps = 72;
+  static constexpr index_t few_steps = 144;
   static constexpr index_t most_rows = 24 * tile_rows;  // of a block of patches: packs the other operand again
 
   // Blocks of which packed B and the sums fit in the L2 cache together.

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "convert.hpp"
+#include "transpose.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
@@ -65,7 +67,7 @@ patch_row row_of(const patch_matrix<S>& of, index_t row) {
 template <index_t Width>
 class patch_columns {
  public:
-  /// Columns that are adjacent in memory: lane l, if its bit is set, is at offset + l.
+  /// Columns that are `spacing` apart in memory: lane l is at offset + l * spacing, and bit l * spacing of `lanes` set.
   struct run {
     std::ptrdiff_t offset;
     std::uint32_t lanes;
@@ -74,7 +76,6 @@ class patch_columns {
     index_t runs;
     run at[Width];
   };
-  static constexpr std::uint32_t all_lanes = (std::uint32_t{1} << Width) - 1;
 
   template <class S>
   static std::size_t bytes(const patch_matrix<S>& of, index_t columns) {
@@ -85,9 +86,11 @@ class patch_columns {
   template <class S>
   void describe(const patch_matrix<S>& of, index_t first, index_t count, index_t groups, void* memory) {
     groups_ = static_cast<group*>(memory);
+    count_ = groups;
     masks_ = reinterpret_cast<std::uint32_t*>(groups_ + groups);
-    of_y_ = static_cast<index_t>(of.y.taps + 1);
+    of_y_ = of.y.taps + 1;
     of_both_ = of_y_ + of.x.taps + 1;
+    spacing_ = of.x.stride == 2 && Width * 2 <= 32 ? 2 : 1;
     const index_t positions = of.positions();
     index_t image = first / positions, y = first % positions / of.x.positions, x = first % of.x.positions;
     for (index_t g = 0; g < groups; ++g) {
@@ -97,16 +100,14 @@ class patch_columns {
       to.at[0] = {0, 0};
       std::fill_n(masks, of_both_, 0u);
       const index_t lanes = std::min(Width, count - std::min(count, g * Width));
-      std::ptrdiff_t next = 0;
       for (index_t l = 0; l < lanes; ++l) {
-        const std::uint32_t bit = std::uint32_t{1} << l;
+        const std::uint32_t bit = std::uint32_t{1} << l * spacing_;
         const std::ptrdiff_t at_y = mark(of.y, y, bit, masks), at_x = mark(of.x, x, bit, masks + of_y_);
-        const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(image * of.image) +
-                                     at_y * static_cast<std::ptrdiff_t>(of.x.extent) + at_x -
-                                     static_cast<std::ptrdiff_t>(l);
-        if (l == 0 || place != next) to.at[to.runs++] = {place, 0};
+        const std::ptrdiff_t offset = static_cast<std::ptrdiff_t>(image * of.image) +
+                                      at_y * static_cast<std::ptrdiff_t>(of.x.extent) + at_x -
+                                      static_cast<std::ptrdiff_t>(l * spacing_);
+        if (l == 0 || offset != to.at[to.runs - 1].offset) to.at[to.runs++] = {offset, 0};
         to.at[to.runs - 1].lanes |= bit;
-        next = place;
         if (++x < of.x.positions) continue;
         x = 0;
         if (++y < of.y.positions) continue;
@@ -115,24 +116,61 @@ class patch_columns {
       }
     }
   }
-  const group& operator[](index_t g) const { return groups_[g]; }
 
-  /// The elements of a row in group g.
+  /// Loads the elements of a row in group g.
   template <class S>
   GRADUS_INLINE void load(const S* data, const patch_row& row, index_t g, S (&to)[Width]) const {
     const group& from = groups_[g];
     const std::uint32_t* const masks = masks_ + g * of_both_;
     const std::uint32_t inside = masks[row.y] & masks[of_y_ + row.x];
-    typename vector_of<detail::word_of<S>, Width>::type x, more;
-    read_lanes<Width>(data + (from.at[0].offset + row.offset), inside & from.at[0].lanes, x);
-    for (index_t r = 1; r < from.runs; ++r) {
-      read_lanes<Width>(data + (from.at[r].offset + row.offset), inside & from.at[r].lanes, more);
-      x |= more;
-    }
+    const S* const later = data + (groups_[std::min(g + ahead, count_ - 1)].at[0].offset + row.offset);
+    __builtin_prefetch(later);
+    if (spacing_ == 2) __builtin_prefetch(later + Width);
+    words_of<S> x = read(data + (from.at[0].offset + row.offset), inside & from.at[0].lanes);
+    for (index_t r = 1; r < from.runs; ++r)
+      x |= read(data + (from.at[r].offset + row.offset), inside & from.at[r].lanes);
     std::memcpy(static_cast<void*>(to), &x, sizeof x);
+  }
+  /// Loads and stores the elements of group g of a matrix with one tap, for a row that begins at `data`.
+  template <class S>
+  GRADUS_INLINE void load(const S* data, index_t g, S (&to)[Width]) const {
+    load(data, {0, 0, 0}, g, to);
+  }
+  template <class S>
+  GRADUS_INLINE void store(const S (&from)[Width], index_t g, S* data) const {
+    words_of<S> x;
+    std::memcpy(&x, static_cast<const void*>(from), sizeof x);
+    for (index_t r = 0; r < groups_[g].runs; ++r) {
+      const run& to = groups_[g].at[r];
+      if (spacing_ == 1) {
+        write_lanes<Width>(x, to.lanes, data + to.offset);
+      } else {
+        words_of<S> low, high;
+        detail::riffle<0>(x, x, low, all);
+        detail::riffle<Width / 2>(x, x, high, all);
+        write_lanes<Width>(low, to.lanes & first_half, data + to.offset);
+        write_lanes<Width>(high, to.lanes >> (Width % 32), data + to.offset + Width);
+      }
+    }
   }
 
  private:
+  template <class S>
+  using words_of = typename vector_of<detail::word_of<S>, Width>::type;
+  static constexpr index_t ahead = 4;  // groups from a load to its prefetch: two panels of the products
+  static constexpr auto all = std::make_index_sequence<Width>{};
+  static constexpr std::uint32_t first_half = static_cast<std::uint32_t>((std::uint64_t{1} << Width) - 1);
+
+  // The lanes of a run; the others are 0.
+  template <class S>
+  GRADUS_INLINE words_of<S> read(const S* from, std::uint32_t which) const {
+    words_of<S> x, high;
+    read_lanes<Width>(from, which & first_half, x);
+    if (spacing_ == 1) return x;
+    read_lanes<Width>(from + Width, which >> (Width % 32), high);
+    detail::every_other<0>(x, high, x, all);
+    return x;
+  }
   // Sets the bit of a lane at this position for each tap that is within the image; returns the position's place.
   static std::ptrdiff_t mark(const patch_axis& axis, index_t position, std::uint32_t bit, std::uint32_t* masks) {
     const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(position * axis.stride) + axis.first;
@@ -143,7 +181,7 @@ class patch_columns {
 
   group* groups_ = nullptr;
   std::uint32_t* masks_ = nullptr;  // of each group: of taps along y, 0, of taps along x, 0
-  index_t of_y_ = 0, of_both_ = 0;
+  index_t count_ = 0, of_y_ = 0, of_both_ = 0, spacing_ = 1;
 };
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

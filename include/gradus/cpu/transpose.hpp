@@ -19,6 +19,12 @@ template <std::size_t First, class Vector, std::size_t... I>
 GRADUS_INLINE void riffle(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
   to = Vector{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
 }
+// The even (First = 0) or odd (1) lanes of a and b.
+template <std::size_t First, class Vector, std::size_t... I>
+GRADUS_INLINE void every_other(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
+  constexpr std::size_t n = sizeof...(I);
+  to = Vector{(2 * I + First < n ? a[(2 * I + First) % n] : b[(2 * I + First) % n])...};
+}
 }  // namespace detail
 
 /// Transposes N rows of N lanes by log2(N) perfect shuffles of the upper and lower halves of the rows.

@@ -37,13 +37,18 @@ class csv_reader {
   /// Sets `field` to the next one, without spaces around it; returns false after the last row. Throws gradus::error for
   /// a row with another number of fields than the first.
   bool next(std::string_view& field);
+  /// Sets `fields` to the chosen ones of the next row; returns false after the last row. Throws as next() does.
+  bool next_row(std::vector<std::string_view>& fields);
+  /// The line of the last field, counted from 1.
+  index_t line() const { return line_; }
   /// Throws gradus::error for the last field of next(), with its line and column.
   [[noreturn]] void refuse(std::string_view field, std::string_view dtype) const;
   /// Rows and columns read.
   std::vector<index_t> extents() const { return {rows_, last_column() - options_.first_column}; }
+  /// Throws gradus::error that begins with the file's name.
+  [[noreturn]] void fail(const std::string& what) const;
 
  private:
-  [[noreturn]] void fail(const std::string& what) const;
   std::string_view take_line();
   std::string_view take_field();
   index_t last_column() const { return options_.columns == 0 ? columns_ : options_.first_column + options_.columns; }

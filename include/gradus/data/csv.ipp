@@ -61,6 +61,15 @@ GRADUS_IMPL bool csv_reader::next(std::string_view& field) {
   return true;
 }
 
+GRADUS_IMPL bool csv_reader::next_row(std::vector<std::string_view>& fields) {
+  fields.clear();
+  for (std::string_view field; fields.empty() || row_;) {
+    if (!next(field)) return false;
+    fields.push_back(field);
+  }
+  return true;
+}
+
 GRADUS_IMPL void csv_reader::refuse(std::string_view field, std::string_view dtype) const {
   fail("line " + std::to_string(line_) + ", column " + std::to_string(column_) +
        (field.empty() ? ": is empty; a number is needed"

@@ -1,6 +1,6 @@
 #pragma once
-// Attention, MLP and block of a Llama (Touvron et al., "LLaMA", 2023): root-mean-square norms, rotary positions, heads of
-// queries that share keys and values, SwiGLU, and no biases.
+// Attention, MLP and block of a Llama (Touvron et al., "LLaMA", 2023): root-mean-square norms, rotary positions, heads
+// of queries that share keys and values, SwiGLU, and no biases.
 
 #include <utility>
 

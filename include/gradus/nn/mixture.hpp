@@ -3,7 +3,6 @@
 // probabilities (Shazeer et al. 2017, arXiv 1701.06538).
 
 #include <algorithm>
-#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -13,7 +13,7 @@ namespace gradus {
 
 /// The precision lists of operations, those of PyTorch's autocast.
 enum class op_precision {
-  low,    ///< products (matmul, linear, attention): operands are cast to the policy's `compute`
+  low,    ///< products (matmul, linear, conv, attention): operands are cast to the policy's `compute`
   full,   ///< exp, log, pow, softmax, norms, sums, losses: operands are not cast, results have type `reduce`
   widest  ///< everything else: results have the widest of the operands' types
 };

@@ -1,4 +1,4 @@
-// expect: matmul, linear, attention: operands must be of one floating-point type, or of float and one 16-bit type
+// expect: matmul, linear, conv, attention: operands must be of one floating-point type, or of float and one 16-bit type
 // expect: element_types_fit<false, .*matrix_product<.*, float, double>
 #include <gradus/gradus.hpp>
 

@@ -96,6 +96,19 @@ TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
         data.tokenizer()->decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())));
 }
 
+TEST_CASE("each text begins with the tokenizer's token for that") {
+  const data_folder f;
+  const std::string a = random_text(300), b = random_text(300), json = GRADUS_TEST_DATA "/tokenizer/llama3.json";
+  const auto tokenizer = gradus::read_tokenizer_json(json);
+  const dataset data({.data = {f.text("a", a), f.text("b", b)}, .validation_data = {f.text("c", b)}, .tokenizer = json},
+                     16);
+  std::vector<int> expected{*tokenizer.begin_token()};
+  for (const auto t : tokenizer.encode(a)) expected.push_back(t);
+  for (const auto t : {*tokenizer.end_token(), *tokenizer.begin_token()}) expected.push_back(t);
+  for (const auto t : tokenizer.encode(b)) expected.push_back(t);
+  CHECK(values(data.train()[0]) == expected);
+}
+
 TEST_CASE("a folder of shards: those with val in their names are for validation") {
   const data_folder f;
   const std::vector<std::uint16_t> tokens(40, 7), others(30, 9), judged(20, 5);

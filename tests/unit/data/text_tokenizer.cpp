@@ -35,3 +35,13 @@ TEST_CASE("with a BPE an empty text is what ends a text, if there is such a toke
   CHECK(words.ends_text(*end));
   CHECK_FALSE(words.ends_text(ids[0]));
 }
+
+TEST_CASE("a BPE with a token that begins texts puts it before each") {
+  const gr::bpe_tokenizer bpe = gr::read_tokenizer_json(std::string(GRADUS_TEST_DATA) + "/tokenizer/llama3.json");
+  const gr::text_tokenizer words(bpe);
+  auto expected = bpe.encode("the fox");
+  expected.insert(expected.begin(), *bpe.begin_token());
+  CHECK(words.encode("the fox") == expected);
+  CHECK(words.encode("") == std::vector<std::int32_t>{*bpe.begin_token()});
+  CHECK(words.ends_text(*bpe.added_token_id("<|end_of_text|>")));
+}

@@ -12,6 +12,8 @@ using namespace gradus_test;
 
 namespace {
 
+constexpr gr::pool overlapping{.size = 3, .stride = 2, .padding = 1};
+
 // The entries of a window along an axis of n: those of a pool, or of number i of m outputs.
 struct axis {
   std::size_t n, outputs, size, stride, padding;
@@ -110,10 +112,9 @@ TEST_CASE("sequences are images of one row") {
   workplace at;
   const auto x = normal<float, gr::shape<2, 3, 13>>(at.ctx);
   const auto image = gr::reshape<2, 3, 1, 13>(x);
-  constexpr gr::pool window{.size = 3, .stride = 2, .padding = 1};
   constexpr gr::pool of_row{.size = {1, 3}, .stride = {1, 2}, .padding = {0, 1}};
-  CHECK(same_bits(gr::max_pool1d<window>(x), gr::reshape<2, 3, 7>(gr::max_pool2d<of_row>(image))));
-  CHECK(same_bits(gr::avg_pool1d<window>(x), gr::reshape<2, 3, 7>(gr::avg_pool2d<of_row>(image))));
+  CHECK(same_bits(gr::max_pool1d<overlapping>(x), gr::reshape<2, 3, 7>(gr::max_pool2d<of_row>(image))));
+  CHECK(same_bits(gr::avg_pool1d<overlapping>(x), gr::reshape<2, 3, 7>(gr::avg_pool2d<of_row>(image))));
   CHECK(same_bits(gr::adaptive_max_pool1d<4>(x), gr::reshape<2, 3, 4>(gr::adaptive_max_pool2d<1, 4>(image))));
   CHECK(same_bits(gr::adaptive_avg_pool1d<4>(x), gr::reshape<2, 3, 4>(gr::adaptive_avg_pool2d<1, 4>(image))));
 }
@@ -134,8 +135,7 @@ TEST_CASE("pooling has the same bits on one thread and on two, and of 16-bit ele
   using S = gr::shape<9, 5, 30, 31>;
   const auto x = normal<float, S>(at.ctx);
   const auto dy = normal<float, gr::shape<9, 5, 15, 16>>(at.ctx);
-  constexpr gr::pool window{.size = 3, .stride = 2, .padding = 1};
-  const auto both = [](const auto& v) { return gr::max_pool2d<window>(v) + gr::avg_pool2d<window>(v); };
+  const auto both = [](const auto& v) { return gr::max_pool2d<overlapping>(v) + gr::avg_pool2d<overlapping>(v); };
   const auto run = [&](int n) {
     const threads t(at.ctx, n);
     return evaluate(at.ctx, both, dy, x);

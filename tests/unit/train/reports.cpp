@@ -44,7 +44,8 @@ TEST_CASE("each line of a run log is one JSON object, and a second log goes on w
   const auto path = std::filesystem::temp_directory_path() / "gradus_run_log.jsonl";
   std::filesystem::remove(path);
   gradus::run_log(path).write({{"step", 3}, {"loss", 2.25}, {"note", "a \"b\"\n\x01 c\\d"}, {"done", false}});
-  gradus::run_log(path).write({{"loss", std::nan("")}, {"rate", 1e-3}});
+  gradus::run_log(path).write(
+      {{"loss", std::nan("")}, {"rate", 1e-3}, {"loads", std::vector<std::vector<double>>{{0.25, 0.75}, {}}}});
   std::ifstream in(path);
   std::string line;
   REQUIRE(std::getline(in, line));
@@ -57,6 +58,7 @@ TEST_CASE("each line of a run log is one JSON object, and a second log goes on w
   const auto second = nlohmann::json::parse(line);
   CHECK(second["loss"].is_null());
   CHECK(second["rate"] == 1e-3);
+  CHECK(second["loads"] == nlohmann::json{{0.25, 0.75}, nlohmann::json::array()});
   CHECK_FALSE(std::getline(in, line));
   std::filesystem::remove(path);
 }

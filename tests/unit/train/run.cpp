@@ -218,6 +218,19 @@ TEST_CASE("a reporter logs steps, and a resumed one drops what came later") {
   CHECK(svg.find("loss (nats a token)") != std::string::npos);
 }
 
+TEST_CASE("fields of a program's own are in the log's lines of validated steps") {
+  const gradus_test::scratch_folder f;
+  {
+    gr::run_reporter report(f.path, {.program = "test", .title = "Test"});
+    const std::vector<gr::log_field> own{{"loads", std::vector<double>{0.25, 0.75}}};
+    report.step({.step = 1, .loss = 3, .fields = own});
+    report.step({.step = 2, .loss = 2, .validation = 2.5, .fields = own, .note = "a line for the screen"});
+  }
+  const std::string log = contents(f.path / "log.jsonl");
+  CHECK(log.find("\"loads\": [0.25, 0.75]}") != std::string::npos);
+  CHECK(log.find("loads") == log.rfind("loads"));
+}
+
 TEST_CASE("a step that is logged and then validated is one step to a resumed run, and so is one that was taken again") {
   const gradus_test::scratch_folder f;
   const gr::reporter_names names{.program = "test", .title = "A run", .loss = "nats a byte"};

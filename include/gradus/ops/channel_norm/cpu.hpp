@@ -19,6 +19,18 @@ namespace cpu_kit::inline GRADUS_BUILD {
 /// Adjacent groups or channels whose sums a task computes side by side.
 inline constexpr index_t channel_strip = 64;
 
+/// Calls f(o, a, b) for each output o of a strip, with the sums over begin <= k < end of the two numbers term(o, k).
+template <class Term, class F>
+GRADUS_INLINE void sum_strip(index_t first, index_t width, index_t begin, index_t end, const Term& term, const F& f) {
+  double a[channel_strip] = {}, b[channel_strip] = {};
+  for (index_t k = begin; k < end; ++k)
+    for (index_t i = 0; i < width; ++i) {
+      const auto [u, v] = term(first + i, k);
+      a[i] += static_cast<double>(u);
+      b[i] += static_cast<double>(v);
+    }
+  for (index_t i = 0; i < width; ++i) f(first + i, a[i], b[i]);
+}
 /// Calls f(first, width) for strips of `count` groups or channels.
 template <class F>
 void for_channel_strips(context<cpu>& ctx, index_t count, const F& f) {
@@ -30,16 +42,27 @@ void for_channel_strips(context<cpu>& ctx, index_t count, const F& f) {
 /// Calls finish(o, sums) with the sums over k < terms of the two numbers term(o, k), for each output o.
 template <class Term, class Finish>
 void sum_pairs(context<cpu>& ctx, index_t outputs, index_t terms, const Term& term, const Finish& finish) {
-  for_channel_strips(ctx, outputs, [=](index_t first, index_t width) {
-    double a[channel_strip] = {}, b[channel_strip] = {};
-    for (index_t k = 0; k < terms; ++k)
-      for (index_t i = 0; i < width; ++i) {
-        const auto [u, v] = term(first + i, k);
-        a[i] += static_cast<double>(u);
-        b[i] += static_cast<double>(v);
-      }
-    for (index_t i = 0; i < width; ++i) finish(first + i, a[i], b[i]);
+  for_channel_strips(ctx, outputs,
+                     [=](index_t first, index_t width) { sum_strip(first, width, 0, terms, term, finish); });
+}
+/// The same for the columns of a matrix [batch, channels]: of blocks of rows first, whose sums are in `parts`, because
+/// the elements of a column are pages apart.
+template <class C, class Term, class Finish>
+void sum_pairs_of_columns(context<cpu>& ctx, const channel_groups& of, C* parts, const Term& term,
+                          const Finish& finish) {
+  const index_t n = of.channels, block = std::max<index_t>(16, (of.batch + 63) / 64);
+  parallel_ranges(ctx, of.batch, block, [=](index_t begin, index_t end) {
+    C* const to = parts + begin / block * 2 * n;
+    for (index_t s = 0; s < n; s += channel_strip)
+      sum_strip(s, std::min(channel_strip, n - s), begin, end, term, [=](index_t channel, double a, double b) {
+        to[channel] = static_cast<C>(a);
+        to[n + channel] = static_cast<C>(b);
+      });
   });
+  const auto sums_of_block = [=](index_t channel, index_t k) {
+    return std::pair(parts[2 * k * n + channel], parts[(2 * k + 1) * n + channel]);
+  };
+  sum_pairs(ctx, n, (of.batch + block - 1) / block, sums_of_block, finish);
 }
 
 /// The sum of term(x) over a run, in packs for 16 additions, then in double.
@@ -54,36 +77,47 @@ double sum_of_run(const T* from, index_t n, const Term& term) {
 /// Moments [groups, 2]; `parts` has the mean and the sum of squared differences from it of each run.
 template <class C, class T>
 void find_moments(context<cpu>& ctx, C* moments, C* parts, const T* x, const channel_groups& of) {
-  const auto join = [&](const auto* means, const C* squares) {
-    const double runs = static_cast<double>(of.runs_in_group()), length = static_cast<double>(of.length);
-    sum_pairs(
-        ctx, of.groups(), of.runs_in_group(),
-        [=](index_t group, index_t i) {
-          const index_t run = of.run_of(group, i);
-          return std::pair(static_cast<C>(means[run]), squares == nullptr ? C(0) : squares[run]);
-        },
-        [=](index_t group, double sum, double within) {
-          moments[2 * group] = static_cast<C>(sum / runs);
-          moments[2 * group + 1] = static_cast<C>(within / (runs * length));
-        });
-    sum_pairs(
-        ctx, of.groups(), of.runs_in_group(),
-        [=](index_t group, index_t i) {
-          const C distance = static_cast<C>(means[of.run_of(group, i)]) - moments[2 * group];
-          return std::pair(distance * distance, C(0));
-        },
-        [=](index_t group, double sum, double) { moments[2 * group + 1] += static_cast<C>(sum / runs); });
+  const double runs = static_cast<double>(of.runs_in_group()), length = static_cast<double>(of.length);
+  const auto distance = [=](C mean, index_t group) {
+    return (mean - moments[2 * group]) * (mean - moments[2 * group]);
   };
-  if (of.are_columns()) return join(x, nullptr);
+  const auto put_mean = [=](index_t group, double sum, double within) {
+    moments[2 * group] = static_cast<C>(sum / runs);
+    moments[2 * group + 1] = static_cast<C>(within / (runs * length));
+  };
+  const auto add_variance = [=](index_t group, double sum, double) {
+    moments[2 * group + 1] += static_cast<C>(sum / runs);
+  };
+  if (of.are_columns()) {
+    const auto element = [=, n = of.channels](index_t channel, index_t b) {
+      return static_cast<C>(x[b * n + channel]);
+    };
+    sum_pairs_of_columns(
+        ctx, of, parts, [=](index_t channel, index_t b) { return std::pair(element(channel, b), C(0)); }, put_mean);
+    sum_pairs_of_columns(
+        ctx, of, parts,
+        [=](index_t channel, index_t b) { return std::pair(distance(element(channel, b), channel), C(0)); },
+        add_variance);
+    return;
+  }
   for_rows(ctx, of.runs(), of.length, 1 << 14, [=](index_t run) {
     const T* const from = x + run * of.length;
-    const C mean =
-        static_cast<C>(sum_of_run<C>(from, of.length, [](pack<C> v) { return v; }) / static_cast<double>(of.length));
+    const C mean = static_cast<C>(sum_of_run<C>(from, of.length, [](pack<C> v) { return v; }) / length);
     const double squares = sum_of_run<C>(from, of.length, [=](pack<C> v) { return (v - mean) * (v - mean); });
     parts[run] = mean;
     parts[of.runs() + run] = static_cast<C>(squares);
   });
-  join(static_cast<const C*>(parts), static_cast<const C*>(parts) + of.runs());
+  sum_pairs(
+      ctx, of.groups(), of.runs_in_group(),
+      [=](index_t group, index_t i) {
+        const index_t run = of.run_of(group, i);
+        return std::pair(parts[run], parts[of.runs() + run]);
+      },
+      put_mean);
+  sum_pairs(
+      ctx, of.groups(), of.runs_in_group(),
+      [=](index_t group, index_t i) { return std::pair(distance(parts[of.run_of(group, i)], group), C(0)); },
+      add_variance);
 }
 
 /// Calls body(i, lanes, coefficients) over the elements of all runs in packs; `coefficients_of(run)` returns N numbers.
@@ -91,18 +125,21 @@ template <class C, std::size_t N, class Coefficients, class Body>
 void for_runs_with(context<cpu>& ctx, const channel_groups& of, const Coefficients& coefficients_of, const Body& body) {
   using packs = std::array<pack<C>, N>;
   if (of.are_columns()) {
-    for_channel_strips(ctx, of.channels, [=](index_t first, index_t width) {
-      C table[N][channel_strip];
-      for (index_t i = 0; i < width; ++i) {
-        const std::array<C, N> one = coefficients_of(first + i);
-        for (std::size_t k = 0; k < N; ++k) table[k][i] = one[k];
+    parallel_elements(ctx, of.batch, 64, [=](index_t begin, index_t end) {
+      for (index_t s = 0; s < of.channels; s += channel_strip) {
+        const index_t width = std::min(channel_strip, of.channels - s);
+        C table[N][channel_strip];
+        for (index_t i = 0; i < width; ++i) {
+          const std::array<C, N> one = coefficients_of(s + i);
+          for (std::size_t k = 0; k < N; ++k) table[k][i] = one[k];
+        }
+        for (index_t b = begin; b < end; ++b)
+          for_packs<C>(width, [&](index_t i, auto which) {
+            packs all;
+            for (std::size_t k = 0; k < N; ++k) all[k] = load<C>(table[k] + i, which);
+            body(b * of.channels + s + i, which, all);
+          });
       }
-      for (index_t b = 0; b < of.batch; ++b)
-        for_packs<C>(width, [&](index_t i, auto which) {
-          packs all;
-          for (std::size_t k = 0; k < N; ++k) all[k] = load<C>(table[k] + i, which);
-          body(b * of.channels + first + i, which, all);
-        });
     });
   } else {
     for_rows(ctx, of.runs(), of.length, 1 << 14, [=](index_t run) {
@@ -171,30 +208,33 @@ void normalise_channels_backward(context<cpu>& ctx, double eps, elementwise_targ
     to.data[channel] = static_cast<target>(static_cast<C>(before + sum));
   };
   const double share = 1.0 / static_cast<double>(of.elements_in_group());
-  // Sums over the runs of each channel, by run or by element; if the channels are the groups, also of these.
-  const auto sum_channels = [&](const auto& term) {
-    sum_pairs(ctx, of.channels, of.batch, term, [=](index_t channel, double sum, double product) {
-      if (of.over_batch() && means != nullptr) {
-        const double weight = static_cast<double>(static_cast<C>(w[channel])) * share;
-        means[2 * channel] = static_cast<C>(sum * weight);
-        means[2 * channel + 1] = static_cast<C>(product * weight);
-      }
-      add(dw, channel, product);
-      add(db, channel, sum);  // after dw: one parameter may be both
-    });
+  // Of the sums over a channel, of dy and of dy x^; if the channels are the groups, also the means.
+  const auto put_channel = [=](index_t channel, double sum, double product) {
+    if (of.over_batch() && means != nullptr) {
+      const double weight = static_cast<double>(static_cast<C>(w[channel])) * share;
+      means[2 * channel] = static_cast<C>(sum * weight);
+      means[2 * channel + 1] = static_cast<C>(product * weight);
+    }
+    add(dw, channel, product);
+    add(db, channel, sum);  // after dw: one parameter may be both
   };
   if (of.are_columns()) {
-    sum_channels([=](index_t channel, index_t b) {
-      const auto [mean, rstd] = mean_and_rstd<C>(moments, channel, eps);
-      const C d = static_cast<C>(dy[b * of.channels + channel]);
-      return std::pair(d, d * (static_cast<C>(x[b * of.channels + channel]) - mean) * rstd);
+    const auto term = [=, n = of.channels](index_t channel, index_t b) {
+      const C d = static_cast<C>(dy[b * n + channel]);
+      return std::pair(d, d * (static_cast<C>(x[b * n + channel]) - static_cast<C>(moments.mean(channel))));
+    };
+    sum_pairs_of_columns(ctx, of, parts, term, [=](index_t channel, double sum, double product) {
+      put_channel(channel, sum, product * static_cast<double>(mean_and_rstd<C>(moments, channel, eps).second));
     });
   } else {
     sum_gradients_of_runs(ctx, eps, parts, dy, x, moments, of);
-    sum_channels([=](index_t channel, index_t b) {
-      const index_t run = b * of.channels + channel;
-      return std::pair(parts[run], parts[of.runs() + run]);
-    });
+    sum_pairs(
+        ctx, of.channels, of.batch,
+        [=](index_t channel, index_t b) {
+          const index_t run = b * of.channels + channel;
+          return std::pair(parts[run], parts[of.runs() + run]);
+        },
+        put_channel);
   }
   if (dx.data == nullptr) return;
   if (!of.over_batch() && means != nullptr)

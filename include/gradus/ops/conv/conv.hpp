@@ -36,7 +36,7 @@ constexpr extents_of<Y> with_batch_of(const X& of) {
   });
 }
 
-/// True if the products of float operands of a convolution go through Winograd's algorithm, on devices that turn filters.
+/// True if a convolution of operands of these types goes through Winograd's algorithm, on devices that turn filters.
 template <class Products, class TX, class TW>
 constexpr bool in_winograd(const conv_sizes& s) {
   return std::is_same_v<Products, float> && std::is_same_v<TX, float> && std::is_same_v<TW, float> &&
@@ -49,11 +49,17 @@ constexpr index_t turned_elements(const conv_sizes& s, bool back) {
   if (in_winograd<Products, TX, TW>(s))
     return back ? conv_sizes::winograd_elements(s.channels, s.filters)
                 : conv_sizes::winograd_elements(s.filters, s.channels);
-  return back ? s.filters * s.group_channels() * s.taps() : 0;
+  return back && !s.is_depthwise() ? s.filters * s.group_channels() * s.taps() : 0;
+}
+/// Elements of the sums of products from which the gradient of the filters is transformed back.
+template <class D, class Products, class TX, class TY>
+constexpr index_t winograd_sums(const conv_sizes& s) {
+  if (!D::turns_filters || !in_winograd<Products, TX, TY>(s)) return 0;
+  return s.winograd_parts() * 16 * s.channels * s.filters;
 }
 /// Calls f with memory for Elements elements of T, or with null.
 template <class T, index_t Elements, class D, class F>
-constexpr void with_turned_filters(context<D>& ctx, const F& f) {
+constexpr void with_memory_for(context<D>& ctx, const F& f) {
   if constexpr (Elements == 0) {
     f(static_cast<T*>(nullptr));
   } else {
@@ -96,10 +102,10 @@ inline constexpr index_t length_or<Length, Rest...> = Length;
 namespace op::inline GRADUS_BUILD {
 
 /// The family of convolutions, for checkpoint policies, and their kernels, on pointers and detail::conv_sizes:
-///   forward                    y (+)= the convolution of x with the filters w, plus a bias per filter if it is not null
+///   forward                    y (+)= the convolution of x with the filters w, plus a bias per filter, if not null
 ///   backward(gradient_of<0>)   dx (+)= its gradient for dy, plus a bias per channel
 ///   backward(gradient_of<1>)   dw (+)= its gradient for dy
-/// The first two get memory for detail::turned_elements filters of x's or dy's type.
+/// The first two get memory for detail::turned_elements, of x's or dy's type, the last for detail::winograd_sums.
 struct convolution {
   static constexpr std::string_view name = "conv";
 };
@@ -139,7 +145,7 @@ struct conv {
     constexpr index_t turned =
         gradus::detail::turned_elements<D, products, typename X::value_type, typename W::value_type>(rule<X, W>::sizes,
                                                                                                      false);
-    gradus::detail::with_turned_filters<typename X::value_type, turned>(ctx, [&](auto* room) {
+    gradus::detail::with_memory_for<typename X::value_type, turned>(ctx, [&](auto* room) {
       kernel<convolution, D>::forward(accumulate_in<products>{}, ctx, sizes(x, w), y.data(), false, x.data(), w.data(),
                                       room, b.data()...);
     });
@@ -155,8 +161,13 @@ struct conv {
     const auto of = sizes(dx, dw);
     if (dw) {
       auto to = dw.open(ctx);
-      on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
-                          input<0>(saved).data());
+      constexpr index_t sums =
+          gradus::detail::winograd_sums<typename Y::device, typename Saved::products, typename X::value_type,
+                                        typename Y::value_type>(rule<X, W>::sizes);
+      gradus::detail::with_memory_for<float, sums>(ctx, [&](auto* room) {
+        on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
+                            input<0>(saved).data(), room);
+      });
     }
     (gradus::detail::add_bias_gradient(db, grad), ...);
     if (dx) {
@@ -165,7 +176,7 @@ struct conv {
       constexpr index_t turned =
           gradus::detail::turned_elements<typename Y::device, typename Saved::products, typename Y::value_type,
                                           typename stored_w::value_type>(rule<X, W>::sizes, true);
-      gradus::detail::with_turned_filters<typename Y::value_type, turned>(ctx, [&](auto* room) {
+      gradus::detail::with_memory_for<typename Y::value_type, turned>(ctx, [&](auto* room) {
         on_device::backward(gradient_of<0>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
                             input<1>(saved).data(), room);
       });
@@ -210,8 +221,8 @@ GRADUS_OF_BUILD constexpr auto convolve(X&& x, W&& w, B&&... b) {
 
 }  // namespace detail
 
-/// Convolution of images x [B, C, H, W] with filters w [O, C / groups, KH, KW], without a bias: [B, O, Ho, Wo], where Ho
-/// = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, and likewise Wo. As in PyTorch, the filters are not flipped.
+/// Convolution of images x [B, C, H, W] with filters w [O, C / groups, KH, KW], without a bias: [B, O, Ho, Wo], where
+/// Ho = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, and likewise Wo. As in PyTorch, filters are not flipped.
 /// `conv2d<conv{.stride = {2, 1}, .padding = 1}>(x, w)`. B may be upto<N>.
 template <conv Options = conv{}, operand X, operand W>
 GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w) {

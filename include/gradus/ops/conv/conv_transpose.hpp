@@ -66,7 +66,7 @@ struct conv_transpose {
     constexpr index_t turned =
         gradus::detail::turned_elements<D, products, typename X::value_type, typename W::value_type>(rule<X, W>::sizes,
                                                                                                      true);
-    gradus::detail::with_turned_filters<typename X::value_type, turned>(ctx, [&](auto* room) {
+    gradus::detail::with_memory_for<typename X::value_type, turned>(ctx, [&](auto* room) {
       kernel<convolution, D>::backward(gradient_of<0>{}, accumulate_in<products>{}, ctx, sizes(x, w), y.data(), false,
                                        x.data(), w.data(), room, b.data()...);
     });
@@ -82,8 +82,13 @@ struct conv_transpose {
     const auto of = sizes(dx, dw);
     if (dw) {
       auto to = dw.open(ctx);
-      on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, input<0>(saved).data(),
-                          grad.data());
+      constexpr index_t sums =
+          gradus::detail::winograd_sums<typename Y::device, typename Saved::products, typename X::value_type,
+                                        typename Y::value_type>(rule<X, W>::sizes);
+      gradus::detail::with_memory_for<float, sums>(ctx, [&](auto* room) {
+        on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, input<0>(saved).data(),
+                            grad.data(), room);
+      });
     }
     (gradus::detail::add_bias_gradient(db, grad), ...);
     if (dx) {
@@ -92,7 +97,7 @@ struct conv_transpose {
       constexpr index_t turned =
           gradus::detail::turned_elements<typename Y::device, typename Saved::products, typename Y::value_type,
                                           typename stored_w::value_type>(rule<X, W>::sizes, false);
-      gradus::detail::with_turned_filters<typename Y::value_type, turned>(ctx, [&](auto* room) {
+      gradus::detail::with_memory_for<typename Y::value_type, turned>(ctx, [&](auto* room) {
         on_device::forward(in, ctx, of, to.tensor.data(), to.accumulate, grad.data(), input<1>(saved).data(), room);
       });
     }

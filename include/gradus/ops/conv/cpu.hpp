@@ -8,6 +8,7 @@
 #include "../../cpu/parallel.hpp"
 #include "../broadcast/cpu.hpp"
 #include "conv.hpp"
+#include "cpu_depthwise.hpp"
 #include "cpu_winograd.hpp"
 
 namespace gradus {
@@ -152,7 +153,8 @@ struct kernel<op::convolution, cpu> {
         return;
       }
     }
-    cpu_kit::convolve<Acc>(ctx, of, y, accumulate, x, w, bias);
+    if (of.is_depthwise()) cpu_kit::convolve_depthwise(ctx, of, y, accumulate, x, w, bias);
+    else cpu_kit::convolve<Acc>(ctx, of, y, accumulate, x, w, bias);
   }
   template <class Acc, class TX, class TY, class TW, class TB = TX>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cpu>& ctx, const sizes& of, TX* dx, bool accumulate,
@@ -165,13 +167,22 @@ struct kernel<op::convolution, cpu> {
         return;
       }
     }
+    if (of.is_depthwise()) return cpu_kit::convolve_depthwise_back(ctx, of, dx, accumulate, dy, w, bias);
     cpu_kit::turn_filters(ctx, of, turned, w);
     cpu_kit::convolve_back<Acc>(ctx, of, dx, accumulate, dy, turned, bias);
   }
   template <class Acc, class TW, class TY, class TX>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cpu>& ctx, const sizes& of, TW* dw, bool accumulate,
-                       const TY* dy, const TX* x) {
-    cpu_kit::correlate<Acc>(ctx, of, dw, accumulate, dy, x);
+                       const TY* dy, const TX* x, [[maybe_unused]] float* sums) {
+    if constexpr (std::is_same_v<TX, float> && std::is_same_v<TY, float>) {
+      if (detail::in_winograd<Acc, TX, TY>(of)) {
+        cpu_kit::winograd<float>::correlate(ctx, cpu_kit::winograd_sizes(of), of.winograd_parts(), dw, accumulate, dy,
+                                            x, sums);
+        return;
+      }
+    }
+    if (of.is_depthwise()) cpu_kit::correlate_depthwise(ctx, of, dw, accumulate, dy, x);
+    else cpu_kit::correlate<Acc>(ctx, of, dw, accumulate, dy, x);
   }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA kernels of convolutions: products by cuBLASLt with the patches of a chunk of images at a time, in a matrix of
-// bounded size; groups of channels directly, one result per thread.
+// The CUDA kernels of convolutions: products by cuBLASLt with the patches of a chunk of images, in a matrix of bounded
+// size; groups of channels directly, one result per thread.
 
 #include <algorithm>
 #include <cstddef>
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// ---- groups of channels, directly ------------------------------------------------------------------------------------
+// ---- groups of channels, directly -----------------------------------------------------------------------------------
 
 template <class TY, class TX, class TB>
 __global__ void __launch_bounds__(block_threads)
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0) put<1, true>(w + blockIdx.x, accumulate, 1, [&](int) { return sums[0]; });
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------
+// ---- products -------------------------------------------------------------------------------------------------------
 
 /// The result of a convolution as an image whose rows are its channels' elements.
 inline conv_layout conv_rows(const gradus::detail::conv_sizes& s) {
@@ -294,7 +294,7 @@ struct kernel<op::convolution, cuda> {
   }
   template <class Acc, class TW, class T>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, const sizes& of, TW* dw, bool accumulate,
-                       const T* dy, const T* x) {
+                       const T* dy, const T* x, float* /*sums*/) {
     using C = compute_type<T>;
     const cuda_kit::conv_layout s(of);
     const index_t k = of.group_channels() * of.taps(), weights = of.filters * k;

@@ -5,6 +5,7 @@
 
 #include "../../core/config.hpp"
 #include "../../cpu/rows.hpp"
+#include "../../precision/promotion.hpp"
 #include "../gather/cpu.hpp"
 #include "dispatch.hpp"
 

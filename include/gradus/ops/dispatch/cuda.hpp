@@ -2,9 +2,11 @@
 // The CUDA kernels of dispatch_rows and combine_rows: a thread has a run of a token's row, and visits its places.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../../cuda/rows.hpp"
 #include "../../cuda/runs.hpp"
+#include "../../precision/promotion.hpp"
 #include "../gather/cuda.hpp"
 #include "dispatch.hpp"
 

@@ -2,7 +2,7 @@
 // Rows to the places of a group order and back: dispatch_rows copies each row to its places, combine_rows adds the rows
 // at its places, weighted. Both walk the tokens, not the places, so that no sum is scattered.
 
-#include <cstdint>
+#include <array>
 #include <string_view>
 #include <type_traits>
 #include <utility>

@@ -2,10 +2,10 @@
 // The CUDA kernels of grouped_matmul. One launch computes the tiles of all groups: a block finds its group and rows by
 // the offsets, which the host does not read.
 
-#include <algorithm>
 #include <type_traits>
 
 #include "../../cuda/launch.hpp"
+#include "../../precision/promotion.hpp"
 #include "cuda_tiles.hpp"
 #include "grouped_matmul.hpp"
 

@@ -2,7 +2,6 @@
 // The product of one tile of C by one thread block: on tensor cores for 16-bit types, and with plain multiply-adds.
 
 #include <cstddef>
-#include <type_traits>
 
 #include "../../core/dtype.hpp"
 #include "../../core/extent.hpp"

@@ -1,12 +1,13 @@
 #pragma once
 // The CPU kernels of pooling: plane by plane (an image of one channel), first over the rows of a window with SIMD, then
-// over its columns. Backward gathers: each row of dx is summed from the windows that have it, and rounded once.
+// over its columns.
 
 #include <algorithm>
 #include <limits>
 
 #include "../../core/config.hpp"
 #include "../../cpu/rows.hpp"
+#include "../reduce/cpu.hpp"
 #include "../reduce/cpu_extremes.hpp"
 #include "pool.hpp"
 
@@ -102,38 +103,26 @@ void max_pool_planes(context<cpu>& ctx, T* y, P* places, const T* x, index_t pla
   });
 }
 
-/// dx (+)= rows of sums: add(sum, scratch, plane, row) adds the terms of one row; it has scratch for a row of outputs.
-template <class T, class Add>
-void sum_rows_of_planes(context<cpu>& ctx, T* dx, bool accumulate, index_t planes, const pool_windows& rows,
-                        const pool_windows& columns, const Add& add) {
-  using C = compute_type<T>;
-  const index_t n = columns.entries;
-  for_planes(ctx, planes, rows, columns, (n + columns.outputs) * sizeof(C), [=](index_t p, void* memory) {
-    C* const sum = static_cast<C*>(memory);
-    for (index_t r = 0; r < rows.entries; ++r) {
-      std::fill_n(sum, n, C(0));
-      add(sum, sum + n, p, r);
-      T* const to = dx + (p * rows.entries + r) * n;
-      for_packs<C>(n, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
-    }
-  });
-}
-
+/// dx (+)= dy at the places of the largest elements, summed in a plane of scratch.
 template <class T, class TY, class P>
 void max_pool_gradient(context<cpu>& ctx, T* dx, bool accumulate, const TY* dy, const P* places, index_t planes,
                        const pool_windows& rows, const pool_windows& columns) {
   using C = compute_type<T>;
-  sum_rows_of_planes(ctx, dx, accumulate, planes, rows, columns, [=](C* sum, C* unused, index_t p, index_t row) {
-    std::fill_n(unused, columns.outputs, C(0));
-    for (index_t r = rows.first_with(row); r < rows.end_with(row); ++r) {
-      const index_t output = (p * rows.outputs + r) * columns.outputs, before = rows.number_of(row, r) * columns.size;
-      for (index_t c = 0; c < columns.outputs; ++c) {
-        const index_t number = static_cast<index_t>(places[output + c]) - before;
-        // Places in other rows of the window add to what nobody reads: a branch would often be predicted wrongly.
-        const index_t here = index_t{0} - index_t{number < columns.size};
-        sum[(columns.entry_of(number, c) & here) | ((columns.entries + c) & ~here)] += static_cast<C>(dy[output + c]);
+  const index_t n = columns.entries, plane = rows.entries * n, window = rows.size * columns.size;
+  for_planes(ctx, planes, rows, columns, window * sizeof(index_t) + plane * sizeof(C), [=](index_t p, void* memory) {
+    index_t* const from_first = static_cast<index_t*>(memory);  // of a window's elements, to the window's first
+    C* const sum = reinterpret_cast<C*>(from_first + window);
+    for (index_t i = 0; i < rows.size; ++i)
+      for (index_t j = 0; j < columns.size; ++j) from_first[i * columns.size + j] = i * n + j;
+    std::fill_n(sum, plane, C(0));
+    index_t output = p * rows.outputs * columns.outputs;
+    for (index_t r = 0; r < rows.outputs; ++r)
+      for (index_t c = 0; c < columns.outputs; ++c, ++output) {
+        const index_t first = rows.entry_of(0, r) * n + columns.entry_of(0, c);  // of padding: below 0, which wraps
+        sum[first + from_first[static_cast<index_t>(places[output])]] += static_cast<C>(dy[output]);
       }
-    }
+    T* const to = dx + p * plane;
+    for_packs<C>(plane, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
   });
 }
 
@@ -162,21 +151,28 @@ void avg_pool_planes(context<cpu>& ctx, T* y, const T* x, index_t planes, const 
   });
 }
 
+/// Each row of dx is summed from the rows of windows that have it, and rounded once.
 template <class T, class TY>
 void avg_pool_gradient(context<cpu>& ctx, T* dx, bool accumulate, const TY* dy, index_t planes,
                        const pool_windows& rows, const pool_windows& columns) {
   using C = compute_type<T>;
-  sum_rows_of_planes(ctx, dx, accumulate, planes, rows, columns, [=](C* sum, C* share, index_t p, index_t row) {
-    std::fill_n(share, columns.outputs, C(0));
-    for (index_t r = rows.first_with(row); r < rows.end_with(row); ++r) {
-      const TY* const from = dy + (p * rows.outputs + r) * columns.outputs;
-      const pack<C> height(static_cast<C>(rows.divisor(r)));
-      for_packs<C>(columns.outputs,
-                   [&](index_t c, auto which) { put(load<C>(from + c, which) / height, share + c, true, which); });
-    }
-    for (index_t c = 0; c < columns.outputs; ++c) {
-      const C one = share[c] / static_cast<C>(columns.divisor(c));
-      for (index_t i = columns.begin(c); i < columns.end(c); ++i) sum[i] += one;
+  const index_t n = columns.entries;
+  for_planes(ctx, planes, rows, columns, (n + columns.outputs) * sizeof(C), [=](index_t p, void* memory) {
+    C *const sum = static_cast<C*>(memory), *const share = sum + n;
+    for (index_t row = 0; row < rows.entries; ++row) {
+      std::fill_n(sum, n + columns.outputs, C(0));
+      for (index_t r = rows.first_with(row); r < rows.end_with(row); ++r) {
+        const TY* const from = dy + (p * rows.outputs + r) * columns.outputs;
+        const pack<C> height(static_cast<C>(rows.divisor(r)));
+        for_packs<C>(columns.outputs,
+                     [&](index_t c, auto which) { put(load<C>(from + c, which) / height, share + c, true, which); });
+      }
+      for (index_t c = 0; c < columns.outputs; ++c) {
+        const C one = share[c] / static_cast<C>(columns.divisor(c));
+        for (index_t i = columns.begin(c); i < columns.end(c); ++i) sum[i] += one;
+      }
+      T* const to = dx + (p * rows.entries + row) * n;
+      for_packs<C>(n, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
     }
   });
 }

@@ -1,11 +1,11 @@
 #pragma once
 // The CUDA kernels of pooling: a thread for each output and, backward, for each element of dx, which it sums from the
-// windows that have it. The mean of a whole plane is a reduction.
+// windows that have it.
 
 #include <cstdint>
 
 #include "../../cuda/runs.hpp"
-#include "../broadcast/cuda.hpp"
+#include "../reduce/cuda.hpp"
 #include "pool.hpp"
 
 namespace gradus {
@@ -149,11 +149,8 @@ struct kernel<op::avg_pool<Rows, Columns>, cuda> {
                       const pool_windows& columns) {
     using count = cuda_kit::count_for<X::size>;
     const index_t size = y.extents().size;
-    if constexpr (Rows.outputs == 1 && Columns.outputs == 1)
-      cuda_kit::sum_into(ctx, y, x, false, 1.0 / static_cast<double>(rows.entries * columns.entries));
-    else
-      launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
-             x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
+    launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
+           x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
   }
   template <class T, class X, class TY, class Y>
   static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,

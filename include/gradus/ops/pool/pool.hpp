@@ -10,6 +10,7 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../reduce/reduce.hpp"
 #include "../reshape/reshape.hpp"
 #include "windows.hpp"
 
@@ -111,7 +112,8 @@ struct max_pool {
   static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
 };
 
-/// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient.
+/// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient. That of
+/// whole planes is a reduction, with the kernels of gradus::mean.
 /// Kernels: forward(ctx, y, x, rows, columns), backward(ctx, dx, accumulate, dy, rows, columns).
 template <pool_rule Rows, pool_rule Columns>
 struct avg_pool {
@@ -134,18 +136,25 @@ struct avg_pool {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     output_of<X> y(how.owner(), gradus::detail::pooled_extents<X, Rows, Columns>(x));
-    kernel<avg_pool, typename X::device>::forward(how.owner(), y.view(), x.view(), rows<X>, columns<X>);
+    if constexpr (of_planes) mean_of_planes<X>::forward(how.owner(), y.view(), x.view());
+    else kernel<avg_pool, typename X::device>::forward(how.owner(), y.view(), x.view(), rows<X>, columns<X>);
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    kernel<avg_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(), rows<X>,
-                                                   columns<X>);
+    if constexpr (of_planes)
+      mean_of_planes<X>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view());
+    else
+      kernel<avg_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
+                                                     rows<X>, columns<X>);
   }
 
  private:
+  static constexpr bool of_planes = Rows.outputs == 1 && Columns.outputs == 1;
+  template <class X>
+  using mean_of_planes = kernel<sum<axes<-2, -1>, true, true>, typename X::device>;
   template <class X>
   static constexpr pool_windows rows = gradus::detail::windows_of_rows<typename X::shape, Rows>;
   template <class X>
@@ -193,9 +202,10 @@ GRADUS_OF_BUILD constexpr auto pooled_1d(X&& x) {
   static_assert(s::rank == 3, "pooling(x): sequences have the axes [B, C, L]");
   if constexpr (s::rank == 3) {
     constexpr index_t batch = s::extent_in_type(0), channels = s::extent_in_type(1), length = s::extent_in_type(2);
+    constexpr pool_rule row = Rule.outputs == 0 ? pool_rule{} : rule_of_outputs(1);
     if constexpr (check_windows<length, Rule>())
       return reshape<batch, channels, pool_windows::of(Rule, length).outputs>(
-          pooled_2d<Op, pool_rule{}, Rule>(reshape<batch, channels, 1, length>(std::forward<X>(x))));
+          pooled_2d<Op, row, Rule>(reshape<batch, channels, 1, length>(std::forward<X>(x))));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The same elements with another shape, without kernel or copy, in forward and backward.
 
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -102,8 +103,8 @@ GRADUS_OF_BUILD constexpr auto watch(const tensor<T, S, D>& t, const X& x) {
 // An extent of -1 is inferred.
 namespace detail {
 template <auto... Extents>
-inline constexpr bool one_extent_is_open =
-    ((Extents == -1 ? 1 : 0) + ...) == 1 && ((Extents == -1 || Extents > 0) && ...);
+inline constexpr bool one_extent_is_open = ((static_cast<std::ptrdiff_t>(Extents) == -1 ? 1 : 0) + ...) == 1 &&
+                                           ((static_cast<std::ptrdiff_t>(Extents) == -1 || Extents > 0) && ...);
 template <index_t Elements, index_t Others>
 inline constexpr bool others_divide_elements = Elements % Others == 0;
 }  // namespace detail

@@ -107,7 +107,7 @@ struct insert_rule {
   struct list {
     constexpr auto operator()() const {
       std::array<index_t, S::rank + 1> out{};
-      for (index_t i = 0; i != S::rank + 1; ++i) out[i] = i == Axis ? 1 : S::in_type[i < Axis ? i : i - 1];
+      for (index_t i = 0; i != S::rank + 1; ++i) out[i] = i == Axis ? 1 : S::in_type[i > Axis ? i - 1 : i];
       return out;
     }
   };
