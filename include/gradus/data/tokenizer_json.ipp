@@ -153,12 +153,12 @@ class bpe_json_reader : tokenizer_json_file {
     std::vector<std::string> tokens(static_cast<std::size_t>(names_.rbegin()->first) + 1);
     for (const added_token& a : added_) tokens[static_cast<std::size_t>(a.id)] = a.text;
     for (const auto& [id, symbol] : names_) {
-      std::string& token = tokens[static_cast<std::size_t>(id)];
-      if (!token.empty()) continue;  // added
+      std::string& text = tokens[static_cast<std::size_t>(id)];
+      if (!text.empty()) continue;  // added
       const auto bytes = bytes_of(symbol);
       if (!bytes && settings_.whole_words)
         fail("with ignore_merges, the token " + quoted(symbol) + " must consist of characters that represent bytes");
-      token = bytes.value_or(symbol);
+      text = bytes.value_or(symbol);
     }
     try {
       return {std::move(tokens), byte_tokens, std::move(merges_), std::move(added_), settings_};

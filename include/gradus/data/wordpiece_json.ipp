@@ -97,8 +97,8 @@ class wordpiece_json_reader : tokenizer_json_file {
     if (single != expected.single || part(from, "pair") != expected.pair)
       fail("its post_processor does not write [CLS] A [SEP] and [CLS] A [SEP] B [SEP], with B in segment 1");
     for (const std::string& text : {settings_.begin, settings_.separator}) {
-      const json& token = part(part(from, "special_tokens"), text.c_str());
-      const json& ids = part(token, "ids");
+      const json& special = part(part(from, "special_tokens"), text.c_str());
+      const json& ids = part(special, "ids");
       if (!ids.is_array() || ids.size() != 1)
         fail("post_processor.special_tokens: " + quoted(text) + " must have one id");
       around_.emplace_back(text, read_id(ids[0], text));

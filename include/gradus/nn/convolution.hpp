@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../core/per_axis.hpp"
 #include "../model/parameters.hpp"
 #include "../ops/conv/conv.hpp"
 #include "../ops/conv/conv_transpose.hpp"

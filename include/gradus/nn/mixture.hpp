@@ -26,9 +26,11 @@ namespace gradus::nn {
 
 /// The settings of a mixture. They are not parameters, and may change between steps.
 struct mixture_options {
-  bool renormalise = true;  ///< the gates of a token add up to 1 (Mixtral); else they are its probabilities (Switch)
-  double balance = 0.01;    ///< factor of the balance loss (alpha in arXiv 2101.03961)
-  double z = 0.001;         ///< factor of the router's z loss (ST-MoE, arXiv 2202.08906)
+  /// The gates of a token add up to 1 (Mixtral); else they are its probabilities (Switch), the default for one expert a
+  /// token, whose gate would always be 1 and teach the router nothing.
+  bool renormalise = true;
+  double balance = 0.01;  ///< factor of the balance loss (alpha in arXiv 2101.03961)
+  double z = 0.001;       ///< factor of the router's z loss (ST-MoE, arXiv 2202.08906)
   double capacity =
       0;  ///< an expert takes at most this times the mean number of tokens, and drops others; 0: any number
 };
@@ -36,8 +38,8 @@ struct mixture_options {
 /// MLPs without biases, one for each expert: rows [N, Width] in the groups of `offsets` -> [N, Width].
 template <class X, index_t Experts, index_t Width, index_t Hidden, index_t Depth = 1>
 struct mlp_experts {
-  param<X, Experts, Width, Hidden> up;
-  param<X, Experts, Hidden, Width> down{start::drawn, detail::residual_scale(Depth)};
+  param<X, Experts, Width, Hidden> up{start::drawn, 1, fans{Width, Hidden}};
+  param<X, Experts, Hidden, Width> down{start::drawn, detail::residual_scale(Depth), fans{Hidden, Width}};
   GRADUS_MEMBERS(up, down)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& rows, const auto& offsets) const {
@@ -49,8 +51,8 @@ struct mlp_experts {
 /// The same with SwiGLU, as in Mixtral: down(silu(gate(x)) * up(x)).
 template <class X, index_t Experts, index_t Width, index_t Hidden, index_t Depth = 1>
 struct swiglu_experts {
-  param<X, Experts, Width, Hidden> gate, up;
-  param<X, Experts, Hidden, Width> down{start::drawn, detail::residual_scale(Depth)};
+  param<X, Experts, Width, Hidden> gate{start::drawn, 1, fans{Width, Hidden}}, up{start::drawn, 1, fans{Width, Hidden}};
+  param<X, Experts, Hidden, Width> down{start::drawn, detail::residual_scale(Depth), fans{Hidden, Width}};
   GRADUS_MEMBERS(gate, up, down)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& rows, const auto& offsets) const {
@@ -86,7 +88,7 @@ struct mixture {
   param<detail::for_router<X>, Width, Experts> router;
   Layer experts;
   state<on<typename X::device>, Experts> load;  ///< tokens that chose each expert in the latest recorded forward
-  mixture_options options;
+  mixture_options options{.renormalise = PerToken > 1};
   GRADUS_MEMBERS(router, experts, load)
 
   /// x [..., Width] -> std::tuple of y [..., Width] and the auxiliary loss [].

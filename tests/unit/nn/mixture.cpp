@@ -18,9 +18,9 @@ constexpr gr::index_t width = 12, heads = 2, experts = 4, per_token = 2, layers 
 
 template <class X>
 struct stack {
-  using block = gr::nn::mixture_block<X, width, heads, experts, per_token, layers,
-                                      gr::nn::mlp_experts<X, experts, width, 20, layers>>;
-  std::array<block, layers> blocks;
+  using block_type = gr::nn::mixture_block<X, width, heads, experts, per_token, layers,
+                                           gr::nn::mlp_experts<X, experts, width, 20, layers>>;
+  std::array<block_type, layers> blocks;
   gr::region_schedule regions;
   GRADUS_MEMBERS(blocks)
 

@@ -3,7 +3,7 @@
 
 #include "../../core/config.hpp"
 #include "../../core/extent.hpp"
-#include "../conv/options.hpp"
+#include "../../core/per_axis.hpp"
 
 namespace gradus {
 
