@@ -104,61 +104,6 @@ columns() {
   if [[ $wide =~ ^[1-9][0-9]{0,3}$ ]]; then echo "$wide"; else echo 80; fi
 }
 
-# check_value FLAG VALUE: what the trainer would say of it, before a minute of compiling.
-check_value() {
-  local must number='^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$' fine=1
-  case $1 in
-    --steps) must=1..4294967295 ;;
-    --batch-tokens) must=1..2147483648 ;;
-    --accumulate) must=1..1000 ;;
-    --eval-every) must=1..9223372036854775807 ;;
-    --warmup) must=0..9223372036854775807 ;;
-    --seed) must=0..18446744073709551615 ;;
-    --threads) must=0..4096 ;;
-    --workers) must=0..64 ;;
-    --keep-checkpoints) must=1..100 ;;
-    --sample) must=0..2147483647 ;;
-    --minutes | --lr) must="a positive number" ;;
-    --weight-decay | --clip | --save-retry) must="0 or more" ;;
-    --dropout) must="at least 0 and below 1" ;;
-    --validation) must="between 0 and 1" ;;
-    --schedule) must="constant, linear, cosine or wsd" ;;
-    --order) must="random or shuffled" ;;
-    --checkpoint) must="none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,..." ;;
-    --save-every) must="a number of steps, such as 100, or a time, such as 30s, 5m or 1h" ;;
-    --memory-budget) must="a number and a unit, such as 600MiB or 1.5GiB" ;;
-    --memory-report) must="a file named *.html or *.json" ;;
-    *) return ;;
-  esac
-  case $must in
-    *..[0-9]*)
-      is_whole "$2" "${must%..*}" "${must#*..}" || fine=0
-      must="a whole number from ${must%..*} to ${must#*..}" ;;
-    "a positive number") [[ $2 =~ $number ]] && is_double "$2" 1 || fine=0 ;;
-    "0 or more") [[ $2 =~ $number ]] && is_double "$2" 0 || fine=0 ;;
-    "at least 0 and below 1") [[ $2 =~ $number ]] && is_double "$2" 0 && is_below_1 "$2" || fine=0 ;;
-    "between 0 and 1") [[ $2 =~ $number ]] && is_double "$2" 1 && is_below_1 "$2" || fine=0 ;;
-    none,*)
-      [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
-    *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;
-    *unit*) [[ $2 =~ ^[0-9]+(\.[0-9]+)?\ *([kKMGT]?B|[KMGT]iB)$ && $2 == *[1-9]* ]] || fine=0 ;;
-    *html*) [[ $2 == *.html || $2 == *.json ]] || fine=0 ;;
-    *) [[ ", ${must/ or /, }, " == *", $2, "* ]] || fine=0 ;;
-  esac
-  [[ $fine -eq 1 ]] || fail "$1 must be $must, not $2"
-}
-is_whole() {  # NUMBER LEAST MOST, of any length
-  [[ $1 =~ ^0*([0-9]+)$ ]] || return 1
-  local n=${BASH_REMATCH[1]}
-  [[ ${#n} -lt ${#3} || (${#n} -eq ${#3} && ! $n > $3) ]] && [[ $2 -eq 0 || $n != 0 ]]  # the least is 0 or 1
-}
-# is_double NUMBER NONZERO: it has a value as a double, 1e-400 and 1e999 have none; with NONZERO 1, 0 has none either
-is_double() {
-  [[ $2 -eq 0 && ! ${1%%[eE]*} == *[1-9]* ]] ||
-    LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 > 0 && x + 0 <= 1.7976931348623157e308) }'
-}
-is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
-
 model="" architecture="" precision="" optimizer="" device="" tokenizer="" help=0 plan=0
 resume="" init="" origin="" config=""
 layers="" heads="" width="" context="" batch="" vocabulary="" kv_heads="" hidden="" tied=""
@@ -300,14 +245,17 @@ read_init() {
         -e 's/^tie_word_embeddings:true/tied:1/; s/^max_position_embeddings:/longest:/' || true)
     found=$'\n'$found$'\n'
     case $found in
-      *$'\narchitecture:gpt2\n'*) ;;
+      *$'\narchitecture:gpt2\n'*) found=${found//$'\n'tied:[01]/} ;;  # always one table
       *$'\narchitecture:llama\n'*)
         longest=2048
         if [[ $found == *$'\nlongest:'* ]]; then
           longest=${found#*$'\nlongest:'}
           longest=${longest%%$'\n'*}
         fi
+        [[ $longest =~ ^[1-9][0-9]{0,8}$ ]] || fail "--init: $file: its max_position_embeddings is '$longest'"
         if [[ -z $context ]]; then context=$((longest < 1024 ? longest : 1024)); fi
+        [[ $context =~ ^[1-9][0-9]{0,5}$ ]] ||
+          fail "--context must be a whole number above 0 (and below a million), not '$context'"
         [[ $context -le $longest ]] || fail "--context $context: the model of --init, $init, has $longest"
         [[ $found == *$'\ntied:'* ]] || found+=$'tied:0\n' ;;
       *) fail "--init: $file: is not of a GPT-2 or a Llama: its model_type must be \"gpt2\" or \"llama\"" ;;
@@ -450,14 +398,7 @@ if [[ $device =~ ^cuda:[0-9]{1,3}$ ]]; then
 fi
 case $device in
   cpu) ;;
-  cuda)
-    command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
-      fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS)," \
-        "or leave --device out to train on the CPU"
-    # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
-    if [[ -z ${GRADUS_CUDA_LAUNCHER:-} && $plan -eq 0 && ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
-      fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to train on the CPU"
-    fi ;;
+  cuda) check_cuda "$plan" ;;
   *) fail "--device is '$device': cpu or cuda, or a GPU by number, such as cuda:1" ;;
 esac
 [[ $device == cuda || " ${passed[*]-} " != *" --graph "* ]] ||

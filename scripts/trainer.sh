@@ -1,4 +1,4 @@
-# Sourced by train.sh and sample.sh: which trainer is compiled for a model, and where.
+# Sourced by train.sh, train-bert.sh and sample.sh: which trainer is compiled for a model, and where; checks of flags.
 
 # gradus_sizes ARCHITECTURE: the names of its sizes, as variables; fails if there is no such architecture.
 gradus_sizes() {
@@ -31,5 +31,74 @@ gradus_trainer() {
     if [[ -e /dev/nvidiactl || -e /dev/dxg ]]; then definitions+=(-DCMAKE_CUDA_ARCHITECTURES=native); fi
   else
     definitions+=(-DGRADUS_CUDA=OFF)
+  fi
+}
+
+# The checks below say what the trainer would say, before a minute of compiling. They end by fail(), which the script
+# defines.
+
+# check_value FLAG VALUE [MUST]: MUST in place of what the flag must be in train.sh.
+check_value() {
+  local must=${3:-} number='^([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$' fine=1
+  case ${must:+given}$1 in
+    given*) ;;
+    --steps) must=1..4294967295 ;;
+    --batch-tokens) must=1..2147483648 ;;
+    --accumulate) must=1..1000 ;;
+    --eval-every) must=1..9223372036854775807 ;;
+    --warmup) must=0..9223372036854775807 ;;
+    --seed) must=0..18446744073709551615 ;;
+    --threads) must=0..4096 ;;
+    --workers) must=0..64 ;;
+    --keep-checkpoints) must=1..100 ;;
+    --sample) must=0..2147483647 ;;
+    --minutes | --lr) must="a positive number" ;;
+    --weight-decay | --clip | --save-retry) must="0 or more" ;;
+    --dropout) must="at least 0 and below 1" ;;
+    --validation) must="between 0 and 1" ;;
+    --schedule) must="constant, linear, cosine or wsd" ;;
+    --order) must="random or shuffled" ;;
+    --checkpoint) must="none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,..." ;;
+    --save-every) must="a number of steps, such as 100, or a time, such as 30s, 5m or 1h" ;;
+    --memory-budget) must="a number and a unit, such as 600MiB or 1.5GiB" ;;
+    --memory-report) must="a file named *.html or *.json" ;;
+    *) return ;;
+  esac
+  case $must in
+    *..[0-9]*)
+      is_whole "$2" "${must%..*}" "${must#*..}" || fine=0
+      must="a whole number from ${must%..*} to ${must#*..}" ;;
+    "a positive number") [[ $2 =~ $number ]] && is_double "$2" 1 || fine=0 ;;
+    "0 or more") [[ $2 =~ $number ]] && is_double "$2" 0 || fine=0 ;;
+    "at least 0 and below 1") [[ $2 =~ $number ]] && is_double "$2" 0 && is_below_1 "$2" || fine=0 ;;
+    "between 0 and 1") [[ $2 =~ $number ]] && is_double "$2" 1 && is_below_1 "$2" || fine=0 ;;
+    *OPERATION*)
+      [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
+    *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;
+    *unit*) [[ $2 =~ ^[0-9]+(\.[0-9]+)?\ *([kKMGT]?B|[KMGT]iB)$ && $2 == *[1-9]* ]] || fine=0 ;;
+    *html*) [[ $2 == *.html || $2 == *.json ]] || fine=0 ;;
+    *) [[ ", ${must/ or /, }, " == *", $2, "* ]] || fine=0 ;;
+  esac
+  [[ $fine -eq 1 ]] || fail "$1 must be $must, not $2"
+}
+is_whole() {  # NUMBER LEAST MOST, of any length
+  [[ $1 =~ ^0*([0-9]+)$ ]] || return 1
+  local n=${BASH_REMATCH[1]}
+  [[ ${#n} -lt ${#3} || (${#n} -eq ${#3} && ! $n > $3) ]] && [[ $2 -eq 0 || $n != 0 ]]  # the least is 0 or 1
+}
+# is_double NUMBER NONZERO: it has a value as a double, 1e-400 and 1e999 have none; with NONZERO 1, 0 has none either
+is_double() {
+  [[ $2 -eq 0 && ! ${1%%[eE]*} == *[1-9]* ]] ||
+    LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 > 0 && x + 0 <= 1.7976931348623157e308) }'
+}
+is_below_1() { LC_ALL=C awk -v x="$1" 'BEGIN { exit !(x + 0 < 1) }'; }
+# check_cuda PLAN: the compiler, and, unless PLAN is 1, a GPU.
+check_cuda() {
+  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] ||
+    fail "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS)," \
+      "or leave --device out to train on the CPU"
+  # A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
+  if [[ -z ${GRADUS_CUDA_LAUNCHER:-} && $1 -eq 0 && ! -e /dev/nvidiactl && ! -e /dev/dxg ]]; then
+    fail "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to train on the CPU"
   fi
 }

@@ -40,10 +40,11 @@ def main():
         rows.append({"name": f"bert-large/{p['row']}", "value": p["peak"], "unit": "bytes",
                      "ratio": p["peak"] / first["peak"], "persistent": p["persistent"], "workspace": p["workspace"]})
         table.append([p["row"], f"{p['persistent']:,}", f"{p['peak']:,}", f"{p['peak'] / first['peak']:.2f}",
-                      peers.show(guide), peers.show(peers.ratio(guide, first["guide_mb"]), "{:.2f}")])
+                      peers.show(guide), peers.show(peers.ratio(guide, first["guide_mb"]), "{:.2f}"),
+                      peers.show(p["guide_samples_s"] or None, "{:.2f}")])
     print("BERT-large, 512 tokens: a step, planned")
-    peers.print_table(["row", "persistent, bytes", "peak, bytes", "of the first", "guide, MB", "of the first"], table,
-                      left=1)
+    peers.print_table(["row", "parameters and states, bytes", "step's peak, bytes", "of the first", "guide, MB",
+                       "of the first", "guide, samples/s"], table, left=1)
 
     if not o.plans:
         table, base = [], None
@@ -56,10 +57,10 @@ def main():
                          "planned": m["planned"], "process": m["process"]})
             table.append([p["row"], f"{m['samples_s']:.2f}", share["samples_s"], f"{m['processor_ms']:.0f}",
                           share["processor_ms"], f"{m['planned'] / MB:.0f}", share["planned"],
-                          f"{m['process'] / MB:.0f}", peers.show(p["guide_samples_s"] or None, "{:.2f}")])
+                          f"{m['process'] / MB:.0f}", f"{m['loss']:.4f}"])
         print("\nbert-base, 128 tokens: a step of 4 samples on this machine")
-        peers.print_table(["row", "samples/s", "of the first", "processor, ms", "of the first", "step, MB",
-                           "of the first", "process, MB", "guide, samples/s"], table, left=1)
+        peers.print_table(["row", "samples/s", "of the first", "processor, ms", "of the first",
+                           "step's peak, MB", "of the first", "process, MB", "loss"], table, left=1)
     peers.write_rows(rows, "bert")
 
 

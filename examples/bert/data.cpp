@@ -1,99 +1,58 @@
 #include "data.hpp"
 
 #include <algorithm>
-#include <set>
+#include <fstream>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include <gradus/core/parse_number.hpp>
 #include <gradus/core/philox.hpp>
-#include <gradus/data/text.hpp>
+#include <gradus/data/labelled_texts.hpp>
 #include <gradus/data/wordpiece_json.hpp>
 #include <gradus/io/atomic_file.hpp>
+#include <gradus/io/crc32c.hpp>
 #include <gradus/io/json.hpp>
 
 namespace bert {
 namespace {
 
-// A line of a TSV file.
-struct labelled_text {
-  std::string text, label, second;
-  std::size_t line;
-};
-
-[[noreturn]] void fail(const std::string& file, std::size_t line, const std::string& what) {
-  throw gr::error(file + ": line " + std::to_string(line) + ": " + what);
+// Reads lines `text TAB label` or `text TAB label TAB second text`, with the numbers of the labels that have names.
+gr::labelled_texts read_tsv(const std::string& file, std::vector<std::string> names, bool any_class = false) {
+  gr::labelled_text_options columns{.label_names = std::move(names),
+                                    .classes = any_class ? 0 : static_cast<std::int32_t>(sizes.labels)};
+  std::ifstream opened(file);
+  std::string line;
+  std::getline(opened, line);
+  if (std::ranges::count(line, '\t') > 1) columns.second_text = 2;
+  std::string_view label = std::string_view(line).substr(std::min(line.find('\t'), line.size() - 1) + 1);
+  label = label.substr(0, label.find_first_of("\t\r"));
+  columns.header = label == "label";
+  return gr::read_labelled_texts(file, columns);
 }
 
-std::vector<labelled_text> read_tsv(const std::string& file) {
-  const std::string text = gr::read_text(file);
-  std::vector<labelled_text> all;
-  std::size_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line(text.data() + begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    std::vector<std::string> fields(1);
-    for (const char c : line) {
-      if (c == '\t') fields.emplace_back();
-      else fields.back() += c;
-    }
-    if (number == 1 && fields.size() > 1 && fields[1] == "label") continue;
-    if (fields.size() < 2) fail(file, number, "has no label: it must be text, a tab and a label");
-    if (fields.size() > 3) fail(file, number, "has more than text, label and second text");
-    if (fields[1].empty()) fail(file, number, "the label is empty");
-    fields.resize(3);
-    all.push_back({fields[0], fields[1], fields[2], number});
-  }
-  if (all.empty()) throw gr::error(file + ": has no labelled text");
-  return all;
+std::vector<std::string> numbers_below(std::size_t end) {
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < end; ++i) numbers.push_back(std::to_string(i));
+  return numbers;
 }
 
-std::optional<std::size_t> as_number(const std::string& label) { return gr::parse_number<std::size_t>(label); }
-
-// The names of labels in alphabetical order; none if all are numbers.
-std::vector<std::string> names_of(const std::vector<labelled_text>& all, const std::string& file) {
-  if (std::ranges::all_of(all, [](const auto& t) { return as_number(t.label).has_value(); })) return {};
-  std::set<std::string> names;
-  for (const labelled_text& t : all) names.insert(t.label);
-  if (names.size() > sizes.labels)
-    throw gr::error(file + ": has " + std::to_string(names.size()) + " labels, and this program was compiled for " +
-                    std::to_string(sizes.labels) + "; give scripts/train-bert.sh --labels " +
-                    std::to_string(names.size()));
-  return {names.begin(), names.end()};
-}
-
-std::int32_t number_of(const labelled_text& t, const std::vector<std::string>& names, const std::string& file) {
-  const auto at = std::ranges::lower_bound(names, t.label);
-  if (at != names.end() && *at == t.label) return static_cast<std::int32_t>(at - names.begin());
-  if (!names.empty()) fail(file, t.line, "the label '" + t.label + "' is not one of the training data's");
-  const auto number = as_number(t.label);
-  if (!number || *number >= sizes.labels)
-    fail(file, t.line,
-         "the label is '" + t.label + "', and this program was compiled for the labels 0 to " +
-             std::to_string(sizes.labels - 1));
-  return static_cast<std::int32_t>(*number);
-}
-
-samples encoded(const std::vector<labelled_text>& all, const std::string& file, const std::vector<std::string>& names,
+// The samples first .. end - 1.
+samples encoded(const gr::labelled_texts& all, std::size_t first, std::size_t end, const std::string& file,
                 const gr::wordpiece_tokenizer& tokenizer, bool training) {
-  std::vector<std::int32_t> rows, labels;
-  rows.reserve(all.size() * samples::row_size);
-  for (const labelled_text& t : all) {
-    labels.push_back(number_of(t, names, file));
-    const gr::wordpiece_input input = t.second.empty() ? tokenizer.model_input(t.text, sequence_length)
-                                                       : tokenizer.model_input(t.text, t.second, sequence_length);
+  std::vector<std::int32_t> rows;
+  rows.reserve((end - first) * samples::row_size);
+  for (std::size_t i = first; i < end; ++i) {
+    const bool pair = !all.second_texts.empty() && !all.second_texts[i].empty();
+    const gr::wordpiece_input input = pair ? tokenizer.model_input(all.texts[i], all.second_texts[i], sequence_length)
+                                           : tokenizer.model_input(all.texts[i], sequence_length);
     const auto second = std::ranges::find(input.segments, 1) - input.segments.begin();
     rows.insert(rows.end(), input.ids.begin(), input.ids.end());
-    rows.resize(labels.size() * samples::row_size - 2, tokenizer.id_of("[PAD]").value_or(0));
+    rows.resize((i - first + 1) * samples::row_size - 2, tokenizer.id_of("[PAD]").value_or(0));
     rows.push_back(static_cast<std::int32_t>(input.ids.size()));
     rows.push_back(static_cast<std::int32_t>(second));
   }
-  return samples(file, std::move(rows), std::move(labels), training);
+  const auto labels = std::span(all.labels).subspan(first, end - first);
+  return samples(file, std::move(rows), {labels.begin(), labels.end()}, training);
 }
 
 }  // namespace
@@ -104,6 +63,10 @@ samples::samples(const std::string& name, std::vector<std::int32_t> rows, std::v
   if (n == 0 || (training && n < batch_size))
     throw gr::error(name + ": has " + std::to_string(n) + " samples for " + (training ? "training" : "validation") +
                     "; at least " + std::to_string(training ? batch_size : 1) + " are needed");
+  gr::crc32c sum;
+  sum.add(std::as_bytes(std::span(rows)));
+  sum.add(std::as_bytes(std::span(labels)));
+  checksum_ = sum.value();
   batches_.emplace(gr::host_array<std::int32_t>{{n, row_size}, std::move(rows)},
                    gr::host_array<std::int32_t>{{n}, std::move(labels)},
                    gr::sample_batch_options{.batch = batch_size, .drop_last = training});
@@ -127,25 +90,35 @@ host_batch samples::to_host_batch(gr::sample_batch<std::int32_t, std::int32_t> b
   return made;
 }
 
+std::string run_data::identity() const {
+  std::string text = std::to_string(train.count()) + " + " + std::to_string(validation.count()) + " samples, CRC-32C " +
+                     std::to_string(train.checksum());
+  for (const std::string& name : labels) text += (&name == labels.data() ? ", labels " : ", ") + name;
+  return text;
+}
+
 run_data read_data(const text_files& files) {
   gr::wordpiece_tokenizer tokenizer = gr::read_wordpiece_json(files.tokenizer);
   if (tokenizer.vocabulary() > sizes.vocabulary)
     throw gr::error(files.tokenizer + ": has " + std::to_string(tokenizer.vocabulary()) +
                     " tokens, and this program was compiled for " + std::to_string(sizes.vocabulary));
-  std::vector<labelled_text> train = read_tsv(files.data), validation;
-  std::vector<std::string> names = names_of(train, files.data);
-  const bool own = !files.validation_data.empty();
-  if (own) {
-    validation = read_tsv(files.validation_data);
-  } else {
-    const auto kept =
-        train.size() - static_cast<std::size_t>(files.validation_share * static_cast<double>(train.size()));
-    validation.assign(train.begin() + static_cast<std::ptrdiff_t>(kept), train.end());
-    train.resize(kept);
-  }
-  samples of_train = encoded(train, files.data, names, tokenizer, true);
-  samples of_validation = encoded(validation, own ? files.validation_data : files.data, names, tokenizer, false);
-  return {std::move(of_train), std::move(of_validation), std::move(names), std::move(tokenizer)};
+  // Labels that are numbers stand for themselves, whatever names the classes of the model have.
+  gr::labelled_texts texts = read_tsv(files.data, {}, !files.label_names.empty());
+  const bool numbered = texts.label_names == numbers_below(texts.label_names.size());
+  if (!files.label_names.empty())
+    texts = read_tsv(files.data, numbered ? std::vector<std::string>() : files.label_names);
+  std::vector<std::string> names = !files.label_names.empty() || numbered ? files.label_names : texts.label_names;
+  const std::size_t all = texts.texts.size();
+  const std::size_t kept = files.validation_data.empty()
+                               ? all - static_cast<std::size_t>(files.validation_share * static_cast<double>(all))
+                               : all;
+  samples train = encoded(texts, 0, kept, files.data, tokenizer, true);
+  if (files.validation_data.empty())
+    return {std::move(train), encoded(texts, kept, all, files.data, tokenizer, false), std::move(names),
+            std::move(tokenizer)};
+  const gr::labelled_texts others = read_tsv(files.validation_data, numbered ? numbers_below(sizes.labels) : names);
+  samples validation = encoded(others, 0, others.texts.size(), files.validation_data, tokenizer, false);
+  return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer)};
 }
 
 void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder) {

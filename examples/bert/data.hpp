@@ -25,6 +25,8 @@ class samples {
   static constexpr gr::index_t row_size = sequence_length + 2;
 
   gr::index_t count() const { return batches_->samples(); }
+  /// A checksum of tokens and labels.
+  std::uint32_t checksum() const { return checksum_; }
   gr::index_t batches() const { return batches_->batches(); }
   /// Batch `number` of a training run.
   host_batch shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
@@ -37,6 +39,7 @@ class samples {
   using batches_type = gr::sample_batches<std::int32_t, std::int32_t>;
   static host_batch to_host_batch(gr::sample_batch<std::int32_t, std::int32_t> b);
   std::optional<batches_type> batches_;
+  std::uint32_t checksum_ = 0;
 };
 
 /// What a run trains on, and what it is validated on.
@@ -44,6 +47,9 @@ struct run_data {
   samples train, validation;
   std::vector<std::string> labels;                   ///< names; empty: numbers
   std::optional<gr::wordpiece_tokenizer> tokenizer;  ///< none for dummy data
+
+  /// What tells the data from another run's: the number of samples, the names of the labels, a checksum.
+  std::string identity() const;
 };
 
 /// Files of lines `text TAB label` or `text TAB label TAB second text`. A first line whose label is "label" is a
@@ -52,10 +58,13 @@ struct text_files {
   std::string data;
   std::string validation_data;  ///< empty: a share of the data, from its end
   double validation_share = 0.1;
-  std::string tokenizer;  ///< tokenizer.json of WordPiece
+  std::string tokenizer;                      ///< tokenizer.json of WordPiece
+  std::vector<std::string> label_names = {};  ///< of the classes, where the model that is trained further has some
 };
-/// Labels are whole numbers below the model's, or names, which are numbered in alphabetical order. Throws gr::error for
-/// a label that the model does not have, a line without one, and a tokenizer of another kind or vocabulary.
+/// Labels are whole numbers below the model's, or names: those that the model has, or else any, which are numbered in
+/// alphabetical order. Throws gr::error for
+/// a label that the model does not have, a line without one or with other columns than the first, and a tokenizer of
+/// another kind or vocabulary.
 run_data read_data(const text_files& files);
 
 /// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/core/parse_number.hpp>
+
 #include "../gpt/tools/huggingface_folder.hpp"
 #include "model.hpp"
 
@@ -64,16 +66,34 @@ inline void check_huggingface(const gpt::huggingface_config& file, const config&
   file.check_flag("add_cross_attention", false);
 }
 
+/// The names of the classes in a folder's config.json; none where they are numbers or LABEL_0, LABEL_1, ..., as
+/// transformers calls classes without names. Throws gradus::error.
+inline std::vector<std::string> huggingface_labels(const std::filesystem::path& folder) {
+  const nlohmann::json found = gpt::huggingface_config(folder / "config.json").value("id2label");
+  std::vector<std::string> names;
+  bool named = false;
+  for (std::size_t i = 0; found.is_object() && i < found.size(); ++i) {
+    const std::string number = std::to_string(i);
+    if (!found.contains(number) || !found.at(number).is_string()) return {};
+    names.push_back(found.at(number));
+    named = named || (names.back() != "LABEL_" + number && !gr::parse_number<long long>(names.back()));
+  }
+  return named ? names : std::vector<std::string>();
+}
+
 /// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds. If it has no
-/// classifier (BertModel, a pretrained BERT), ours stays as it is, and the result is false. The model is as it was
-/// until all of the folder has been read once. Throws gradus::error where the folder holds another model than BERT of
-/// these sizes.
+/// classifier (BertModel, a pretrained BERT), ours stays as it is, and the result is false; so does the pooler, if
+/// there is neither (BertForMaskedLM). The model is as it was until all of the folder has been read once. Throws
+/// gradus::error where the folder holds another model than BERT of these sizes.
 template <class X, config C>
 bool load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder) {
   check_huggingface(gpt::huggingface_config(folder / "config.json"), C);
-  gr::sharded_safetensors tensors(gpt::huggingface_tensors(folder));
+  gr::sharded_safetensors tensors(gpt::huggingface_tensors(folder, "AutoModelForSequenceClassification"));
   const bool with_classifier = tensors.has("classifier.weight");
+  const bool with_pooler =
+      with_classifier || tensors.has("bert.pooler.dense.weight") || tensors.has("pooler.dense.weight");
   const auto where = [&](std::string_view name) -> gpt::huggingface_tensor {
+    if (!with_pooler && name.starts_with("pooler.")) return {};
     if (!with_classifier && name.starts_with("classifier.")) return {};
     return huggingface_place(std::string(name), tensors);
   };

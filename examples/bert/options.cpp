@@ -14,6 +14,7 @@ std::optional<options> read_options(int argc, char** argv) {
   using namespace gpt;                                                         // the kinds of flags
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   bert::options o;
+  std::string save_every = "5m";
   flag_table flags(
       "Trains a BERT to classify texts.",
       {text(
@@ -40,7 +41,7 @@ std::optional<options> read_options(int argc, char** argv) {
        text("resume", o.resume, "run folder to resume from its checkpoint; the other flags must be those of the run"),
        whole("eval-every", o.eval_every, 1, most_steps, "steps between validations (default: after each epoch)")
            .without_default(),
-       not_negative("save-seconds", o.save_seconds, "between checkpoints; 0: only at the end"),
+       text("save-every", save_every, "steps (100) or time (30s, 5m, 1h) between checkpoints; 0: save only at the end"),
        choice("checkpoint", o.checkpoint, {"none", "blocks", "matmul"},
               "activations that are recomputed in backward: none, all of each block, or all but matrix products"),
        text("memory-budget", o.memory_budget, "most memory, such as 4GiB; what is recomputed is chosen for speed"),
@@ -57,6 +58,9 @@ std::optional<options> read_options(int argc, char** argv) {
   if (o.files.tokenizer.empty() && !o.init.empty()) o.files.tokenizer = o.init + "/tokenizer.json";
   if (o.files.tokenizer.empty() && !o.files.data.empty())
     throw gr::bad_flag("--tokenizer is required: name a tokenizer.json of WordPiece");
+  const pace saves = read_pace(save_every);
+  o.save_seconds = saves.seconds;
+  o.save_steps = saves.steps;
   if (flags.given("memory-budget")) try {
       gr::parse_bytes(o.memory_budget);
     } catch (const gr::error& e) { throw gr::bad_flag(std::string("--memory-budget: ") + e.what()); }

@@ -28,8 +28,9 @@ struct options {
   int threads = 0;  ///< 0: all cores
   int accumulate = 1;
   std::string out, init, resume;
-  long long eval_every = 0;  ///< steps; 0: after each epoch
-  double save_seconds = 300;
+  long long eval_every = 0;   ///< steps; 0: after each epoch
+  double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
+  long long save_steps = 0;   ///< between checkpoints; 0: not by steps
   std::string checkpoint = "none", memory_budget;
   bool plan = false;
 

@@ -6,12 +6,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <gradus/core/byte_size.hpp>
@@ -56,55 +59,104 @@ struct score {
   double loss = 0;      ///< nats a sample
   double accuracy = 0;  ///< share of labels that are the model's first choice
 };
-score evaluate(trainer& t, const bert::samples& data) {
+/// Nothing if `stop` tells it to end before.
+std::optional<score> evaluate(trainer& t, const bert::samples& data, const std::function<bool()>& stop) {
   score s;
   for (gr::index_t number = 0; number < data.batches(); ++number) {
+    if (stop()) return {};
     const bert::host_batch batch = data.batch(number);
     const auto logits = gr::to_host(t.evaluate(batch));
     for (gr::index_t i = 0; i < bert::batch_size && batch.labels[i] >= 0; ++i) {
       const auto of = std::span(logits).subspan(i * bert::sizes.labels, bert::sizes.labels);
-      const auto label = static_cast<std::size_t>(batch.labels[i]);
+      const auto best = std::ranges::max_element(of);
+      const auto below_best = [&](auto logit) { return static_cast<double>(logit) - static_cast<double>(*best); };
       double sum = 0;
-      for (const auto logit : of) sum += std::exp(static_cast<double>(logit) - static_cast<double>(of[label]));
-      s.loss += std::log(sum);
-      s.accuracy += std::ranges::max_element(of) - of.begin() == batch.labels[i] ? 1 : 0;
+      for (const auto logit : of) sum += std::exp(below_best(logit));
+      s.loss += std::log(sum) - below_best(of[static_cast<std::size_t>(batch.labels[i])]);
+      s.accuracy += best - of.begin() == batch.labels[i] ? 1 : 0;
     }
   }
   const auto count = static_cast<double>(data.count());
-  return {s.loss / count, s.accuracy / count};
+  return score{s.loss / count, s.accuracy / count};
 }
 
-/// A run of `steps` steps, as its checkpoints tell it from others.
-gr::run_metadata metadata_of(const bert::options& o, const bert::run_data& data, long long steps, const trainer& t,
-                             const gr::step_report& at) {
+/// Training has failed: the parameters are not worth saving.
+struct diverged : gr::error {
+  using error::error;
+};
+
+/// What must be the same for a run to be resumed.
+gr::run_metadata identity_of(const bert::options& o, const bert::run_data& data, long long steps) {
   gr::run_metadata about;
-  about.set("model", bert::describe_model());
-  about.set("data", std::to_string(data.train.count()) + " samples in batches of " + std::to_string(bert::batch_size) +
-                        " x " + std::to_string(o.accumulate) + ", seed " + std::to_string(o.seed));
+  about.set("model", std::string_view("bert"));
+  for (const auto& [name, size] : {std::pair{"layers", bert::sizes.layers},
+                                   {"heads", bert::sizes.heads},
+                                   {"width", bert::sizes.width},
+                                   {"hidden", bert::sizes.hidden},
+                                   {"positions", bert::sizes.positions},
+                                   {"vocabulary", bert::sizes.vocabulary},
+                                   {"labels", bert::sizes.labels},
+                                   {"length", bert::sequence_length},
+                                   {"batch", bert::batch_size}})
+    about.set(name, size);
+  about.set("precision", std::string_view(bert::precision_name));
+  about.set("optimizer", std::string_view(bert::optimizer_name));
+  about.set("accumulate", o.accumulate);
+  about.set("seed", o.seed);
   about.set("steps", steps);
+  about.set("data", data.identity());
+  return about;
+}
+gr::run_metadata metadata_of(gr::run_metadata about, const trainer& t, const gr::step_report& at) {
   about.set("step", at.step);
   about.set("elapsed", at.elapsed);
   about.set("loss_scale", t.loss_scale());
   about.set("clean_steps", t.clean_steps());
   return about;
 }
-void resume(const fs::path& file, gr::context<bert::device>& ctx, trainer& t, const bert::options& o,
-            const gr::run_metadata& expected, gr::step_report& at) {
-  const gr::run_metadata found = gr::read_metadata(file);
-  for (const char* name : {"model", "data", "steps"})
-    if (found.text(name) != expected.text(name))
-      throw gr::error(file.string() + ": its " + name + " is '" + found.text(name) + "', and this run's is '" +
-                      expected.text(name) + "'; resume it with the flags it had");
-  gr::read_checkpoint(file, ctx, t.net, t.optimizer);
-  at.step = found.number<long long>("step");
-  at.elapsed = found.number<double>("elapsed");
-  t.resume_after(static_cast<std::uint32_t>(at.step * o.accumulate), found.number<double>("loss_scale"),
-                 found.number<int>("clean_steps"));
+
+/// Checkpoints in a run's folder: the last one, and the one before.
+constexpr std::size_t kept_checkpoints = 2;
+
+/// Reads the newest checkpoint of a folder that is not damaged. Returns what is wrong with newer ones. Throws gr::error
+/// if it is of another run, or if none is left.
+std::string resume(const fs::path& folder, gr::context<bert::device>& ctx, trainer& t, int accumulate,
+                   const gr::run_metadata& expected, gr::step_report& at) {
+  std::string damage;
+  for (std::size_t age = 0; age < kept_checkpoints; ++age) {
+    const fs::path file = gr::checkpoint_path(folder, age);
+    std::error_code problem;
+    if (!fs::exists(file, problem)) continue;
+    gr::run_metadata found;
+    try {
+      found = gr::read_metadata(file);
+      for (const auto& [name, value] : expected.all()) static_cast<void>(found.text(name));
+      gr::safetensors_file(file).check_checksum();
+    } catch (const gr::error& e) {
+      damage += (damage.empty() ? "" : "; ") + std::string(e.what());
+      continue;
+    }
+    for (const auto& [name, value] : expected.all())
+      if (found.text(name) != value)
+        throw gr::error(file.string() + ": its " + name + " is '" + found.text(name) + "', and this run's is '" +
+                        value + "'; resume it with the flags it had");
+    gr::read_checkpoint(file, ctx, t.net, t.optimizer);
+    at.step = found.number<long long>("step");
+    at.elapsed = found.number<double>("elapsed");
+    t.resume_after(static_cast<std::uint32_t>(at.step * accumulate), found.number<double>("loss_scale"),
+                   found.number<int>("clean_steps"));
+    if (!damage.empty()) gr::move_damaged_checkpoint(folder, age);
+    return damage;
+  }
+  throw gr::error(damage.empty() ? "--resume: " + folder.string() + ": has no checkpoint"
+                                 : damage + "; no checkpoint is left to resume from");
 }
 
 /// Writes the model as a folder of Hugging Face's, with the tokenizer.
 void save_model(const trainer& t, const bert::run_data& data, const fs::path& folder) {
-  fs::create_directories(folder);
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) throw gr::error(folder.string() + ": cannot be made: " + problem.message());
   if constexpr (bert::on_gpu) {
     gr::stream stream;
     gr::host_resource heap;
@@ -121,7 +173,18 @@ void save_model(const trainer& t, const bert::run_data& data, const fs::path& fo
 }
 
 int train(const bert::options& o) {
-  const bert::run_data data = o.dummy ? bert::dummy_data(512, o.seed) : bert::read_data(o.files);
+  // The folder of a run that is resumed belongs to this process from here on.
+  std::unique_ptr<gr::run_lock> alone;
+  if (!o.resume.empty()) {
+    std::error_code problem;
+    if (!fs::is_directory(o.resume, problem)) throw gr::error("--resume: " + o.resume + ": no such folder");
+    alone = std::make_unique<gr::run_lock>(o.resume);
+  }
+
+  bert::text_files files = o.files;
+  if (!o.init.empty()) files.label_names = bert::huggingface_labels(o.init);
+  if (files.label_names.size() != bert::sizes.labels) files.label_names.clear();  // for a new classifier
+  const bert::run_data data = o.dummy ? bert::dummy_data(512, o.seed) : bert::read_data(files);
   const auto steps_an_epoch = std::max<long long>(1, static_cast<long long>(data.train.batches()) / o.accumulate);
   const long long steps =
       o.steps > 0 ? o.steps : std::llround(std::ceil(o.epochs * static_cast<double>(steps_an_epoch)));
@@ -135,10 +198,10 @@ int train(const bert::options& o) {
   gr::run_memory<bert::device> memory(stream, heap, plan.plans);
   trainer t(memory.persistent, memory.transient, o.step(plan.regions));
   gr::step_report at;
-  std::string start = "starting from random weights";
+  const gr::run_metadata identity = identity_of(o, data, steps);
+  std::string start = "starting from random weights", damage;
   if (!o.resume.empty()) {
-    const fs::path file = gr::checkpoint_path(o.resume);
-    resume(file, memory.persistent, t, o, metadata_of(o, data, steps, t, at), at);
+    damage = resume(o.resume, memory.persistent, t, o.accumulate, identity, at);
     start = "resumed after step " + std::to_string(at.step);
   } else if (!o.init.empty()) {
     const bool whole = bert::load_huggingface(t.net, memory.persistent, o.init);
@@ -147,7 +210,7 @@ int train(const bert::options& o) {
 
   // The run: its folder, its log, its checkpoints.
   const fs::path folder = o.resume.empty() ? gr::make_run_folder(o.out) : fs::path(o.resume);
-  const gr::run_lock alone(folder);
+  if (!alone) alone = std::make_unique<gr::run_lock>(folder);
   const gr::interrupts<interrupted_at> stop;
   gr::run_reporter report(folder, {.program = "bert_train", .title = "Training a BERT", .unit = "sample"}, at.step);
   report.line(bert::describe_model() + ", " + std::to_string(gr::parameter_count(t.net)) + " parameters");
@@ -155,18 +218,21 @@ int train(const bert::options& o) {
               " for validation; " + std::to_string(steps) + " steps of " + std::to_string(bert::batch_size) + " x " +
               std::to_string(o.accumulate));
   report.line("memory planned: " + gr::format_bytes(plan.total_bytes()) + "; run folder " + folder.string());
+  if (!damage.empty()) report.warn(damage + "; an older checkpoint is taken");
   report.line(start);
+  constexpr double patience = 60;
+  const auto warn = [&](const std::string& what) { report.warn(what); };
   gr::run_saver saver(
       [&] {
         if (const std::string name = gr::find_not_finite(t.net); !name.empty())
-          throw gr::error("not saved: the parameter " + name + " is no longer finite; try a lower --lr");
+          throw diverged("not saved: the parameter " + name + " is no longer finite; try a lower --lr");
       },
       [&] {
         gr::write_checkpoint(gr::checkpoint_path(folder), memory.persistent, t.net, t.optimizer,
-                             metadata_of(o, data, steps, t, at));
+                             metadata_of(identity, t, at), gr::older_checkpoint_paths(folder, kept_checkpoints));
       },
-      [&](const std::string& what) { report.warn(what); }, /*patience=*/60);
-  saver.set_pace(o.save_seconds, 0);
+      warn, patience);
+  saver.set_pace(o.save_seconds, o.save_steps);
   gr::prefetcher batches([&](std::uint64_t number) { return data.train.shuffled_batch(o.seed, number); },
                          {.first = static_cast<std::uint64_t>(at.step * o.accumulate)});
 
@@ -174,49 +240,67 @@ int train(const bert::options& o) {
   const double before = at.elapsed;
   const long long first = at.step;
   double training_seconds = 0;
-  while (at.step < steps && !stop.noticed()) {
-    const gr::stopwatch watch;
-    at.lr = o.rate(at.step, steps);
-    gpt::set_rate(t.optimizer.options, at.lr);
-    for (int i = 0; i < o.accumulate; ++i) {
-      t.load(i, batches.next());
-      t.backward(i);
-    }
-    t.update();
-    at.loss = t.send_loss().value();
-    training_seconds += watch.seconds();
+  bool updating = false;
+  try {
+    while (at.step < steps && !stop.noticed()) {
+      const gr::stopwatch watch;
+      at.lr = o.rate(at.step, steps);
+      gpt::set_rate(t.optimizer.options, at.lr);
+      for (int i = 0; i < o.accumulate; ++i) {
+        t.load(i, batches.next());
+        t.backward(i);
+      }
+      updating = true;
+      t.update();
+      at.loss = t.send_loss().value();
+      updating = false;
+      training_seconds += watch.seconds();
 
-    ++at.step;
-    at.fraction = static_cast<double>(at.step) / static_cast<double>(steps);
-    const auto samples_a_step = static_cast<double>(bert::batch_size) * o.accumulate;
-    at.tokens = static_cast<double>(at.step) * samples_a_step;
-    at.tokens_per_second = static_cast<double>(at.step - first) * samples_a_step / training_seconds;
-    at.validation = std::nan("");
-    std::optional<score> validated;
-    if (at.step % eval_every == 0 || at.step == steps) {
-      memory.use(bert::evaluation_plan);
-      validated = evaluate(t, data.validation);
-      memory.use(bert::training_plan);
-      at.validation = validated->loss;
+      ++at.step;
+      at.fraction = static_cast<double>(at.step) / static_cast<double>(steps);
+      const auto samples_a_step = static_cast<double>(bert::batch_size) * o.accumulate;
+      at.tokens = static_cast<double>(at.step) * samples_a_step;
+      at.tokens_per_second = static_cast<double>(at.step - first) * samples_a_step / training_seconds;
+      at.validation = std::nan("");
+      at.elapsed = before + clock.seconds();
+      if (!std::isfinite(at.loss))
+        throw diverged("the loss is no longer finite at step " + std::to_string(at.step) + "; try a lower --lr");
+      std::optional<score> validated;
+      if (at.step % eval_every == 0 || at.step == steps) {
+        memory.use(bert::evaluation_plan);
+        validated = evaluate(t, data.validation, [&] { return stop.noticed(); });
+        memory.use(bert::training_plan);
+        if (validated) at.validation = validated->loss;
+        at.elapsed = before + clock.seconds();
+      }
+      saver.save_if_due(at.step);
+      report.step(at);
+      if (validated) {
+        char line[128];
+        std::snprintf(line, sizeof line, "step %lld: validation accuracy %.4f, loss %.4f", at.step, validated->accuracy,
+                      validated->loss);
+        report.line(line);
+        report.log({{"step", at.step}, {"accuracy", validated->accuracy}});
+      }
     }
-    at.elapsed = before + clock.seconds();
-    if (!std::isfinite(at.loss))
-      throw gr::error("the loss is no longer finite at step " + std::to_string(at.step) + "; try a lower --lr");
-    saver.save_if_due(at.step);
-    report.step(at);
-    if (validated) {
-      char line[128];
-      std::snprintf(line, sizeof line, "step %lld: validation accuracy %.4f, loss %.4f", at.step, validated->accuracy,
-                    validated->loss);
-      report.line(line);
-      report.log({{"step", at.step}, {"accuracy", validated->accuracy}});
-    }
+  } catch (const std::exception& e) {
+    // A run that ends for any reason has saved its last whole step, unless the model diverged.
+    if (updating || at.step == first || dynamic_cast<const diverged*>(&e) != nullptr) throw;
+    report.warn(std::string(e.what()) + "; the run is saved and ends");
+    try {
+      if (const std::string problem = saver.save(); !problem.empty()) report.warn(problem);
+    } catch (const std::exception& problem) { report.warn(problem.what()); }
+    throw;
   }
 
-  if (const std::string problem = saver.save(); !problem.empty()) throw gr::error(problem);
-  save_model(t, data, folder / "model");
+  const std::string unsaved = saver.save();
+  const std::string without_model = gr::retry([&] { save_model(t, data, folder / "model"); }, warn, patience);
+  for (const std::string& problem : {unsaved, without_model})
+    if (!problem.empty()) throw gr::error(problem);
   report.line("saved " + (folder / "model").string() + ", which transformers and --init read; " +
-              (at.step < steps ? "resume with --resume " + folder.string() : "the run is complete"));
+              (at.step < steps
+                   ? "to resume it, give the same flags, with --resume " + folder.string() + " in place of --out"
+                   : "the run is complete"));
   return 0;
 }
 

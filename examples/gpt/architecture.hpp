@@ -4,7 +4,7 @@
 //
 // The sizes, `config`, are a struct of numbers, among them `layers`, `heads`, `width`, `context` and `vocabulary`, with
 //   - `name`, as model files and reports say it, and `title`, for a heading,
-//   - `named()`: an array of all sizes by the names of their flags,
+//   - `named()`: a range of all sizes, each a pair of its flag's name and the number,
 //   - `padded_vocabulary()`: rows of the token table,
 //   - `unused_parameters()`, if a token does not use all parameters.
 //

@@ -78,7 +78,7 @@ struct model {
     if constexpr (time == C.context) return tokens(ids) + positions;
     else return tokens(ids) + gr::slice<0, time>(gr::watch(positions, ids), 0, ids.extent(1));
   }
-  /// x [B, T, width] -> the same, behind all blocks. With experts, x and their auxiliary loss.
+  /// x [B, T, width] -> the same, after all blocks. With experts, x and their auxiliary loss.
   constexpr auto through_blocks(auto x) const {
     return gr::chain(blocks, std::move(x), regions,
                      [this](const auto& block, auto v) { return block(std::move(v), dropout); });

@@ -2,12 +2,9 @@
 
 #include "options.hpp"
 
-#include <cmath>
 #include <limits>
-#include <string_view>
 
 #include <gradus/core/byte_size.hpp>
-#include <gradus/core/parse_number.hpp>
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
@@ -115,19 +112,6 @@ gr::config_entries compiled_in() {
   return all;
 }
 
-// "100": steps; "30s", "5m", "1h": time.
-void read_pace(const std::string& text, options& o) {
-  const char unit = text.empty() ? ' ' : text.back();
-  const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
-  const std::string_view digits(text.data(), text.size() - (seconds > 0 ? 1 : 0));
-  const double number = digits.find_first_of("eE") == digits.npos ? gr::parse_number<double>(digits).value_or(-1) : -1;
-  const bool whole = number == std::floor(number) && number <= 4294967295.0;
-  check_flag(number >= 0 && std::isfinite(number) && (seconds > 0 || whole), "--save-every",
-             "a number of steps, such as 100, or a time, such as 30s, 5m or 1h", quoted_if_empty(text));
-  o.save_seconds = number * seconds;
-  o.save_steps = seconds > 0 ? 0 : static_cast<long long>(number);
-}
-
 }  // namespace
 
 std::optional<options> read_options(int argc, char** argv) {
@@ -162,7 +146,9 @@ std::optional<options> read_options(int argc, char** argv) {
   }
   if (flags.given("init") && !flags.given("lr")) o.lr /= 10;
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
-  read_pace(save_every, o);
+  const pace saves = read_pace(save_every);
+  o.save_seconds = saves.seconds;
+  o.save_steps = saves.steps;
   o.config = fixed;
   const gr::config_entries run = flags.config();
   o.config.insert(o.config.end(), run.begin(), run.end());

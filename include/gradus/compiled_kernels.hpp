@@ -14,12 +14,14 @@
 #include "memory/planned_resource.hpp"
 #include "memory/pool_resource.hpp"
 #include "ops/attention/cpu.hpp"
+#include "ops/conv/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"
 #include "ops/dropout/cpu.hpp"
 #include "ops/elementwise/arithmetic.hpp"
 #include "ops/elementwise/cpu.hpp"
 #include "ops/elementwise/functions.hpp"
 #include "ops/embedding/cpu.hpp"
+#include "ops/grouped_matmul/cpu.hpp"
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
 #include "ops/permute/cpu.hpp"
@@ -63,6 +65,14 @@ GRADUS_KERNEL(gemm<float, void, f16, float, f16, f16>)
 GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
+// Those of groups and of images, too: they are made of the same parts.
+GRADUS_KERNEL(multiply_groups<float, float, float, float, std::int32_t>)
+GRADUS_KERNEL(multiply_groups<float, bf16, float, bf16, std::int32_t>)
+GRADUS_KERNEL(multiply_within_groups<float, float, float, float, std::int32_t>)
+GRADUS_KERNEL(multiply_within_groups<float, bf16, bf16, float, std::int32_t>)
+GRADUS_KERNEL(convolve<float, float, float, float, float>)
+GRADUS_KERNEL(convolve_back<float, float, float, float>)
+GRADUS_KERNEL(correlate<float, float, float, float>)
 
 // Kernels for elements stored as T and computed in C.
 #define GRADUS_KERNELS_OF_TYPE(T, C)                                                                               \

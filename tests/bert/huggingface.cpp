@@ -187,6 +187,23 @@ TEST_CASE("a BERT without a classifier leaves ours as it is; old names and heads
   folder.tensors["cls.seq_relationship.bias"] = {{2}, {1, 2}};
   folder.tensors["bert.embeddings.position_ids"] = {{1, 2}, {0, 1}};
   CHECK(same_but_for_the_classifier());
+
+  folder.tensors.erase("bert.pooler.dense.weight");  // BertForMaskedLM
+  folder.tensors.erase("bert.pooler.dense.bias");
+  CHECK(same_but_for_the_classifier());
+}
+
+TEST_CASE("classes have the names in config.json, unless these are LABEL_0, LABEL_1, ... or numbers") {
+  const gradus_test::scratch_folder place;
+  const auto names_in = [&](const std::string& labels) {
+    std::ofstream(place.path / "config.json") << "{\"id2label\": " + labels + "}";
+    return bert::huggingface_labels(place.path);
+  };
+  CHECK(bert::huggingface_labels(recorded).empty());
+  CHECK(names_in(R"({"1": "negative", "0": "positive"})") == std::vector<std::string>{"positive", "negative"});
+  CHECK(names_in(R"({"0": "1", "1": "2"})").empty());
+  CHECK(names_in(R"({"0": "a", "2": "b"})").empty());
+  CHECK(names_in("null").empty());
 }
 
 TEST_CASE("a model in several files, which an index names, is read; a missing one is a line") {

@@ -43,6 +43,20 @@ has out '^starting from run/model$'
 cmp -s run/model/model.safetensors tuned/model/model.safetensors || wrong "--init starts from other weights"
 succeeds "$train" --threads 2 --data pairs.tsv --init run/model --steps 1 --out pairs
 
+# Classes keep the numbers that the model has for their names, and numbers mean themselves.
+cp -r run/model swapped
+sed -i 's/"0": "fine"/"0": "poor"/; s/"1": "poor"/"1": "fine"/' swapped/config.json
+succeeds "${quick[@]}" --init swapped --data named.tsv --steps 1 --lr 1e-30 --out unlike
+[[ $(accuracy unlike) == 0 || $(accuracy unlike) == 0.0* ]] || wrong "names have other numbers than the model's"
+has unlike/model/config.json '"1": "fine"'
+head -n 1 named.tsv | sed 's/poor/other/' | cat named.tsv - >fourth.tsv
+refuses 1 "the label 'other' is none of: poor, fine$" "${quick[@]}" --init swapped --data fourth.tsv
+{ printf 'good\t1\n'; printf 'bad\t0\n'; } >judged.tsv
+sed '1d; s/1$/0/' numbered.tsv >zeros.tsv
+succeeds "${quick[@]}" --data zeros.tsv --validation-data judged.tsv --steps 1 --out zeros
+refuses 1 "^bert_train: named.tsv: line 1: the label 'poor' is none of: 0, 1$" \
+  "${quick[@]}" --data numbered.tsv --validation-data named.tsv
+
 # A run in two parts has the weights of one.
 succeeds "${quick[@]}" --data named.tsv --steps 6 --accumulate 2 --checkpoint blocks --out whole
 cp -r whole part
@@ -60,6 +74,16 @@ fi
 cmp -s halves/model/model.safetensors whole/model/model.safetensors || wrong "a resumed run has other weights"
 refuses 1 "its steps is '6', and this run's is '9'" \
   "${quick[@]}" --data named.tsv --steps 9 --accumulate 2 --resume halves
+refuses 1 "its data is '108 \+ 12 samples.*labels fine, poor', and this run's is" \
+  "${quick[@]}" --data numbered.tsv --steps 6 --accumulate 2 --resume halves
+refuses 1 '^bert_train: --resume: nowhere: no such folder$' "${quick[@]}" --data named.tsv --resume nowhere
+# A damaged checkpoint is replaced by the one before.
+succeeds "${quick[@]}" --data named.tsv --steps 4 --save-every 2 --out damaged
+truncate -s 1000 damaged/checkpoint.safetensors
+succeeds "${quick[@]}" --data named.tsv --steps 4 --resume damaged
+has out '^resumed after step 4$'
+has err 'checkpoint.safetensors: .*; an older checkpoint is taken$'
+[[ -e damaged/checkpoint-damaged.safetensors ]] || wrong "the damaged checkpoint is gone"
 
 succeeds "$train" --dummy --steps 1 --threads 2 --out dummy
 succeeds "$train" --plan --memory-budget 90MiB
@@ -70,16 +94,16 @@ refuses 1 '^bert_train: nowhere: no such file' "${quick[@]}" --data nowhere
 refuses 2 '--tokenizer is required' "$train" --data named.tsv
 refuses 2 '--data is required' "$train"
 sed '5s/fine\|poor/other/' named.tsv >three.tsv
-refuses 1 '^bert_train: three.tsv: has 3 labels, and this program was compiled for 2; give .* --labels 3$' \
+refuses 1 "^bert_train: three.tsv: line [0-9]+: the label 'poor' is class 2; the classes are 0 to 1$" \
   "${quick[@]}" --data three.tsv
 sed '7s/[01]$/2/' numbered.tsv >large.tsv
-refuses 1 "^bert_train: large.tsv: line 7: the label is '2', and this program was compiled for the labels 0 to 1$" \
+refuses 1 "^bert_train: large.tsv: line 7: the label '2' is class 2; the classes are 0 to 1$" \
   "${quick[@]}" --data large.tsv
 sed '3s/\t.*//' named.tsv >missing.tsv
-refuses 1 '^bert_train: missing.tsv: line 3: has no label' "${quick[@]}" --data missing.tsv
+refuses 1 '^bert_train: missing.tsv: line 3' "${quick[@]}" --data missing.tsv
 sed '3s/\t.*/\t/' named.tsv >empty.tsv
-refuses 1 '^bert_train: empty.tsv: line 3: the label is empty$' "${quick[@]}" --data empty.tsv
-refuses 1 "^bert_train: three.tsv: line 5: the label 'other' is not one of the training data's$" \
+refuses 1 '^bert_train: empty.tsv: line 3: has no label$' "${quick[@]}" --data empty.tsv
+refuses 1 "^bert_train: three.tsv: line 5: the label 'other' is none of: fine, poor$" \
   "${quick[@]}" --data named.tsv --validation-data three.tsv
 head -n 9 named.tsv >short.tsv
 refuses 1 'short.tsv: has 9 samples for training; at least 16 are needed' "${quick[@]}" --data short.tsv
@@ -96,4 +120,22 @@ refuses 2 '--data: nowhere: no such file' "$script" --data nowhere
 refuses 2 '--width 100 is not divisible by --heads 3' "$script" --width 100 --heads 3 --dummy
 refuses 2 '--length must be 3 to' "$script" --length 600 --dummy
 refuses 2 "unknown argument '--what'" "$script" --what
+# The script says it before it compiles.
+script_refuses() { refuses 2 "^train-bert.sh: $1" "$script" "${@:2}"; }
+script_refuses '--precision is .none.' --data three.tsv --tokenizer tokenizer.json --precision none
+[[ ! -e 3 ]] || wrong "counting the classes writes a file"
+script_refuses '--data is required'
+script_refuses '--data and --dummy: give one of them' --data named.tsv --dummy
+script_refuses '--data: other: is empty, or is not a plain file' --data other
+script_refuses '--tokenizer is required' --data named.tsv
+script_refuses '--lr must be a positive number, not x' --dummy --lr x
+script_refuses '--warmup must be at least 0 and below 1, not 100' --dummy --warmup 100
+script_refuses '--save-every must be a number of steps' --dummy --save-every 5x
+script_refuses '--resume: nowhere: no such folder' --dummy --resume nowhere
+script_refuses '--out: run: is not empty' --dummy --out run
+script_refuses '--labels 3: the model of --init, run/model, has 2' --init run/model --data named.tsv --labels 3
+cp run/model/config.json run/model/tokenizer.json other
+script_refuses '--init: other: has no model.safetensors' --init other --data named.tsv
+sed -i 's/"type_vocab_size": 2/"type_vocab_size": 1/' other/config.json
+script_refuses "--init: other/config.json: its 'type_vocab_size' must be 2" --init other --data named.tsv
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

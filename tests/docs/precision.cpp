@@ -32,8 +32,9 @@ using careful = gr::precision_with<gr::bf16_mixed, gr::in_full<gr::op::attention
 // [/overrides]
 
 // [stream]
-using with_bf16_stream = gr::precision_with<
-    gr::bf16_mixed, gr::in_low<gr::op::embedding, gr::op::map<gr::functor::add>, gr::op::layer_norm, gr::op::rms_norm>>;
+using with_bf16_stream =
+    gr::precision_with<gr::bf16_mixed, gr::in_low<gr::op::embedding, gr::op::map<gr::functor::add>, gr::op::layer_norm,
+                                                  gr::op::rms_norm, gr::op::channel_norm<0>>>;
 // [/stream]
 static_assert(std::is_base_of_v<with_bf16_stream, gr::bf16_stream>);
 

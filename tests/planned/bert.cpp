@@ -1,5 +1,5 @@
 // Steps of a small BERT in planned memory, counted above the plan: exact to the byte, whatever policy, optimizer and
-// regions. And the plan of BERT-large at its real shapes.
+// regions.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -152,6 +152,23 @@ inline flag seed_flag(std::uint64_t& seed, std::string text) {
   return whole("seed", seed, 0, std::numeric_limits<std::uint64_t>::max(), std::move(text));
 }
 
+/// Between saves: seconds, or steps; 0: not by that.
+struct pace {
+  double seconds = 0;
+  long long steps = 0;
+};
+/// The value of --save-every. "100": steps; "30s", "5m", "1h": time. Throws gr::bad_flag.
+inline pace read_pace(const std::string& text) {
+  const char unit = text.empty() ? ' ' : text.back();
+  const double seconds = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+  const std::string_view digits(text.data(), text.size() - (seconds > 0 ? 1 : 0));
+  const double number = digits.find_first_of("eE") == digits.npos ? gr::parse_number<double>(digits).value_or(-1) : -1;
+  const bool whole = number == std::floor(number) && number <= 4294967295.0;
+  gr::check_flag(number >= 0 && std::isfinite(number) && (seconds > 0 || whole), "--save-every",
+                 "a number of steps, such as 100, or a time, such as 30s, 5m or 1h", quoted_if_empty(text));
+  return {number * seconds, seconds > 0 ? 0 : static_cast<long long>(number)};
+}
+
 /// Two flags of which one replaces the other: given on the command line, it drops the other from a --config.
 struct alternative {
   const char *one, *other;

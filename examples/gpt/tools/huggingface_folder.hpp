@@ -74,8 +74,9 @@ class huggingface_config {
   nlohmann::json values_;
 };
 
-/// The file, or the index of several, that holds a folder's tensors.
-inline std::filesystem::path huggingface_tensors(const std::filesystem::path& folder) {
+/// The file, or the index of several, that holds a folder's tensors. `auto_class` of transformers reads such a model.
+inline std::filesystem::path huggingface_tensors(const std::filesystem::path& folder,
+                                                 const std::string& auto_class = "AutoModelForCausalLM") {
   const auto has = [&](const char* name) {
     std::error_code ignored;
     return std::filesystem::exists(folder / name, ignored);
@@ -85,7 +86,7 @@ inline std::filesystem::path huggingface_tensors(const std::filesystem::path& fo
     if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
       throw gr::error(folder.string() +
                       ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: " +
-                      "python3 -c 'from transformers import AutoModelForCausalLM as M; M.from_pretrained(\"" +
+                      "python3 -c 'from transformers import " + auto_class + " as M; M.from_pretrained(\"" +
                       folder.string() + "\").save_pretrained(\"" + folder.string() + "\")'");
   }
   return folder / "model.safetensors";

@@ -29,7 +29,8 @@ namespace {
 
 // A token reads each weight once, so cached copies in the compute type pay.
 using policy = std::conditional_t<gpt::on_gpu, gpt::precision, gpt::host_precision>;
-using model = gpt::model_of<gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>, gpt::sizes>;
+// A struct of its own: nvcc cannot write the sizes among the arguments of another template.
+struct model : gpt::model_of<gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>, gpt::sizes> {};
 
 struct options {
   std::string model, prompt, tokenizer;

@@ -79,7 +79,8 @@ class patch_columns {
 
   template <class S>
   static std::size_t bytes(const patch_matrix<S>& of, index_t columns) {
-    return ((columns + Width - 1) / Width) * (sizeof(group) + (of.y.taps + of.x.taps + 2) * sizeof(std::uint32_t)) + 64;
+    const std::size_t masks = (of.y.taps + of.x.taps + 2) * sizeof(std::uint32_t);
+    return ((columns + Width - 1) / Width * (sizeof(group) + masks) + 127) / 64 * 64;
   }
 
   /// Describes columns first .. first + count - 1, in `groups` groups or more, the last ones empty.

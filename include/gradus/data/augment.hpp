@@ -18,7 +18,7 @@ struct shift_and_flip_options {
   bool flip = false;  ///< mirrors every second image or so, left and right exchanged
 };
 
-/// Images [N, H, W] or [N, C, H, W], each moved by as many rows and columns as its key draws, 0 where it moved away,
+/// Images [N, H, W] or [N, C, H, W], each moved by as many rows and columns as its key draws, 0 where nothing moved in,
 /// and mirrored or not. Image i of the array is a pure function of the key and i. Throws gradus::error unless there are
 /// three or four axes, with values for their extents.
 template <class T>

@@ -70,8 +70,8 @@ class wordpiece_tokenizer {
   /// text until both are equally long, then of both. Throws gradus::error for a `max_length` below 3.
   wordpiece_input model_input(std::string_view first, std::string_view second, std::size_t max_length = no_limit) const;
 
-  /// The words of the tokens, with spaces between them, but none before `.`, `,`, `?`, `!` and what follows an
-  /// apostrophe. Throws gradus::error for a token outside the vocabulary.
+  /// The words of the tokens, with spaces between them, but none before a period, a comma, a question mark, an
+  /// exclamation mark and what follows an apostrophe. Throws gradus::error for a token outside the vocabulary.
   std::string decode(std::span<const token> tokens) const;
 
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();

@@ -31,8 +31,8 @@ struct mixture_options {
   bool renormalise = true;
   double balance = 0.01;  ///< factor of the balance loss (alpha in arXiv 2101.03961)
   double z = 0.001;       ///< factor of the router's z loss (ST-MoE, arXiv 2202.08906)
-  double capacity =
-      0;  ///< an expert takes at most this times the mean number of tokens, and drops others; 0: any number
+  /// An expert takes at most this times the mean number of tokens, and drops others; 0: any number.
+  double capacity = 0;
 };
 
 /// MLPs without biases, one for each expert: rows [N, Width] in the groups of `offsets` -> [N, Width].
@@ -125,8 +125,10 @@ struct mixture {
   constexpr index_t capacity_for(index_t choices) const {
     if (options.capacity <= 0) return choices;
     const double most = options.capacity * static_cast<double>(choices) / static_cast<double>(Experts);
+    if (most >= static_cast<double>(choices)) return choices;
     const auto whole = static_cast<index_t>(most);
-    return std::max<index_t>(1, static_cast<double>(whole) < most ? whole + 1 : whole);
+    const bool more = static_cast<double>(whole) < most * (1 - 1e-12);  // 1.1 * 100 / 10 is above 11
+    return std::max<index_t>(1, more ? whole + 1 : whole);
   }
 };
 

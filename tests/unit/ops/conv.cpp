@@ -68,6 +68,7 @@ void check_transposed() {
 
 TEST_CASE("conv2d and its gradients agree with plain loops, and have the same bits on any number of threads") {
   check<float, gr::conv{}, gr::shape<1, 1, 1, 1>, gr::shape<1, 1, 1, 1>>();
+  check<float, gr::conv{}, gr::shape<1, 1, 5, 5>, gr::shape<1, 1, 3, 2>>();
   check<float, gr::conv{.padding = 1}, gr::shape<3, 5, 4, 4>, gr::shape<17, 5, 3, 3>>();
   check<float, gr::conv{.padding = {3, 0}}, gr::shape<2, 3, 9, 37>, gr::shape<7, 3, 5, 4>>();
   check<float, gr::conv{.stride = 2, .padding = 1}, gr::shape<2, 5, 17, 16>, gr::shape<9, 5, 3, 3>>();

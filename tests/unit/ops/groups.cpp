@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -104,6 +105,7 @@ void check_rows(double near, int threads) {
 TEST_CASE("sort_by_group is a stable sort, with and without empty groups and a capacity") {
   check_order<std::int32_t, gr::shape<40, 2>>(4, 80);
   check_order<std::int32_t, gr::shape<40, 2>>(4, 13);
+  check_order<std::int32_t, gr::shape<40, 2>>(4, std::numeric_limits<gr::index_t>::max());
   check_order<std::uint8_t, gr::shape<7>>(2, 3);
   check_order<std::int64_t, gr::shape<1>>(0, 1);
   check_order<std::int32_t, gr::shape<90, 1>>(3, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions: operation, shape rule and gradients. Transposed ones are in conv_transpose.hpp.
+// Convolutions: operation, shape rule and gradients. conv_transpose.hpp has the functions of transposed ones.
 
 #include <string_view>
 #include <type_traits>
@@ -20,10 +20,14 @@ namespace detail {
 template <index_t Rank, index_t Batch, index_t Channels, index_t Y, index_t X>
 using image_shape = std::conditional_t<Rank == 4, shape<Batch, Channels, Y, X>, shape<Batch, Channels, X>>;
 
-template <class X, class W, conv Options>
+/// The sizes and the result of a convolution, or of a transposed one, by the type of its options.
+template <class X, class W, auto Options>
 struct conv_rule {
+  static constexpr bool transposed = is_transposed<Options>;
   static constexpr conv_sizes sizes = conv_sizes_of<Options>(X{}, W{});
-  using output = image_shape<X::rank, X::extent_in_type(0), sizes.filters, sizes.y.out, sizes.x.out>;
+  using output =
+      std::conditional_t<transposed, image_shape<X::rank, X::extent_in_type(0), sizes.channels, sizes.y.in, sizes.x.in>,
+                         image_shape<X::rank, X::extent_in_type(0), sizes.filters, sizes.y.out, sizes.x.out>>;
 };
 
 /// The extents of a result of shape Y for images with extents `of`: those of Y, with the images' batch.
@@ -110,12 +114,16 @@ struct convolution {
   static constexpr std::string_view name = "conv";
 };
 
-/// y = x * w + b, the cross-correlation of images (or sequences) x [B, C, (H,) W] with filters w [O, C / groups, (KH,)
-/// KW]: y[b, o, i] = sum over c, k of x[b, c, i stride - padding + k dilation] w[o, c, k] + b[o].
-template <gradus::conv Options>
+/// With options of type gradus::conv: y = x * w + b, the cross-correlation of images (or sequences) x [B, C, (H,) W]
+/// with filters w [O, C / groups, (KH,) KW]: y[b, o, i] = sum over c, k of x[b, c, i stride - padding + k dilation]
+/// w[o, c, k] + b[o]. With gradus::conv_transpose: y = the gradient of conv(y, w) for x as the gradient of its result,
+/// plus b, for x [B, I, H, W] and w [I, O / groups, KH, KW]; so its gradient for x is that convolution of dy, and its
+/// gradient for w that of the convolution.
+template <auto Options>
 struct conv {
+  static constexpr bool transposed = gradus::detail::is_transposed<Options>;
   using family = convolution;
-  static constexpr std::string_view name = "conv";
+  static constexpr std::string_view name = transposed ? "conv_transpose" : "conv";
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned cast_operands = 0b011;
   static constexpr unsigned rounds_operands = 0b010;
@@ -137,55 +145,60 @@ struct conv {
 
   template <class Call, class X, class W, class... B>
   constexpr auto forward(Call how, const X& x, const W& w, const B&... b) const {
-    auto& ctx = how.owner();
     using output = typename rule<X, W>::output;
-    with_shape<X, output> y(ctx, gradus::detail::with_batch_of<output>(x.extents()));
-    using products = typename Call::products;
-    using D = typename X::device;
-    constexpr index_t turned =
-        gradus::detail::turned_elements<D, products, typename X::value_type, typename W::value_type>(rule<X, W>::sizes,
-                                                                                                     false);
-    gradus::detail::with_memory_for<typename X::value_type, turned>(ctx, [&](auto* room) {
-      kernel<convolution, D>::forward(accumulate_in<products>{}, ctx, sizes(x, w), y.data(), false, x.data(), w.data(),
-                                      room, b.data()...);
-    });
+    with_shape<X, output> y(how.owner(), gradus::detail::with_batch_of<output>(x.extents()));
+    multiply<transposed, typename Call::products, rule<X, W>>(how.owner(), sizes(x, w), y, false, x, w, b...);
     return y;
   }
   template <class Saved, class Y, class X, class W, class... B>
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw,
                           const gradient_sink<B>&... db) const {
     auto& ctx = dy.owner();
-    using on_device = kernel<convolution, typename Y::device>;
-    constexpr accumulate_in<typename Saved::products> in{};
+    using D = typename Y::device;
+    using products = typename Saved::products;
     const Y& grad = dy;
     const auto of = sizes(dx, dw);
     if (dw) {
       auto to = dw.open(ctx);
+      const auto& x = input<0>(saved);
       constexpr index_t sums =
-          gradus::detail::winograd_sums<typename Y::device, typename Saved::products, typename X::value_type,
-                                        typename Y::value_type>(rule<X, W>::sizes);
+          gradus::detail::winograd_sums<D, products, typename X::value_type, typename Y::value_type>(rule<X, W>::sizes);
       gradus::detail::with_memory_for<float, sums>(ctx, [&](auto* room) {
-        on_device::backward(gradient_of<1>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
-                            input<0>(saved).data(), room);
+        const auto add = [&](const auto& results, const auto& images) {
+          kernel<convolution, D>::backward(gradient_of<1>{}, accumulate_in<products>{}, ctx, of, to.tensor.data(),
+                                           to.accumulate, results.data(), images.data(), room);
+        };
+        if constexpr (transposed) add(x, grad);
+        else add(grad, x);
       });
     }
     (gradus::detail::add_bias_gradient(db, grad), ...);
     if (dx) {
       auto to = dx.open(ctx);
-      using stored_w = std::remove_cvref_t<decltype(input<1>(saved))>;
-      constexpr index_t turned =
-          gradus::detail::turned_elements<typename Y::device, typename Saved::products, typename Y::value_type,
-                                          typename stored_w::value_type>(rule<X, W>::sizes, true);
-      gradus::detail::with_memory_for<typename Y::value_type, turned>(ctx, [&](auto* room) {
-        on_device::backward(gradient_of<0>{}, in, ctx, of, to.tensor.data(), to.accumulate, grad.data(),
-                            input<1>(saved).data(), room);
-      });
+      multiply<!transposed, products, rule<X, W>>(ctx, of, to.tensor, to.accumulate, grad, input<1>(saved));
     }
   }
 
  private:
   static constexpr gradus::detail::conv_sizes sizes(const auto& x, const auto& w) {
     return gradus::detail::conv_sizes_of<Options>(x.extents(), w.extents());
+  }
+  // to (+)= the convolution of `from`, or, `Back`, its gradient for images, plus a bias.
+  template <bool Back, class Products, class Rule, class To, class From, class W, class... B>
+  static constexpr void multiply(context<typename From::device>& ctx, const gradus::detail::conv_sizes& of, To& to,
+                                 bool accumulate, const From& from, const W& w, const B&... b) {
+    using D = typename From::device;
+    using T = typename From::value_type;
+    constexpr index_t turned =
+        gradus::detail::turned_elements<D, Products, T, typename W::value_type>(Rule::sizes, Back);
+    gradus::detail::with_memory_for<T, turned>(ctx, [&](auto* room) {
+      constexpr accumulate_in<Products> in{};
+      if constexpr (Back)
+        kernel<convolution, D>::backward(gradient_of<0>{}, in, ctx, of, to.data(), accumulate, from.data(), w.data(),
+                                         room, b.data()...);
+      else
+        kernel<convolution, D>::forward(in, ctx, of, to.data(), accumulate, from.data(), w.data(), room, b.data()...);
+    });
   }
 };
 

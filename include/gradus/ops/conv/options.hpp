@@ -83,24 +83,28 @@ constexpr conv_axis transposed_axis(index_t out, index_t kernel, index_t stride,
   return a;
 }
 
-/// The sizes of a convolution by the extents of images [B, C, (H,) W] and filters [O, C / groups, (KH,) KW].
-template <conv Options, class X, class W>
+/// Whether options are those of a transposed convolution.
+template <auto Options>
+inline constexpr bool is_transposed = std::is_same_v<std::remove_cvref_t<decltype(Options)>, conv_transpose>;
+
+/// The sizes of a convolution by the extents of images [B, C, (H,) W] and filters [O, C / groups, (KH,) KW]; or, by
+/// options of a transposed one, of images [B, I, H, W] and weights [I, O / groups, KH, KW], those of the convolution
+/// that it inverts.
+template <auto Options, class X, class W>
 constexpr conv_sizes conv_sizes_of(const X& x, const W& w) {
-  constexpr conv o = Options;
-  conv_sizes s{x.extent(0), x.extent(1), w.extent(0), o.groups, {}, {}};
-  s.x = forward_axis(x.extent(-1), w.extent(-1), o.stride.x, o.padding.x, o.dilation.x);
-  if constexpr (X::rank == 4) s.y = forward_axis(x.extent(2), w.extent(2), o.stride.y, o.padding.y, o.dilation.y);
-  return s;
-}
-/// Those of the convolution that a transposed one of images [B, I, H, W] with weights [I, O / groups, KH, KW] inverts.
-template <conv_transpose Options, class X, class W>
-constexpr conv_sizes conv_transpose_sizes_of(const X& x, const W& w) {
-  constexpr conv_transpose o = Options;
-  const auto axis = [&](index_t i, index_t per_axis::*of) {
-    return transposed_axis(x.extents[i], w.extents[i], o.stride.*of, o.padding.*of, o.dilation.*of,
-                           o.output_padding.*of);
-  };
-  return {x.extent(0), w.extent(1) * o.groups, x.extent(1), o.groups, axis(2, &per_axis::y), axis(3, &per_axis::x)};
+  constexpr auto o = Options;
+  if constexpr (is_transposed<Options>) {
+    const auto axis = [&](index_t i, index_t per_axis::*of) {
+      return transposed_axis(x.extents[i], w.extents[i], o.stride.*of, o.padding.*of, o.dilation.*of,
+                             o.output_padding.*of);
+    };
+    return {x.extent(0), w.extent(1) * o.groups, x.extent(1), o.groups, axis(2, &per_axis::y), axis(3, &per_axis::x)};
+  } else {
+    conv_sizes s{x.extent(0), x.extent(1), w.extent(0), o.groups, {}, {}};
+    s.x = forward_axis(x.extent(-1), w.extent(-1), o.stride.x, o.padding.x, o.dilation.x);
+    if constexpr (X::rank == 4) s.y = forward_axis(x.extent(2), w.extent(2), o.stride.y, o.padding.y, o.dilation.y);
+    return s;
+  }
 }
 
 }  // namespace detail

@@ -21,14 +21,19 @@ struct token_places {
   dispatch_sizes sizes;
 
   __device__ index_t entry(index_t token, index_t k) const { return token * sizes.copies + k; }
-  /// Calls f(k, first element of the row at the token's place number k).
+  __device__ bool has(index_t token, index_t k) const {
+    const auto place = static_cast<long long>(places[entry(token, k)]);
+    return place >= 0 && place < static_cast<long long>(sizes.tokens * sizes.copies);
+  }
+  /// The first element of the row at the token's place number k.
+  __device__ index_t row(index_t token, index_t k) const {
+    return static_cast<index_t>(places[entry(token, k)]) * sizes.columns;
+  }
+  /// Calls f(k, row(token, k)) for the token's places.
   template <class F>
   __device__ void each(index_t token, const F& f) const {
-    for (index_t k = 0; k < sizes.copies; ++k) {
-      const auto place = static_cast<long long>(places[entry(token, k)]);
-      if (place >= 0 && place < static_cast<long long>(sizes.tokens * sizes.copies))
-        f(k, static_cast<index_t>(place) * sizes.columns);
-    }
+    for (index_t k = 0; k < sizes.copies; ++k)
+      if (has(token, k)) f(k, row(token, k));
   }
 };
 
@@ -83,7 +88,7 @@ __global__ void __launch_bounds__(block_threads)
   });
 }
 
-/// dweights[n, k] (+)= dy[n] . x[places[n, k]], by a warp per token.
+/// dweights[n, k] (+)= dy[n] . x[places[n, k]], by a warp per token; 0 for a place that is left out.
 template <class TW, class TY, class T, class I>
 __global__ void __launch_bounds__(block_threads)
     place_products_kernel(TW* dweights, bool accumulate, const TY* dy, const T* x, token_places<I> at) {
@@ -91,13 +96,14 @@ __global__ void __launch_bounds__(block_threads)
   const index_t token = static_cast<index_t>(blockIdx.x) * (block_threads / 32) + threadIdx.x / 32;
   if (token >= at.sizes.tokens) return;
   const TY* const from = dy + token * at.sizes.columns;
-  at.each(token, [&](index_t k, index_t row) {
+  for (index_t k = 0; k < at.sizes.copies; ++k) {
     C sum = 0;
-    for (index_t c = threadIdx.x % 32; c < at.sizes.columns; c += 32)
-      sum += static_cast<C>(from[c]) * static_cast<C>(x[row + c]);
+    if (at.has(token, k))
+      for (index_t c = threadIdx.x % 32; c < at.sizes.columns; c += 32)
+        sum += static_cast<C>(from[c]) * static_cast<C>(x[at.row(token, k) + c]);
     sum = row_sum<32>(sum);
     if (threadIdx.x % 32 == 0) put<1, true>(dweights + at.entry(token, k), accumulate, 1, [&](int) { return sum; });
-  });
+  }
 }
 
 /// Calls run(width, blocks, columns) with runs of 16 bytes of the largest type if rows consist of whole ones.

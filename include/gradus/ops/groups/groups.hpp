@@ -1,6 +1,7 @@
 #pragma once
 // Rows by group: how many entries each group has, and where a stable counting sort by group puts them.
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -109,7 +110,8 @@ GRADUS_OF_BUILD constexpr auto sort_by_group(const X& groups, index_t capacity =
   static_assert(detail::are_indices<value_of_t<X>>, "sort_by_group<groups>(x): x must be integers");
   if constexpr (detail::are_indices<value_of_t<X>>) {
     auto counts = bincount<Groups>(groups);
-    auto offsets = pad<0, 1, 0>(cumsum<0>(clamp(counts, 0, static_cast<double>(capacity))));
+    const auto most = static_cast<double>(std::min<index_t>(capacity, shape_of<X>::size));  // within 32 bits
+    auto offsets = pad<0, 1, 0>(cumsum<0>(clamp(counts, 0, most)));
     auto places = apply(op::group_places{}, groups, counts, offsets);
     return group_order<decltype(places), decltype(offsets), decltype(counts)>{std::move(places), std::move(offsets),
                                                                               std::move(counts)};

@@ -2,6 +2,7 @@
 // The CUDA kernels of pooling: a thread for each output and, backward, for each element of dx, which it sums from the
 // windows that have it.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "../../cuda/runs.hpp"
@@ -126,7 +127,7 @@ struct kernel<op::max_pool<Rows, Columns>, cuda> {
   template <class T, class Y, class P, class X>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<P, Y, cuda> places, view<const T, X, cuda> x,
                       const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<X::size>;
+    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
     const index_t size = y.extents().size;
     launch(ctx, &cuda_kit::max_pool_kernel<T, P, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
            places.data(), x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
@@ -134,7 +135,7 @@ struct kernel<op::max_pool<Rows, Columns>, cuda> {
   template <class T, class X, class TY, class Y, class P>
   static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
                        view<const P, Y, cuda> places, const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<X::size>;
+    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
     const index_t size = dx.extents().size;
     launch(ctx, &cuda_kit::max_pool_gradient_kernel<T, TY, P, count>, cuda_kit::blocks_for(size),
            cuda_kit::block_threads, dx.data(), accumulate, dy.data(), places.data(),
@@ -147,7 +148,7 @@ struct kernel<op::avg_pool<Rows, Columns>, cuda> {
   template <class T, class Y, class X>
   static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const T, X, cuda> x, const pool_windows& rows,
                       const pool_windows& columns) {
-    using count = cuda_kit::count_for<X::size>;
+    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
     const index_t size = y.extents().size;
     launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
            x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
@@ -155,7 +156,7 @@ struct kernel<op::avg_pool<Rows, Columns>, cuda> {
   template <class T, class X, class TY, class Y>
   static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
                        const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<X::size>;
+    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
     const index_t size = dx.extents().size;
     launch(ctx, &cuda_kit::avg_pool_gradient_kernel<T, TY, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads,
            dx.data(), accumulate, dy.data(), cuda_kit::plane_grid<count>::of_entries(rows, columns, size));
