@@ -79,8 +79,8 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
 }
 
 TEST_CASE_FIXTURE(in_a_folder, "tokenizers of Llama 3's kind and of BERT's are read, and texts with labels") {
-  fs::copy_file(GRADUS_TEST_DATA "/tokenizer/llama3.json", "llama3.json");
-  fs::copy_file(GRADUS_TEST_DATA "/tokenizer/wordpiece.json", "bert.json");
+  fs::copy_file(before / GRADUS_TEST_DATA / "tokenizer/llama3.json", "llama3.json");
+  fs::copy_file(before / GRADUS_TEST_DATA / "tokenizer/wordpiece.json", "bert.json");
   gr::write_file_atomically("reviews.tsv", "a fine film\tgood\ntoo long\tbad\n");
   {
     // [llama3]

@@ -14,6 +14,7 @@
 #include "../ops/matmul/matmul.hpp"
 #include "../ops/rms_norm/rms_norm.hpp"
 
+/// Layers: structs of parameters, and what goes with them.
 namespace gradus::nn {
 
 /// y = x w + b, from In to Out features.

@@ -32,7 +32,8 @@ plain_order sorted(const integer_list& groups, std::size_t number, std::size_t c
     ++count;
   }
   for (const auto count : r.counts)
-    r.offsets.push_back(r.offsets.back() + std::min(count, static_cast<std::int32_t>(capacity)));
+    r.offsets.push_back(r.offsets.back() +
+                        static_cast<std::int32_t>(std::min(static_cast<std::size_t>(count), capacity)));
   kept.insert(kept.end(), dropped.begin(), dropped.end());
   for (std::size_t place = 0; place < kept.size(); ++place) r.places[kept[place]] = static_cast<std::int32_t>(place);
   return r;

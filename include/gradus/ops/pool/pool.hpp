@@ -235,19 +235,22 @@ GRADUS_OF_BUILD constexpr auto adaptive_avg_pool2d(X&& x) {
   return detail::pooled_2d<op::avg_pool, detail::rule_of_outputs(H), detail::rule_of_outputs(W)>(std::forward<X>(x));
 }
 
-/// The same of sequences: x [B, C, L] -> [B, C, L'].
+/// max_pool2d of sequences: x [B, C, L] -> [B, C, L'].
 template <pool Windows, operand X>
 GRADUS_OF_BUILD constexpr auto max_pool1d(X&& x) {
   return detail::pooled_1d<op::max_pool, detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
 }
+/// avg_pool2d of sequences.
 template <pool Windows, operand X>
 GRADUS_OF_BUILD constexpr auto avg_pool1d(X&& x) {
   return detail::pooled_1d<op::avg_pool, detail::rule_along(Windows, &per_axis::x)>(std::forward<X>(x));
 }
+/// adaptive_max_pool2d of sequences: x [B, C, l] -> [B, C, L].
 template <index_t L, operand X>
 GRADUS_OF_BUILD constexpr auto adaptive_max_pool1d(X&& x) {
   return detail::pooled_1d<op::max_pool, detail::rule_of_outputs(L)>(std::forward<X>(x));
 }
+/// adaptive_avg_pool2d of sequences.
 template <index_t L, operand X>
 GRADUS_OF_BUILD constexpr auto adaptive_avg_pool1d(X&& x) {
   return detail::pooled_1d<op::avg_pool, detail::rule_of_outputs(L)>(std::forward<X>(x));
