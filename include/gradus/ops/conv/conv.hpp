@@ -164,9 +164,9 @@ struct conv {
       constexpr index_t sums =
           gradus::detail::winograd_sums<D, products, typename X::value_type, typename Y::value_type>(rule<X, W>::sizes);
       gradus::detail::with_memory_for<float, sums>(ctx, [&](auto* room) {
-        const auto add = [&](const auto& results, const auto& images) {
+        const auto add = [&](const auto& of_results, const auto& of_images) {
           kernel<convolution, D>::backward(gradient_of<1>{}, accumulate_in<products>{}, ctx, of, to.tensor.data(),
-                                           to.accumulate, results.data(), images.data(), room);
+                                           to.accumulate, of_results.data(), of_images.data(), room);
         };
         if constexpr (transposed) add(x, grad);
         else add(grad, x);
