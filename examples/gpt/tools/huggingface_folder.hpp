@@ -162,7 +162,7 @@ void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::shar
     p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
   });
 }
-/// Rejects a file whose head is not its token table, for a model that has one table for both.
+/// Rejects a file whose head differs from its token table: the model has one table for both.
 template <class P>
 void check_head_is_table(gr::sharded_safetensors& tensors, const huggingface_tensor& table) {
   huggingface_tensor head = table;

@@ -46,7 +46,7 @@ class word_splitter {
   std::size_t contraction(bool any_case) const;
   /// Takes a character.
   void take(character c);
-  /// Takes `c` and all following characters of its class, at most so many.
+  /// Takes `c` and the characters of its class that follow, `most` in all.
   void take_run(character c, std::size_t most);
   void take_line_ends();
   /// Takes a run of spaces, without the last one if text follows, unless there is only one.
