@@ -18,6 +18,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradus-config-version.cm
 install(FILES
   "${PROJECT_SOURCE_DIR}/cmake/GradusCompiled.cmake"
   "${PROJECT_SOURCE_DIR}/cmake/GradusCudnn.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/GradusNccl.cmake"
   "${PROJECT_BINARY_DIR}/gradus-config.cmake"
   "${PROJECT_BINARY_DIR}/gradus-config-version.cmake"
   DESTINATION "${gradus_package_dir}")

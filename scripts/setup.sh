@@ -2,7 +2,7 @@
 # Installs what a group of scripts needs, and does nothing where it is all there.
 #
 #   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 bench format lint docs
-#                                    (default: build test)
+#                                    mpi (default: build test)
 #   source scripts/setup.sh          defines gradus_setup for another script
 #
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or
@@ -43,9 +43,14 @@ gradus_needs() {
       echo "python3|Python 3|command -v python3" ;;
     format) echo "clang-format-16|clang-format 16|command -v clang-format-16" ;;
     lint) gradus_needs test; echo "clang-tidy|clang-tidy|command -v clang-tidy" ;;
+    mpi)
+      gradus_needs build
+      echo "libopenmpi-dev|MPI|command -v mpicxx"
+      echo "openmpi-bin|mpirun|command -v mpirun" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
     *)
-      echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint or docs" >&2
+      echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint, docs or" \
+        "mpi" >&2
       return 2 ;;
   esac
 }

@@ -5,6 +5,7 @@
 #   scripts/train.sh                                  # tiny, on a public-domain text, about 4 minutes
 #   scripts/train.sh --data book.txt --minutes 10     # your own text
 #   scripts/train.sh --model nano --steps 2000 --out runs/nano
+#   mpirun -n 4 scripts/train.sh ...                  # 4 processes, on one machine or several
 #
 #   --data FILE...    text files, or token shards (*.bin) or a folder of them
 #                     (default: the King James Bible, from Debian's bible-kjv)
@@ -69,6 +70,15 @@
 #   --config FILE     flags from a file of lines 'name = value', such as
 #                     runs/mine/config, which repeats that run; flags that are
 #                     given override them
+#   --ranks N         N ranks, a power of two, share the work: threads of this
+#                     process, or one on each of N GPUs. Under mpirun or srun the
+#                     ranks are its processes, without this flag
+#   --leaves N        parts of an update whose gradients are summed in a fixed
+#                     order, a power of two: runs of the same leaves have the same
+#                     bits on 1, 2, ... N ranks
+#   --shard NAME      what each rank has only its part of: nothing (default),
+#                     states (of the optimizer), gradients (these too) or
+#                     parameters (all three)
 #   --profile         say at the end where the time of the steps went, by
 #                     operation; also in profile.txt of the run folder
 #   --plan            say what memory the run would take (and write
@@ -86,18 +96,25 @@
 # N - 1 before), best.safetensors, the model that did best on the validation
 # text, and at the end model.safetensors. The compiled trainer stays in
 # build/train/<sizes>-<precision>, and -llama-<sizes>, -<experts>, -<optimizer> if it is not
-# adamw and -cuda if it is for a GPU, with gpt_sample beside it, which writes more
-# text.
+# adamw, -cuda if it is for a GPU and -mpi if mpirun or srun started it, with
+# gpt_sample beside it, which writes more text.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
 
 fail() {
+  let_first_fail
   local message="train.sh: ${origin:-}$*"
   echo "${message//[[:cntrl:]]/?}" >&2
   exit 2
 }
+# Of the processes that mpirun or srun started, the first one prints. Another one reports what it alone finds wrong: it
+# waits, and is ended if the first one has failed.
+let_first_fail() { if [[ $launched_rank -gt 0 ]]; then sleep 3; fi; }
+gradus_launched
+exec 3>&1
+if [[ $launched_rank -gt 0 ]]; then exec >/dev/null; fi
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" | fold -s -w "$(columns)"; }
 columns() {
   local wide=${COLUMNS:-$(tput cols 2>/dev/null || echo 80)}
@@ -199,11 +216,12 @@ read_flags() {
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | \
         --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | \
-        --save-retry | --keep-checkpoints | --tune-products)
+        --save-retry | --keep-checkpoints | --tune-products | --ranks | --leaves | --shard)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         without "$1"
-        passed+=("$1" "$2")
+        # How many ranks an earlier run had binds nobody.
+        if [[ $1 != --ranks || -z $launched_ranks || -z $origin ]]; then passed+=("$1" "$2"); fi
         shift 2 ;;
       *) fail "unknown argument '$1'; --help lists what there is" ;;
     esac
@@ -495,6 +513,14 @@ check_operations() {
   done
 }
 check_operations
+if is_passed --ranks && [[ -n $launched_ranks ]]; then
+  fail "--ranks: mpirun or srun has started $launched_ranks; leave it out"
+fi
+if [[ -n $launched_ranks ]]; then
+  command -v mpicxx >/dev/null ||
+    fail "mpirun or srun has started this, and there is no mpicxx to compile with" \
+      "(Debian: libopenmpi-dev or libmpich-dev, the one that mpirun is of)"
+fi
 if is_passed --anomaly && [[ $device == cuda ]]; then
   fail "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu"
 fi
@@ -532,6 +558,10 @@ if [[ -z $model && -f $init/config.json && ! -e $init/tokenizer.json && -z $ids_
 fi
 if [[ -z $steps && -z $minutes && $model == tiny ]]; then minutes=4; fi
 
+if [[ -n $launched_ranks ]] && command -v flock >/dev/null; then  # one process of a machine at a time
+  exec {installing}>"${TMPDIR:-/tmp}/gradus-setup-$UID"
+  flock "$installing"
+fi
 if [[ ${#data[@]} -gt 0 || $plan -eq 1 ]]; then gradus_setup build; else gradus_setup train; fi
 
 # The default text: one verse a line, an empty line between chapters, without the verse marks.
@@ -539,6 +569,7 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   text=$root/build/data/bible.txt
   if [[ ! -s $text ]]; then
     if ! mkdir -p "${text%/*}" 2>/dev/null || [[ ! -w ${text%/*} ]]; then
+      let_first_fail
       echo "train.sh: ${text%/*}: cannot be written; copy the project to a folder of your own," \
         "or name a text with --data" >&2
       exit 1
@@ -552,6 +583,7 @@ if [[ ${#data[@]} -eq 0 && $plan -eq 0 ]]; then
   fi
   data=("$text")
 fi
+if [[ -n ${installing:-} ]]; then exec {installing}>&-; fi
 
 # The trainer, compiled for these sizes and this precision. Where it was compiled before and nothing changed, this takes
 # a second.
@@ -559,6 +591,7 @@ compile() {  # TARGET...
   gradus_trainer
   log=$build/build.log
   if ! { mkdir -p "$build" && : >>"$build/lock"; } 2>/dev/null; then
+    let_first_fail
     echo "train.sh: $build: cannot be written, and the trainer is compiled there;" \
       "copy the project to a folder of your own" >&2
     exit 1
@@ -566,10 +599,17 @@ compile() {  # TARGET...
   # One at a time in one folder.
   if command -v flock >/dev/null; then
     exec {building}>"$build/lock"
+    if [[ $launched_rank -gt 0 ]]; then sleep 0.2; fi  # the process that speaks compiles, where it is on this machine
     if ! flock -n "$building"; then
       echo "waiting for another train.sh, which compiles for these sizes"
       flock "$building"
     fi
+  fi
+  # Another process of this job has compiled them since this one began.
+  if [[ -n $launched_ranks && $(cat "$build/compiled" 2>/dev/null) == "$*" &&
+    $(stat -c %Y "$build/compiled") -ge $began ]]; then
+    exec {building}>&-
+    return
   fi
   local programs=$*
   [[ -x $build/examples/$1 ]] || echo "compiling ${programs/ / and } for these sizes: a minute or two"
@@ -577,13 +617,15 @@ compile() {  # TARGET...
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release "${definitions[@]}" &&
       cmake --build "$build" --target "$@"
   } >"$log" 2>&1; then
+    let_first_fail
     grep -E 'error|Error' "$log" | head -n 5 >&2 || true
     echo "train.sh: the trainer could not be compiled; see $log" >&2
     exit 1
   fi
+  if [[ -n $launched_ranks ]]; then echo "$*" >"$build/compiled"; fi
   if [[ -n ${building:-} ]]; then exec {building}>&-; fi
 }
-started=$SECONDS
+started=$SECONDS began=$(($(date +%s) - SECONDS))
 if [[ -n $batch_tokens ]]; then batch_tokens=$((10#$batch_tokens)); fi
 if [[ -n $batch_tokens && -z $batch_given ]]; then
   budget=""
@@ -600,7 +642,7 @@ fi
 if [[ -n $batch_tokens && $(((batch_tokens + batch * context / 2) / (batch * context))) -gt 1000 ]]; then
   fail "--batch-tokens must be at most $((1000 * batch * context)) with this batch, not $batch_tokens"
 fi
-if [[ $device == cpu ]]; then compile gpt_train gpt_sample; else compile gpt_train; fi
+if [[ $device == cpu && -z $launched_ranks ]]; then compile gpt_train gpt_sample; else compile gpt_train; fi
 echo "compiled for these sizes in $((SECONDS - started)) s"
 
 flags=(--sample "$sample")
@@ -615,4 +657,9 @@ if [[ -n $batch_tokens ]]; then flags+=(--batch-tokens "$batch_tokens"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
 launcher=()
 if [[ $device == cuda ]]; then read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"; fi
-exec ${launcher[@]+"${launcher[@]}"} "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"}
+# Processes of one machine share its processors, those of them that each may use.
+if [[ -n $launched_ranks && -z ${OMP_NUM_THREADS:-} ]]; then
+  own=$(nproc) share=$(($(nproc --all) / launched_here))
+  export OMP_NUM_THREADS=$((share < 1 ? 1 : share < own ? share : own))
+fi
+exec ${launcher[@]+"${launcher[@]}"} "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"} >&3 3>&-

@@ -9,9 +9,27 @@ gradus_sizes() {
   esac
 }
 
+# gradus_launched: of a process that mpirun or srun started, the variables launched_ranks and launched_rank, the number
+# of processes and that of this one, and launched_here, the number on this machine; otherwise launched_ranks is empty.
+gradus_launched() {
+  local tasks=${SLURM_STEP_NUM_TASKS:-1} per_node=${SLURM_STEP_TASKS_PER_NODE:-1}
+  launched_ranks="" launched_rank=0 launched_here=${per_node%%[!0-9]*}
+  if [[ -n ${OMPI_COMM_WORLD_SIZE:-} ]]; then  # Open MPI's mpirun
+    launched_ranks=$OMPI_COMM_WORLD_SIZE launched_rank=$OMPI_COMM_WORLD_RANK
+    launched_here=${OMPI_COMM_WORLD_LOCAL_SIZE:-1}
+  elif [[ -n ${PMI_SIZE:-} ]]; then  # MPICH's, and srun --mpi=pmi2
+    launched_ranks=$PMI_SIZE launched_rank=${PMI_RANK:-0} launched_here=${MPI_LOCALNRANKS:-$launched_here}
+  elif [[ -n ${PMIX_RANK:-} ]]; then  # srun --mpi=pmix
+    launched_ranks=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}} launched_rank=$PMIX_RANK
+  elif [[ ${SLURM_STEP_ID:-} =~ ^[0-9]+$ && $tasks -gt 1 ]]; then
+    launched_rank=${SLURM_PROCID:-0}
+    fail "srun has started $tasks processes that know nothing of each other: give it --mpi=pmix (or pmi2)"
+  fi
+}
+
 # gradus_trainer: from the variables architecture, its sizes, experts and experts_per_token (empty: none), batch,
 # precision, optimizer and device, the arrays `definitions`, for CMake, and the folder `build` in which the trainer is
-# compiled.
+# compiled. Where launched_ranks is not empty, its ranks are processes.
 gradus_trainer() {
   local name
   build=$root/build/train/l$layers-h$heads-w$width-c$context-v$vocabulary-b$batch-$precision
@@ -32,6 +50,12 @@ gradus_trainer() {
   else
     definitions+=(-DGRADUS_CUDA=OFF)
   fi
+  if [[ -n ${launched_ranks:-} ]]; then
+    build+=-mpi
+    definitions+=(-DGRADUS_MPI=ON -DGPT_MPI=ON)
+  else
+    definitions+=(-DGRADUS_MPI=OFF)
+  fi
 }
 
 # The checks below say what the trainer would say, before a minute of compiling. They end by fail(), which the script
@@ -51,6 +75,8 @@ check_value() {
     --threads) must=0..4096 ;;
     --workers) must=0..64 ;;
     --keep-checkpoints) must=1..100 ;;
+    --ranks | --leaves) must="a power of two from 1 to 4096" ;;
+    --shard) must="nothing, states, gradients or parameters" ;;
     --sample) must=0..2147483647 ;;
     --minutes | --lr) must="a positive number" ;;
     --weight-decay | --clip | --save-retry) must="0 or more" ;;
@@ -72,6 +98,7 @@ check_value() {
     "0 or more") [[ $2 =~ $number ]] && is_double "$2" 0 || fine=0 ;;
     "at least 0 and below 1") [[ $2 =~ $number ]] && is_double "$2" 0 && is_below_1 "$2" || fine=0 ;;
     "between 0 and 1") [[ $2 =~ $number ]] && is_double "$2" 1 && is_below_1 "$2" || fine=0 ;;
+    "a power of two"*) is_whole "$2" 1 4096 && (((10#$2 & (10#$2 - 1)) == 0)) || fine=0 ;;
     *OPERATION*)
       [[ $2 =~ ^(none|blocks|attention|matmul|(keep|drop):[^,]+(,[^,]+)*)$ ]] || fine=0 ;;
     *steps*) is_whole "$2" 0 4294967295 || [[ $2 =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)[smh]$ ]] || fine=0 ;;

@@ -136,7 +136,7 @@ class bench {
     gr::kernel<gr::op::map<gr::functor::multiply>, gr::cuda>::forward(  // second moments are not negative
         ctx_, {}, gr::view<T, gr::shape<n>, gr::cuda>(p + 3 * n), gr::view<const T, gr::shape<n>, gr::cuda>(p + 3 * n),
         gr::view<const T, gr::shape<n>, gr::cuda>(p + 3 * n));
-    const std::vector<gr::update_span<T>> spans{{p, p + n, n, 0, 1, 1}};
+    const std::vector<gr::update_span<T>> spans{{p, p + n, n, 0, 0, 1, 1}};
     gr::rule_states<T, T, 2> states;
     states.at[0] = p + 2 * n;
     states.at[1] = p + 3 * n;
@@ -145,12 +145,15 @@ class bench {
       gr::kernel<gr::op::element_step, gr::cuda>::forward(ctx_, spans, gr::adamw_options{.lr = 1e-4}, states, in);
     }));
     gr::buffer<gr::cuda> scalars(ctx_, sizeof(gr::gradient_scalars), gr::category::temporary);
-    auto partial = gr::empty<double, gr::op::gradient_pass::partial_sums>(ctx_);
+    constexpr gr::index_t units = (n + gr::piece_unit - 1) / gr::piece_unit;
+    auto partial = gr::empty<double, gr::shape<2, units>>(ctx_);
     const gr::op::gradient_pass pass{.most = 1};
-    const std::vector<gr::gradient_span<T>> gradients{{p + n, n}};
+    const std::vector<gr::gradient_span<T>> gradients{{p + n, n, 0}};
     bandwidth("gradient norm, 124M", 4.0 * n, timer_.seconds([&] {
-      gr::kernel<gr::op::gradient_pass, gr::cuda>::forward(
-          ctx_, pass, static_cast<gr::gradient_scalars*>(scalars.data()), partial.view(), gradients);
+      using kernel = gr::kernel<gr::op::gradient_pass, gr::cuda>;
+      auto* const to = static_cast<gr::gradient_scalars*>(scalars.data());
+      kernel::forward(ctx_, pass, to, partial.data(), units, gradients);
+      kernel::conclude(ctx_, pass, to, partial.data(), units);
     }));
   }
   void losses() {

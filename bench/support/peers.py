@@ -20,17 +20,28 @@ def has_packages(python, packages):
         return False
 
 
-def find_python(packages):
+VENV = ROOT / "build" / "peers"
+
+
+def installed_python(packages):
+    """A Python that has the packages, or None."""
     named = os.environ.get("GRADUS_PEERS_PYTHON")
     if named:
         if has_packages(named, packages):
             return named
         print(f"GRADUS_PEERS_PYTHON={named} has not all of {', '.join(packages)}: looking further", flush=True)
-    venv = ROOT / "build" / "peers"
-    own = str(venv / "bin" / "python")
-    for python in (own, sys.executable):
+    for python in (str(VENV / "bin" / "python"), sys.executable):
         if has_packages(python, packages):
             return python
+    return None
+
+
+def find_python(packages):
+    """A Python that has the packages; installs them if there is none."""
+    found = installed_python(packages)
+    if found:
+        return found
+    venv, own = VENV, str(VENV / "bin" / "python")
     print(f"making a Python environment with {', '.join(packages)} in {venv.relative_to(ROOT)} "
           "(once, a large download)", flush=True)
     try:

@@ -40,6 +40,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
   /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
+    this->begin_batch(i);
     this->add_gradients(i, this->net.loss(this->tape().watch(s.batch.tokens), s.batch, s.labels));
   }
   /// The logits of a batch, [Batch, labels], without dropout and with nothing recorded. It takes the place of

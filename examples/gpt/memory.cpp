@@ -56,11 +56,19 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   chosen_memory m;
   step.regions = regions;
   m.regions = std::move(regions);
+  if (step.shard == gr::sharding::parameters) {  // the next group is gathered while one is used: learn their order
+    step_options learning = step;
+    learning.learned_order = &m.group_order;
+    gr::trace_step<planned>(learning);
+    step.group_order = m.group_order;
+  }
   m.step = gr::trace_step<planned>(step);
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
   m.plans.push_back(gr::make_plan(m.step, where));
   m.plans.push_back(evaluation(step));
+  if (step.shard == gr::sharding::parameters)
+    m.plans.push_back(gr::make_plan(gr::trace<planned>([](planned& t) { t.read_values(); }, step)));
   m.offsets = std::move(where.offsets);
   for (const gr::memory_plan& p : m.plans) m.workspace_bytes = std::max(m.workspace_bytes, p.bytes);
   return m;
@@ -70,15 +78,18 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
   const step_options step = o.step();
+  // All ranks recompute the same, so that their gradients become complete in the same order.
+  step_options of_first = step;
+  of_first.rank = 0;
   const gr::time_table times{machine_flops, on_gpu ? 1.5e12 : 10e9};
   if (o.memory_budget.empty()) {
-    chosen_memory m = plan_memory(step, regions_for(o.checkpoint, step));
+    chosen_memory m = plan_memory(step, regions_for(o.checkpoint, of_first));
     m.step_seconds = times.seconds(m.step);
     m.description = "checkpoint: " + o.checkpoint;
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
-  const gr::recompute_scheduler<planned, step_options> search(step, times);
+  const gr::recompute_scheduler<planned, step_options> search(of_first, times);
   const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(step).bytes;
   const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
   if (!chosen) {
@@ -107,6 +118,13 @@ void print_memory(const chosen_memory& m) {
            mib(process_bytes)));
   screen.line(line("a step is predicted to take %.0f ms, %.1f GFLOP of them computed again", m.step_seconds * 1e3,
                    static_cast<double>(m.plan.recomputed_flops()) / 1e9));
+}
+
+void print_rank(const options& o, const chosen_memory& m) {
+  gr::progress screen;
+  screen.line(
+      line("rank %d of %d: parameters and optimizer state %.1f MiB, planned workspace %.1f MiB, in all %.1f MiB",
+           o.rank, o.ranks, mib(m.plan.persistent_bytes), mib(m.workspace_bytes), mib(m.total_bytes())));
 }
 
 void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured) {

@@ -21,15 +21,16 @@ std::string line(const char* format, Values... values) {
   return text;
 }
 
-/// The plans, which share one workspace.
-enum planned_work : std::size_t { training_plan, evaluation_plan };
+/// The plans, which share one workspace; the last is that of reading all parameters, if ranks share them.
+enum planned_work : std::size_t { training_plan, evaluation_plan, reading_plan };
 
 struct chosen_memory {
   gr::region_schedule regions;
-  gr::step_trace step;                 ///< a training step's requests, in order
-  gr::step_summary plan;               ///< its totals
-  std::vector<std::size_t> offsets;    ///< of its blocks in the workspace
-  std::vector<gr::memory_plan> plans;  ///< by `planned_work`
+  std::vector<std::size_t> group_order;  ///< in which a step gathers parameters that ranks share
+  gr::step_trace step;                   ///< a training step's requests, in order
+  gr::step_summary plan;                 ///< its totals
+  std::vector<std::size_t> offsets;      ///< of its blocks in the workspace
+  std::vector<gr::memory_plan> plans;    ///< by `planned_work`
   std::size_t workspace_bytes = 0;
   double step_seconds = 0;  ///< predicted
   std::string description;  ///< what is kept and what is recomputed
@@ -50,5 +51,7 @@ void write_report(const std::string& file, const chosen_memory& m, const gr::ste
 
 /// Prints the plan, and what comes on top of it.
 void print_memory(const chosen_memory& m);
+/// Prints a line about the memory of rank o.rank.
+void print_rank(const options& o, const chosen_memory& m);
 
 }  // namespace gpt

@@ -34,13 +34,13 @@ void read_settings(Net& net, const gr::run_metadata& metadata) {
 
 /// Writes a model with its sizes and its settings as metadata.
 template <class Net>
-void save_model(const Net& net, const std::filesystem::path& path) {
+void save_model(const Net& net, const std::filesystem::path& path, const std::function<void()>& before_each = nullptr) {
   gr::run_metadata metadata;
   metadata.set("model", model_mark());
   metadata.set("precision", std::string_view(precision_name));
   for (const auto& [name, size] : sizes.named()) metadata.set(name, size);
   add_settings(net, metadata);
-  gr::save(net, path, {metadata.all().begin(), metadata.all().end()});
+  gr::save(net, path, {metadata.all().begin(), metadata.all().end()}, before_each);
 }
 /// The metadata of a model file. Throws gr::error, which names the first size that differs, unless the file holds a
 /// model of this program's architecture and sizes.

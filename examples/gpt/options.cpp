@@ -15,6 +15,8 @@ namespace {
 
 using gr::bad_flag, gr::check_flag;
 
+constexpr int most_ranks = 1 << 12;
+
 // To add a flag: a member of options, a row here, and its name, limits and help in scripts/train.sh.
 flag_table flags_of(options& o, std::string& save_every, std::string& config) {
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
@@ -51,6 +53,20 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        whole("accumulate", o.accumulate, 1, most_batches, "batches a step"),
        whole("batch-tokens", o.batch_tokens, 1, most_batch_tokens, "tokens an update, from which --accumulate follows")
            .without_default(),
+       whole(
+           "ranks", o.ranks, 1, most_ranks,
+           "ranks that share the work, each with batches of its own: threads of this process, on GPUs one a GPU (under "
+           "mpirun: its processes)")
+           .only_once(),
+       whole(
+           "leaves", o.leaves, 1, most_ranks,
+           "partial sums of an update's gradients, a power of two: runs of any power of two of ranks up to it have the "
+           "same bits (default: one a rank)")
+           .without_default(),
+       choice("shard", o.shard, {"nothing", "states", "gradients", "parameters"},
+              "what ranks divide among themselves; gradients: and states; parameters: and both"),
+       choice("sums", o.sums, {"tree", "fastest"},
+              "tree: the sums over ranks have the same bits on any number of them; fastest: whatever the library does"),
        named("out", o.out, "the name of a folder", "run folder, new or empty (default: runs/<date>-<time>)")
            .only_once(),
        named("init", o.init, "a model.safetensors, or the folder of a run or of Hugging Face's",
@@ -135,6 +151,7 @@ std::optional<options> read_options(int argc, char** argv) {
                o.batch_tokens);
     o.accumulate = static_cast<int>(batches);
   }
+  o.batches_given = flags.given("accumulate");
   if (flags.given("memory-budget")) try {
       gr::parse_bytes(o.memory_budget);
     } catch (const gr::error& e) { throw bad_flag(std::string("--memory-budget: ") + e.what()); }
@@ -152,6 +169,32 @@ std::optional<options> read_options(int argc, char** argv) {
   o.config = fixed;
   const gr::config_entries run = flags.config();
   o.config.insert(o.config.end(), run.begin(), run.end());
+  return o;
+}
+
+options options::of_rank(int number, int count) const {
+  options o = *this;
+  o.rank = number;
+  o.ranks = count;
+  if (number != 0) o.profile = o.tensorboard = false, o.memory_report.clear();
+  const auto is_power_of_2 = [](int n) { return (n & (n - 1)) == 0; };
+  check_flag(is_power_of_2(count), "--ranks", "a power of two", count);
+  if (o.leaves == 0) o.leaves = count;
+  check_flag(is_power_of_2(o.leaves), "--leaves", "a power of two", o.leaves);
+  check_flag(o.leaves >= count, "--leaves", "at least the number of ranks (" + std::to_string(count) + ")", o.leaves);
+  if (o.leaves == 1) return o;
+  if (o.batch_tokens > 0) o.accumulate = std::max((o.accumulate + o.leaves / 2) / o.leaves, 1) * o.leaves;
+  else if (!batches_given) o.accumulate = std::max(o.accumulate, o.leaves);
+  check_flag(o.accumulate % o.leaves == 0, "--accumulate",
+             "a multiple of --leaves (" + std::to_string(o.leaves) + "): batches are divided evenly", o.accumulate);
+  if (o.graph) throw bad_flag("--graph: is for one rank with one leaf; leave it out, or --ranks and --leaves");
+  const auto note = [&o](const char* name, const std::string& value) {
+    for (const auto& entry : o.config)
+      if (entry.first == name) return;
+    o.config.emplace_back(name, value);
+  };
+  note("leaves", std::to_string(o.leaves));
+  if (o.batch_tokens == 0) note("accumulate", std::to_string(o.accumulate));
   return o;
 }
 

@@ -35,6 +35,9 @@ struct options {
   int gpu = 0;
   int accumulate = 1;
   std::uint64_t batch_tokens = 0;  ///< 0: not given
+  int ranks = 1, rank = 0;         ///< of this run, and which of them this one is
+  int leaves = 0;                  ///< 0: one a rank
+  std::string shard = "nothing", sums = "tree";
   std::string out, init, resume;
   long long eval_every = 100;
   int sample = 400;
@@ -46,16 +49,32 @@ struct options {
   std::string checkpoint = "none", memory_budget, memory_report;
   bool profile = false, tensorboard = false, anomaly = false, graph = false, plan = false;
   std::string tune_products;
-  gr::config_entries config;  ///< repeats this run, its sizes included
+  gr::config_entries config;   ///< repeats this run, its sizes included
+  bool batches_given = false;  ///< --accumulate was
 
-  step_options step(gr::region_schedule regions = {}) const {
+  step_options step(gr::region_schedule regions = {}, std::vector<std::size_t> group_order = {}) const {
     return {.dropout = dropout,
             .clip = clip,
             .accumulate = accumulate,
             .seed = seed,
             .adamw = {.lr = lr, .weight_decay = weight_decay},
-            .regions = std::move(regions)};
+            .regions = std::move(regions),
+            .ranks = ranks,
+            .rank = rank,
+            .leaves = leaves,
+            .shard = sharded(),
+            .order = sums == "fastest" ? gr::sum_order::fastest : gr::sum_order::tree,
+            .group_order = std::move(group_order)};
   }
+  int batches_here() const { return accumulate / ranks; }  ///< batches a step of this rank
+  gr::sharding sharded() const {
+    if (shard == "states") return gr::sharding::states;
+    if (shard == "gradients") return gr::sharding::gradients;
+    return shard == "parameters" ? gr::sharding::parameters : gr::sharding::nothing;
+  }
+  /// The same, as rank `number` of `count` sees them: batches and leaves that were not given follow from the ranks.
+  /// Throws gr::bad_flag if the ranks do not divide the leaves, or the leaves the batches.
+  options of_rank(int number, int count) const;
   /// The fraction of the run that is over after `step` steps and `elapsed` seconds: the larger of both.
   double fraction(long long step, double elapsed) const {
     const double by_steps = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;

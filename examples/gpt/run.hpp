@@ -16,9 +16,11 @@
 #include <gradus/train/anomaly.hpp>
 #include <gradus/train/profile.hpp>
 #include <gradus/train/run_saver.hpp>
+#include <gradus/train/shared_checkpoint.hpp>
 #include <gradus/train/stopwatch.hpp>
 
 #include "model_file.hpp"
+#include "ranks.hpp"
 #include "run_state.hpp"
 
 namespace gpt {
@@ -59,6 +61,44 @@ class step_observers {
   bool tracing_ = false;
 };
 
+inline constexpr std::size_t a_validation = 8192, last_validation = 32768;  ///< tokens
+
+/// Mean loss of about `tokens` tokens, in windows spread evenly over the validation data, which ranks divide; nothing
+/// if a rank's `stop` says to end.
+template <class Trainer, class Memory>
+std::optional<double> validation_loss(Trainer& t, Memory& memory, const run_data& data, rank_team& team,
+                                      std::size_t tokens, const std::function<bool()>& stop) {
+  memory.use(evaluation_plan);
+  const std::size_t batches = data.validation_batches(tokens), ranks = static_cast<std::size_t>(team.size());
+  double sum = 0;
+  std::size_t done = 0;
+  for (; done < batches && !team.agree(0, stop()).stop; done += ranks) {
+    const std::size_t own = std::min(done + static_cast<std::size_t>(team.rank()), batches - 1);
+    const auto batch = data.validation.template spread_batch<batch_size>(own, batches);
+    const std::vector<double> losses =
+        team.gather(static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data())));
+    for (std::size_t i = 0; i < ranks && done + i < batches; ++i) sum += losses[i];
+  }
+  memory.use(training_plan);
+  if (done < batches) return std::nullopt;
+  return sum / static_cast<double>(batches);
+}
+
+/// What rank 0 asks of the others after a step, if the ranks share what it saves.
+enum class request : std::uint8_t { go_on, write_checkpoint, write_model, next_tensor };
+
+/// Writes a checkpoint of ranks that share optimizer states; every rank calls it. Throws gr::error on all if a
+/// parameter of one is not finite, or if rank 0 cannot write. `folder` and `metadata` are rank 0's.
+template <class Trainer>
+void write_shared_checkpoint(Trainer& t, gr::context<device>& ctx, rank_team& team, const std::filesystem::path& folder,
+                             std::size_t keep, const gr::run_metadata& metadata) {
+  const bool finite = gr::own_values_are_finite(ctx, t.pieces());
+  if (team.agree(0, !finite).stop) throw gr::error("not saved: a parameter is no longer finite; try a lower --lr");
+  gr::write_checkpoint(gr::checkpoint_path(folder), ctx, t.net, t.optimizer, metadata,
+                       gr::older_checkpoint_paths(folder, keep), t.pieces(), team.trained());
+  if (team.leads()) gr::remove_old_checkpoints(folder, keep);
+}
+
 template <class Trainer, class Memory>
 class run {
  public:
@@ -66,13 +106,14 @@ class run {
 
   /// Makes a new folder, or continues that of a resumed run, and reports the start. `stop` tells whether the program
   /// was asked to end.
-  run(const options& o, const run_data& data, const chosen_memory& plan, Memory& memory, Trainer& t,
+  run(const options& o, const run_data& data, const chosen_memory& plan, Memory& memory, Trainer& t, rank_team& team,
       found_checkpoint from, const run_facts& facts, std::function<bool()> stop)
       : options_(o),
         data_(data),
         plan_(plan),
         memory_(memory),
         t_(t),
+        team_(team),
         stop_(std::move(stop)),
         resumed_(facts.resumed),
         folder_(make_folder()),
@@ -84,7 +125,7 @@ class run {
                  .best = o.save ? "best.safetensors" : ""},
                 from.state.step),
         lock_(std::move(from.lock)),
-        saver_([this] { check(); }, [this] { prepare_checkpoint()(); }, [this](auto& text) { report_.warn(text); },
+        saver_([this] { check(); }, [this] { write_checkpoint(); }, [this](auto& text) { report_.warn(text); },
                o.save_retry) {
     state = from.state;
     state.loss = std::nan("");
@@ -104,7 +145,7 @@ class run {
                    std::to_string(state.step));
     report_start(report_, folder_, o, plan, data, facts, state);
     saver_.set_pace(o.save_seconds, o.save_steps);
-    saver_.write_in_background([this] { return prepare_checkpoint(); });
+    if (!t_.shares_states()) saver_.write_in_background([this] { return prepare_checkpoint(); });
   }
 
   /// Seconds of the run, those before it was resumed included.
@@ -116,14 +157,14 @@ class run {
     updating_ = true;
   }
   /// Counts the step and holds its report: its loss may be on its way. On a GPU it shows the step before, and waits
-  /// for no loss.
-  void end_update(const typename Trainer::step_loss& loss, double seconds) {
+  /// for no loss. `now` is the time of the run.
+  void end_update(const typename Trainer::step_loss& loss, double seconds, double now) {
     updating_ = false;
     report_.show_held();
     ++state.step;
     state.tokens += static_cast<double>(run_data::batch_tokens) * options_.accumulate;
     state.training_seconds += seconds;
-    state.elapsed = elapsed();
+    state.elapsed = now;
     state.fraction = options_.fraction(state.step, state.elapsed);
     state.tokens_per_second = state.tokens / state.training_seconds;
     state.flops = flops_per_token_ * state.tokens_per_second;
@@ -133,7 +174,7 @@ class run {
     loss_ = loss;
     hold();
     if constexpr (!on_gpu) report_.held_loss();
-    if (options_.anomaly) check_parameters();
+    if (options_.anomaly && !t_.shares_parameters()) check_parameters();
   }
   /// The validation loss, after the steps that --eval-every names and after the last one.
   void validate_if_due() {
@@ -142,6 +183,7 @@ class run {
   }
   /// Saves what is due. Then shows the step: stdout may be a closed pipe.
   void save_and_show() {
+    const request_end last(*this);
     restore_folder();
     if (state.fraction >= 1) {
       save_at_end();
@@ -156,8 +198,12 @@ class run {
   void end_early() {
     t_.abandon();
     report_.record_held();
-    save_at_end();
+    {
+      const request_end last(*this);
+      save_at_end();
+    }
     validate(a_validation, [] { return false; });
+    const request_end last(*this);
     if (keep_best() && options_.save && unsaved_.empty()) unsaved_ = saver_.save();
     report_.show_held();
   }
@@ -167,6 +213,10 @@ class run {
     const bool spoilt =
         dynamic_cast<const diverged*>(&e) != nullptr || dynamic_cast<const gr::anomaly_finder::found*>(&e) != nullptr;
     if (spoilt || !options_.save || updating_ || state.step == first_) return;
+    if (t_.shares_states()) {
+      report_.warn("not saved: ranks share optimizer states, and one has ended; resume from the last checkpoint");
+      return;
+    }
     report_.warn(std::string(e.what()) + "; the run is saved and ends");
     try {
       save_at_end();
@@ -204,8 +254,6 @@ class run {
   }
 
  private:
-  static constexpr std::size_t a_validation = 8192, last_validation = 32768;  // tokens
-
   std::filesystem::path model_file() const { return folder_ / "model.safetensors"; }
   // Writes the plan's picture while the folder is empty: if that fails, the same command works again.
   std::filesystem::path make_folder() const {
@@ -252,14 +300,59 @@ class run {
   // Before a save. The log gets every step that a checkpoint has, whatever ends the run.
   void check() {
     report_.record_held();
-    check_parameters();
+    if (!t_.shares_parameters()) check_parameters();
   }
-  std::function<void()> prepare_checkpoint() {
+  // Asks something of the other ranks, if they share what is saved.
+  void ask(request what) {
+    if (t_.shares_states()) team_.from_leader(what);
+  }
+  // While it lives, rank 0 asks things of the others, who then go on.
+  class request_end {
+   public:
+    explicit request_end(run& of) : of_(of) {}
+    request_end(const request_end&) = delete;
+    request_end& operator=(const request_end&) = delete;
+    ~request_end() noexcept(false) {
+      if (std::uncaught_exceptions() == exceptions_) of_.ask(request::go_on);
+    }
+
+   private:
+    run& of_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
+  gr::run_metadata metadata_now() {
     restore_folder();
     state.loss_scale = t_.loss_scale();
     state.clean_steps = t_.clean_steps();
     gr::run_metadata metadata = metadata_of(options_, data_, state);
     add_settings(t_.net, metadata);
+    return metadata;
+  }
+  void write_checkpoint() {
+    if (!t_.shares_states()) return prepare_checkpoint()();
+    const gr::run_metadata metadata = metadata_now();
+    ask(request::write_checkpoint);
+    write_shared_checkpoint(t_, memory_.persistent, team_, folder_, static_cast<std::size_t>(options_.keep_checkpoints),
+                            metadata);
+  }
+  // If ranks share parameters, the others gather each tensor with this one.
+  void write_model(const std::filesystem::path& path) {
+    if (!t_.shares_parameters()) return save_model(t_.net, path);
+    ask(request::write_model);
+    memory_.use(reading_plan);
+    std::exception_ptr problem;
+    try {
+      save_model(t_.net, path, [this] { ask(request::next_tensor); });
+    } catch (const gr::rank_failed&) { throw; } catch (const gr::error&) {
+      problem = std::current_exception();
+    }
+    ask(request::go_on);
+    t_.release_values();
+    memory_.use(training_plan);
+    if (problem) std::rethrow_exception(problem);
+  }
+  std::function<void()> prepare_checkpoint() {
+    const gr::run_metadata metadata = metadata_now();
     return [folder = folder_, keep = static_cast<std::size_t>(options_.keep_checkpoints),
             checkpoint = gr::prepare_checkpoint(memory_.persistent, t_.net, t_.optimizer, metadata)] {
       checkpoint.write(gr::checkpoint_path(folder), gr::older_checkpoint_paths(folder, keep));
@@ -271,23 +364,22 @@ class run {
     if (!options_.save) return;
     unsaved_ = saver_.save();
     if (!unsaved_.empty()) return;
-    const auto write_model = [this] {
+    const auto write = [this] {
       restore_folder();
-      save_model(t_.net, model_file());
+      write_model(model_file());
     };
     unsaved_ = gr::retry(
-        write_model, [this](auto& text) { report_.warn(text); }, options_.save_retry);
+        write, [this](auto& text) { report_.warn(text); }, options_.save_retry);
   }
   // Of the validations that --eval-every asks for; the last one of a run is over more tokens.
   bool keep_best() {
     if (state.step % options_.eval_every != 0 || !(state.validation < state.best_validation)) return false;
-    const auto write = [this] { save_model(t_.net, folder_ / "best.safetensors"); };
+    const auto write = [this] { write_model(folder_ / "best.safetensors"); };
     if (options_.save && !report_.attempt(best_failed_, write)) return false;
     state.best_validation = state.validation;
     return true;
   }
 
-  // Mean loss of about `tokens` tokens, in windows spread evenly over the validation data; unfinished if `stop` says.
   void validate(std::size_t tokens, const std::function<bool()>& stop) {
     if (const std::string files = replaced_ ? "" : data_.files.replaced_files(); !files.empty()) {
       report_.warn(files +
@@ -295,23 +387,19 @@ class run {
                    "can be resumed with nothing else");
       replaced_ = true;
     }
-    memory_.use(evaluation_plan);
-    const std::size_t batches = data_.validation_batches(tokens);
-    double sum = 0;
-    std::size_t done = 0;
-    for (; done < batches && !stop(); ++done) {
-      const auto batch = data_.validation.spread_batch<batch_size>(done, batches);
-      sum += static_cast<double>(t_.evaluate(batch.inputs.data(), batch.targets.data()));
-    }
-    memory_.use(training_plan);
-    state.validation = done == batches ? sum / static_cast<double>(batches) : std::nan("");
-    if (!stop()) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
+    const std::optional<double> loss = validation_loss(t_, memory_, data_, team_, tokens, stop);
+    state.validation = loss.value_or(std::nan(""));
+    if (loss) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
     if constexpr (requires { t_.net.expert_load(); }) report_load(t_.net.expert_load(), state);
     state.elapsed = elapsed();
     hold();
   }
   template <class Net, class D>
   void sample_by(const Net& net, gr::context<D>& ctx) {
+    if (t_.shares_parameters()) {
+      if (options_.save) print_sample(model_file(), options_.sample, options_.seed, stop_);
+      return;
+    }
     if constexpr (std::is_same_v<Net, network>)
       print_sample(net, ctx, tokenizer_beside(model_file()), options_.sample, options_.seed, stop_);
     else print_sample(model_file(), options_.sample, options_.seed, stop_);
@@ -322,6 +410,7 @@ class run {
   const chosen_memory& plan_;
   Memory& memory_;
   Trainer& t_;
+  rank_team& team_;
   std::function<bool()> stop_;
   bool resumed_;
   std::filesystem::path folder_;

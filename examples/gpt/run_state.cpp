@@ -22,6 +22,7 @@ gr::run_metadata identity_of(const options& o, const run_data& data) {
   metadata.set("precision", std::string_view(precision_name));
   metadata.set("optimizer", std::string_view(optimizer_name));
   metadata.set("accumulate", o.accumulate);
+  metadata.set("leaves", o.leaves);
   metadata.set("seed", o.seed);
   metadata.set("order", std::string_view(o.order));
   metadata.set("data", std::string_view(data.identity));
@@ -61,9 +62,14 @@ std::string advice_for(const std::filesystem::path& folder) {
   return "start a new run with --out";
 }
 
+// Runs of earlier versions had one leaf.
+std::string value_in(const gr::run_metadata& found, const std::string& name) {
+  return name == "leaves" && !found.all().contains(name) ? "1" : found.text(name);
+}
+
 void check_is_same_run(const gr::run_metadata& found, const gr::run_metadata& expected, const std::string& path) {
   for (const auto& [name, value] : expected.all())
-    if (const std::string& was = found.text(name); was != value)
+    if (const std::string was = value_in(found, name); was != value)
       throw gr::error(path + ": its " + name + " is " + was + ", and this run's is " + value +
                       "; resume it with the same value, or start a new run with --out");
 }
@@ -89,7 +95,7 @@ void find_from(found_checkpoint& from, const options& o, const run_data& data) {
     gr::run_metadata metadata;
     try {
       metadata = gr::read_metadata(from.path);
-      for (const auto& [name, value] : expected.all()) metadata.text(name);
+      for (const auto& [name, value] : expected.all()) value_in(metadata, name);
       from.state = state_in(metadata);
       gr::safetensors_file(from.path).check_checksum();
     } catch (const gr::error& e) {
@@ -128,6 +134,8 @@ found_checkpoint find_checkpoint(const options& o, const run_data& data) {
   find_from(from, o, data);
   return from;
 }
+
+run_state state_of_checkpoint(const std::filesystem::path& path) { return state_in(gr::read_metadata(path)); }
 
 void find_older_checkpoint(found_checkpoint& from, const std::string& damage, const options& o, const run_data& data) {
   from.damage = joined(from.damage, damage);
@@ -175,6 +183,9 @@ std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& m
       {"batch", batch_size},
       {"parameters", facts.parameters},
       {"accumulate", o.accumulate},
+      {"ranks", o.ranks},
+      {"leaves", o.leaves},
+      {"shard", o.shard},
       {"lr", o.lr},
       {"seed", o.seed},
       {"device", device_name},

@@ -66,6 +66,8 @@ struct found_checkpoint {
 found_checkpoint find_checkpoint(const options& o, const run_data& data);
 /// Goes on to the checkpoint before, because the tensors of this one are damaged.
 void find_older_checkpoint(found_checkpoint& from, const std::string& damage, const options& o, const run_data& data);
+/// The state of the run that a checkpoint has.
+run_state state_of_checkpoint(const std::filesystem::path& path);
 /// The metadata of a checkpoint of this run.
 gr::run_metadata metadata_of(const options& o, const run_data& data, const run_state& state);
 

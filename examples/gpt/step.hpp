@@ -1,14 +1,16 @@
 #pragma once
-// What training steps have in common, whatever the model and its batches: options, the optimizer, the loss scale, and
-// losses on their way to the host.
+// What training steps have in common, whatever the model and its batches: options, the optimizer, the loss scale, ranks
+// that share the work, and losses on their way to the host.
 
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include <gradus/gradus.hpp>
+#include <gradus/train/data_parallel.hpp>
 
 namespace gpt {
 
@@ -17,10 +19,19 @@ namespace gr = gradus;
 struct step_options {
   double dropout = 0;
   double clip = 1;     ///< largest gradient norm; 0: no limit
-  int accumulate = 1;  ///< micro-batches a step
+  int accumulate = 1;  ///< micro-batches a step, on all ranks together
   std::uint64_t seed = 1;
   gr::adamw_options adamw = {};      ///< other optimizers take its lr and weight_decay
   gr::region_schedule regions = {};  ///< what backward recomputes
+  int ranks = 1, rank = 0;
+  int leaves = 1;  ///< gr::data_parallel_options::leaves; divides `accumulate`
+  gr::sharding shard = gr::sharding::nothing;
+  gr::sum_order order = gr::sum_order::tree;
+  std::vector<std::size_t> group_order = {};          ///< of gr::data_parallel; from a plan
+  std::vector<std::size_t>* learned_order = nullptr;  ///< gets that order after an update, unless it is null
+
+  constexpr bool is_parallel() const { return ranks > 1 || leaves > 1; }
+  constexpr int batches_here() const { return accumulate / ranks; }  ///< micro-batches a step on this rank
 };
 
 /// Whether an optimizer (Muon) updates some parameters by an AdamW of its own.
@@ -67,41 +78,87 @@ class model_training {
   static constexpr bool scales_loss = std::is_same_v<typename P::compute, gr::f16>;
 
   network net;
+
+ private:
+  using T = typename P::store;
+  using G = typename P::gradient;
+  using pieces_type = gr::param_pieces<T, D, G>;
+  using parallel_type = gr::data_parallel<T, D, G>;
+  // Pointers, which a constant expression may have: in it there is one rank.
+  gr::communicator<D>* own_ranks_ = nullptr;
+  parallel_type* parallel_ = nullptr;
+  pieces_type* pieces_ = nullptr;
+
+ public:
   optimizer_type optimizer;
 
-  using losses = gr::staging_buffer<typename P::reduce, D>;
+  using loss_type = typename P::reduce;
+  using losses = gr::staging_buffer<loss_type, D>;
   /// The loss of a step, on its way to the host.
   class step_loss {
     friend model_training;
     losses* values_;
-    constexpr explicit step_loss(losses& values) : values_(&values) {}
+    const std::vector<gr::index_t>* order_;
+    constexpr step_loss(losses& values, const std::vector<gr::index_t>& order) : values_(&values), order_(&order) {}
 
    public:
     /// Waits for the mean loss of the step's micro-batches, in nats. Valid until the second send_loss() after it.
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
-      for (const auto loss : each)
-        sum += static_cast<double>(static_cast<float>(loss)) / static_cast<double>(each.size());
+      for (const gr::index_t i : *order_)
+        sum += static_cast<double>(static_cast<float>(each[i])) / static_cast<double>(each.size());
       return sum;
     }
   };
 
-  /// Submits the copy of the step's loss to the host.
+  /// The number, among the step's micro-batches, of micro-batch i of this rank.
+  constexpr int number_of(int i) const {
+    if (parallel_ == nullptr) return i;
+    const int each = batches_of_leaf();
+    return static_cast<int>(parallel_->leaf(static_cast<gr::index_t>(i / each))) * each + i % each;
+  }
+  /// Submits the copy of the step's loss to the host, that of all ranks' micro-batches.
   constexpr step_loss send_loss() {
     turn_ = 1 - turn_;
     losses& to = losses_[turn_];
-    for (gr::index_t i = 0; i < loss_of_.size(); ++i) to.download(loss_of_[i], i);
-    return step_loss(to);
+    if (options_.ranks == 1) {
+      for (gr::index_t i = 0; i < loss_of_.size(); ++i) to.download(loss_of_[i], i);
+    } else {
+      to.download(gather_losses(), order_.size(), 0);
+    }
+    return step_loss(to, order_);
   }
   /// Measures the norm of the gradients and takes the optimizer's step, whose kernel clips them as it reads them
   /// (optim/step_inputs.hpp). With a loss scale, a step whose gradients overflowed changes nothing.
   constexpr void update() {
+    if (parallel_ != nullptr) parallel_->finish();
     if constexpr (scales_loss) optimizer.unscale(scaler_);
     if (options_.clip > 0 || scales_loss)
       optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
     optimizer.step(persistent_);
     scaler_.update(persistent_);
+    if (parallel_ != nullptr) parallel_->gather_values();
+    if (options_.learned_order != nullptr) *options_.learned_order = parallel_->group_order();
+    batches_before_ += static_cast<std::uint32_t>(options_.accumulate);
+  }
+  /// Call it after parameters got other values, as those of a file.
+  constexpr void take_values() {
+    if (parallel_ != nullptr) parallel_->take_values();
+  }
+  /// Whether ranks share optimizer states, so that the optimizer is one of pieces(), and whether they share parameters.
+  constexpr bool shares_states() const { return pieces_ != nullptr; }
+  constexpr bool shares_parameters() const { return shares_states() && options_.shard == gr::sharding::parameters; }
+  const pieces_type& pieces() const { return *pieces_; }
+  /// Uses all tensors of the model in their order, which gathers parameters that ranks share. Ends with
+  /// release_values().
+  void read_values() {
+    gr::for_each_tensor(net, [](std::string_view, const auto& p) { p.value().storage().use(); });
+    release_values();
+  }
+  /// Frees parameters that were gathered for work outside of an update.
+  constexpr void release_values() {
+    if (parallel_ != nullptr) parallel_->release_values();
   }
   constexpr gr::tape<D>& tape() { return tape_; }
   constexpr double loss_scale() const { return scaler_.now(); }
@@ -113,6 +170,7 @@ class model_training {
   /// Restores random draws and the loss scale of a run that has taken `batches` micro-batches.
   void resume_after(std::uint32_t batches, [[maybe_unused]] double scale, [[maybe_unused]] int clean) {
     tape_.set_random(options_.seed, batches);
+    batches_before_ = batches;
     if constexpr (scales_loss) {
       scaler_.set_value(static_cast<float>(scale));
       scaler_.set_clean_steps(clean);
@@ -121,6 +179,7 @@ class model_training {
   /// Drops the gradients of a step that is not finished.
   constexpr void abandon() {
     tape_.clear();
+    if (parallel_ != nullptr) parallel_->abandon();
     optimizer.clear_gradients();
   }
 
@@ -129,22 +188,38 @@ class model_training {
   gr::context<D>& transient_;
   const step_options options_;
 
-  constexpr model_training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o)
-      : optimizer(make_optimizer(net, o)),
+  /// @param ranks the communicator of o.ranks ranks; null: a plan's, or this rank is alone
+  constexpr model_training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o,
+                           gr::communicator<D>* ranks = nullptr)
+      : parallel_(make_parallel(persistent, transient, o, ranks)),
+        optimizer(make_optimizer(o)),
         persistent_(persistent),
         transient_(transient),
         options_(o),
         tape_(transient, o.seed),
         scaler_(persistent),
         losses_{losses(persistent, batches(o)), losses(persistent, batches(o))} {
-    net.dropout = o.dropout;
-    net.regions = o.regions;
-    for (gr::index_t i = 0; i < batches(o); ++i) loss_of_.emplace_back(persistent, gr::category::input);
+    for (int i = 0; i < o.batches_here(); ++i) loss_of_.emplace_back(persistent, gr::category::input);
+    set_order();
+    if (pieces_ != nullptr) optimizer.share_norm(parallel_->ranks());
     // In bf16, updates below 1/256 of a value would round to nothing.
     if constexpr (rounds_stochastically) optimizer.set_rounding(gr::rounding::stochastic, o.seed);
-    gr::init(net, persistent, gr::normal_init{.seed = o.seed, .stddev = 0.02});
+  }
+  model_training(const model_training&) = delete;
+  model_training& operator=(const model_training&) = delete;
+  constexpr ~model_training() {
+    delete pieces_;
+    delete parallel_;
+    delete own_ranks_;
   }
 
+  /// Call it before the forward of micro-batch i.
+  constexpr void begin_batch(int i) {
+    if (parallel_ == nullptr) return;
+    const int each = batches_of_leaf();
+    tape_.set_random(options_.seed, batches_before_ + static_cast<std::uint32_t>(number_of(i)));
+    parallel_->begin_batch(tape_, static_cast<gr::index_t>(i / each), (i + 1) % each == 0);
+  }
   /// Submits backward of the loss of micro-batch i; its gradients are added to those of the others.
   constexpr void add_gradients(int i, const auto& loss) { add_gradients(i, loss, loss); }
   /// The same of `minimised`, where the run reports `loss`, which lacks an auxiliary loss.
@@ -153,6 +228,7 @@ class model_training {
     auto& kept = loss_of_[static_cast<std::size_t>(i)];
     if constexpr (D::computes) gr::device_access<D>::copy(transient_, kept.data(), loss.value().data(), kept.bytes);
     gr::backward(scaler_.scale(minimised), 1.0f / static_cast<float>(options_.accumulate));
+    if (parallel_ != nullptr && (i + 1) % batches_of_leaf() == 0) parallel_->end_leaf();
   }
   /// Waits for the loss of micro-batch i.
   constexpr float loss_of(int i) const { return static_cast<float>(gr::item(loss_of_[static_cast<std::size_t>(i)])); }
@@ -163,14 +239,69 @@ class model_training {
   static constexpr bool rounds_stochastically =
       std::is_same_v<typename P::store, gr::bf16> && !requires { requires optimizer_type::compensated; };
 
-  static constexpr optimizer_type make_optimizer(network& net, const step_options& o) {
+  // Gives the model its first values. With several ranks or leaves, returns what they exchange.
+  constexpr parallel_type* make_parallel(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o,
+                                         gr::communicator<D>* ranks) {
+    net.dropout = o.dropout;
+    net.regions = o.regions;
+    const gr::normal_init start{.seed = o.seed, .stddev = 0.02};
+    if (!o.is_parallel()) {
+      gr::init(net, persistent, start);
+      return nullptr;
+    }
+    if (ranks == nullptr) ranks = own_ranks_ = make_own_ranks(o);
+    auto* const made = new parallel_type(net, *ranks, persistent, transient,
+                                         {.leaves = static_cast<gr::index_t>(o.leaves),
+                                          .shard = o.shard,
+                                          .order = o.order,
+                                          .whole_parameters = optimizer_type::needs_whole_parameters,
+                                          .group_order = o.group_order});
+    gr::init(net, persistent, start, [made](auto& p) { made->take_value(p); });
+    return made;
+  }
+  static gr::communicator<D>* make_own_ranks(const step_options& o) {
+    if constexpr (D::computes) return new gr::single_communicator<D>;
+    else return new gr::meta_communicator<D>(static_cast<gr::index_t>(o.rank), static_cast<gr::index_t>(o.ranks));
+  }
+  // The optimizer of the model, or of the pieces of it that are this rank's.
+  constexpr optimizer_type make_optimizer(const step_options& o) {
     const auto settings = settings_of<decltype(optimizer_type::options)>(o);
-    if constexpr (has_adamw_inside<decltype(optimizer_type::options)>)  // Muon for the blocks' matrices
-      return optimizer_type(net, settings, [](const gr::param_info& p) {
-        return gr::param_settings{.weight_decay = p.is_matrix ? 1.0 : 0.0,
-                                  .orthogonal = p.name.starts_with("blocks.") && p.rank == 2};
-      });
-    else return optimizer_type(net, settings);
+    const auto of_parameter = [](const gr::param_info& p) {
+      gr::param_settings all = gr::decay_matrices(p);
+      if constexpr (has_adamw_inside<decltype(optimizer_type::options)>)  // Muon for the blocks' matrices
+        all.orthogonal = p.name.starts_with("blocks.") && p.rank == 2;
+      return all;
+    };
+    if (parallel_ == nullptr || !parallel_->shares_values()) return optimizer_type(net, settings, of_parameter);
+    pieces_ = new pieces_type(net, parallel_->own_pieces());
+    parallel_->attach(*pieces_);
+    return optimizer_type(*pieces_, settings, of_parameter);
+  }
+  constexpr int batches_of_leaf() const { return options_.accumulate / options_.leaves; }
+  // Where send_loss() puts the losses: rank by rank.
+  constexpr void set_order() {
+    const auto all = static_cast<gr::index_t>(options_.accumulate), here = loss_of_.size();
+    for (gr::index_t number = 0; number < all; ++number) {
+      order_.push_back(number);
+      if (parallel_ == nullptr) continue;
+      const auto each = static_cast<gr::index_t>(batches_of_leaf());
+      const auto [rank, leaf] = parallel_->place_of(number / each);
+      order_.back() = rank * here + leaf * each + number % each;
+    }
+    if (options_.ranks > 1) all_losses_ = gr::buffer<D>(persistent_, all * sizeof(loss_type), gr::category::input);
+  }
+  // The losses of all ranks' micro-batches, on the device.
+  const loss_type* gather_losses() {
+    if constexpr (!D::computes) return nullptr;
+    else {
+      auto* const to = static_cast<loss_type*>(all_losses_.data());
+      loss_type* const own = to + parallel_->ranks().rank() * loss_of_.size();
+      for (gr::index_t i = 0; i < loss_of_.size(); ++i)
+        gr::device_access<D>::copy(transient_, own + i, std::as_const(loss_of_[i]).data(), sizeof(loss_type));
+      const std::vector<gr::index_t> each(parallel_->ranks().size(), loss_of_.size());
+      parallel_->ranks().all_gather(transient_, own, to, each).wait();
+      return to;
+    }
   }
 
   struct no_scaler {
@@ -186,8 +317,11 @@ class model_training {
 
   gr::tape<D> tape_;
   std::conditional_t<scales_loss, f16_scaler, no_scaler> scaler_;
-  std::vector<gr::tensor<typename P::reduce, gr::shape<>, D>> loss_of_;
-  std::array<losses, 2> losses_;  // by turns: one is read while the other is on its way
+  std::vector<gr::tensor<loss_type, gr::shape<>, D>> loss_of_;  // of this rank's micro-batches
+  gr::buffer<D> all_losses_;                                    // of all ranks'
+  std::vector<gr::index_t> order_;                              // where each micro-batch's loss is among them
+  std::uint32_t batches_before_ = 0;                            // micro-batches of the steps before
+  std::array<losses, 2> losses_;                                // by turns: one is read while the other is on its way
   gr::index_t turn_ = 0;
 };
 

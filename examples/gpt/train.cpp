@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include <gradus/data/prefetch.hpp>
@@ -15,9 +16,11 @@
 #include <gradus/train/run_memory.hpp>
 
 #include "device.hpp"
+#include "following_run.hpp"
 #include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
+#include "ranks.hpp"
 #include "run.hpp"
 #include "training.hpp"
 
@@ -29,38 +32,54 @@ using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::tok
 std::atomic<long long> interrupted_at = 0;
 
 int print_plan(const gpt::options& o) {
-  const gpt::chosen_memory plan = gpt::choose_memory(o, gpt::machine_flops(o.threads));
-  gpt::print_memory(plan);
-  gpt::write_report(o.memory_report, plan, nullptr);
+  const double machine_flops = gpt::machine_flops(o.threads);
+  const int count = std::max(o.ranks, 1);
+  for (int rank = 0; rank < count; ++rank) {
+    const gpt::options of_rank = o.of_rank(rank, count);
+    const gpt::chosen_memory plan = gpt::choose_memory(of_rank, machine_flops);
+    if (rank == 0) {
+      gpt::print_memory(plan);
+      gpt::write_report(o.memory_report, plan, nullptr);
+    }
+    if (count > 1) gpt::print_rank(of_rank, plan);
+  }
   if (!o.memory_report.empty()) std::printf("wrote %s\n", o.memory_report.c_str());
   return 0;
 }
 
 /// Reads the checkpoint that was found, or an older one if its tensors are damaged.
 void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::run_data& data,
-                     gr::context<gpt::device>& ctx, trainer& t) {
+                     gr::context<gpt::device>& ctx, trainer& t, gpt::rank_team& team) {
   for (bool read = false; !read;) {
+    from.path = team.from_leader(from.path.string());
+    from.age = team.from_leader(from.age);
+    if (!team.leads()) from.state = gpt::state_of_checkpoint(from.path);
     try {
-      gpt::read_settings(t.net, gr::read_checkpoint(from.path, ctx, t.net, t.optimizer));
+      gpt::read_settings(
+          t.net, t.shares_states() ? gr::read_checkpoint(from.path, ctx, t.net, t.optimizer, t.pieces(), team.trained())
+                                   : gr::read_checkpoint(from.path, ctx, t.net, t.optimizer));
       read = true;
     } catch (const gr::out_of_memory&) {
       throw;  // not the file's fault
-    } catch (const gr::error& e) { gpt::find_older_checkpoint(from, e.what(), o, data); }
+    } catch (const gr::rank_failed&) { throw; } catch (const gr::error& e) {
+      if (team.leads()) gpt::find_older_checkpoint(from, e.what(), o, data);
+    }
   }
-  if (!from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
+  if (team.leads() && !from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
   t.resume_after(static_cast<std::uint32_t>(from.state.step * o.accumulate), from.state.loss_scale,
                  from.state.clean_steps);
 }
 
-int train(const gpt::options& o) {
+void train(const gpt::options& o, gpt::rank_team& team) {
   // The data, the weights to start from (--init), the checkpoint to resume from (--resume).
   const gpt::starting_model start(o);
   const gpt::run_data data{start.open_data()};
-  gpt::found_checkpoint from = gpt::find_checkpoint(o, data);
-  const bool resumed = !from.path.empty();
+  gpt::found_checkpoint from;
+  if (team.leads()) from = gpt::find_checkpoint(o, data);
+  const bool resumed = team.from_leader(!from.path.empty());
 
   // The memory, planned to the byte; the model and its optimizer.
-  const double machine_flops = gpt::machine_flops(o.threads);
+  const double machine_flops = team.from_leader(gpt::machine_flops(o.threads));
   const gpt::chosen_memory plan = gpt::choose_memory(o, machine_flops);
   gpt::stream stream;
   gpt::set_threads(stream, o.threads);
@@ -68,60 +87,78 @@ int train(const gpt::options& o) {
   gr::run_memory<gpt::device> memory(stream, heap, plan.plans, !o.memory_report.empty());
   gpt::tune(memory.transient, o.tune_products);
   gpt::tune(memory.persistent, o.tune_products);
-  trainer t(memory.persistent, memory.transient, o.step(plan.regions));
-  if (resumed) read_checkpoint(from, o, data, memory.persistent, t);
+  const auto connected = team.connect(memory.persistent);
+  trainer t(memory.persistent, memory.transient, o.step(plan.regions, plan.group_order), &team.trained());
+  if (resumed) read_checkpoint(from, o, data, memory.persistent, t, team);
   start.load(t.net, memory.persistent);
+  t.take_values();
 
-  // The run: its folder, its log, its checkpoints. From here on there is something to lose.
-  const gr::interrupts<interrupted_at> stop;
+  // From here on there is something to lose.
+  std::optional<gr::interrupts<interrupted_at>> watched;
+  if (team.is_first_of_process()) watched.emplace();
+  const auto stopped = [] { return interrupted_at != 0; };
+
+  gpt::step_observers observers(o, memory, trainer::scales_loss);
+  const auto loop = [&](auto& run) {
+    gpt::run_state& at = run.state;
+    gpt::step_graph graph(memory.transient, t.tape(), t.optimizer);
+    const auto here = static_cast<std::uint64_t>(o.batches_here()), all = static_cast<std::uint64_t>(o.accumulate);
+    const auto make_batch = [&](std::uint64_t i) {
+      return data.batch(o, i / here * all + static_cast<std::uint64_t>(t.number_of(static_cast<int>(i % here))));
+    };
+    gr::prefetcher batches(make_batch, {.first = static_cast<std::uint64_t>(at.step) * here,
+                                        .workers = static_cast<std::size_t>(o.workers),
+                                        .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
+    const auto agree = [&] { return team.agree(run.elapsed(), stopped()); };
+
+    bool finished = false;
+    try {
+      for (auto now = agree(); !finished && !now.stop; now = agree()) {
+        const gr::stopwatch watch;
+        at.lr = o.rate(at.step, o.fraction(at.step, now.elapsed));
+        gpt::set_rate(t.optimizer.options, at.lr);
+        const bool observed = observers.begin(at.step + 1);
+        const bool as_graph = o.graph && !observed;
+
+        int i = 0;
+        for (; i < o.batches_here() && (i == 0 || team.size() > 1 || !stopped()); ++i) {
+          const auto batch = batches.next();
+          t.load(i, batch.inputs.data(), batch.targets.data());
+          if (!as_graph) t.backward(i);
+        }
+        if (i < o.batches_here()) break;  // asked to end within a step
+        run.begin_update();
+        if (as_graph) graph.run([&] { t.step(); });  // backward of all batches, and the update
+        else t.update();
+        run.end_update(t.send_loss(), watch.seconds(), agree().elapsed);
+        if (const gr::step_trace* trace = observers.end(watch.seconds())) run.report_memory(*trace);
+
+        run.validate_if_due();
+        if (agree().stop) break;
+        run.save_and_show();
+        finished = at.fraction >= 1;
+      }
+    } catch (const std::exception& e) {
+      run.save_after(e);
+      throw;
+    }
+    if (!finished) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
+    return finished;
+  };
+
+  // The run: its folder, its log, its checkpoints.
+  if (!team.leads()) {
+    gpt::following_run run(o, data, memory, t, team, from.state, stopped);
+    loop(run);
+    return;
+  }
   const gpt::run_facts facts{gr::parameter_count(t.net),  machine_flops, gpt::machine_name(stream),
                              gpt::thread_note(o.threads), start.text(),  resumed};
-  gpt::run run(o, data, plan, memory, t, std::move(from), facts, [&] { return stop.noticed(); });
-  gpt::run_state& at = run.state;
-  gpt::step_observers observers(o, memory, trainer::scales_loss);
-  gpt::step_graph graph(memory.transient, t.tape(), t.optimizer);
-  gr::prefetcher batches([&](std::uint64_t number) { return data.batch(o, number); },
-                         {.first = static_cast<std::uint64_t>(at.step * o.accumulate),
-                          .workers = static_cast<std::size_t>(o.workers),
-                          .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
-
-  bool finished = false;
-  try {
-    while (!finished && !stop.noticed()) {
-      const gr::stopwatch watch;
-      at.lr = o.rate(at.step, o.fraction(at.step, run.elapsed()));
-      gpt::set_rate(t.optimizer.options, at.lr);
-      const bool observed = observers.begin(at.step + 1);
-      const bool as_graph = o.graph && !observed;
-
-      int i = 0;
-      for (; i < o.accumulate && (i == 0 || !stop.noticed()); ++i) {
-        const auto batch = batches.next();
-        t.load(i, batch.inputs.data(), batch.targets.data());
-        if (!as_graph) t.backward(i);
-      }
-      if (i < o.accumulate) break;  // asked to end within a step
-      run.begin_update();
-      if (as_graph) graph.run([&] { t.step(); });  // backward of all batches, and the update
-      else t.update();
-      run.end_update(t.send_loss(), watch.seconds());
-      if (const gr::step_trace* trace = observers.end(watch.seconds())) run.report_memory(*trace);
-
-      run.validate_if_due();
-      if (stop.noticed()) break;
-      run.save_and_show();
-      finished = at.fraction >= 1;
-    }
-  } catch (const std::exception& e) {
-    run.save_after(e);
-    throw;
-  }
-
-  if (!finished) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
+  gpt::run run(o, data, plan, memory, t, team, std::move(from), facts, stopped);
+  const bool finished = loop(run);
   run.end(gpt::peak_mib(heap));
   if (o.profile) run.report_profile(observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
   run.print_closing_sample(finished);
-  return 0;
 }
 
 }  // namespace
@@ -131,7 +168,14 @@ int main(int argc, char** argv) {
     const auto o = gpt::read_options(argc, argv);
     if (!o) return 0;
     gpt::use_gpu(o->gpu);
-    return o->plan ? print_plan(*o) : train(*o);
+    if (o->plan) return print_plan(*o);
+    gpt::on_ranks(o->ranks, [&](gpt::rank_team& team) {
+      if (team.size() > 1) gpt::use_gpu(team.gpu());
+      gpt::options of_rank = o->of_rank(team.rank(), team.size());
+      of_rank.threads = team.threads_of_rank(of_rank.threads);
+      train(of_rank, team);
+    });
+    return 0;
   };
   return gr::run_program("gpt_train", work, "try a smaller --batch of scripts/train.sh, or --memory-budget");
 }

@@ -25,8 +25,10 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
  public:
   using ids = gr::shape<Batch, C.context>;
 
-  constexpr training(gr::context<D>& kept, gr::context<D>& freed, const step_options& o) : base(kept, freed, o) {
-    for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(kept));
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o,
+                     gr::communicator<D>* ranks = nullptr)
+      : base(persistent, transient, o, ranks) {
+    for (int i = 0; i < o.batches_here(); ++i) slots_.push_back(slot(persistent));
   }
 
   /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
@@ -41,6 +43,7 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
   /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
+    this->begin_batch(i);
     const auto inputs = this->tape().watch(s.inputs);
     if constexpr (requires { this->net.losses(inputs, s.targets); }) {
       const auto [loss, auxiliary] = this->net.losses(inputs, s.targets);
@@ -57,12 +60,14 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
   }
   /// Loss of a batch, without dropout and with nothing recorded.
   constexpr float evaluate(const Token* inputs, const Token* targets) {
-    return static_cast<float>(gr::item(this->net.loss(upload(inputs), upload(targets))));
+    const auto loss = static_cast<float>(gr::item(this->net.loss(upload(inputs), upload(targets))));
+    this->release_values();
+    return loss;
   }
 
   /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
   constexpr void step() {
-    for (int i = 0; i < this->options_.accumulate; ++i) backward(i);
+    for (int i = 0; i < this->options_.batches_here(); ++i) backward(i);
     this->update();
   }
 

@@ -26,6 +26,8 @@
 #include "cuda/resource.hpp"
 #include "cuda/stream.hpp"
 #include "cuda/workspace.hpp"
+#include "dist/communicator.hpp"
+#include "dist/cuda/tree_sum.hpp"
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"
 #include "memory/limit_resource.hpp"

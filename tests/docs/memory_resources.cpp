@@ -1,6 +1,7 @@
 // The code of docs/guide/memory-resources.md.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <gradus/gradus.hpp>
 #include <gradus/memory/tracking_resource.hpp>
@@ -8,6 +9,8 @@
 #include <gradus/testing/simulated_stream.hpp>
 #include <string>
 #include <vector>
+
+#include "../support/scratch_folder.hpp"
 
 namespace gr = gradus;
 
@@ -95,6 +98,67 @@ TEST_CASE("the guide's fault") {
   } catch (const gr::out_of_memory&) { refused = true; }
   // [/fault]
   CHECK(refused);
+}
+
+namespace {
+
+// [residency]
+struct in_memory final : gr::group_store<float> {  // values may come from a file, or from other ranks
+  std::vector<std::vector<float>> arrays;
+  void start_load(std::size_t group, float* to) override { std::ranges::copy(arrays[group], to); }
+  void finish_load(std::size_t) override {}
+};
+// [/residency]
+
+struct two_layers {
+  gr::nn::linear<gr::on<gr::cpu>, 8, 8> first, second;
+  GRADUS_MEMBERS(first, second)
+};
+
+}  // namespace
+
+TEST_CASE("the guide's parameters that come and go") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  two_layers net;
+  const auto x = gr::ones<float, gr::shape<1, 8>>(ctx);
+  // [resident]
+  in_memory store;
+  const gr::param_groups<float, gr::cpu> groups(net);
+  for (const auto& group : groups.all()) store.arrays.emplace_back(group.size, 0.5f);
+  gr::parameter_residency<float, gr::cpu> residency(ctx, groups, store);
+  const auto y = net.second(net.first(x));  // loads first, then second
+  // [/resident]
+  CHECK(y(0, 0) == (8 * 0.5f + 0.5f) * 8 * 0.5f + 0.5f);
+}
+
+TEST_CASE("the guide's training from a file") {
+  const gradus_test::scratch_folder scratch;
+  const auto& folder = scratch.path;
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::tape tape{ctx};
+  two_layers net;
+  const auto x = gr::ones<float, gr::shape<1, 8>>(ctx);
+  // [offload]
+  gr::file_resource file(folder);
+  gr::context in_file{stream, file};
+  gr::init(net, in_file, gr::normal_init{});
+  gr::file_store<float> store(file, gr::param_groups<float, gr::cpu>(net));
+  gr::parameter_residency<float, gr::cpu> residency(ctx, gr::param_groups<float, gr::cpu>(net), store);
+  gr::file_parts parts(file);
+  gr::adamw optimizer{net};
+  optimizer.divide_by(&parts);
+
+  gr::backward(gr::mean(net.second(net.first(tape.watch(x)))));
+  residency.evict();
+  store.attach();  // the values in the file are the parameters' own for a while: to update, save or load them
+  optimizer.step(in_file);
+  residency.invalidate();
+  // [/offload]
+  CHECK(gr::item(gr::mean(net.second(net.first(x)))) != 0);
 }
 
 TEST_CASE("the guide's parts of a buffer") {

@@ -7,9 +7,9 @@
 #            only their own
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
-#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, libcu++ and NVTX are included, each by one
-#            header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX, SIMD and the
-#            CUDA runtime
+#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI and NVTX are included,
+#            each by one header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX,
+#            SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || {
@@ -83,7 +83,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     }
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
-    owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"
+    owner["NCCL"] = "dist"; owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"; owner["MPI"] = "dist"
   }
   {
     from = $1 ~ /^examples\// ? "examples" : folder_of($1)
@@ -112,8 +112,10 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cublas/) vendor = "cuBLASLt"
     else if ($3 ~ /^cub\//) vendor = "CUB"
     else if ($3 ~ /^cudnn/) vendor = "cuDNN"
+    else if ($3 ~ /^nccl\./) vendor = "NCCL"
     else if ($3 ~ /^cuda\/std\//) vendor = "libcu++"
     else if ($3 ~ /^nvtx3\//) vendor = "NVTX"
+    else if ($3 == "mpi.h") vendor = "MPI"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "cuda" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
     } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^sanitizer\/|intrin\.h$/ &&

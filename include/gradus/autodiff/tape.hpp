@@ -13,6 +13,7 @@
 #include "../memory/context.hpp"
 #include "../memory/poison.hpp"
 #include "checkpoint/log.hpp"
+#include "checkpoint/offload.hpp"
 #include "failures.hpp"
 #include "forward.hpp"
 #include "node.hpp"
@@ -31,7 +32,6 @@ template <class D>
 class region_core;
 template <class Region, class F, class Args, class Slots>
 struct region_node;
-class kept_results;
 
 template <class DeviceOfTape, class Device>
 inline constexpr bool device_of_tape_is = std::is_same_v<DeviceOfTape, Device>;
@@ -144,6 +144,14 @@ class tape {
     };
     return as_traced(push_op(std::index_sequence_for<Xs...>{}, op, facts, compute, detail::stripped(xs)...));
   }
+  /// A checkpoint region or another part of a chain begins: the results that the region before it offloads are copied
+  /// to host memory while the part runs. Called by checkpoint() and chain().
+  constexpr void begin_part() {
+    begin_if_unwound();
+    offloads_.begin_part();
+  }
+  /// It ends: the stream waits for these copies, and the results' device memory is freed.
+  constexpr void end_part() { offloads_.end_part(); }
   /// Discards the recording without backward; its values must not be used any more.
   GRADUS_NOINLINE constexpr void clear() {
     destroy_list(last_);
@@ -198,7 +206,10 @@ class tape {
   friend class detail::region_core;
   template <class, class, class, class>
   friend struct detail::region_node;
+  template <class>
   friend class detail::kept_results;
+  template <class>
+  friend class detail::offload_group;
 
   // The tape under all regions; a region has the same function.
   constexpr tape& root() { return *this; }
@@ -338,6 +349,7 @@ class tape {
   detail::generation_counter& counter_;
   arena nodes_;
   region_log regions_;
+  detail::offload_list<D> offloads_;
   gradient_observer* observer_ = nullptr;
   gradient_observer* next_observer_ = nullptr;  // of recordings that have not begun
   detail::first_uses uses_;

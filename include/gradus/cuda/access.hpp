@@ -9,6 +9,7 @@
 
 #include "../memory/context.hpp"
 #include "device.hpp"
+#include "pinned.hpp"
 #include "runs.hpp"
 
 namespace gradus {
@@ -54,6 +55,8 @@ struct device_access<cuda> {
     cuda_kit::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, ctx.stream().handle()),
                     "cudaMemcpyAsync (device to host)");
   }
+  /// See detail::offload_link.
+  using offload_memory = cuda_kit::pinned_pool;
   /// Pinned host memory. Throws error if there is no more.
   template <class T>
   class host_values {

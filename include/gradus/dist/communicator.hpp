@@ -110,7 +110,7 @@ class communicator;
 
 /// A collective that is under way. The buffers must not be used before wait() has returned.
 template <class D>
-class [[nodiscard]] pending_collective {
+class pending_collective {
  public:
   pending_collective() = default;
   pending_collective(pending_collective&& other) noexcept
@@ -163,26 +163,26 @@ class communicator {
   void barrier(context<D>& ctx) { begin(ctx, {}).wait(); }
   /// The n elements of `root` go to all ranks.
   template <class T>
-  pending broadcast(context<D>& ctx, T* data, index_t n, index_t root = 0) {
+  [[nodiscard]] pending broadcast(context<D>& ctx, T* data, index_t n, index_t root = 0) {
     collective c = made<T>(collective_kind::broadcast, data, data, n);
     c.root = static_cast<int>(root);
     return begin(ctx, std::move(c));
   }
   /// Element i of `to` becomes the reduction of element i of all ranks' `from`. In place: from == to.
   template <class T>
-  pending all_reduce(context<D>& ctx, const T* from, T* to, index_t n, const reduce_options& o = {}) {
+  [[nodiscard]] pending all_reduce(context<D>& ctx, const T* from, T* to, index_t n, const reduce_options& o = {}) {
     collective c = made<T>(collective_kind::all_reduce, from, to, n);
     c.options = o;
     return begin(ctx, std::move(c));
   }
   /// The same, of which each rank gets its share at `to`. In place: `to` is where the rank's share of `from` begins.
   template <class T>
-  pending reduce_scatter(context<D>& ctx, const T* from, T* to, index_t n, const reduce_options& o = {}) {
+  [[nodiscard]] pending reduce_scatter(context<D>& ctx, const T* from, T* to, index_t n, const reduce_options& o = {}) {
     return reduce_scatter(ctx, from, to, shares(n), o);
   }
   template <class T>
-  pending reduce_scatter(context<D>& ctx, const T* from, T* to, std::vector<index_t> counts,
-                         const reduce_options& o = {}) {
+  [[nodiscard]] pending reduce_scatter(context<D>& ctx, const T* from, T* to, std::vector<index_t> counts,
+                                       const reduce_options& o = {}) {
     collective c = made<T>(collective_kind::reduce_scatter, from, to, 0);
     c.options = o;
     c.counts = std::move(counts);
@@ -191,25 +191,26 @@ class communicator {
   /// All shares, the rank's own at `from`, go to `to` of all ranks. In place: `from` is where the rank's share of `to`
   /// begins.
   template <class T>
-  pending all_gather(context<D>& ctx, const T* from, T* to, index_t n) {
+  [[nodiscard]] pending all_gather(context<D>& ctx, const T* from, T* to, index_t n) {
     return all_gather(ctx, from, to, shares(n));
   }
   template <class T>
-  pending all_gather(context<D>& ctx, const T* from, T* to, std::vector<index_t> counts) {
+  [[nodiscard]] pending all_gather(context<D>& ctx, const T* from, T* to, std::vector<index_t> counts) {
     collective c = made<T>(collective_kind::all_gather, from, to, 0);
     c.counts = std::move(counts);
     return begin(ctx, std::move(c));
   }
-  /// `n` elements go from every rank to every rank, in the order of ranks: [size(), n] to [size(), n]. In place: from ==
-  /// to.
+  /// `n` elements go from every rank to every rank, in the order of ranks: [size(), n] to [size(), n]. In place: from
+  /// == to.
   template <class T>
-  pending all_to_all(context<D>& ctx, const T* from, T* to, index_t n) {
+  [[nodiscard]] pending all_to_all(context<D>& ctx, const T* from, T* to, index_t n) {
     const std::vector<index_t> each(size_, n);
     return all_to_all(ctx, from, to, each, each);
   }
   /// The same with `sent[r]` elements to rank r and `received[r]` from rank r. Not in place, unless they are all equal.
   template <class T>
-  pending all_to_all(context<D>& ctx, const T* from, T* to, std::vector<index_t> sent, std::vector<index_t> received) {
+  [[nodiscard]] pending all_to_all(context<D>& ctx, const T* from, T* to, std::vector<index_t> sent,
+                                   std::vector<index_t> received) {
     collective c = made<T>(collective_kind::all_to_all, from, to, 0);
     c.counts = std::move(sent);
     c.received = std::move(received);
@@ -228,6 +229,12 @@ class communicator {
     if (size == 0 || rank >= size)
       throw error("communicator: rank " + std::to_string(rank) + " of " + std::to_string(size) + " ranks");
   }
+  /// Of n elements that ranks divide, how many each has.
+  std::vector<index_t> shares(index_t n) const {
+    std::vector<index_t> all(size_);
+    for (index_t r = 0; r < size_; ++r) all[r] = share_begin(n, r + 1, size_) - share_begin(n, r, size_);
+    return all;
+  }
 
  private:
   template <class T>
@@ -239,11 +246,6 @@ class communicator {
     c.to = to;
     c.count = n;
     return c;
-  }
-  std::vector<index_t> shares(index_t n) const {
-    std::vector<index_t> all(size_);
-    for (index_t r = 0; r < size_; ++r) all[r] = share_begin(n, r + 1, size_) - share_begin(n, r, size_);
-    return all;
   }
   pending begin(context<D>& ctx, collective c) {
     if (!c.counts.empty()) {

@@ -82,6 +82,8 @@ class safetensors_file {
 
   /// Reads a tensor's bytes into `to`. The tensor must have this dtype ("F32") and as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
+  /// Reads those of a tensor's bytes that begin with byte `begin`. The tensor must have this dtype, and these bytes.
+  void read_bytes(std::string_view name, std::string_view dtype, std::size_t begin, std::span<std::byte> to);
 
   /// Throws gradus::error unless read_as<T>() can read the tensor: it exists with this shape, in a floating-point type.
   template <class T>
@@ -134,6 +136,11 @@ class safetensors_file {
 /// Collects tensors and writes them to one safetensors file, in order. Values must stay valid until write() returns.
 class safetensors_writer {
  public:
+  /// Takes the next bytes of a tensor.
+  using byte_sink = std::function<void(std::span<const std::byte>)>;
+  /// Passes all bytes of a tensor to its argument, part by part.
+  using byte_source = std::function<void(const byte_sink&)>;
+
   void set_metadata(const std::string& key, const std::string& text) { metadata_[key] = text; }
   /// Adds a metadata entry `crc32c` for safetensors_file::check_checksum(): eight hexadecimal digits, the CRC-32C of
   /// the file after its first 8 bytes, computed with zeros instead of these digits.
@@ -147,6 +154,9 @@ class safetensors_writer {
   /// The same for `count` values whose type is given by its dtype ("F32").
   void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  std::span<const std::byte> bytes);
+  /// The same for values that `source` has when write() calls it, as it comes to this tensor.
+  void add_parts(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
+                 byte_source source);
 
   /// Writes the file atomically (see atomic_file). Calls `before_rename` when all bytes are on disk, before the rename.
   void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const;
@@ -156,7 +166,8 @@ class safetensors_writer {
     std::string name;
     std::string dtype;
     std::vector<std::size_t> shape;
-    std::span<const std::byte> bytes;
+    std::size_t bytes;
+    byte_source source;
   };
   std::vector<part> parts_;
   std::set<std::string> names_;

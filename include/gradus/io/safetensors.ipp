@@ -111,6 +111,16 @@ GRADUS_IMPL void safetensors_file::read_bytes(std::string_view name, std::string
   read_at(data_ + e.begin, to.data(), to.size());
 }
 
+GRADUS_IMPL void safetensors_file::read_bytes(std::string_view name, std::string_view dtype, std::size_t begin,
+                                              std::span<std::byte> to) {
+  const safetensors_entry& e = stored_as(name, dtype);
+  const std::size_t bytes = e.end - e.begin;
+  if (begin > bytes || to.size() > bytes - begin)
+    fail(quoted(name) + " has " + std::to_string(bytes) + " bytes where " + std::to_string(to.size()) + " from byte " +
+         std::to_string(begin) + " on are needed");
+  read_at(data_ + e.begin + begin, to.data(), to.size());
+}
+
 GRADUS_IMPL const safetensors_entry& safetensors_file::stored_as(std::string_view name, std::string_view dtype) const {
   const safetensors_entry& e = entry(name);
   if (e.dtype != dtype) fail(quoted(name) + " is stored as " + e.dtype + " where " + std::string(dtype) + " is needed");
@@ -221,6 +231,12 @@ GRADUS_IMPL void safetensors_writer::add_checksum() {
 GRADUS_IMPL void safetensors_writer::add_bytes(std::string_view name, const std::string& dtype,
                                                std::span<const std::size_t> shape, std::size_t count,
                                                std::span<const std::byte> bytes) {
+  add_parts(name, dtype, shape, count, [bytes](const byte_sink& sink) { sink(bytes); });
+}
+
+GRADUS_IMPL void safetensors_writer::add_parts(std::string_view name, const std::string& dtype,
+                                               std::span<const std::size_t> shape, std::size_t count,
+                                               byte_source source) {
   std::uint64_t needed = 1;
   if (!detail::multiply_fits(shape, 1, needed))
     throw error("safetensors: '" + std::string(name) + "': a tensor this large cannot exist");
@@ -229,7 +245,11 @@ GRADUS_IMPL void safetensors_writer::add_bytes(std::string_view name, const std:
                 detail::shape_text(shape));
   if (name == "__metadata__" || !names_.insert(std::string(name)).second)
     throw error("safetensors: the name '" + std::string(name) + "' is taken");
-  parts_.push_back({std::string(name), dtype, {shape.begin(), shape.end()}, bytes});
+  parts_.push_back({std::string(name),
+                    dtype,
+                    {shape.begin(), shape.end()},
+                    count * detail::safetensors_element_bytes(dtype),
+                    std::move(source)});
 }
 
 GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
@@ -241,8 +261,8 @@ GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
   if (!metadata_.empty()) add("__metadata__", metadata_);
   std::size_t at = 0;
   for (const part& p : parts_) {
-    add(p.name, {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes.size()}}});
-    at += p.bytes.size();
+    add(p.name, {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes}}});
+    at += p.bytes;
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -260,7 +280,16 @@ GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
   };
   file.write(&length, 8);
   write(std::as_bytes(std::span(text)));
-  for (const part& p : parts_) write(p.bytes);
+  for (const part& p : parts_) {
+    std::size_t written = 0;
+    p.source([&](std::span<const std::byte> bytes) {
+      write(bytes);
+      written += bytes.size();
+    });
+    if (written != p.bytes)
+      throw error("safetensors: '" + p.name + "' has " + std::to_string(written) + " bytes where " +
+                  std::to_string(p.bytes) + " are needed");
+  }
   if (checksum != std::string::npos)
     file.overwrite(static_cast<long>(8 + checksum), detail::hexadecimal(sum.value()).data(), 8);
   file.commit(before_rename);

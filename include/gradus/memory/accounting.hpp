@@ -82,6 +82,7 @@ struct device_access<D> {
   static constexpr void copy(context<D>&, void*, const void*, std::size_t) {}
   static constexpr void upload(context<D>&, void*, const void*, std::size_t) {}
   static constexpr void download(context<D>&, void*, const void*, std::size_t) {}
+  static constexpr void download_later(context<D>&, void*, const void*, std::size_t) {}
   template <class T>
   struct host_values {
     constexpr explicit host_values(index_t) {}

@@ -27,6 +27,11 @@ struct activity {
   cost work;
 };
 
+/// Names of the activities by which checkpoint regions move results to host memory: `offload` begins a copy out of
+/// device memory and `fetch` one back into it, both with the bytes as their work's; in `copy_wait` the context's stream
+/// waits for the copies begun before.
+inline constexpr std::string_view offload_name = "offload", fetch_name = "fetch", copy_wait_name = "copy wait";
+
 struct memory_request;
 
 /// Floating-point elements that an operation computed, in host memory.
@@ -63,6 +68,8 @@ class activity_log {
 
   /// The current activity; memory requests are labelled with it.
   constexpr const activity& current() const { return current_; }
+  /// Number of activities that have begun: while it is the same, one runs at most.
+  constexpr std::size_t begun() const { return begun_; }
   /// Notifies `who` of all later operations; null ends that.
   constexpr void observe(observer* who) { observer_ = who; }
   constexpr observer* observed_by() const { return observer_; }
@@ -75,6 +82,7 @@ class activity_log {
       const activity what{name, phase, work};
       if (log.observer_ != nullptr) log.observer_->begin(what);
       log.current_ = what;
+      ++log.begun_;
     }
     running(const running&) = delete;
     running& operator=(const running&) = delete;
@@ -90,6 +98,7 @@ class activity_log {
 
  private:
   activity current_{};
+  std::size_t begun_ = 0;
   observer* observer_ = nullptr;
 };
 

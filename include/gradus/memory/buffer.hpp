@@ -31,6 +31,12 @@ class buffer {
                   ", and not null; copy the elements instead");
     return buffer(ctx.borrow(data, bytes, what, end, argument));
   }
+  /// A buffer whose memory comes and goes while handles and parts stay: it has none until restore(), and between
+  /// evict() and restore(). `by`, unless it is null, is notified of each use of the bytes, as of those of `page`, until
+  /// end_paging(). One thread at a time uses such a buffer.
+  static constexpr buffer paged(context<D>& ctx, std::size_t bytes, category what, pager* by, std::size_t page = 0) {
+    return buffer(ctx.acquire_paged(bytes, what, by, page));
+  }
   constexpr buffer(const buffer& other) : block_(other.block_) {
     if (block_ != nullptr) detail::add_use(block_->uses);
   }
@@ -44,7 +50,12 @@ class buffer {
   }
 
   constexpr explicit operator bool() const { return block_ != nullptr; }
-  constexpr void* data() const { return block_->data; }
+  /// The address of the first byte; of a paged buffer, once its pager has been notified. Null if it is not resident.
+  constexpr void* data() const { return block_->paged ? paged_data() : block_->data; }
+  /// Notifies the pager of a paged buffer, as data() does; nothing for others, or if there is no buffer.
+  constexpr void use() const {
+    if (block_ != nullptr && block_->paged) static_cast<void>(paged_data());
+  }
   constexpr std::size_t bytes() const { return block_->request.bytes; }
   constexpr context<D>& owner() const { return *block_->owner; }
   /// The request; of a part, the request of the whole with the part's bytes.
@@ -76,11 +87,48 @@ class buffer {
     owner().resource().used_on(asked_for.data, asked_for.request, by);
   }
 
+  /// True for a buffer of paged(), and for its parts.
+  constexpr bool is_paged() const { return block_ != nullptr && block_->paged; }
+  /// False for a paged buffer without memory.
+  constexpr bool is_resident() const {
+    return block_ != nullptr && (block_->whole == nullptr ? block_ : block_->whole)->resident;
+  }
+  /// Requests the memory of a paged buffer, unless it is resident: uninitialised bytes, at the address returned.
+  /// Throws out_of_memory, and error if the buffer is not paged, or a part.
+  constexpr void* restore() const {
+    check_pages("restore");
+    if (!block_->resident) owner().restore(*block_);
+    return block_->data;
+  }
+  /// Returns the memory of a paged buffer to the resource; work already submitted to the stream may still use it.
+  /// Throws error if the buffer is not paged, or a part.
+  constexpr void evict() const {
+    check_pages("evict");
+    if (block_->resident) owner().evict(*block_);
+  }
+  /// Uses are not notified any more.
+  constexpr void end_paging() const {
+    check_pages("end_paging");
+    block_->by = nullptr;
+  }
+
  private:
   constexpr explicit buffer(memory_block<D>* block) : block_(block) {}
 
   GRADUS_NOINLINE static constexpr void drop(memory_block<D>* block) noexcept {
     if (detail::drop_use(block->uses)) block->owner->release(block);
+  }
+  GRADUS_NOINLINE constexpr void* paged_data() const {
+    memory_block<D>& all = block_->whole == nullptr ? *block_ : *block_->whole;
+    if (all.by != nullptr) all.by->use(all.page);
+    return all.data == nullptr || block_->whole == nullptr ? all.data
+                                                           : static_cast<std::byte*>(all.data) + block_->offset;
+  }
+  constexpr void check_pages(const char* call) const {
+    if (!is_paged() || block_->whole != nullptr) fail_no_pages(call);
+  }
+  [[noreturn]] static void fail_no_pages(const char* call) {
+    throw error("buffer." + std::string(call) + "(): the buffer must be one of buffer::paged, and not a part of it");
   }
   [[noreturn]] void fail_outside(std::size_t offset, std::size_t bytes) const {
     throw error("buffer.part(offset, bytes): " + std::to_string(bytes) + " bytes from " + std::to_string(offset) +

@@ -70,16 +70,42 @@ class context {
     b->end_argument = argument;
     return b;
   }
+  /// A block whose memory comes and goes, without memory so far. See buffer::paged.
+  constexpr memory_block<D>* acquire_paged(std::size_t bytes, category what, pager* by, std::size_t page) {
+    memory_block<D>* b = describe(bytes, what);
+    b->data = nullptr;
+    b->paged = true;
+    b->resident = false;
+    b->by = by;
+    b->page = page;
+    return b;
+  }
+  /// Requests the memory of a paged block again, as part of the current activity. Throws out_of_memory.
+  GRADUS_NOINLINE constexpr void restore(memory_block<D>& b) {
+    set_user();
+    stamp(b.request);
+    ++requests_;
+    b.data = resource_->allocate(b.request, *stream_);
+    b.resident = true;
+  }
+  /// Returns the memory of a paged block, which is resident.
+  GRADUS_NOINLINE constexpr void evict(memory_block<D>& b) noexcept {
+    resource_->deallocate(b.data, b.request, *stream_);
+    b.data = nullptr;
+    b.resident = false;
+  }
   /// A part of `of`, or of its whole buffer if `of` is a part, with reference count 1.
   GRADUS_NOINLINE constexpr memory_block<D>* acquire_part(memory_block<D>* of, std::size_t offset, std::size_t bytes) {
     memory_block<D>* b = blocks_.take();
     b->owner = this;
     b->request = of->request;
     b->request.bytes = bytes;
-    b->data = of->data == nullptr ? nullptr : static_cast<std::byte*>(of->data) + offset;
+    b->data = of->data == nullptr || of->paged ? nullptr : static_cast<std::byte*>(of->data) + offset;
+    b->offset = of->whole == nullptr ? offset : of->offset + offset;
     b->uses = 1;
     b->origin = origin::any;
     b->borrowed = of->borrowed;
+    b->paged = of->paged;
     b->whole = of->whole == nullptr ? of : of->whole;
     detail::add_use(b->whole->uses);
     return b;
@@ -89,7 +115,7 @@ class context {
     memory_block<D>* const whole = b->whole;
     if (whole == nullptr) {
       if (b->borrowed) end_of_borrowed(*b);
-      else resource_->deallocate(b->data, b->request, *stream_);
+      else if (b->resident) resource_->deallocate(b->data, b->request, *stream_);
     }
     blocks_.put(b);
     if (whole != nullptr && detail::drop_use(whole->uses)) release(whole);
@@ -142,13 +168,19 @@ class context {
     b->owner = this;
     b->request.bytes = bytes;
     b->request.what = what;
-    b->request.id = requests_;
-    b->request.source = activities_.current().name;
-    b->request.phase = activities_.current().phase;
+    stamp(b->request);
     b->uses = 1;
     b->origin = origin::any;
     b->borrowed = false;
+    b->paged = false;
+    b->resident = true;
     return b;
+  }
+  // Numbers a request, and names what asks for it.
+  constexpr void stamp(memory_request& r) const {
+    r.id = requests_;
+    r.source = activities_.current().name;
+    r.phase = activities_.current().phase;
   }
   // The lender does not know the stream, so the host waits for it.
   void end_of_borrowed(const memory_block<D>& b) noexcept {

@@ -8,6 +8,7 @@
 
 #include "../core/device.hpp"
 #include "diagnostics.hpp"
+#include "pager.hpp"
 #include "poison.hpp"
 #include "resource.hpp"
 
@@ -24,9 +25,14 @@ struct memory_block {
   memory_request request{};
   std::size_t uses = 0;           ///< handles, plus parts
   memory_block* whole = nullptr;  ///< of a part: the whole block
+  std::size_t offset = 0;         ///< of a part: its first byte in the whole block
   gradus::origin origin{};        ///< see buffer::origin()
   bool borrowed = false;          ///< the resource did not allocate it; see buffer::borrow()
-  void (*end)(void*) = nullptr;   ///< of a borrowed block: called with `end_argument` in place of a deallocation
+  bool paged = false;             ///< its memory, or that of its whole block, comes and goes; see buffer::paged()
+  bool resident = true;           ///< false for a paged block without memory
+  pager* by = nullptr;            ///< of a paged block: is notified of its use, as `page`; null: nothing is
+  std::size_t page = 0;
+  void (*end)(void*) = nullptr;  ///< of a borrowed block: called with `end_argument` in place of a deallocation
   void* end_argument = nullptr;
   memory_block* next_free = nullptr;
 };

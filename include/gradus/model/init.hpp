@@ -90,11 +90,18 @@ GRADUS_OF_BUILD constexpr void init_tensor(P& p, context<D>& ctx, const Rule& ru
 }
 }  // namespace detail
 
-/// Gives every parameter and state of the model memory from `ctx` and starting values. Draws depend on the seed and on
+namespace detail {
+struct nothing_after {
+  constexpr void operator()(auto&) const {}
+};
+}  // namespace detail
+
+/// Gives every parameter and state of the model memory from `ctx` and starting values. Calls after(parameter) for each
+/// parameter that has them, before the next one's are made. Draws depend on the seed and on
 /// the parameter's position in the model alone. Fan-in is the product of all extents but the last, and fan-out the last
 /// extent, unless the parameter says otherwise (param::start_fans), as that of a convolution does.
-template <class Model, class D, class Rule>
-GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule) {
+template <class Model, class D, class Rule, class After = detail::nothing_after>
+GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule, const After& after = {}) {
   using contents = detail::contents_of<Model>;
   constexpr bool on_one_device = detail::parameters_are_on<typename contents::kinds, D> &&
                                  detail::states_are_on<typename contents::state_devices, D>;
@@ -104,7 +111,10 @@ GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& r
                 "init(model, context, rule): the context must be of the device that the model's states are on");
   std::uint32_t ordinal = 0, state = 0;
   if constexpr (on_one_device) {
-    visit_params(model, [&](auto& p) { detail::init_tensor(p, ctx, rule, ordinal++); });
+    visit_params(model, [&](auto& p) {
+      detail::init_tensor(p, ctx, rule, ordinal++);
+      after(p);
+    });
     visit_states(model, [&](auto& s) { detail::init_tensor(s, ctx, rule, state++); });
   }
 }

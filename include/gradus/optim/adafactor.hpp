@@ -70,7 +70,8 @@ struct adafactor_step {
 /// Adafactor (Shazeer and Stern 2018, as in Hugging Face's transformers): squared gradients g^2 + eps1 have running
 /// means by row (R) and by column (C) of the last two axes; the update g / sqrt(R C / mean R) is divided by max(1, RMS
 /// / clip_threshold) and multiplied by the rate. Vectors (see is_matrix) have a mean for each element. State: 4 (r + c)
-/// / (r c) bytes a parameter of an r x c matrix, and 4 more with beta1.
+/// / (r c) bytes a parameter of an r x c matrix, and 4 more with beta1. Of param_pieces, it takes whole parameters, and
+/// throws error for others.
 /// @tparam T type that parameters are stored in; not double
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
@@ -78,6 +79,7 @@ class adafactor : public optimizer_with<adafactor_options, T, D, G> {
   using base = optimizer_with<adafactor_options, T, D, G>;
 
  public:
+  static constexpr bool needs_whole_parameters = true;
   using base::base;
   using base::options;  ///< may change between steps, except whether beta1 is 0
 
@@ -110,7 +112,7 @@ class adafactor : public optimizer_with<adafactor_options, T, D, G> {
     std::vector<factored_span<T, G>> all;
     for_spans([&](const auto&, const factored_span<T, G>& s) { all.push_back(s); });
     std::size_t next = 0;
-    for (const std::string& name : param_names(model)) {
+    for (const std::string& name : this->params_.names(model)) {
       const factored_span<T, G>& s = all[next++];
       if (s.rows == 0) {
         f(named_state<D>{name, "exp_avg_sq", "f32", s.size, s.row_means});
@@ -137,6 +139,7 @@ class adafactor : public optimizer_with<adafactor_options, T, D, G> {
     static_assert(std::is_same_v<compute_type<T>, float>, "adafactor(model): its step is made in float, not in double");
     sizes all;
     for (const auto& e : this->params_.all()) {
+      this->params_.check_whole(e, "adafactor");
       all.squares += squares_of(*e.param);
       if (e.param->is_matrix()) all.widest = std::max(all.widest, e.param->extent(e.param->rank() - 1));
     }
@@ -153,7 +156,7 @@ class adafactor : public optimizer_with<adafactor_options, T, D, G> {
     float* updates = updates_ ? static_cast<float*>(updates_.data()) : nullptr;
     for (const auto& e : this->params_.all()) {
       const auto& p = *e.param;
-      factored_span<T, G> s{{nullptr, nullptr, p.size(), e.first, e.settings.lr, e.settings.weight_decay},
+      factored_span<T, G> s{{nullptr, nullptr, p.size(), e.first, e.draw, e.settings.lr, e.settings.weight_decay},
                             1,
                             0,
                             0,

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "../core/config.hpp"
@@ -94,6 +94,7 @@ struct adamw_8bit_options {
 
   static constexpr index_t block = 256;          ///< values that share a scale
   static constexpr index_t least_values = 4096;  ///< tensors with fewer keep their moments in float
+  static_assert(piece_unit % block == 0);
 
   constexpr adamw_options rule() const { return {lr, beta1, beta2, eps, weight_decay}; }
 };
@@ -103,6 +104,17 @@ template <class T, class G>
 struct block_span : update_span<T, G> {
   std::uint8_t* codes[2];
   float* states[2];  ///< the largest magnitude in each block; or the moments themselves
+
+  /// `n` of its elements, from number `from` on, which is a multiple of a block.
+  block_span cut(index_t from, index_t n) const {
+    block_span part = *this;
+    static_cast<update_span<T, G>&>(part) = update_span<T, G>::cut(from, n);
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (codes[k] != nullptr) part.codes[k] += from;
+      part.states[k] += codes[k] == nullptr ? from : from / adamw_8bit_options::block;
+    }
+    return part;
+  }
 };
 
 namespace op::inline GRADUS_BUILD {
@@ -142,35 +154,52 @@ class adamw_8bit : public optimizer_with<adamw_8bit_options, T, D, G> {
         spans_.push_back(
             {this->params_.span(e, this->missed()), {at.codes[0], at.codes[1]}, {at.states[0], at.states[1]}});
       });
-      kernel<op::adamw_8bit_step, D>::forward(ctx, spans_, options, this->inputs());
+      const auto update = [&](const std::vector<block_span<T, G>>& spans) {
+        kernel<op::adamw_8bit_step, D>::forward(ctx, spans, options, this->inputs());
+      };
+      if (this->parts_ == nullptr) update(spans_);
+      else detail::update_in_parts(*this->parts_, spans_, &add_ranges, update);
     }
     this->finish(ctx);
   }
 
+  /// Divides later steps into parts; see element_optimizer::divide_by.
+  void divide_by(update_parts* by) { this->parts_ = by; }
+
   /// Calls f(named_state) for every state of every parameter: exp_avg and exp_avg_sq, and their scales, exp_avg_absmax
-  /// and exp_avg_sq_absmax, where they are codes (u8). Missing states are allocated in `ctx`.
+  /// and exp_avg_sq_absmax, one for each block, where they are codes (u8). Missing states are allocated in `ctx`.
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     make_states(ctx);
     std::size_t next = 0;
-    std::vector<std::pair<index_t, place>> places;
-    for_places([&](const auto& e, const place& at) { places.emplace_back(e.param->size(), at); });
-    for (const std::string& parameter : param_names(model)) {
-      const auto& [size, at] = places[next++];
+    const std::vector<std::string> names = this->params_.names(model);
+    for_places([&](const auto& e, const place& at) {
+      const std::string& parameter = names[next++];
+      const index_t size = e.param->size(), begin = e.begin, whole = e.whole;
       constexpr std::string_view moments[] = {"exp_avg", "exp_avg_sq"},
                                  scales[] = {"exp_avg_absmax", "exp_avg_sq_absmax"};
       for (std::size_t k = 0; k < 2; ++k) {
         if (at.codes[k] == nullptr) {
-          f(named_state<D>{parameter, moments[k], "f32", size, at.states[k]});
+          f(named_state<D>{parameter, moments[k], "f32", size, at.states[k], begin, whole});
         } else {
-          f(named_state<D>{parameter, moments[k], "u8", size, at.codes[k]});
-          f(named_state<D>{parameter, scales[k], "f32", blocks_of(size), at.states[k]});
+          f(named_state<D>{parameter, moments[k], "u8", size, at.codes[k], begin, whole});
+          f(named_state<D>{parameter, scales[k], "f32", blocks_of(size), at.states[k], blocks_of(begin),
+                           blocks_of(whole)});
         }
       }
-    }
+    });
   }
 
  private:
+  // Adds the memory of a span's values and states.
+  static void add_ranges(const block_span<T, G>& span, std::vector<memory_range>& to) {
+    to.push_back({span.value, span.size * sizeof(T)});
+    for (std::size_t k = 0; k < 2; ++k) {
+      const bool coded = span.codes[k] != nullptr;
+      if (coded) to.push_back({span.codes[k], span.size});
+      to.push_back({span.states[k], (coded ? blocks_of(span.size) : span.size) * sizeof(float)});
+    }
+  }
   // The addresses of a tensor's states.
   struct place {
     std::uint8_t* codes[2] = {};
@@ -178,7 +207,7 @@ class adamw_8bit : public optimizer_with<adamw_8bit_options, T, D, G> {
   };
   template <class Entry>
   static constexpr bool in_codes(const Entry& e) {
-    return e.param->size() >= adamw_8bit_options::least_values && !e.settings.float_states;
+    return e.whole >= adamw_8bit_options::least_values && !e.settings.float_states;
   }
   static constexpr index_t blocks_of(index_t size) {
     return (size + adamw_8bit_options::block - 1) / adamw_8bit_options::block;

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "../core/config.hpp"
 #include "optimizer.hpp"
@@ -73,29 +75,49 @@ class element_optimizer : public optimizer_with<Rule, T, D, G> {
     const std::size_t written = sizeof(T) + states_in_use() * sizeof(stored_state) + (compensated ? sizeof(T) : 0);
     const typename context<D>::running now(
         ctx, activity{name(), phase::update, {14 * n, n * (sizeof(G) + written), n * written}});
-    if constexpr (D::computes)
-      kernel<op::element_step, D>::forward(ctx, this->params_.spans(this->missed()), options, states, this->inputs());
+    if constexpr (D::computes) {
+      const auto update = [&](const std::vector<update_span<T, G>>& spans) {
+        kernel<op::element_step, D>::forward(ctx, spans, options, states, this->inputs());
+      };
+      const auto& spans = this->params_.spans(this->missed());
+      if (this->parts_ == nullptr) update(spans);
+      else
+        detail::update_in_parts(
+            *this->parts_, spans, [&](const auto& span, auto& to) { add_ranges(span, states, to); }, update);
+    }
     this->finish(ctx);
   }
 
-  /// Calls f(named_state) for every state of every parameter, parameter by parameter. Missing states are allocated in
-  /// `ctx`. Save and load them together with steps().
+  /// Divides later steps into parts, also the values within a parameter: bits stay. `by` is notified of the memory that
+  /// each part uses (its values and states, not gradients) and must live until the last step; null ends that.
+  void divide_by(update_parts* by) { this->parts_ = by; }
+
+  /// Calls f(named_state) for every state of every parameter or piece, one after another. `model` is what the optimizer
+  /// was made of. Missing states are allocated in `ctx`. Save and load them together with steps().
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto states = make_states(ctx);
-    std::size_t at = 0;
-    std::size_t next = 0;
-    for (const std::string& parameter : param_names(model)) {
-      const index_t size = this->params_.all()[next++].param->size();
+    const std::vector<std::string> names = this->params_.names(model);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto& e = this->params_.all()[i];
+      const auto pass = [&](std::string_view state, std::string_view dtype, void* data) {
+        f(named_state<D>{names[i], state, dtype, e.param->size(), data, e.begin, e.whole});
+      };
       for (std::size_t k = 0; k < states_in_use(); ++k)
-        f(named_state<D>{parameter, Rule::states[k], dtype_name<stored_state>(), size, states.at[k] + at});
-      if constexpr (compensated)
-        f(named_state<D>{parameter, "compensation", dtype_name<T>(), size, states.compensation + at});
-      at += size;
+        pass(Rule::states[k], dtype_name<stored_state>(), states.at[k] + e.first);
+      if constexpr (compensated) pass("compensation", dtype_name<T>(), states.compensation + e.first);
     }
   }
 
  private:
+  // Adds the memory of a span's values and states.
+  void add_ranges(const update_span<T, G>& span, const rule_states<T, stored_state, most_states>& states,
+                  std::vector<memory_range>& to) const {
+    to.push_back({span.value, span.size * sizeof(T)});
+    for (std::size_t k = 0; k < states_in_use(); ++k)
+      to.push_back({states.at[k] + span.first, span.size * sizeof(stored_state)});
+    if constexpr (compensated) to.push_back({states.compensation + span.first, span.size * sizeof(T)});
+  }
   static constexpr std::string_view name() {
     if constexpr (requires { Rule::name; }) return Rule::name;
     else return "optimizer step";

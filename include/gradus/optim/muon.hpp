@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -73,7 +74,8 @@ struct muon_step {
 /// [inputs, outputs]. The iterations run in float on the CPU. On a GPU they run in bf16 with sums in float, matrices of
 /// equal shape together, in up to 64 MiB of scratch memory, or that of one matrix if it needs more. A matrix is a
 /// parameter of two axes here. All other parameters take steps of AdamW; param_settings should leave embeddings and
-/// heads to it, too. State: 4 bytes a parameter of a matrix, 8 of others.
+/// heads to it, too. State: 4 bytes a parameter of a matrix, 8 of others. Of param_pieces, it orthogonalises whole
+/// matrices, and throws error for others.
 /// @tparam T type that parameters are stored in; not double
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>
@@ -81,6 +83,7 @@ class muon : public optimizer_with<muon_options, T, D, G> {
   using base = optimizer_with<muon_options, T, D, G>;
 
  public:
+  static constexpr bool needs_whole_parameters = true;
   using base::base;
   using base::options;
 
@@ -107,8 +110,8 @@ class muon : public optimizer_with<muon_options, T, D, G> {
         const auto& e = this->params_.all()[i];
         if (!e.param->has_gradient()) continue;
         update_span<T, G> s = this->params_.span(e, this->missed());
-        // Matrices are numbered after the others, so that no two elements share a draw.
-        s.first = places_[i].first + (places_[i].orthogonal ? adamw_size_ : 0);
+        s.first = places_[i].first;
+        s.draw = places_[i].draw;
         if (!places_[i].orthogonal) others_.push_back(s);
         else
           matrices_.push_back(
@@ -129,31 +132,45 @@ class muon : public optimizer_with<muon_options, T, D, G> {
   template <class Model, class F>
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     const auto moments = make_states(ctx);
-    index_t next = 0;
-    for_each_param(model, [&](std::string_view name, const auto& p) {
-      const place& at = places_[next++];
-      if (at.orthogonal) {
-        f(named_state<D>{name, "momentum_buffer", "f32", p.size(), static_cast<float*>(momentum_.data()) + at.first});
-        return;
-      }
-      for (std::size_t k = 0; k < 2; ++k)
-        f(named_state<D>{name, adamw_options::states[k], "f32", p.size(), moments.at[k] + at.first});
-    });
+    const std::vector<std::string> names = this->params_.names(model);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const place& at = places_[i];
+      const auto& e = this->params_.all()[i];
+      const auto pass = [&](std::string_view state, float* data) {
+        f(named_state<D>{names[i], state, "f32", e.param->size(), data + at.first, e.begin, e.whole});
+      };
+      if (at.orthogonal) pass("momentum_buffer", static_cast<float*>(momentum_.data()));
+      else
+        for (std::size_t k = 0; k < 2; ++k) pass(adamw_options::states[k], moments.at[k]);
+    }
   }
 
  private:
   struct place {
     bool orthogonal;
     index_t first;  // in the states of its kind
+    index_t draw;   // as entry::draw, but matrices are numbered after the others
   };
+  template <class Entry>
+  static constexpr bool is_orthogonal(const Entry& e) {
+    return e.param->rank() == 2 && e.settings.orthogonal;
+  }
   constexpr std::vector<place> find_places() {
     static_assert(std::is_same_v<compute_type<T>, float>, "muon(model): its step is made in float, not in double");
     std::vector<place> places;
     std::vector<std::array<index_t, 2>> shapes;  // of the matrices
+    index_t matrices = 0, others = 0;            // values of the whole model
+    std::vector<index_t> draws;                  // of each parameter, among those of its kind
+    for (const auto& e : this->params_.wholes()) {
+      index_t& size = is_orthogonal(e) ? matrices : others;
+      draws.push_back(size);
+      size += e.whole;
+    }
     for (const auto& e : this->params_.all()) {
-      const bool orthogonal = e.param->rank() == 2 && e.settings.orthogonal;
+      const bool orthogonal = is_orthogonal(e);
+      if (orthogonal) this->params_.check_whole(e, "muon");
       index_t& size = orthogonal ? momentum_size_ : adamw_size_;
-      places.push_back({orthogonal, size});
+      places.push_back({orthogonal, size, draws[e.number] + e.begin + (orthogonal ? others : 0)});
       size += e.param->size();
       if (orthogonal) shapes.push_back({e.param->extent(0), e.param->extent(1)});
     }

@@ -14,6 +14,7 @@
 // A step after unscale but not clip searches the gradients for infinities and NaN itself. A step that finds one changes
 // nothing.
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -24,10 +25,12 @@
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../dist/communicator.hpp"
 #include "../tensor/creation.hpp"
 #include "loss_scaler.hpp"
 #include "param_list.hpp"
 #include "step_inputs.hpp"
+#include "update_parts.hpp"
 
 namespace gradus {
 
@@ -56,6 +59,8 @@ template <class T, class D, class G = T>
 class optimizer {
  public:
   using state_type = compute_type<T>;
+  /// Whether a step of one element depends on others of its parameter, so that ranks cannot divide a parameter.
+  static constexpr bool needs_whole_parameters = false;
 
   /// Measures the joint Euclidean norm of the gradients and returns it. The next step multiplies the gradients by
   /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. Earlier requests (factors, clip_value, an earlier
@@ -82,6 +87,10 @@ class optimizer {
       throw error("optimizer.unscale(scaler): call it once a step, and before clip and clip_value");
     scaler_ = &scaler;
   }
+  /// Makes the norm and the overflow flag those of all ranks' gradients, where the optimizers of the ranks are made of
+  /// param_pieces that together are the model: clip, and a step that unscales, are then collectives. The communicator
+  /// must outlive the optimizer. The norm has the same bits however the pieces are cut.
+  constexpr void share_norm(communicator<D>& ranks) { ranks_ = &ranks; }
   /// Frees the accumulated gradients and drops the requests for the next step.
   constexpr void clear_gradients() {
     params_.clear_gradients();
@@ -107,10 +116,10 @@ class optimizer {
     calls_ += n;
     params_.mark_changed();
   }
-  /// Steps that each parameter took, in the model's order: those in which it had a gradient. Bias corrections count
-  /// these, as PyTorch's do. Waits for the device.
+  /// Steps that each parameter of the model took, in its order: those in which it had a gradient. Bias corrections
+  /// count these, as PyTorch's do. Waits for the device.
   std::vector<std::size_t> steps_by_parameter() const {
-    std::vector<std::size_t> all(params_.all().size(), steps());
+    std::vector<std::size_t> all(params_.wholes().size(), steps());
     if constexpr (D::computes)
       if (missed_) {
         std::vector<double> missed(all.size());
@@ -128,7 +137,7 @@ class optimizer {
   /// Sets the number of steps taken, and how many of them each parameter took, as steps_by_parameter() gave them. The
   /// counts lie in memory of `ctx`. Throws error unless there is a count for each parameter, at most `taken`.
   void set_steps(context<D>& ctx, std::size_t taken, const std::vector<std::size_t>& by_parameter) {
-    if (by_parameter.size() != params_.all().size())
+    if (by_parameter.size() != params_.wholes().size())
       throw error("optimizer.set_steps(ctx, taken, by_parameter): by_parameter must have one count for each parameter");
     std::vector<double> missed;
     bool some = false;
@@ -162,10 +171,10 @@ class optimizer {
 
   /// The address of a state of n elements, which the first call allocates and zeroes.
   template <class S>
-  static constexpr S* make_state(context<D>& ctx, buffer<D>& b, index_t n) {
+  constexpr S* make_state(context<D>& ctx, buffer<D>& b, index_t n) const {
     if (!b) {
       buffer<D> made(ctx, n * sizeof(S), category::optimizer_state);
-      if constexpr (D::computes) device_access<D>::zero(ctx, made.data(), made.bytes());
+      if constexpr (D::computes) zero_state(ctx, made);
       b = std::move(made);
     }
     if constexpr (!D::computes) return nullptr;
@@ -182,9 +191,9 @@ class optimizer {
   /// Allocates and measures what the step's kernel reads.
   constexpr void prepare(context<D>& ctx) {
     absent_.clear();
-    for (const auto& e : params_.all())
+    for (const auto& e : params_.wholes())
       if (!e.param->has_gradient()) absent_.push_back(static_cast<std::uint32_t>(e.number));
-    if (D::replays_steps || !absent_.empty()) make_state<double>(ctx, missed_, params_.all().size());
+    if (D::replays_steps || !absent_.empty()) make_state<double>(ctx, missed_, params_.wholes().size());
     if (scaler_ == nullptr) return;
     if (!scalars_) measure_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);
@@ -214,8 +223,18 @@ class optimizer {
   }
 
   param_list<T, D, G> params_;
+  update_parts* parts_ = nullptr;  // of steps; null: a step is not divided
 
  private:
+  // In parts, so that a state in a file is not resident as a whole.
+  void zero_state(context<D>& ctx, buffer<D>& state) const {
+    const std::size_t most = parts_ == nullptr ? state.bytes() : parts_->values() * sizeof(float);
+    for (std::size_t at = 0; at < state.bytes(); at += most) {
+      const memory_range part{static_cast<std::byte*>(state.data()) + at, std::min(most, state.bytes() - at)};
+      device_access<D>::zero(ctx, part.begin, part.bytes);
+      if (parts_ != nullptr) parts_->end({&part, 1});
+    }
+  }
   constexpr bool limited() const { return limit_ < std::numeric_limits<double>::infinity(); }
   gradient_scalars* scalars() const { return scalars_ ? static_cast<gradient_scalars*>(scalars_.data()) : nullptr; }
 
@@ -227,13 +246,22 @@ class optimizer {
     const bool second = static_cast<bool>(scalars_);
     buffer<D> found = scalars_;
     if (!second) found = buffer<D>(ctx, sizeof(gradient_scalars), category::temporary);
-    auto partial = empty<double, op::gradient_pass::partial_sums>(ctx, category::temporary);
+    const index_t units = params_.units();
+    const buffer<D> memory(ctx, 2 * units * sizeof(double), category::temporary);
     scalars_ = std::move(found);
+    const float* scale = nullptr;
+    if constexpr (D::computes)
+      if (scaler_ != nullptr) scale = std::as_const(scaler_->value()).data();
+    const op::gradient_pass pass{before_, after_, limit_, max_norm, scale, second};
+    double* const partial = static_cast<double*>(memory.data());
     if constexpr (D::computes) {
-      const float* scale = scaler_ == nullptr ? nullptr : std::as_const(scaler_->value()).data();
-      kernel<op::gradient_pass, D>::forward(ctx, op::gradient_pass{before_, after_, limit_, max_norm, scale, second},
-                                            scalars(), partial.view(), params_.gradient_spans());
+      device_access<D>::zero(ctx, partial, memory.bytes());
+      kernel<op::gradient_pass, D>::forward(ctx, pass, scalars(), partial, units, params_.gradient_spans());
     }
+    // Exact: each partial sum is 0 on all ranks but one.
+    if (ranks_ != nullptr)
+      ranks_->all_reduce(ctx, partial, partial, 2 * units, {reduce_by::sum, sum_order::fastest}).wait();
+    if constexpr (D::computes) kernel<op::gradient_pass, D>::conclude(ctx, pass, scalars(), partial, units);
     before_ = after_ = 1;
   }
 
@@ -241,7 +269,8 @@ class optimizer {
   double limit_ = std::numeric_limits<double>::infinity();
   std::size_t calls_ = 0;
   const loss_scaler<D>* scaler_ = nullptr;
-  buffer<D> scalars_;  // what measure_gradients found
+  communicator<D>* ranks_ = nullptr;  // that share the norm
+  buffer<D> scalars_;                 // what measure_gradients found
   tensor<double, shape<>, D> skipped_;
   buffer<D> missed_;  // allocated when a parameter first misses a step; where steps are replayed, in the first step
   std::vector<std::uint32_t> absent_;  // numbers of the parameters without a gradient in this step

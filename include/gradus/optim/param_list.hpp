@@ -2,13 +2,18 @@
 // The parameters of a model as a flat list of spans, each with its settings.
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../core/error.hpp"
 #include "../memory/buffer.hpp"
 #include "../model/parameters.hpp"
+#include "model_traits.hpp"
+#include "param_pieces.hpp"
 
 namespace gradus {
 
@@ -29,7 +34,7 @@ struct param_settings {
 /// The default settings, as in GPT-2: weight decay on matrices only, not on biases and norms.
 constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.is_matrix ? 1.0 : 0.0}; }
 
-/// A state of one parameter, as for_each_state passes it.
+/// A state of one parameter, or of a piece of it, as for_each_state passes it.
 template <class D>
 struct named_state {
   std::string_view parameter;  ///< as for_each_param names it
@@ -37,10 +42,12 @@ struct named_state {
   std::string_view dtype;      ///< of its elements; see dtype_name
   index_t size;                ///< elements
   void* data;                  ///< on device D
+  index_t begin = 0;           ///< the first of its elements among those of the whole parameter's state
+  index_t whole = size;        ///< elements of the whole parameter's state
 };
 
-/// One tensor of an optimizer's kernel: its values, gradients and settings. Its states begin at element `first` of the
-/// arrays of states, and its random draws are numbered from `first` on.
+/// One tensor, or a piece of it, of an optimizer's kernel: its values, gradients and settings. Its states begin at
+/// element `first` of the arrays of states, and its random draws are numbered from `draw` on.
 /// @tparam T type that values are stored in
 /// @tparam G type that gradients accumulate in
 template <class T, class G = T>
@@ -49,56 +56,35 @@ struct update_span {
   const G* gradient;
   index_t size;
   index_t first;
+  index_t draw;
   double lr, weight_decay;         ///< factors
   const double* missed = nullptr;  ///< on the device: steps in which it had no gradient; null: none
+
+  /// `n` of its elements, from number `from` on.
+  update_span cut(index_t from, index_t n) const {
+    update_span part = *this;
+    part.value += from, part.gradient += from, part.first += from;
+    part.size = n;
+    return part;
+  }
 };
-/// The gradient of one tensor.
+/// The gradient of one tensor or piece. Its first piece_unit elements are the model's unit number `unit`.
 template <class G>
 struct gradient_span {
   const G* gradient;
   index_t size;
+  index_t unit;
 };
 
 namespace detail {
-
-template <class Model>
-inline constexpr bool model_has_parameters = !std::is_same_v<typename contents_of<Model>::kinds, types<>> ||
-                                             !all_parameters_are_found<typename contents_of<Model>::hidden>;
-template <class Kinds>
-inline constexpr bool parameters_are_of_one_type_and_device = false;
-template <class T, class D, class G>
-inline constexpr bool parameters_are_of_one_type_and_device<types<param_kind<T, D, G>>> = true;
-
-template <class Model, class Kinds>
-struct only_kind {
-  using type = param_kind<float, cpu>;  // a placeholder after the error
-  static_assert(parameters_are_of_one_type_and_device<Kinds>,
-                "optimizer(model): all parameters of the model must be of one element type and on one device");
-};
-template <class Model, class T, class D, class G>
-struct only_kind<Model, types<param_kind<T, D, G>>> {
-  using type = param_kind<T, D, G>;
-};
-template <class Model>
-struct only_kind<Model, types<>> {
-  using type = param_kind<float, cpu>;
-  static_assert(model_has_parameters<Model>,
-                "optimizer(model): the model has no parameters; its members must be gradus::param, or hold some");
-};
-
 template <class Number>
 inline constexpr bool settings_are_named = false;
 template <class Kind, class KindOfOptimizer>
 inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
-
 }  // namespace detail
 
-/// Element types and device of a model's parameters: `value_type`, `gradient_value_type` and `device`. A model without
-/// parameters, or with parameters of several types, does not compile.
-template <class Model>
-using model_traits = typename detail::only_kind<Model, typename detail::contents_of<Model>::kinds>::type;
-
-/// The parameters of a model in its order, each with its settings. The model must not move while the list is in use.
+/// The parameters of a model in its order, or pieces of them, each with its settings. The model must not move while the
+/// list is in use.
 template <class T, class D, class G = T>
 class param_list {
  public:
@@ -107,38 +93,58 @@ class param_list {
   using device = D;
   using param_type = param_base<T, G, D>;
 
-  /// A parameter, its settings, the number of its first value among all values, and its number in the model's order.
+  /// A parameter, or a piece of one, and its settings.
   struct entry {
     param_type* param;
     param_settings settings;
-    index_t first;
-    index_t number;
+    index_t first;   ///< number of its first value among all values of this list
+    index_t number;  ///< of the parameter, in the model's order
+    index_t begin;   ///< its first element in the parameter
+    index_t whole;   ///< elements of the whole parameter
+    index_t draw;    ///< number of its first value among all values of the whole model
+    index_t unit;    ///< number of its first unit among all of the whole model; see units()
   };
 
   /// Settings by decay_matrices.
   template <class Model>
   constexpr explicit param_list(Model& model) {
-    if constexpr (fits<Model>())
-      visit_params(model, [&](auto& p) { add(p, decay_matrices({{}, p.rank(), p.size(), p.is_matrix()})); });
-    spans_.reserve(entries_.size());
-    gradient_spans_.reserve(entries_.size());
+    if constexpr (!fits<Model>()) return;
+    else if constexpr (is_param_pieces<Model>) add_pieces(model, decay_matrices);
+    else visit_params(model, [&](auto& p) { add(p, decay_matrices(info({}, p))); });
+    reserve();
   }
-  /// @param settings_of param_info -> param_settings, called once for each parameter
+  /// @param settings_of param_info -> param_settings, called once for each parameter of the model
   template <class Model, class Settings>
   constexpr param_list(Model& model, const Settings& settings_of) {
-    if constexpr (fits<Model>()) {
-      if (std::is_constant_evaluated())
-        visit_params(model, [&](auto& p) { add(p, settings_of(param_info{{}, p.rank(), p.size(), p.is_matrix()})); });
-      else
-        for_each_param(model, [&](std::string_view name, auto& p) {
-          add(p, settings_of(param_info{name, p.rank(), p.size(), p.is_matrix()}));
-        });
-    }
-    spans_.reserve(entries_.size());
-    gradient_spans_.reserve(entries_.size());
+    if constexpr (!fits<Model>()) return;
+    else if constexpr (is_param_pieces<Model>) add_pieces(model, settings_of);
+    else if (std::is_constant_evaluated()) visit_params(model, [&](auto& p) { add(p, settings_of(info({}, p))); });
+    else for_each_param(model, [&](std::string_view name, auto& p) { add(p, settings_of(info(name, p))); });
+    reserve();
   }
   constexpr const std::vector<entry>& all() const { return entries_; }
-  constexpr index_t total_size() const { return total_; }  ///< values in all parameters together
+  /// All parameters of the model, also where the list is one of pieces.
+  constexpr const std::vector<entry>& wholes() const { return wholes_.empty() ? entries_ : wholes_; }
+  constexpr index_t total_size() const { return total_; }  ///< values in this list
+  /// Runs of up to piece_unit elements that the model's parameters have, each counted from its beginning.
+  constexpr index_t units() const { return units_; }
+  /// The name of each entry's parameter, if the list is one of this model, or of these pieces. Throws error otherwise.
+  template <class Model>
+  std::vector<std::string> names(const Model& model) const {
+    std::vector<std::string> all = param_names(model);
+    if (all.size() != entries_.size())
+      throw error(
+          "optimizer.for_each_state(ctx, model, f): pass what the optimizer was made of, the model or its "
+          "param_pieces");
+    return all;
+  }
+  /// Throws error if the entry is a part of a parameter, which `optimizer` updates as a whole.
+  static constexpr void check_whole(const entry& e, const char* optimizer) {
+    if (e.param->size() != e.whole)
+      throw error(std::string(optimizer) + "(pieces): it updates parameter " + std::to_string(e.number) +
+                  " as a whole; a piece has " + std::to_string(e.param->size()) + " of its " + std::to_string(e.whole) +
+                  " elements");
+  }
 
   /// Span of a parameter that has a gradient; marks the parameter as changed.
   /// @param missed steps that each parameter missed, on the device; null: none
@@ -147,6 +153,7 @@ class param_list {
             e.param->gradient_data(),
             e.param->size(),
             e.first,
+            e.draw,
             e.settings.lr,
             e.settings.weight_decay,
             missed == nullptr ? nullptr : missed + e.number};
@@ -162,21 +169,23 @@ class param_list {
   std::vector<gradient_span<G>>& gradient_spans() {
     gradient_spans_.clear();
     for (const entry& e : entries_)
-      if (e.param->has_gradient()) gradient_spans_.push_back({e.param->gradient_data(), e.param->size()});
+      if (e.param->has_gradient()) gradient_spans_.push_back({e.param->gradient_data(), e.param->size(), e.unit});
     return gradient_spans_;
   }
   /// Spans of all parameters, without gradients; marks them as changed.
   std::vector<update_span<T, G>>& value_spans() {
     spans_.clear();
-    for (const entry& e : entries_) spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, 0, 0});
+    for (const entry& e : entries_)
+      spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, e.draw, 0, 0});
     return spans_;
   }
   /// Marks all parameters as changed, so that their low-precision copies are refreshed.
   constexpr void mark_changed() const {
-    for (const entry& e : entries_) static_cast<void>(e.param->edit_data());
+    for (const entry& e : entries_) e.param->mark_changed();
   }
+  /// Clears the gradients of all parameters of the model.
   constexpr void clear_gradients() const {
-    for (const entry& e : entries_) e.param->clear_gradient();
+    for (const entry& e : wholes()) e.param->clear_gradient();
   }
 
  private:
@@ -185,19 +194,46 @@ class param_list {
     using kind = model_traits<Model>;
     static_assert(detail::optimizer_is_for<kind, detail::param_kind<T, D, G>>,
                   "optimizer<T, Device>(model): T and Device must be those of the model's parameters");
-    using kinds = typename detail::contents_of<Model>::kinds;
-    if constexpr (!detail::check_members<Model>()) return false;
-    else return std::is_same_v<kinds, detail::types<detail::param_kind<T, D, G>>>;
+    if constexpr (is_param_pieces<Model>) return std::is_same_v<kind, detail::param_kind<T, D, G>>;
+    else if constexpr (!detail::check_members<Model>()) return false;
+    else return std::is_same_v<typename detail::contents_of<Model>::kinds, detail::types<detail::param_kind<T, D, G>>>;
+  }
+  static constexpr param_info info(std::string_view name, const param_type& p) {
+    return {name, p.rank(), p.size(), p.is_matrix()};
   }
   constexpr void add(param_type& p, const param_settings& settings) {
-    entries_.push_back({&p, settings, total_, entries_.size()});
+    entries_.push_back({&p, settings, total_, entries_.size(), 0, p.size(), total_, units_});
     total_ += p.size();
+    units_ += (p.size() + piece_unit - 1) / piece_unit;
+  }
+  template <class Settings>
+  constexpr void add_pieces(param_pieces<T, D, G>& pieces, const Settings& settings_of) {
+    std::size_t next = 0;
+    for (auto& p : pieces.wholes())
+      add(p, settings_of(info(pieces.names().empty() ? std::string_view() : pieces.names()[next++], p)));
+    wholes_ = std::exchange(entries_, {});
+    total_ = 0;
+    for (auto& p : pieces.all()) {
+      const auto [number, begin, size] = p.range();
+      entry e = wholes_[number];
+      e.param = &p;
+      e.first = total_;
+      e.begin = begin;
+      e.draw += begin;
+      e.unit += begin / piece_unit;
+      entries_.push_back(e);
+      total_ += size;
+    }
+  }
+  constexpr void reserve() {
+    spans_.reserve(entries_.size());
+    gradient_spans_.reserve(entries_.size());
   }
 
-  std::vector<entry> entries_;
+  std::vector<entry> entries_, wholes_;  // the latter: empty where the entries are whole parameters
   std::vector<update_span<T, G>> spans_;
   std::vector<gradient_span<G>> gradient_spans_;
-  index_t total_ = 0;
+  index_t total_ = 0, units_ = 0;
 };
 
 }  // namespace gradus

@@ -12,7 +12,6 @@
 #include "../core/extent.hpp"
 #include "../core/math.hpp"
 #include "../core/philox.hpp"
-#include "../tensor/view.hpp"
 
 namespace gradus {
 
@@ -105,11 +104,15 @@ GRADUS_HD constexpr bf16 round_stochastically(float x, const std::array<std::uin
 
 namespace op::inline GRADUS_BUILD {
 
-/// Computes the global norm and the overflow flag, and from them the step's factors, into gradient_scalars. The caller
-/// passes the memory of partial sums: kernels allocate nothing, so that a plan made on meta holds on every device.
+/// Computes the global norm and the overflow flag, and from them the step's factors, into gradient_scalars. Sums are
+/// made unit by unit (see param_list::units) and these added up in order, in double: ranks that have the gradients of
+/// some units each find the same norm.
+///
+/// forward(ctx, pass, scalars, double* partial, units, spans) writes the sums of the spans' units to `partial`,
+/// [2, units]: of squares, and of 0 * gradient, which is NaN unless it is finite. conclude(ctx, pass, scalars, partial,
+/// units) adds them up. The caller passes the memory of partial sums, with zeros: kernels allocate nothing, so that a
+/// plan made on meta holds on every device.
 struct gradient_pass {
-  using partial_sums = shape<2, 1024>;  ///< of squares; and of 0 * gradient, which is NaN unless finite
-
   double before = 1, after = 1;  ///< requested since the last pass
   double limit = std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();  ///< allowed norm

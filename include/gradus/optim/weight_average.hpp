@@ -79,6 +79,9 @@ class weight_average {
   };
   /// Gives the model the averages until the last guard that this returns ends. Meanwhile 16-bit values lie in memory
   /// of `ctx`; others change places with the averages. Throws error before the first update.
+  ///
+  /// Of param_pieces, the pieces have the averages: ranks that share a model gather its parameters after this call, and
+  /// again after the last guard has ended.
   GRADUS_OF_BUILD constexpr in_use use(context<D>& ctx) {
     if (!averages_) throw error("weight_average.use(ctx): there is no average yet; call update(ctx) after a step");
     return in_use(*this, ctx);
@@ -90,11 +93,12 @@ class weight_average {
   void for_each_state(context<D>& ctx, const Model& model, const F& f) {
     check_not_in_use("for_each_state(ctx, model, f)");
     if (!averages_) update(ctx);
-    index_t at = 0;
-    for_each_param(model, [&](std::string_view parameter, const auto& p) {
-      f(named_state<D>{parameter, "average", dtype_name<state_type>(), p.size(), data() + at});
-      at += p.size();
-    });
+    const std::vector<std::string> names = params_.names(model);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto& e = params_.all()[i];
+      f(named_state<D>{names[i], "average", dtype_name<state_type>(), e.param->size(), data() + e.first, e.begin,
+                       e.whole});
+    }
   }
 
  private:

@@ -42,7 +42,7 @@ inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
       for (chain_part& p : to_regions(n.inner, choices).parts) s.parts.push_back(std::move(p));
     } else if (n.inner.empty()) {
       const block_choice& c = choices[n.first][n.option];
-      s.parts.push_back({n.first, n.last, c.region, c.keep});
+      s.parts.push_back({n.first, n.last, c.region, c.keep, {}, c.offload});
     } else if (n.first == n.last) {  // a region of one block recomputes only what backward reads
       s.parts.push_back({n.first, n.last, true, 0});
     } else {
@@ -99,9 +99,11 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     detail::policy_of<Policy> what(policy);
     std::uint64_t keep = 0;
+    std::uint64_t offload = 0;
     for (std::size_t i = 0; i < blocks[b].operations.size(); ++i) {
       const auto& op = blocks[b].operations[i];
-      if (what.saves({op.name, op.family, i, op.work, op.bytes}) && i < 64) keep |= std::uint64_t{1} << i;
+      const region_op asked{op.name, op.family, i, op.work, op.bytes};
+      if (what.saves(asked) && i < 64) (what.offloads(asked) ? offload : keep) |= std::uint64_t{1} << i;
     }
     if (const auto name = what.missing(); !name.empty()) {
       std::string has;
@@ -109,7 +111,7 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
         if (has.find(op.name) == std::string::npos) has.append(has.empty() ? "" : ", ").append(op.name);
       throw error("checkpoint policy: the blocks apply nothing named '" + std::string(name) + "'; they apply " + has);
     }
-    s.parts.push_back({b, b, true, keep});
+    s.parts.push_back({b, b, true, keep, {}, offload});
   }
   return s;
 }
@@ -166,6 +168,7 @@ class recompute_scheduler {
     region_schedule regions;
     std::size_t peak_bytes;
     double seconds;
+    std::size_t host_bytes;
   };
 
   // Collects the planner's schedules and a few uniform ones, and traces a step under each.
@@ -173,21 +176,27 @@ class recompute_scheduler {
     const scheduled_step plain = measured({}, trace({}));
     const std::size_t gradients =
         plain.summary.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
-    stage_chain chain;
-    auto choices = choices_;
-    for (std::size_t b = 0; b < blocks_.size(); ++b) chain.stages.push_back(stage_of(b, gradients));
     const step_trace lean = trace(region_schedule::every_block(blocks_.size()));
-    chain.stages.push_back(detail::stage_after(lean, blocks_.size(), blocks_.back().input_bytes));
-    choices.emplace_back(1);
+    const chain_stage after = detail::stage_after(lean, blocks_.size(), blocks_.back().input_bytes);
 
     std::vector<scheduled_step> all;
     const auto add = [&](const region_schedule& regions) { all.push_back(measured(regions, trace(regions))); };
-    const chain_planner planner(chain, region_schedule::max_depth, 500);
-    for (const schedule_cost& point : planner.trade_off())
-      add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
+    const auto plan = [&](std::vector<std::vector<detail::block_choice>> choices) {
+      stage_chain chain;
+      for (std::size_t b = 0; b < blocks_.size(); ++b)
+        chain.stages.push_back(stage_of(blocks_[b], choices[b], gradients));
+      chain.stages.push_back(after);
+      choices.emplace_back(1);
+      const chain_planner planner(chain, region_schedule::max_depth, 500);
+      for (const schedule_cost& point : planner.trade_off())
+        add(detail::to_regions(planner.fastest(point.peak).nodes, choices));
+    };
+    // What the planner predicts of copies is less exact: its schedules without them are proposals, too.
+    plan(detail::choices_of(blocks_, table_.without_link()));
+    if (table_.link().bytes > 0) plan(choices_);
     // The planner models the chain alone. If the step peaks elsewhere, the same choice for all blocks may be better.
     for (const detail::block_choice& c : choices_.front())
-      if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep));
+      if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep, c.offload));
     all.push_back(plain);
     // The schedule of the least peak with another choice for one block may have the same peak and a better placement.
     const scheduled_step leanest = *std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
@@ -196,8 +205,11 @@ class recompute_scheduler {
     for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
 
     // Keeps dominated proposals, too: they may have the better placement.
-    for (const scheduled_step& s : all) proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds});
-    detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) { return a.seconds < b.seconds; });
+    for (const scheduled_step& s : all)
+      proposals_.push_back({s.regions, s.summary.peak_bytes, s.seconds, s.summary.host_bytes});
+    detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) {
+      return a.seconds != b.seconds ? a.seconds < b.seconds : a.host_bytes < b.host_bytes;
+    });
     detail::sort_stably(all, [](const auto& a, const auto& b) {
       return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes
                                                           : a.seconds < b.seconds;
@@ -205,18 +217,21 @@ class recompute_scheduler {
     for (scheduled_step& s : all)
       if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
   }
-  chain_stage stage_of(std::size_t b, std::size_t gradients) const {
+  chain_stage stage_of(const block_facts& block, const std::vector<detail::block_choice>& choices,
+                       std::size_t gradients) const {
     chain_stage stage;
-    stage.input = blocks_[b].input_bytes;
+    stage.input = block.input_bytes;
     stage.gradients = gradients;
     std::size_t largest = 0;
-    for (const auto& op : blocks_[b].operations) {
+    for (const auto& op : block.operations) {
       stage.forward_time += table_.seconds(activity{op.name, phase::forward, op.work});
       largest = std::max(largest, op.bytes);
     }
     stage.forward_temporaries = 2 * largest;
-    for (const detail::block_choice& c : choices_[b])
-      stage.options.push_back({c.bytes, c.time, 2 * largest, c.computed + 2 * largest + gradients});
+    for (const detail::block_choice& c : choices) {
+      const std::size_t temporaries = 2 * largest + 2 * c.moved;  // of this block and of the one before or after it
+      stage.options.push_back({c.bytes, c.time, temporaries, c.computed + temporaries + gradients});
+    }
     return stage;
   }
   step_trace trace(const region_schedule& regions) const {
@@ -244,6 +259,7 @@ class recompute_scheduler {
     for (auto c = choices.rbegin(); c != choices.rend(); ++c) {
       changed.region = c->region;
       changed.keep = c->keep;
+      changed.offload = c->offload;
       f(std::as_const(regions));
     }
   }

@@ -27,14 +27,18 @@ inline void describe_parts(const std::vector<chain_part>& parts, const std::vect
     const chain_part& p = parts[i];
     std::size_t end = i + 1;
     while (end < parts.size() && p.inner.empty() && parts[end].inner.empty() && parts[end].region == p.region &&
-           parts[end].keep == p.keep)
+           parts[end].keep == p.keep && parts[end].offload == p.offload)
       ++end;
     const std::size_t last = parts[end - 1].last;
     text.append(indent).append(p.first == last ? "block " : "blocks ").append(std::to_string(p.first));
     if (p.first != last) text.append(" to ").append(std::to_string(last));
     if (!p.region) text.append(": keep all\n");
     else if (!p.inner.empty()) text.append(": keep the input, run again in backward\n");
-    else text.append(": keep ").append(p.keep == 0 ? "nothing" : names_of(blocks[p.first], p.keep)) += '\n';
+    else text.append(": keep ").append(p.keep == 0 ? "nothing" : names_of(blocks[p.first], p.keep));
+    if (p.region && p.inner.empty()) {
+      if (p.offload != 0) text.append("; in host memory ").append(names_of(blocks[p.first], p.offload));
+      text += '\n';
+    }
     if (!p.inner.empty()) describe_parts(p.inner, blocks, indent + "  ", text);
     i = end;
   }

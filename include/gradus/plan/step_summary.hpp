@@ -37,6 +37,7 @@ struct step_summary {
   std::string_view peak_op;                           ///< the operation that made it
   phase peak_phase = phase::outside;
   std::size_t saved_bytes = 0;  ///< peak of the bytes saved for backward
+  std::size_t host_bytes = 0;   ///< peak of the bytes offloaded to host memory, which no other number counts
   phase_total phases[phase_count] = {};
   op_total ops[max_ops] = {};  ///< the first `op_count`, in the order of their first run; the last holds all others
   std::size_t op_count = 0;
@@ -108,7 +109,11 @@ constexpr step_summary summarize(const step_trace& trace) {
       summary.peak_phase = b.phase;
     }
   }
+  std::size_t offloaded = 0;
   for (const op_span& span : trace.ops) {
+    if (span.what.name == offload_name) offloaded += span.what.work.bytes_read;
+    if (span.what.name == fetch_name) offloaded -= span.what.work.bytes_read;
+    if (offloaded > summary.host_bytes) summary.host_bytes = offloaded;
     const auto when = static_cast<std::size_t>(span.what.phase);
     op_total& op = detail::total_of(summary, span.what.name);
     for (phase_total* total : {&op.phases[when], &summary.phases[when]}) {

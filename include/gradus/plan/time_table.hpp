@@ -10,11 +10,25 @@
 
 namespace gradus {
 
+/// The link between a device and host memory, over which checkpoint regions offload results.
+struct host_link {
+  double bytes = 0;      ///< a second, one way; 0: there is none, and nothing should be offloaded
+  bool overlaps = true;  ///< copies run while others compute; not so on the CPU, where they run at once
+};
+
 /// Predicts how long operations take: measured if a trace with times was added, otherwise estimated from rates.
 class time_table {
  public:
   /// Estimates the maximum of arithmetic at `flops` a second and memory traffic at `bytes` a second.
-  explicit time_table(double flops = 50e9, double bytes = 10e9) : flops_rate_(flops), bytes_rate_(bytes) {}
+  explicit time_table(double flops = 50e9, double bytes = 10e9, host_link link = {})
+      : flops_rate_(flops), bytes_rate_(bytes), link_(link) {}
+
+  const host_link& link() const { return link_; }
+  time_table without_link() const {
+    time_table table = *this;
+    table.link_ = {};
+    return table;
+  }
 
   /// Adds the times of a measured step. Of several steps, each operation's median counts.
   void add(const step_trace& measured) {
@@ -36,12 +50,25 @@ class time_table {
     return std::max(static_cast<double>(what.work.flops) / flops_rate_,
                     static_cast<double>(what.work.bytes()) / bytes_rate_);
   }
-  /// Seconds of a step: of its operations, and the measured time between them.
+  /// Seconds of a step: of its operations, and the measured time between them. With a link, a copy of an offloaded
+  /// result begins when those begun before it are done, and takes time from the step only where the step waits for it.
+  /// Without one, it counts like an operation of its memory traffic.
   double seconds(const step_trace& step) const {
-    double sum = others_.empty() ? 0 : median(others_);
-    for (const op_span& span : step.ops)
-      if (span.depth == 0) sum += seconds(span.what);
-    return sum;
+    double now = others_.empty() ? 0 : median(others_);
+    double free = 0;  // when the link has done the copies begun so far
+    for (const op_span& span : step.ops) {
+      if (span.depth > 0) continue;
+      const std::string_view name = span.what.name;
+      if (link_.bytes > 0 && (name == offload_name || name == fetch_name)) {
+        free = std::max(free, now) + static_cast<double>(span.what.work.bytes_read) / link_.bytes;
+        if (!link_.overlaps) now = free;
+      } else if (name == copy_wait_name) {
+        now = std::max(now, free);
+      } else {
+        now += seconds(span.what);
+      }
+    }
+    return now;
   }
 
  private:
@@ -68,6 +95,7 @@ class time_table {
   }
 
   double flops_rate_, bytes_rate_;
+  host_link link_;
   std::vector<entry> entries_;
   std::vector<double> others_;
 };

@@ -44,6 +44,15 @@ class param_base {
   virtual constexpr bool has_gradient() const = 0;
   /// Clears the gradient and frees its memory.
   virtual constexpr void clear_gradient() const = 0;
+  /// The buffer of the value; empty if there is none.
+  virtual constexpr buffer<D> storage() const = 0;
+  /// Makes the elements in `storage` the value, such as a part of a larger buffer; an empty buffer: there is none.
+  virtual constexpr void set_storage(buffer<D> storage) = 0;
+  /// Counts a change of the value that was made elsewhere.
+  virtual constexpr void mark_changed() = 0;
+  /// Frees the memory of the copy in the policy's compute type, if the value is in a paged buffer. Its next use makes
+  /// it again.
+  virtual constexpr void evict_computed() const = 0;
 
  protected:
   constexpr param_base() = default;
@@ -120,7 +129,11 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// Number of changes of the value; see edit().
   constexpr const std::uint64_t& version() const { return known().version; }
-  /// The value in the policy's compute type. A copy in another type is cached, and made again after a change.
+  constexpr buffer<device> storage() const override { return value_.storage(); }
+  constexpr void set_storage(buffer<device> storage) override { edit() = tensor_type(std::move(storage)); }
+  constexpr void mark_changed() override { ++known().version; }
+  /// The value in the policy's compute type. A copy in another type is cached, and made again after a change. If the
+  /// value is in a paged buffer (see parameter_residency), the copy's is paged, too.
   GRADUS_OF_BUILD constexpr const compute_tensor& computed() const {
     if constexpr (std::is_same_v<tensor_type, compute_tensor>) {
       return value_;
@@ -129,14 +142,21 @@ class param final : public param_base<typename X::store, typename X::gradient, t
       const typename context<device>::exclusive alone(ctx);
       cast_copy& copy = known().cast;
       if (!copy.value || copy.version != known().version) {
-        if (!copy.value.unique()) copy.value = compute_tensor(ctx, memory_category);
-        const typename context<device>::running now(
-            ctx, activity{"cast", ctx.current().phase, {0, tensor_type::bytes, compute_tensor::bytes}});
-        kernel<op::convert, device>::forward(ctx, copy.value.data(), value_.data(), shape::size, false);
+        if (value_.storage().is_paged()) {
+          copy.page_from(value_, &fill_copy);
+        } else {
+          if (!copy.value.unique() || copy.value.storage().is_paged())
+            copy.value = compute_tensor(ctx, memory_category);
+          fill_copy(copy.value, value_);
+        }
         copy.version = known().version;
       }
       return copy.value;
     }
+  }
+  constexpr void evict_computed() const override {
+    if constexpr (!std::is_same_v<tensor_type, compute_tensor>)
+      if (known().cast.value.storage().is_paged()) known().cast.value.storage().evict();
   }
   /// The accumulated gradient; empty if there is none.
   constexpr const gradient_type& gradient() const { return slot().marked(); }
@@ -172,10 +192,34 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr bool has_gradient() const override { return slot().value() && !known().frozen; }
 
  private:
-  struct cast_copy {
+  // The copy in the compute type. If it is paged, it is filled from `of` when it is used and not resident.
+  struct cast_copy final : pager {
+    using filler = void (*)(compute_tensor&, const tensor_type&);
     compute_tensor value;
     std::uint64_t version = 0;
+    tensor_type of;
+    filler fill = nullptr;  // not virtual, because it depends on the build
+
+    constexpr void page_from(const tensor_type& from, filler how) {
+      of = from;
+      fill = how;
+      if (!value.storage().is_paged())
+        value = compute_tensor(buffer<device>::paged(from.owner(), compute_tensor::bytes, memory_category, this));
+      value.storage().evict();
+    }
+    constexpr void use(std::size_t) override {
+      of.storage().use();  // it is used by way of the copy
+      if (value.storage().is_resident()) return;
+      static_cast<void>(value.storage().restore());
+      fill(value, of);
+    }
   };
+  GRADUS_OF_BUILD static constexpr void fill_copy(compute_tensor& copy, const tensor_type& value) {
+    auto& ctx = value.owner();
+    const typename context<device>::running now(
+        ctx, activity{"cast", ctx.current().phase, {0, tensor_type::bytes, compute_tensor::bytes}});
+    kernel<op::convert, device>::forward(ctx, copy.data(), value.data(), shape::size, false);
+  }
   struct no_copy {};
   struct bookkeeping {
     gradient_slot<gradient_type> slot;

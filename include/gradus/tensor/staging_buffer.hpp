@@ -56,9 +56,13 @@ class staging_buffer {
   /// Submits a copy of all elements of `from` to the values from `to` on.
   template <class Shape>
   constexpr void download(const tensor<T, Shape, D>& from, index_t to = 0) {
+    if constexpr (D::computes) download(from.data(), from.extents().size, to);
+  }
+  /// The same of `count` elements at an address on the device.
+  constexpr void download(const T* from, index_t count, index_t to) {
     if constexpr (D::computes) {
-      check(to, from.extents().size);
-      device_access<D>::download_later(*ctx_, values_.all().data() + to, from.data(), from.extents().size * sizeof(T));
+      check(to, count);
+      device_access<D>::download_later(*ctx_, values_.all().data() + to, from, count * sizeof(T));
       ctx_->stream().record(passed_);
     }
   }

@@ -91,12 +91,14 @@ class tensor {
 
   /// Address of the first element, on the tensor's device. Does not compile for a temporary, whose memory ends.
   constexpr T* data() & {
-    if constexpr (!D::computes) return nullptr;
-    else return static_cast<T*>(storage_.data());
+    if constexpr (D::computes) return static_cast<T*>(storage_.data());
+    storage_.use();
+    return nullptr;
   }
   constexpr const T* data() const& {
-    if constexpr (!D::computes) return nullptr;
-    else return static_cast<const T*>(storage_.data());
+    if constexpr (D::computes) return static_cast<const T*>(storage_.data());
+    storage_.use();
+    return nullptr;
   }
   template <class X = T>
   constexpr const X* data() const&& {

@@ -2,6 +2,7 @@
 // Checkpoints: a model, optimizer states and metadata in one safetensors file, from which a run resumes bit for bit.
 // Unless it is compiled separately it includes nlohmann/json, so gradus.hpp does not include it.
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -73,6 +74,7 @@ struct checkpointed {
   void* data = nullptr;
   std::size_t bytes = 0;
   bool changes_in_forward = false;
+  safetensors_writer::byte_source source = nullptr;  // of the bytes to write; null: `data`
 };
 void add_tensor(std::vector<checkpointed>& to, std::string_view name, std::string_view dtype, std::size_t element_bytes,
                 std::span<const index_t> extents, void* data, bool changes_in_forward);
@@ -133,9 +135,27 @@ pending_checkpoint make_checkpoint(const std::vector<checkpointed>& tensors, con
 // Steps of the optimizer and of each parameter.
 checkpointed_steps steps_of_checkpoint(const run_metadata& metadata, std::vector<std::string> parameters,
                                        const std::filesystem::path& path);
-// Throws gradus::error unless the file has these tensors, no others, and the right checksum.
-void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& tensors,
+// Throws gradus::error unless the file has these tensors and no others.
+void check_checkpoint(const safetensors_file& file, const std::vector<checkpointed>& tensors,
                       const std::filesystem::path& path);
+
+inline constexpr std::size_t checkpoint_part = std::size_t{1} << 22;  // bytes that are staged at a time
+
+// Reads `bytes` of a tensor from byte `begin` on, to `to` on the device.
+template <class D>
+void read_range(safetensors_file& file, context<D>& ctx, const checkpointed& t, std::size_t begin, std::byte* to,
+                std::size_t bytes) {
+  if constexpr (D::host_addressable) {
+    file.read_bytes(t.name, t.dtype, begin, std::span(to, bytes));
+  } else {
+    std::vector<std::byte> staged(std::min(bytes, checkpoint_part));
+    for (std::size_t at = 0; at < bytes; at += staged.size()) {
+      staged.resize(std::min(staged.size(), bytes - at));
+      file.read_bytes(t.name, t.dtype, begin + at, staged);
+      device_access<D>::upload(ctx, to + at, staged.data(), staged.size());
+    }
+  }
+}
 
 }  // namespace detail
 
@@ -176,16 +196,9 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
   const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, param_names(model), path);
   const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   detail::check_checkpoint(file, tensors, path);
-  std::vector<std::byte> staged;  // for another device
-  for (const detail::checkpointed& t : tensors) {
-    auto* at = static_cast<std::byte*>(t.data);
-    if constexpr (!D::host_addressable) {
-      staged.resize(t.bytes);
-      at = staged.data();
-    }
-    file.read_bytes(t.name, t.dtype, std::span<std::byte>(at, t.bytes));
-    if constexpr (!D::host_addressable) device_access<D>::upload(ctx, t.data, at, t.bytes);
-  }
+  file.check_checksum();
+  for (const detail::checkpointed& t : tensors)
+    detail::read_range(file, ctx, t, 0, static_cast<std::byte*>(t.data), t.bytes);
   for_each_tensor(model, [](auto, auto& p) { p.edit(); });  // they have changed
   std::vector<std::size_t> own;
   for (const auto& [name, taken] : steps.parameters) own.push_back(taken);

@@ -68,8 +68,10 @@ GRADUS_IMPL pending_checkpoint make_checkpoint(const std::vector<checkpointed>& 
   for (const auto& [name, taken] : steps.parameters)
     if (taken != steps.optimizer) file.set_metadata(steps_of_parameter + name, std::to_string(taken));
   file.add_checksum();
-  for (const checkpointed& t : tensors)
-    file.add_bytes(t.name, t.dtype, t.shape, t.count, {static_cast<const std::byte*>(t.data), t.bytes});
+  for (const checkpointed& t : tensors) {
+    if (t.source) file.add_parts(t.name, t.dtype, t.shape, t.count, t.source);
+    else file.add_bytes(t.name, t.dtype, t.shape, t.count, {static_cast<const std::byte*>(t.data), t.bytes});
+  }
   return pending_checkpoint(std::move(file), std::move(copies));
 }
 
@@ -87,13 +89,12 @@ GRADUS_IMPL checkpointed_steps steps_of_checkpoint(const run_metadata& metadata,
   } catch (const error& e) { throw error(path.string() + ": is not a checkpoint: " + e.what()); }
 }
 
-GRADUS_IMPL void check_checkpoint(safetensors_file& file, const std::vector<checkpointed>& tensors,
+GRADUS_IMPL void check_checkpoint(const safetensors_file& file, const std::vector<checkpointed>& tensors,
                                   const std::filesystem::path& path) {
   for (const checkpointed& t : tensors) file.check(t.name, t.dtype, t.shape);
   if (tensors.size() != file.entries().size())
     throw error(path.string() + ": has " + std::to_string(file.entries().size()) + " tensors where this run has " +
                 std::to_string(tensors.size()) + "; it is of another model or optimizer");
-  file.check_checksum();
 }
 
 }  // namespace detail

@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../core/error.hpp"
@@ -26,20 +26,21 @@ namespace gradus {
 
 /// Writes the parameters and states of a model under their names (see param_names), with a checksum and `metadata`. The
 /// file appears at `path` in one step: what was there before stays until all of the new file is on the disk. Throws
-/// gradus::error.
+/// gradus::error. Each tensor is read when it is written, after a call of before_each(), unless that is null.
 template <class Model>
 void save(const Model& model, const std::filesystem::path& path,
-          const std::map<std::string, std::string>& metadata = {}) {
+          const std::map<std::string, std::string>& metadata = {}, const std::function<void()>& before_each = nullptr) {
   safetensors_writer file;
   file.add_checksum();
   for (const auto& [name, text] : metadata) file.set_metadata(name, text);
-  std::vector<std::shared_ptr<const void>> copies;  // of another device's memory, until the file is written
-  for_each_tensor(model, [&](std::string_view name, const auto& p) {
-    using P = std::remove_cvref_t<decltype(p)>;
+  for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
-    const auto values = std::make_shared<decltype(detail::host_values(p))>(detail::host_values(p));
-    file.add(name, shape, std::span<const typename P::value_type>(*values));
-    copies.push_back(values);
+    file.add_parts(name, detail::safetensors_dtype(dtype_name<typename P::value_type>()), shape, P::shape::size,
+                   [&p, &before_each](const safetensors_writer::byte_sink& write) {
+                     if (before_each) before_each();
+                     const auto& values = detail::host_values(p);
+                     write(std::as_bytes(std::span(values)));
+                   });
   });
   file.write(path);
 }

@@ -1,6 +1,8 @@
 // A step's memory is known before it runs, to the byte, for every policy and every optimizer.
 #include <doctest/doctest.h>
 
+#include <type_traits>
+
 #include <gradus/planning.hpp>
 
 namespace gr = gradus;
@@ -41,14 +43,56 @@ struct training {
   }
 };
 
-template <class P, template <class, class, class> class Optimizer>
+// One of two ranks that share the states.
+template <class D, class P, template <class, class, class> class Optimizer>
+struct sharing {
+  using X = gr::on<D, P>;
+  struct layer {
+    gr::param<X, 131, 70> weight;
+    gr::param<X, 70> bias;
+    GRADUS_MEMBERS(weight, bias)
+  };
+  layer net;
+  gr::context<D>& persistent;
+  gr::context<D>& transient;
+  gr::param_pieces<typename X::store, D, typename X::gradient> pieces;
+  std::conditional_t<D::computes, gr::single_communicator<D>, gr::meta_communicator<D>> ranks = make_ranks();
+  Optimizer<typename X::store, D, typename X::gradient> optimizer;
+  gr::weight_average<typename X::store, D, typename X::gradient> average;
+  gr::tape<D> tape;
+
+  static auto make_ranks() {
+    if constexpr (D::computes) return gr::single_communicator<D>();
+    else return gr::meta_communicator<D>(0, 2);
+  }
+  sharing(gr::context<D>& kept, gr::context<D>& freed)
+      : persistent(kept),
+        transient(freed),
+        pieces(net, {{.number = 0, .begin = 4096, .size = 5074}}),
+        optimizer(pieces),
+        average(pieces),
+        tape(freed) {
+    gr::init(net, kept, gr::he_normal{.seed = 11});
+    optimizer.share_norm(ranks);
+  }
+  void step() {
+    auto x = gr::full<float, gr::shape<5, 131>>(transient, 0.5f, gr::category::input);
+    gr::backward(gr::mean(gr::linear(tape.watch(std::move(x)), net.weight, net.bias)));
+    optimizer.clip(transient, 1.0);
+    optimizer.step(persistent);
+    average.update(persistent);
+  }
+};
+
+template <class P, template <class, class, class> class Optimizer,
+          template <class, class, template <class, class, class> class> class Training = training>
 void check() {
-  const gr::step_summary step = gr::summarize_step<training<gr::meta, P, Optimizer>>();
+  const gr::step_summary step = gr::summarize_step<Training<gr::meta, P, Optimizer>>();
   gr::stream stream;
   gr::host_resource heap;
   gr::stats_resource stats(heap);
   gr::context<gr::cpu> persistent{stream, stats}, transient{stream, stats};
-  training<gr::cpu, P, Optimizer> t(persistent, transient);
+  Training<gr::cpu, P, Optimizer> t(persistent, transient);
   t.step();
   stats.reset_peak();
   const std::size_t before = stats.all().allocations;
@@ -71,4 +115,9 @@ TEST_CASE_TEMPLATE("the plan of a step is exact to the byte, whatever the policy
   check<P, gr::adamw_8bit>();
   check<P, gr::adafactor>();
   check<P, gr::muon>();
+}
+
+TEST_CASE("the plan of a rank that has the states of some pieces is exact to the byte") {
+  check<gr::fp32, gr::adamw, sharing>();
+  check<gr::bf16_pure, gr::adamw_8bit, sharing>();
 }

@@ -20,7 +20,8 @@ struct chain_part {
   std::size_t last = 0;
   bool region = false;                 ///< a checkpoint region; otherwise the blocks are recorded as they are
   std::uint64_t keep = 0;              ///< if it is one block: the operations whose results the region keeps, by number
-  std::vector<chain_part> inner = {};  ///< of a region: how a replay runs its blocks; `keep` is not used then
+  std::vector<chain_part> inner = {};  ///< of a region: how a replay runs its blocks; the others are not used then
+  std::uint64_t offload = 0;           ///< the operations whose results it keeps in host memory
 };
 
 /// The operations of one block of a chain and their dependences; see region_schedule::survey.
@@ -46,10 +47,11 @@ class region_schedule {
   /// How deep regions of a schedule may nest. Each level compiles the block once more.
   static constexpr int max_depth = 1;
 
-  /// Each of `blocks` blocks is a region that keeps the results of the operations in `keep`.
-  static constexpr region_schedule every_block(std::size_t blocks, std::uint64_t keep = 0) {
+  /// Each of `blocks` blocks is a region that keeps the results of the operations in `keep`, and in host memory those
+  /// of the operations in `offload`.
+  static constexpr region_schedule every_block(std::size_t blocks, std::uint64_t keep = 0, std::uint64_t offload = 0) {
     region_schedule s;
-    for (std::size_t i = 0; i < blocks; ++i) s.parts.push_back({i, i, true, keep});
+    for (std::size_t i = 0; i < blocks; ++i) s.parts.push_back({i, i, true, keep, {}, offload});
     return s;
   }
 };
@@ -91,6 +93,15 @@ constexpr std::tuple<Xs...> run_in_region(const Policy& policy, std::tuple<Xs...
       x);
 }
 
+template <class V, class R>
+constexpr R& recorder_of_chained(const traced<V, R>& x) {
+  return x.recorder();
+}
+template <class... Xs>
+constexpr auto& recorder_of_chained(const std::tuple<Xs...>& x) {
+  return recorder_of_chained(std::get<0>(x));
+}
+
 template <int Depth, class Block, class X, class F>
 constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,
                       std::size_t end, const F& f) {
@@ -99,9 +110,12 @@ constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& p
     if (part.first != next || part.last < part.first || part.last >= end) fail_chain_cover(end);
     next = part.last + 1;
     if (!part.region) {
+      auto& recorder = recorder_of_chained(x);
+      recorder.begin_part();
       for (std::size_t i = part.first; i <= part.last; ++i) x = f(blocks[i], std::move(x));
+      recorder.end_part();
     } else if (part.first == part.last && part.inner.empty()) {
-      x = run_in_region(save_numbered{part.keep}, std::move(x),
+      x = run_in_region(save_numbered{part.keep, part.offload}, std::move(x),
                         [f, block = blocks + part.first](auto v) { return f(*block, std::move(v)); });
     } else if constexpr (Depth > 0) {
       x = run_in_region(save_none{}, std::move(x), [f, blocks, part = &part](auto v) {

@@ -76,6 +76,13 @@ class region_core {
     if (mode_ == mode::record) tape_->regions_.read(producer);
     if (mode_ == mode::replay && !present) fail_different_region();
   }
+  /// See tape::begin_part().
+  constexpr void begin_part() {
+    if (mode_ == mode::replay) tape_->begin_part();
+  }
+  constexpr void end_part() {
+    if (mode_ == mode::replay) tape_->end_part();
+  }
 
  protected:
   // The tape under all regions.
@@ -94,11 +101,13 @@ class region_core {
     constexpr bool has_statistics = !std::is_same_v<Result, Output>;
     const phase when = tape_->phase_;
     bool keep = false;
+    bool offload = false;
     if (mode_ == mode::record) {
       std::size_t bytes = Output::bytes;
       if constexpr (has_statistics) bytes += forward_result<Result>::statistics::bytes;
-      keep =
-          policy_->saves({name_of(op), family_of<Op>::type::name, count_, forward_cost<Op, tensor_of<Xs>...>, bytes});
+      const region_op asked{name_of(op), family_of<Op>::type::name, count_, forward_cost<Op, tensor_of<Xs>...>, bytes};
+      keep = policy_->saves(asked);
+      offload = keep && policy_->offloads(asked);
       add_operation(tape_->regions_, key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, facts);
     }
     ++count_;
@@ -119,6 +128,7 @@ class region_core {
     Output out = output_of(result);
     keep_extents(out);
     kept_.add(*tape_, key, first_ + count_ - 1, std::move(result));
+    if (offload) kept_.template offload_last<Result>();
     return recorded_value<Output>{std::move(out), nullptr};
   }
   // Ends forward: decides what a replay will do, and destroys the results that it will not take.
@@ -184,8 +194,8 @@ class region_core {
   std::size_t first_;         // the region's first entry in the log
   std::size_t count_ = 0;     // operations applied so far
   std::size_t expected_ = 0;  // operations that forward applied
-  kept_results kept_;
-  kept_results extents_;  // of bounded results, also of those that are not kept
+  kept_results<D> kept_;
+  kept_results<D> extents_;  // of bounded results, also of those that are not kept
 };
 
 }  // namespace gradus::detail

@@ -2,13 +2,36 @@
 // The list of results that a checkpoint region keeps from forward.
 
 #include <cstddef>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
+#include "../../tensor/tensor.hpp"
+#include "../op.hpp"
 #include "log.hpp"
 
 namespace gradus::detail {
 
+template <class D>
+class offload_group;
+
+// Calls f(tensor) for the tensors of a result: its output and its statistics.
+template <class V, class F>
+constexpr void visit_tensors(V& v, const F& f) {
+  if constexpr (is_tensor<V>) {
+    f(v);
+  } else if constexpr (requires { v.statistics; }) {
+    visit_tensors(v.output, f);
+    visit_tensors(v.statistics, f);
+  } else if constexpr (requires { v.parts(); }) {
+    std::apply(
+        [&](const auto&... part) { (visit_tensors(const_cast<std::remove_cvref_t<decltype(part)>&>(part), f), ...); },
+        v.parts());
+  }
+}
+
 /// The results that a checkpoint region keeps, in the order of its operations, in the tape's arena.
+template <class D>
 class kept_results {
  public:
   constexpr kept_results() = default;
@@ -34,6 +57,20 @@ class kept_results {
     *(first_ == nullptr ? &first_ : &last_->next) = i;
     last_ = i;
   }
+  /// The result added last, a Result, is to be kept in host memory.
+  template <class Result>
+  constexpr void offload_last() {
+    last_->move = &item_of<Result>::move_buffers;
+  }
+  /// True if there are results to keep in host memory.
+  constexpr bool offloads() const {
+    for (const item* i = first_; i != nullptr; i = i->next)
+      if (i->move != nullptr) return true;
+    return false;
+  }
+  /// Moves the buffers of these results into `group`, or out of it.
+  constexpr void move_to(offload_group<D>& group) { move(group, true); }
+  constexpr void move_from(offload_group<D>& group) { move(group, false); }
   /// Destroys the results that a replay will not take.
   constexpr void drop_unless_taken(const region_log& log) {
     for (item** at = &first_; *at != nullptr;) {
@@ -54,6 +91,7 @@ class kept_results {
  private:
   struct item {
     void (*destroy)(item*) = nullptr;
+    void (*move)(item*, offload_group<D>&, bool) = nullptr;  // of a result that is kept in host memory
     item* next = nullptr;
     const void* key = nullptr;
     std::size_t number = 0;
@@ -62,7 +100,21 @@ class kept_results {
   struct item_of : item {
     Result result;
     constexpr explicit item_of(Result r) : result(std::move(r)) {}
+    static constexpr void move_buffers(item* of, offload_group<D>& group, bool leave) {
+      visit_tensors(static_cast<item_of*>(of)->result, [&]<class X>(X& x) {
+        if (leave) {
+          if (auto* to = group.reserve(x.storage(), x.extents().size * sizeof(typename X::value_type)))
+            to->device = std::move(x).storage();
+        } else if (buffer<D> back = group.next()) {
+          x = X(std::move(back), x.extents());
+        }
+      });
+    }
   };
+  constexpr void move(offload_group<D>& group, bool leave) {
+    for (item* i = first_; i != nullptr; i = i->next)
+      if (i->move != nullptr) i->move(i, group, leave);
+  }
   static constexpr void remove(item*& at) {
     item* const i = std::exchange(at, at->next);
     i->destroy(i);

@@ -12,6 +12,7 @@
 #include "../traced.hpp"
 #include "kept_results.hpp"
 #include "log.hpp"
+#include "offload.hpp"
 
 namespace gradus::detail {
 
@@ -79,7 +80,8 @@ struct region_node : node {
   std::uint32_t draws;       // of the recording, before the region
   std::size_t first, count;  // its entries in the log
   std::uint64_t outputs;     // digest of their producers
-  kept_results kept, extents;
+  kept_results<typename Region::device> kept, extents;
+  offload_group<typename Region::device> offloaded;  // of `kept`
 
   constexpr region_node(tape_type& of, F body, Args a, std::uint32_t draws_before, std::size_t first_entry,
                         std::size_t entries, std::uint64_t digest)
@@ -90,10 +92,14 @@ struct region_node : node {
         draws(draws_before),
         first(first_entry),
         count(entries),
-        outputs(digest) {}
+        outputs(digest),
+        offloaded(of, kept) {}
   region_node(const region_node&) = delete;
   region_node& operator=(const region_node&) = delete;
-  constexpr ~region_node() { on->regions_.entries.resize(first); }
+  constexpr ~region_node() {
+    on->offloads_.remove(offloaded);
+    on->regions_.entries.resize(first);
+  }
 
   static constexpr void run(node* n) {
     auto* self = static_cast<region_node*>(n);
@@ -106,6 +112,7 @@ struct region_node : node {
   constexpr void replay(std::index_sequence<I...>) {
     if (!(static_cast<bool>(std::get<I>(slots).value()) || ...)) return;  // no loss depends on the region
     const typename tape_type::replaying now(*on, draws);
+    on->offloads_.prepare_replay(offloaded);
     const auto ys = Region::replay(*on, f, args, first, count, outputs, std::move(kept), std::move(extents));
     (seed(std::get<I>(ys), std::get<I>(slots)), ...);
   }

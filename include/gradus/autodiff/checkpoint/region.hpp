@@ -74,6 +74,7 @@ class region : public detail::region_core<typename Outer::device> {
     const std::size_t first = on.regions_.entries.size();
     region inner(on, mode::record, first);
     inner.policy_ = &policy;
+    on.begin_part();
     auto outputs = detail::as_tuple(inner.call(f, args));
     inner.decide(policy);
     std::apply([&](const auto&... kept) { (detail::notify_kept(on.owner(), kept), ...); }, args);
@@ -82,6 +83,8 @@ class region : public detail::region_core<typename Outer::device> {
     Node* n = on.template push<Node>(on, std::move(f), std::move(args), draws, first, inner.count_, digest);
     n->kept = std::move(inner.kept_);
     n->extents = std::move(inner.extents_);
+    on.end_part();
+    on.offloads_.add(n->offloaded);
     return leave(outer, std::move(outputs), &n->slots);
   }
 
@@ -89,7 +92,8 @@ class region : public detail::region_core<typename Outer::device> {
   /// same `count` operations as forward and returns the same outputs. Called by the region's node.
   template <class F, class Args>
   static constexpr auto replay(tape<device>& on, const F& f, Args& args, std::size_t first, std::size_t count,
-                               std::uint64_t digest, detail::kept_results kept, detail::kept_results extents) {
+                               std::uint64_t digest, detail::kept_results<device> kept,
+                               detail::kept_results<device> extents) {
     region inner(on, mode::replay, first);
     inner.expected_ = count;
     inner.kept_ = std::move(kept);

@@ -3,6 +3,7 @@
 // with
 //   constexpr bool saves(const region_op&) const;
 // It may have a list `names` of operations: a region that applies none of that name is an error. It may have
+// `bool offloads(const region_op&) const`: which of the results that it saves are kept in host memory. It may have
 // `inspect(const region_graph&) const`, called at the end of the region's forward.
 
 #include <array>
@@ -79,11 +80,18 @@ template <std::size_t Flops>
 struct save_costly {
   constexpr bool saves(const region_op& op) const { return op.work.flops >= Flops * op.bytes; }
 };
-/// Keeps the results of operations whose bit (by their number in the region) is set, as a planner chooses. Operations
-/// from the 64th on are recomputed.
+/// Keeps the results of operations whose bit (by their number in the region) is set, as a planner chooses: in `bits` on
+/// the device, in `offloaded` in host memory. Operations from the 64th on are recomputed.
 struct save_numbered {
   std::uint64_t bits = 0;
-  constexpr bool saves(const region_op& op) const { return op.number < 64 && ((bits >> op.number) & 1u) != 0; }
+  std::uint64_t offloaded = 0;
+  constexpr bool saves(const region_op& op) const { return has(bits | offloaded, op); }
+  constexpr bool offloads(const region_op& op) const { return has(offloaded, op); }
+
+ private:
+  static constexpr bool has(std::uint64_t set, const region_op& op) {
+    return op.number < 64 && ((set >> op.number) & 1u) != 0;
+  }
 };
 
 /// A type that selects the results that a checkpoint region keeps.
@@ -91,6 +99,17 @@ template <class P>
 concept save_policy = requires(const P& p, const region_op& op) {
   { p.saves(op) } -> std::convertible_to<bool>;
 };
+
+/// Keeps what `Policy` keeps, in host memory: `offload<save_all>`, or of an object `offload{save_listed{names}}`.
+template <save_policy Policy>
+struct offload : Policy {
+  constexpr offload() = default;
+  constexpr explicit offload(Policy p) : Policy(std::move(p)) {}
+  constexpr bool offloads(const region_op&) const { return true; }
+};
+/// Keeps the outputs of the listed operations in host memory.
+template <class... Ops>
+using offload_only = offload<save_only<Ops...>>;
 
 namespace detail {
 
@@ -102,6 +121,8 @@ class any_policy {
   any_policy& operator=(const any_policy&) = delete;
   constexpr virtual ~any_policy() = default;
   constexpr virtual bool saves(const region_op&) = 0;
+  /// Whether a result that it saves is kept in host memory.
+  constexpr virtual bool offloads(const region_op&) const = 0;
   /// The first listed name that no operation has; empty if there is none.
   constexpr virtual std::string_view missing() const = 0;
   /// Called at the end of the region's forward.
@@ -118,6 +139,10 @@ class policy_of final : public any_policy {
       for (std::size_t i = 0; i < policy_.names.size() && i < 64; ++i)
         if (op.is(policy_.names[i])) seen_ |= std::uint64_t{1} << i;
     return policy_.saves(op);
+  }
+  constexpr bool offloads([[maybe_unused]] const region_op& op) const override {
+    if constexpr (requires { policy_.offloads(op); }) return policy_.offloads(op);
+    else return false;
   }
   constexpr std::string_view missing() const override {
     if constexpr (names_operations)

@@ -19,26 +19,24 @@ namespace cpu_kit::inline GRADUS_BUILD {
 /// Elements that a sum over parts keeps in the cache.
 inline constexpr index_t tree_block = 512;
 
-/// Writes the sum of elements [begin, begin + n) of parts [first, first + count) to `sums`; `scratch` has n elements
-/// for each level of the tree.
-template <class T, class C>
-void sum_tree(const T* const* parts, index_t first, index_t count, index_t begin, index_t n, C* sums, C* scratch) {
-  if (count == 1) {
-    for_packs<C>(n, [&](index_t i, auto which) { store(load<C>(parts[first] + begin + i, which), sums + i, which); });
-    return;
-  }
+/// Writes the sum of elements [begin, begin + n) of parts [first, first + count) to `sums`, which may be one of the
+/// parts. `left` holds the sums of first halves, n elements for each level of the tree; it may be `sums`.
+template <class T, class C, class To>
+void sum_tree(const T* const* parts, index_t first, index_t count, index_t begin, index_t n, C* left, To* sums) {
+  const auto part = [&](index_t k) { return parts[first + k] + begin; };
+  const auto add = [&](const auto* a, const auto* b) {
+    for_packs<C>(n,
+                 [&](index_t i, auto which) { store(load<C>(a + i, which) + load<C>(b + i, which), sums + i, which); });
+  };
+  if (count == 1)
+    return for_packs<C>(n, [&](index_t i, auto which) { store(load<C>(part(0) + i, which), sums + i, which); });
+  if (count == 2) return add(part(0), part(1));
   const index_t half = op::tree_sum::first_half(count);
-  sum_tree(parts, first, half, begin, n, sums, scratch);
-  if (half + 1 == count) {
-    for_packs<C>(n, [&](index_t i, auto which) {
-      store(load<C>(sums + i, which) + load<C>(parts[first + half] + begin + i, which), sums + i, which);
-    });
-    return;
-  }
-  sum_tree(parts, first + half, count - half, begin, n, scratch, scratch + tree_block);
-  for_packs<C>(n, [&](index_t i, auto which) {
-    store(load<C>(sums + i, which) + load<C>(scratch + i, which), sums + i, which);
-  });
+  sum_tree(parts, first, half, begin, n, left, left);
+  if (half + 1 == count) return add(left, part(half));
+  C* const right = left + tree_block;
+  sum_tree(parts, first + half, count - half, begin, n, right, right);
+  add(left, right);
 }
 
 /// to[i] = the sum of parts[.][i] for i in [begin, end), on the calling thread.
@@ -55,11 +53,8 @@ void sum_tree(T* to, const T* const* parts, index_t count, index_t begin, index_
     using C = compute_type<T>;
     constexpr index_t levels = 14;  // of 8192 parts
     alignas(64) C sums[levels * tree_block];
-    for (index_t i = begin; i < end; i += tree_block) {
-      const index_t n = std::min(tree_block, end - i);
-      sum_tree(parts, 0, count, i, n, sums, sums + tree_block);
-      for_packs<C>(n, [&](index_t k, auto which) { store(load<C>(sums + k, which), to + i + k, which); });
-    }
+    for (index_t i = begin; i < end; i += tree_block)
+      sum_tree(parts, 0, count, i, std::min(tree_block, end - i), sums, to + i);
   }
 }
 

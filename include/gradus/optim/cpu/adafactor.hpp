@@ -49,7 +49,7 @@ struct kernel<op::adafactor_step, cpu> {
         u = P(beta1) * cpu_kit::load<float>(t.update + i, n) + P(one_minus_beta1) * u;
         cpu_kit::store(u, t.update + i, n);
       }
-      writer.write(cpu_kit::load<float>(t.value + i, n) * P(r.decay_factor) - u, t.value + i, n, t.first + i);
+      writer.write(cpu_kit::load<float>(t.value + i, n) * P(r.decay_factor) - u, t.value + i, n, t.draw + i);
     }
   };
 

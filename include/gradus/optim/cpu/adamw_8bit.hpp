@@ -55,7 +55,7 @@ struct kernel<op::adamw_8bit_step, cpu> {
               most_v = select(v1 > most_v, v1, most_v);
               cpu_kit::store(m1, m + i, which);
               cpu_kit::store(v1, v + i, which);
-              writer.write(p, t.value + begin + i, which, t.first + begin + i);
+              writer.write(p, t.value + begin + i, which, t.draw + begin + i);
             });
         if (!coded) continue;
         encode<true>(m, n, t.states[0][begin / block] = max_lanes(most_m), t.codes[0] + begin);

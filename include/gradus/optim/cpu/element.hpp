@@ -40,7 +40,7 @@ struct kernel<op::element_step, cpu> {
           [&]<std::size_t... J>(std::index_sequence<J...>) { update(p, g, s[J]...); }(std::make_index_sequence<N>{});
         for (std::size_t j = 0; j < N; ++j)
           if (!optional || states.at[j] != nullptr) cpu_kit::store(s[j], states.at[j] + t.first + i, n);
-        writer.write(p, t.value + i, n, t.first + i);
+        writer.write(p, t.value + i, n, t.draw + i);
         if constexpr (compensated)
           cpu_kit::store(p - cpu_kit::load<C>(t.value + i, n), states.compensation + t.first + i, n);
       });

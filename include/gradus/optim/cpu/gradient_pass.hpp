@@ -14,38 +14,37 @@ namespace gradus {
 template <>
 struct kernel<op::gradient_pass, cpu> {
   template <class G>
-  static void forward(context<cpu>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
-                      view<double, op::gradient_pass::partial_sums> partial,
-                      const std::vector<gradient_span<G>>& spans) {
+  static void forward(context<cpu>& ctx, const op::gradient_pass& pass, const gradient_scalars* so_far, double* partial,
+                      index_t units, const std::vector<gradient_span<G>>& spans) {
     using C = compute_type<G>;
     using P = pack<C>;
-    constexpr index_t most = op::gradient_pass::partial_sums::extent(-1);  // runs of chunks
-    const index_t chunks = cpu_kit::span_chunks(spans);
-    const index_t together = std::max<index_t>(1, (chunks + most - 1) / most);
-    const P factor(pass.early_factor(*to)), high(pass.limit), low(-pass.limit), zero(0);
-    cpu_kit::parallel_ranges(ctx, chunks, together, [&](index_t first, index_t last) {
-      double sum = 0, not_finite = 0;
-      for (index_t chunk = first; chunk < last; ++chunk)
-        cpu_kit::with_chunk(spans, chunk, [&](const gradient_span<G>& s, index_t begin, index_t end) {
-          constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
-          P bad(0);
-          for (index_t i = begin; i < end; i += run) {
-            P squares(0);
-            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
-              const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
-              const P g = select(scaled > high, high, select(scaled < low, low, scaled));
-              squares = squares + g * g;
-              bad = bad + raw * zero;  // NaN for infinities, too
-            });
-            sum += static_cast<double>(sum_lanes(squares));
-          }
-          not_finite += static_cast<double>(sum_lanes(bad));
-        });
-      partial(0, first / together) = sum;
-      partial(1, first / together) = not_finite;
+    static_assert(cpu_kit::span_chunk % piece_unit == 0);
+    const P factor(pass.early_factor(*so_far)), high(pass.limit), low(-pass.limit), zero(0);
+    cpu_kit::parallel_spans(ctx, spans, [&](const gradient_span<G>& s, index_t begin, index_t chunk_end) {
+      for (; begin < chunk_end; begin += piece_unit) {
+        const index_t end = std::min(begin + piece_unit, chunk_end);
+        constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
+        double sum = 0;
+        P bad(0);
+        for (index_t i = begin; i < end; i += run) {
+          P squares(0);
+          cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
+            const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
+            const P g = select(scaled > high, high, select(scaled < low, low, scaled));
+            squares = squares + g * g;
+            bad = bad + raw * zero;  // NaN for infinities, too
+          });
+          sum += static_cast<double>(sum_lanes(squares));
+        }
+        double* const at = partial + s.unit + begin / piece_unit;
+        at[0] = sum;
+        at[units] = static_cast<double>(sum_lanes(bad));
+      }
     });
-    const index_t parts = (chunks + together - 1) / together;
-    pass.conclude(*to, cpu_kit::sum_in_order(&partial(0, 0), parts), cpu_kit::sum_in_order(&partial(1, 0), parts));
+  }
+  static void conclude(context<cpu>&, const op::gradient_pass& pass, gradient_scalars* to, const double* partial,
+                       index_t units) {
+    pass.conclude(*to, cpu_kit::sum_in_order(partial, units), cpu_kit::sum_in_order(partial + units, units));
   }
 };
 

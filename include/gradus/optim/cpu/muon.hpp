@@ -33,7 +33,7 @@ struct kernel<op::muon_step, cpu> {
           const index_t i = begin + k;
           const P p = cpu_kit::load<float>(t.value + i, n) * P(r.decay_factor) -
                       P(r.lr) * cpu_kit::load<float>(orthogonal + i, n);
-          writer.write(p, t.value + i, n, t.first + i);
+          writer.write(p, t.value + i, n, t.draw + i);
         });
       });
     }

@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(block_threads) adafactor_step_kernel(adafactor
       w.t.update[i] = u;
     }
     const float p = static_cast<float>(w.t.value[i]) * r.decay_factor - u;
-    write_value(w.t.value + i, p, w.step.in.rounds, w.step.in.key, w.t.first + i);
+    write_value(w.t.value + i, p, w.step.in.rounds, w.step.in.key, w.t.draw + i);
   };
   if (w.t.rows == 0) {
     for_grid(w.t.size,

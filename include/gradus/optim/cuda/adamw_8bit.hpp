@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(block_threads)
         v = in_codes ? second_map.value[s.codes[1][at]] * s.states[1][begin / block] : s.states[1][at];
         float p = static_cast<float>(s.value[at]);
         update(p, scaling(static_cast<float>(s.gradient[at])), m, v);
-        write_value(s.value + at, p, in.rounds, key, s.first + at);
+        write_value(s.value + at, p, in.rounds, key, s.draw + at);
       }
       if (!in_codes) {
         if (here) s.states[0][at] = m, s.states[1][at] = v;

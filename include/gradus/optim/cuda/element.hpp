@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(block_threads)
         p.at[i] = convert_element<T>(value);
         if constexpr (std::is_same_v<T, bf16>)
           if (in.rounds == rounding::stochastic) {
-            const index_t element = s.first + at + static_cast<index_t>(i);
+            const index_t element = s.draw + at + static_cast<index_t>(i);
             if (i == 0 || element % 8 == 0) words = key.words(element / 8);
             p.at[i] = round_stochastically(value, words, element % 8);
           }

@@ -15,19 +15,17 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// The most blocks of a gradient pass: one for each partial sum.
-inline constexpr unsigned gradient_pass_blocks = static_cast<unsigned>(op::gradient_pass::partial_sums::extent(-1));
-
-/// Adds each block's squares and non-finite values to its partial sums; the first table assigns them.
+/// Sums of each unit of the gradients; a block of threads takes one unit at a time.
 template <class G>
 __global__ void __launch_bounds__(block_threads)
     gradient_pass_kernel(const __grid_constant__ span_table<gradient_span<G>> table, op::gradient_pass pass,
-                         const gradient_scalars* to, double* partial, bool first) {
+                         const gradient_scalars* so_far, double* partial, index_t units) {
   using C = compute_type<G>;
   constexpr int width = vector_width<G>;
-  const C factor = static_cast<C>(pass.early_factor(*to)), limit = static_cast<C>(pass.limit);
-  double squares = 0, not_finite = 0;
+  static_assert(update_chunk == piece_unit);
+  const C factor = static_cast<C>(pass.early_factor(*so_far)), limit = static_cast<C>(pass.limit);
   for_chunks(table, [&](const gradient_span<G>& s, index_t begin, index_t end) {
+    double squares = 0, not_finite = 0;
     for_runs<width>(begin, end, aligned<width>(s.gradient), [&](auto whole, index_t at, int n) {
       const auto g = load<width, decltype(whole)::value>(s.gradient + at, n);
 #pragma unroll
@@ -38,22 +36,27 @@ __global__ void __launch_bounds__(block_threads)
         not_finite += static_cast<double>(raw * C(0));
       }
     });
+    squares = row_sum<static_cast<int>(block_threads)>(squares);
+    not_finite = row_sum<static_cast<int>(block_threads)>(not_finite);
+    if (threadIdx.x == 0) {
+      double* const at = partial + s.unit + begin / piece_unit;
+      at[0] = squares;
+      at[units] = not_finite;
+    }
   });
-  const double sum = row_sum<static_cast<int>(block_threads)>(squares);
-  const double bad = row_sum<static_cast<int>(block_threads)>(not_finite);
-  if (threadIdx.x == 0) {
-    double* const other = partial + gradient_pass_blocks;
-    partial[blockIdx.x] = first ? sum : partial[blockIdx.x] + sum;
-    other[blockIdx.x] = first ? bad : other[blockIdx.x] + bad;
-  }
 }
 
-template <int Threads>
-__global__ void __launch_bounds__(Threads) conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to,
-                                                                         const double* partial, unsigned blocks) {
-  const bool there = threadIdx.x < blocks;
-  const double squares = row_sum<Threads>(there ? partial[threadIdx.x] : 0.0);
-  const double not_finite = row_sum<Threads>(there ? partial[Threads + threadIdx.x] : 0.0);
+inline constexpr int concluding_threads = 1024;
+template <class = void>
+__global__ void __launch_bounds__(concluding_threads)
+    conclude_gradient_pass_kernel(op::gradient_pass pass, gradient_scalars* to, const double* partial, index_t units) {
+  double squares = 0, not_finite = 0;
+  for (index_t i = threadIdx.x; i < units; i += concluding_threads) {
+    squares += partial[i];
+    not_finite += partial[units + i];
+  }
+  squares = row_sum<concluding_threads>(squares);
+  not_finite = row_sum<concluding_threads>(not_finite);
   if (threadIdx.x == 0) pass.conclude(*to, squares, not_finite);
 }
 
@@ -86,22 +89,13 @@ __global__ void update_loss_scale_kernel(op::update_loss_scale update, float* sc
 template <>
 struct kernel<op::gradient_pass, cuda> {
   template <class G>
-  static void forward(context<cuda>& ctx, const op::gradient_pass& pass, gradient_scalars* to,
-                      view<double, op::gradient_pass::partial_sums, cuda> sums,
-                      const std::vector<gradient_span<G>>& spans) {
-    using namespace cuda_kit;
-    double* partial = sums.data();
-    unsigned blocks = 0;
-    bool first = true;
-    for_tables(spans, [&](const auto& table) {
-      // With several tables, each has all blocks, so that the first assigns every partial sum.
-      blocks = table.size < table.capacity && first ? std::min(gradient_pass_blocks, table.first_chunk[table.size])
-                                                    : gradient_pass_blocks;
-      launch(ctx, &gradient_pass_kernel<G>, blocks, block_threads, table, pass, to, partial, first);
-      first = false;
-    });
-    launch(ctx, &conclude_gradient_pass_kernel<static_cast<int>(gradient_pass_blocks)>, 1, gradient_pass_blocks, pass,
-           to, partial, blocks);
+  static void forward(context<cuda>& ctx, const op::gradient_pass& pass, const gradient_scalars* so_far,
+                      double* partial, index_t units, const std::vector<gradient_span<G>>& spans) {
+    cuda_kit::launch_on_spans(ctx, spans, &cuda_kit::gradient_pass_kernel<G>, pass, so_far, partial, units);
+  }
+  static void conclude(context<cuda>& ctx, const op::gradient_pass& pass, gradient_scalars* to, const double* partial,
+                       index_t units) {
+    launch(ctx, &cuda_kit::conclude_gradient_pass_kernel<>, 1, cuda_kit::concluding_threads, pass, to, partial, units);
   }
 };
 

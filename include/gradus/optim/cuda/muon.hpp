@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(block_threads)
                     for (int k = 0; k < muon_width; ++k)
                       write_value(&p.at[k],
                                   static_cast<float>(p.at[k]) * r.decay_factor - r.lr * static_cast<float>(u.at[k]),
-                                  known.in.rounds, key, t.first + at + static_cast<index_t>(k));
+                                  known.in.rounds, key, t.draw + at + static_cast<index_t>(k));
                     store<muon_width, all>(t.value + at, p, n);
                   });
 }

@@ -1,0 +1,144 @@
+#pragma once
+// The ranks that train one model: processes that mpirun started, threads of this one, or one alone.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <gradus/cpu/workers.hpp>
+#include <gradus/dist/communicator.hpp>
+#include <gradus/dist/thread_communicator.hpp>
+#ifdef GPT_MPI
+#include <gradus/dist/mpi_communicator.hpp>
+#endif
+#ifdef GPT_NCCL
+#include <gradus/dist/nccl_communicator.hpp>
+#endif
+
+#include "config.hpp"
+
+namespace gpt {
+
+#ifdef GPT_MPI
+inline constexpr bool process_per_rank = true;
+#else
+inline constexpr bool process_per_rank = false;
+#endif
+
+/// The ranks of a run, as one of them sees them. Rank 0 leads: files, log and screen are its own.
+class rank_team {
+ public:
+  /// @param host    exchanges what the host knows; on the CPU, gradients and parameters as well
+  /// @param on_node the rank's number on its machine, of `ranks_on_node`
+  rank_team(gr::communicator<gr::cpu>& host, gr::index_t on_node, gr::index_t ranks_on_node)
+      : host_(host), on_node_(static_cast<int>(on_node)), ranks_on_node_(static_cast<int>(ranks_on_node)) {}
+  rank_team(const rank_team&) = delete;
+  rank_team& operator=(const rank_team&) = delete;
+
+  int rank() const { return static_cast<int>(host_.rank()); }
+  int size() const { return static_cast<int>(host_.size()); }
+  bool leads() const { return host_.rank() == 0; }
+  /// Of several ranks in one process, one takes its signals.
+  bool is_first_of_process() const { return process_per_rank || leads(); }
+  /// The GPU of this rank, if there are several ranks, each with one.
+  int gpu() const { return on_node_; }
+  /// Threads of a rank whose number was not given (0): ranks divide the machine's.
+  int threads_of_rank(int given) const {
+    if (given > 0 || ranks_on_node_ == 1) return given;
+    return std::max(gr::cpu_kit::default_thread_count() / ranks_on_node_, 1);
+  }
+
+  /// Makes the communicator of gradients and parameters, for the rest of the run. It lives as long as what is returned,
+  /// which ends before `ctx`.
+  auto connect([[maybe_unused]] gr::context<device>& ctx) {
+    std::unique_ptr<gr::communicator<device>> made;
+    if constexpr (!on_gpu) {
+      trained_ = &host_;
+    } else {
+      if (size() == 1) made = std::make_unique<gr::single_communicator<device>>();
+#ifdef GPT_NCCL
+      else made = std::make_unique<gr::nccl_communicator>(ctx, host_, ctx_);
+#else
+      else
+        throw gr::bad_flag("--ranks: several GPUs are connected by NCCL, which was not found when this was compiled");
+#endif
+      trained_ = made.get();
+    }
+    return made;
+  }
+  /// See connect().
+  gr::communicator<device>& trained() const { return *trained_; }
+
+  /// Rank 0's value, on every rank.
+  template <class T>
+  T from_leader(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (size() > 1) host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(&value), sizeof value).wait();
+    return value;
+  }
+  std::string from_leader(std::string text) {
+    text.resize(from_leader(text.size()));
+    if (size() > 1) host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(text.data()), text.size()).wait();
+    return text;
+  }
+  /// Rank 0's clock, and whether any rank was asked to end.
+  struct moment {
+    double elapsed;
+    bool stop;
+  };
+  moment agree(double elapsed, bool stop) {
+    std::array<double, 2> both{leads() ? elapsed : 0, stop ? 1.0 : 0.0};
+    if (size() > 1) host_.all_reduce(ctx_, both.data(), both.data(), both.size(), {gr::reduce_by::maximum}).wait();
+    return {both[0], both[1] != 0};
+  }
+  /// A number of every rank, in their order.
+  std::vector<double> gather(double own) {
+    std::vector<double> all(host_.size(), own);
+    if (size() > 1) host_.all_gather(ctx_, &own, all.data(), std::vector<gr::index_t>(host_.size(), 1)).wait();
+    return all;
+  }
+
+ private:
+  gr::stream stream_;
+  gr::host_resource heap_;
+  gr::context<gr::cpu> ctx_{stream_, heap_};
+  gr::communicator<gr::cpu>& host_;
+  gr::communicator<device>* trained_ = nullptr;
+  int on_node_, ranks_on_node_;
+};
+
+/// Calls f(rank_team&) on every rank: on this process's if it is one of several, else on `count` threads.
+template <class F>
+void on_ranks([[maybe_unused]] int count, const F& f) {
+  const auto call = [&](gr::communicator<gr::cpu>& host, gr::index_t on_node, gr::index_t ranks_on_node) {
+    rank_team team(host, on_node, ranks_on_node);
+    try {
+      f(team);
+    } catch (const std::exception& e) {
+      host.abandon(e.what());
+      throw;
+    }
+  };
+#ifdef GPT_MPI
+  gr::mpi_session session;
+  gr::mpi_communicator host(session);
+  if (count > 1 && static_cast<gr::index_t>(count) != host.size())
+    throw gr::bad_flag("--ranks: mpirun decides how many there are, " + std::to_string(host.size()));
+  call(host, session.node_rank(), session.node_size());
+#else
+  if (count > 1) {
+    gr::run_ranks(static_cast<gr::index_t>(count),
+                  [&](gr::communicator<gr::cpu>& host) { call(host, host.rank(), host.size()); });
+  } else {
+    gr::single_communicator<gr::cpu> alone;
+    call(alone, 0, 1);
+  }
+#endif
+}
+
+}  // namespace gpt

@@ -1,0 +1,45 @@
+#pragma once
+// Pinned host memory, which a GPU copies from and to while the host goes on.
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "../memory/diagnostics.hpp"
+#include "../memory/pool_resource.hpp"
+#include "../memory/resource.hpp"
+#include "../memory/stream.hpp"
+
+namespace gradus {
+
+/// Pinned memory of the host. Each request takes long and may wait for the GPU: use it through a pool. Throws
+/// out_of_memory if there is no more, and without a GPU.
+class pinned_resource final : public memory_resource {
+  void* do_allocate(const memory_request& request, stream&) override {
+    void* memory = nullptr;
+    if (cudaMallocHost(&memory, request.bytes) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      throw shortage("pinned host memory", request, {});
+    }
+    return memory;
+  }
+  void do_deallocate(void* memory, const memory_request&, stream&) noexcept override {
+    static_cast<void>(cudaFreeHost(memory));
+  }
+};
+
+namespace cuda_kit {
+
+// The memory that results are offloaded to, unless offload_to() names another.
+class pinned_pool {
+ public:
+  memory_resource& resource() { return pool_; }
+
+ private:
+  pinned_resource pinned_;
+  basic_pool_resource<stream> pool_{pinned_};
+};
+
+}  // namespace cuda_kit
+
+}  // namespace gradus

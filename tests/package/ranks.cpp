@@ -1,0 +1,8 @@
+#include <gradus/dist/mpi_communicator.hpp>
+
+// Compiled and linked; tests/mpi runs such programs.
+int main() {
+  gradus::mpi_session session;
+  gradus::mpi_communicator comm(session);
+  return comm.rank() < comm.size() ? 0 : 1;
+}

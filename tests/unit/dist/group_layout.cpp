@@ -1,0 +1,40 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <gradus/dist/group_layout.hpp>
+
+namespace gr = gradus;
+
+TEST_CASE("a layout cuts groups evenly, at units or between parameters") {
+  const std::vector<gr::sized_parameter> all{{"tokens", 100000},  {"blocks.0", 30000}, {"blocks.0", 130},
+                                             {"blocks.1", 30000}, {"blocks.1", 130},   {"norm", 100}};
+  for (const gr::index_t ranks : {1, 2, 4, 8})
+    for (const bool whole : {false, true}) {
+      CAPTURE(ranks);
+      CAPTURE(whole);
+      const gr::group_layout l = gr::make_group_layout(all, ranks, whole);
+      REQUIRE(l.groups.size() == 4);
+      CHECK(l.groups[1].name == "blocks.0");
+      std::vector<gr::index_t> covered(all.size());
+      for (const auto& p : l.pieces) {
+        CHECK(p.size > 0);
+        CHECK(p.begin % gr::group_layout::unit == 0);
+        if (whole) CHECK(p.size == all[p.number].size);
+        covered[p.number] += p.size;
+        const auto& g = l.groups[p.group];
+        CHECK(p.offset >= g.begin_of(p.owner));
+        CHECK(p.offset + p.size <= g.begin_of(p.owner) + g.counts[p.owner]);
+      }
+      for (std::size_t i = 0; i < all.size(); ++i) CHECK(covered[i] == all[i].size);
+      gr::index_t most = 0, sum = 0;
+      for (gr::index_t r = 0; r < ranks; ++r) {
+        most = std::max(most, l.elements_of(r));
+        sum += l.elements_of(r);
+      }
+      if (!whole) CHECK(most <= sum / ranks + 2 * gr::group_layout::unit);
+      for (const auto& g : l.groups)
+        for (const auto& p : g.places) CHECK(p.offset % gr::group_layout::alignment == 0);
+    }
+}

@@ -1,0 +1,65 @@
+// Ranks of one machine notice when one of them ends.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <memory>
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <gradus/dist/rank_watch.hpp>
+
+#include "../../support/message_of.hpp"
+#include "../../support/scratch_folder.hpp"
+
+namespace gr = gradus;
+
+TEST_CASE("a rank that ends tells the others why, and one that has done its work is no failure") {
+  const gradus_test::scratch_folder folder;
+  const auto ranks = folder.path / "ranks";
+  {
+    auto done = std::make_unique<gr::rank_watch>(ranks, 0, 3);
+    gr::rank_watch ended(ranks, 1, 3);
+    const gr::rank_watch other(ranks, 2, 3);
+    CHECK(other.failure().empty());
+    done.reset();
+    CHECK(other.failure().empty());
+    ended.end("its disk is full");
+    ended.end("a second reason");
+    CHECK(other.failure() == "rank 1 has ended: its disk is full");
+    CHECK(ended.failure().empty());
+  }
+  CHECK(!std::filesystem::exists(ranks));
+}
+
+TEST_CASE("the folder stays for the ranks that work, until the last one is done") {
+  const gradus_test::scratch_folder folder;
+  const auto ranks = folder.path / "ranks";
+  auto other = std::make_unique<gr::rank_watch>(ranks, 0, 2);
+  auto ended = std::make_unique<gr::rank_watch>(ranks, 1, 2);
+  ended->end("of an exception");
+  ended.reset();
+  CHECK(other->failure() == "rank 1 has ended: of an exception");
+  other.reset();
+  CHECK(!std::filesystem::exists(ranks));
+}
+
+TEST_CASE("a process that is killed is noticed") {
+  const gradus_test::scratch_folder folder;
+  const pid_t process = fork();
+  if (process == 0) {
+    const gr::rank_watch killed(folder.path, 0, 2);
+    static_cast<void>(std::raise(SIGKILL));
+  }
+  const gr::rank_watch other(folder.path, 1, 2);
+  int status = 0;
+  CHECK(waitpid(process, &status, 0) == process);
+  CHECK(WIFSIGNALED(status));
+  CHECK(other.failure() == "rank 0 has ended: without a word: it was killed, or crashed");
+}
+
+TEST_CASE("two ranks cannot have one number") {
+  const gradus_test::scratch_folder folder;
+  const gr::rank_watch first(folder.path, 0, 2);
+  CHECK(gradus_test::message_of([&] { gr::rank_watch(folder.path, 0, 2); }) ==
+        "rank_watch: cannot create and lock " + (folder.path / "rank-0").string() + ": File exists");
+}
