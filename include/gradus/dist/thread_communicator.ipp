@@ -161,7 +161,7 @@ GRADUS_IMPL void thread_communicator::all_gather(const collective& what) {
 
 GRADUS_IMPL void thread_communicator::all_to_all(const collective& what) {
   for (const collective& call : group_->calls_)
-    if (call.from == call.to) return exchange(what);
+    if (call.from == call.to && call.from != nullptr) return exchange(what);
   const std::size_t element = size_of(what.type);
   std::size_t offset = 0;
   for (index_t r = 0; r < size(); ++r) {
