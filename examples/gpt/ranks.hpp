@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -19,6 +20,8 @@
 #ifdef GPT_NCCL
 #include <gradus/dist/nccl_communicator.hpp>
 #endif
+
+#include <gradus/train/program.hpp>
 
 #include "config.hpp"
 
@@ -55,12 +58,14 @@ class rank_team {
 
   /// Makes the communicator of gradients and parameters, for the rest of the run. It lives as long as what is returned,
   /// which ends before `ctx`.
-  auto connect([[maybe_unused]] gr::context<device>& ctx) {
-    std::unique_ptr<gr::communicator<device>> made;
-    if constexpr (!on_gpu) {
-      trained_ = &host_;
+  template <class D>
+  auto connect([[maybe_unused]] gr::context<D>& ctx) {
+    std::unique_ptr<gr::communicator<D>> made;
+    if constexpr (std::is_same_v<D, gr::cpu>) {
+      gr::communicator<D>* const host = &host_;  // which a GPU's trainer, where this is left out, need not convert
+      trained_ = host;
     } else {
-      if (size() == 1) made = std::make_unique<gr::single_communicator<device>>();
+      if (size() == 1) made = std::make_unique<gr::single_communicator<D>>();
 #ifdef GPT_NCCL
       else made = std::make_unique<gr::nccl_communicator>(ctx, host_, ctx_);
 #else
@@ -112,13 +117,19 @@ class rank_team {
   int on_node_, ranks_on_node_;
 };
 
-/// Calls f(rank_team&) on every rank: on this process's if it is one of several, else on `count` threads.
+/// Calls f(rank_team&) on every rank: on this process's if it is one of several, else on `count` threads. Returns the
+/// exit status; throws what the first rank throws. Of processes, rank 0 says what is wrong with a flag.
 template <class F>
-void on_ranks([[maybe_unused]] int count, const F& f) {
+int on_ranks([[maybe_unused]] int count, const F& f) {
+  int status = 0;
   const auto call = [&](gr::communicator<gr::cpu>& host, gr::index_t on_node, gr::index_t ranks_on_node) {
     rank_team team(host, on_node, ranks_on_node);
     try {
       f(team);
+    } catch (const gr::bad_flag& e) {
+      if (!process_per_rank) throw;  // each rank throws it
+      if (team.leads()) std::fprintf(stderr, "gpt_train: %s\n", e.what());
+      status = 2;
     } catch (const std::exception& e) {
       host.abandon(e.what());
       throw;
@@ -139,6 +150,7 @@ void on_ranks([[maybe_unused]] int count, const F& f) {
     call(alone, 0, 1);
   }
 #endif
+  return status;
 }
 
 }  // namespace gpt

@@ -169,13 +169,12 @@ int main(int argc, char** argv) {
     if (!o) return 0;
     gpt::use_gpu(o->gpu);
     if (o->plan) return print_plan(*o);
-    gpt::on_ranks(o->ranks, [&](gpt::rank_team& team) {
+    return gpt::on_ranks(o->ranks, [&](gpt::rank_team& team) {
       if (team.size() > 1) gpt::use_gpu(team.gpu());
       gpt::options of_rank = o->of_rank(team.rank(), team.size());
       of_rank.threads = team.threads_of_rank(of_rank.threads);
       train(of_rank, team);
     });
-    return 0;
   };
   return gr::run_program("gpt_train", work, "try a smaller --batch of scripts/train.sh, or --memory-budget");
 }

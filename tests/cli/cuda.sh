@@ -73,6 +73,17 @@ if "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --device cuda:1 --out second
 else
   has err 'there is no GPU 1 here: the one GPU has number 0'
 fi
+# Two GPUs have the bits of one with two leaves, whatever they share.
+if "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --ranks 2 --out ranks >out 2>err </dev/null; then
+  succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --leaves 2 --out leaves
+  succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --ranks 2 --shard parameters --out shares
+  for run in ranks shares; do
+    [[ $(losses leaves) == "$(losses $run)" ]] || wrong "$run: the losses on two GPUs are others"
+    cmp -s leaves/model.safetensors $run/model.safetensors || wrong "$run: the weights on two GPUs are others"
+  done
+else
+  has err 'NCCL, which was not found|there is no GPU 1 here'
+fi
 # An interrupted run goes on with the same bits.
 succeeds "${train[@]}" "${flags[@]}" --steps 4 --sample 0 --out cut
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --resume cut

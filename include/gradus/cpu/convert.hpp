@@ -62,7 +62,11 @@ GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   const Words sign = (h & 0x8000u) << 16;
   const Words magnitude = (h & 0x7FFFu) << 13;
   const Words raised = magnitude + (113u << 23);
-  const floats small = vector_bits<floats>(raised) - vector_bits<floats>(Words{} + (113u << 23));
+  const Words least = Words{} + (113u << 23);
+  floats a, b;  // not by vector_bits<floats>: nvcc loses the attribute of a template argument
+  std::memcpy(&a, &raised, sizeof a);
+  std::memcpy(&b, &least, sizeof b);
+  const floats small = a - b;
   const Words normal = magnitude + (112u << 23);
   Words r = (magnitude < (1u << 23)) ? vector_bits<Words>(small) : normal;
   r = (magnitude >= (31u << 23)) ? (magnitude | 0x7F800000u) : r;
@@ -78,7 +82,9 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   const Words magnitude = u & 0x7FFFFFFFu;
   const Words rebased = magnitude - (112u << 23);
   const Words normal = (rebased + 0xFFFu + ((rebased >> 13) & 1u)) >> 13;
-  const floats shifted = vector_bits<floats>(magnitude) + 0.5f;  // rounds at a subnormal's last bit
+  floats shifted;  // as above
+  std::memcpy(&shifted, &magnitude, sizeof shifted);
+  shifted = shifted + 0.5f;  // rounds at a subnormal's last bit
   const Words small = vector_bits<Words>(shifted) - 0x3F000000u;
   const Words nan = ((magnitude >> 13) & 0x3FFu) | 0x7E00u;
   Words r = (magnitude < (113u << 23)) ? small : normal;

@@ -140,8 +140,9 @@ class nccl_communicator final : public communicator<cuda> {
       case collective_kind::all_gather:
         return gather(c.from, c.to, c.counts, size);
       case collective_kind::all_to_all:
-        return c.from == c.to && c.from != nullptr ? exchange_in_place(static_cast<std::byte*>(c.to), c.counts, size)
-                              : exchange(static_cast<const std::byte*>(c.from), static_cast<std::byte*>(c.to), c, size);
+        return c.from == c.to && c.from != nullptr
+                   ? exchange_in_place(static_cast<std::byte*>(c.to), c.counts, size)
+                   : exchange(static_cast<const std::byte*>(c.from), static_cast<std::byte*>(c.to), c, size);
       default:
         if (c.count == 0) return;
         return reduces_by_library(c) ? reduce_by_library(c) : reduce_in_order(c);
