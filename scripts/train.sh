@@ -79,6 +79,8 @@
 #   --shard NAME      what each rank has only its part of: nothing (default),
 #                     states (of the optimizer), gradients (these too) or
 #                     parameters (all three)
+#   --sums NAME       how gradients are summed over ranks: tree (default), which
+#                     has the same bits on any number of them, or fastest
 #   --profile         say at the end where the time of the steps went, by
 #                     operation; also in profile.txt of the run folder
 #   --plan            say what memory the run would take (and write
@@ -216,7 +218,7 @@ read_flags() {
       --plan) plan=1; passed+=("$1"); shift ;;
       --schedule | --checkpoint | --memory-budget | --memory-report | --seed | --weight-decay | --clip | --dropout | \
         --threads | --workers | --accumulate | --order | --validation | --out | --eval-every | --save-every | \
-        --save-retry | --keep-checkpoints | --tune-products | --ranks | --leaves | --shard)
+        --save-retry | --keep-checkpoints | --tune-products | --ranks | --leaves | --shard | --sums)
         [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
         check_value "$1" "$2"
         without "$1"

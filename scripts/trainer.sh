@@ -77,6 +77,7 @@ check_value() {
     --keep-checkpoints) must=1..100 ;;
     --ranks | --leaves) must="a power of two from 1 to 4096" ;;
     --shard) must="nothing, states, gradients or parameters" ;;
+    --sums) must="tree or fastest" ;;
     --sample) must=0..2147483647 ;;
     --minutes | --lr) must="a positive number" ;;
     --weight-decay | --clip | --save-retry) must="0 or more" ;;

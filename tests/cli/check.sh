@@ -69,6 +69,14 @@ flags() {
   refuses 2 '--context must be a whole number' "$script" --context -8
   refuses 2 '--batch must be a whole number' "$script" --batch 1.5
   refuses 2 '--minutes must be a positive number, not soon' "$script" --minutes=soon
+  refuses 2 '--ranks must be a power of two from 1 to 4096, not 3$' "$script" --ranks 3
+  refuses 2 '--leaves must be a power of two from 1 to 4096, not 8192$' "$script" --leaves 8192
+  refuses 2 '--shard must be nothing, states, gradients or parameters, not all$' "$script" --shard all
+  refuses 2 '--sums must be tree or fastest, not slow$' "$script" --sums slow
+  refuses 2 '--ranks: mpirun or srun has started 4; leave it out' \
+    env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "$script" --data text --ranks 2
+  refuses 2 'srun has started 4 processes.*--mpi=pmix' \
+    env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u PMIX_RANK SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 "$script" --data text
   local flag value
   while read -r flag value; do
     for value in $value; do refuses_alike "$flag" "$value"; done

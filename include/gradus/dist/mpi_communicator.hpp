@@ -2,6 +2,7 @@
 // A communicator of the processes of an MPI job.
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,10 +47,12 @@ class mpi_communicator final : public queued_communicator {
     else exchange_ = std::make_unique<mpi_kit::messages>(session, comm_.handle, rank(), size());
   }
   ~mpi_communicator() override {
-    if (std::uncaught_exceptions() > exceptions_ && !failed_) abandon("ended by an exception");
+    if (!disagreed_ && std::uncaught_exceptions() > exceptions_) abandon("ended by an exception");
     stop();
+    if (disagreed_) return;  // all ranks know
+    if (!failure_.empty()) abandon(failure_);
     try {
-      if (!failed_) agree({}, end_of_rank);  // a rank that goes on to call something fails
+      agree({}, end_of_rank);  // a rank that goes on to call something fails
     } catch (const error&) {}
   }
 
@@ -61,8 +64,8 @@ class mpi_communicator final : public queued_communicator {
     try {
       agree(c, static_cast<std::uint64_t>(c.kind));
       run_agreed(c);
-    } catch (...) {
-      failed_ = true;
+    } catch (const std::exception& e) {
+      failure_ = e.what();
       throw;
     }
   }
@@ -76,13 +79,16 @@ class mpi_communicator final : public queued_communicator {
 
   // A communicator of MPI, whose errors are reported to the caller.
   struct own_comm {
-    explicit own_comm(mpi_session& session) {
+    explicit own_comm(mpi_session& session) : of(session) {
       session.call([&] { return MPI_Comm_dup(MPI_COMM_WORLD, &handle); });
       session.call([&] { return MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN); });
     }
     own_comm(const own_comm&) = delete;
     own_comm& operator=(const own_comm&) = delete;
-    ~own_comm() { MPI_Comm_free(&handle); }
+    ~own_comm() {
+      of.end([&] { MPI_Comm_free(&handle); });
+    }
+    mpi_session& of;
     MPI_Comm handle = MPI_COMM_NULL;
   };
 
@@ -108,7 +114,9 @@ class mpi_communicator final : public queued_communicator {
                   counts};
     const std::vector<statement> all = exchange_->agree(mine);
     largest_ = mine.largest;
-    if (!all.empty()) throw rank_failed(disagreement(all));
+    if (all.empty()) return;
+    disagreed_ = true;
+    throw rank_failed(disagreement(all));
   }
   std::uint64_t of_pair(index_t from, index_t to, index_t count) const {
     return mpi_kit::statement::mixed(mpi_kit::statement::mixed(from * size() + to) ^ count);
@@ -222,9 +230,10 @@ class mpi_communicator final : public queued_communicator {
   own_comm comm_;
   rank_reduction reduce_;
   std::unique_ptr<mpi_kit::exchange> exchange_;
-  std::uint64_t number_ = 0;  // of the last collective
-  index_t largest_ = 0;       // bytes, of the current all_to_all
-  bool failed_ = false;
+  std::uint64_t number_ = 0;            // of the last collective
+  index_t largest_ = 0;                 // bytes, of the current all_to_all
+  std::atomic<bool> disagreed_{false};  // and all ranks have learned it
+  std::string failure_;
   int exceptions_ = std::uncaught_exceptions();
 };
 

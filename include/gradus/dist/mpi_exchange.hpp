@@ -277,7 +277,9 @@ class shared_memory final : public exchange {
     new (parts_[rank]) part;
     session.call([&] { return MPI_Barrier(comm); });
   }
-  ~shared_memory() override { MPI_Win_free(&window_); }
+  ~shared_memory() override {
+    session_.end([&] { MPI_Win_free(&window_); });
+  }
 
   /// Whether this machine has shared memory for so many ranks. Containers have little unless they are given more, and a
   /// process that uses more than there is ends by SIGBUS.

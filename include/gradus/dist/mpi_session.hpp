@@ -70,6 +70,13 @@ class mpi_session {
     throw rank_failed("rank " + std::to_string(rank_) + ": MPI: " + text);
   }
 
+  /// The same for functions that free something, whose errors nobody can use.
+  template <class F>
+  void end(const F& f) noexcept {
+    const std::lock_guard in_turn(mutex_);
+    f();
+  }
+
   /// Prints "rank R: why" on stderr and ends the processes of all ranks.
   [[noreturn]] void abandon(const std::string& why) noexcept {
     std::fprintf(stderr, "rank %d: %s\n", rank_, why.c_str());

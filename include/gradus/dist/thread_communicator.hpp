@@ -27,8 +27,9 @@ class thread_group {
   friend class thread_communicator;
   friend void run_ranks(index_t, const std::function<void(communicator<cpu>&)>&, rank_reduction);
 
-  // How often a rank polls before it sleeps, about 50 microseconds, where each rank has a processor.
-  static constexpr int patience = 1500;
+  // How often a rank polls before it sleeps, about 2 microseconds, where there is a processor for each rank: long enough
+  // for a rank that comes at the same time, and short if the other one waits for this one's processor.
+  static constexpr int patience = 60;
 
   // Waits until all ranks have arrived. Throws rank_failed if one of them never will.
   void arrive() { wait_for_all(true); }
