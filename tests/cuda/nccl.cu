@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <gradus/dist/thread_communicator.hpp>
+#include <gradus/memory/host_resource.hpp>
 #include <string>
 
 #include "../support/conformance.hpp"
@@ -68,6 +70,43 @@ TEST_CASE("collectives may all be under way, and waited for in any order") {
   const auto all = model(4096);
   CAPTURE(all.seed);
   CHECK_NOTHROW(suite::many_in_flight(all));
+}
+
+TEST_CASE("a captured sum over ranks adds up what is there at each launch") {
+  if (fewer_gpus_than(4)) return;
+  with_ranks(4, [](gr::nccl_communicator& comm, gr::context<gr::cuda>& ctx) {
+    using gr::cuda_kit::check;
+    auto x = gr::full<float, gr::shape<1000>>(ctx, static_cast<float>(comm.rank()));
+    comm.all_reduce(ctx, x.data(), x.data(), 1000).wait();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    check(cudaStreamBeginCapture(ctx.stream().handle(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    comm.all_reduce(ctx, x.data(), x.data(), 1000).wait();
+    check(cudaStreamEndCapture(ctx.stream().handle(), &graph), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&launched, graph, 0), "cudaGraphInstantiate");
+    for (int launch = 0; launch < 2; ++launch)
+      check(cudaGraphLaunch(launched, ctx.stream().handle()), "cudaGraphLaunch");
+    comm.all_reduce(ctx, x.data(), x.data(), 1000).wait();
+    suite::check(gr::to_host(x) == std::vector<float>(1000, 6 * 4 * 4 * 4), "a captured sum");
+    check(cudaGraphExecDestroy(launched), "cudaGraphExecDestroy");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  });
+}
+
+TEST_CASE("ranks of another communicator need no id") {
+  if (fewer_gpus_than(3)) return;
+  gr::run_ranks(3, [](gr::communicator<gr::cpu>& ranks) {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::context<gr::cpu> on_cpu(stream, heap);
+    rank_on_gpu on(static_cast<int>(ranks.rank()));
+    gr::nccl_communicator comm(on.ctx, ranks, on_cpu);
+    suite::check(comm.rank() == ranks.rank() && comm.size() == 3, "the number of the rank");
+    auto x = gr::full<std::int32_t, gr::shape<10>>(on.ctx, 1);
+    comm.all_reduce(on.ctx, x.data(), x.data(), 10).wait();
+    suite::check(gr::to_host(x)[9] == 3, "the sum");
+    comm.barrier(on.ctx);
+  });
 }
 
 TEST_CASE("in a child process, a rank ends" * doctest::skip()) {

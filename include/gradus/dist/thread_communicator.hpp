@@ -27,7 +27,7 @@ class thread_group {
   friend class thread_communicator;
   friend void run_ranks(index_t, const std::function<void(communicator<cpu>&)>&, rank_reduction);
 
-  // How often a rank polls before it sleeps, about 2 microseconds, where there is a processor for each rank: long enough
+  // How often a rank polls before it sleeps, about 2 microseconds, where each rank has a processor: long enough
   // for a rank that comes at the same time, and short if the other one waits for this one's processor.
   static constexpr int patience = 60;
 
