@@ -23,6 +23,7 @@
 #include "cuda/gemm_choice.hpp"
 #include "cuda/graph.hpp"
 #include "cuda/launch.hpp"
+#include "cuda/pinned.hpp"
 #include "cuda/resource.hpp"
 #include "cuda/stream.hpp"
 #include "cuda/workspace.hpp"

@@ -118,3 +118,36 @@ TEST_CASE("it takes the planned device and host memory, to the byte, eager and c
   CHECK(host.all().peak == plan.host_bytes);
   CHECK(host.all().live == 0);
 }
+
+namespace {
+template <class X>
+struct one_layer {
+  gr::param<X, 13, 5> weight;
+  gr::param<X, 5> bias;
+  GRADUS_MEMBERS(weight, bias)
+  auto operator()(const auto& x) const { return gr::gelu(gr::linear(x, weight, bias)); }
+};
+}  // namespace
+
+TEST_CASE("optimizer states in pinned memory of the host: the bits of those in the GPU's memory") {
+  if (no_gpu()) return;
+  std::vector<std::vector<float>> found;
+  for (const bool on_host : {false, true}) {
+    gpu g;
+    gr::pinned_gpu_resource pinned;
+    gr::basic_stats_resource<gr::cuda_stream> counted(pinned);
+    gr::context<gr::cuda> host{g.stream, counted};
+    one_layer<gr::on<gr::cuda>> net;
+    gr::init(net, g.ctx, gr::he_normal{.seed = 12});
+    gr::tape tape{g.ctx};
+    gr::adamw optimizer{net};
+    const auto x = gr::normal<float, gr::shape<9, 13>>(g.ctx, {.seed = 1});
+    for (int i = 0; i < 3; ++i) {
+      gr::backward(gr::sum(net(tape.watch(x))));
+      optimizer.step(on_host ? host : g.ctx);
+    }
+    CHECK((counted.of(gr::category::optimizer_state).live > 0) == on_host);
+    found.push_back(gr::to_host(net.weight.value()));
+  }
+  CHECK(found[0] == found[1]);
+}

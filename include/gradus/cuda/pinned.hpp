@@ -5,10 +5,13 @@
 
 #include <cstddef>
 
+#include "../core/error.hpp"
 #include "../memory/diagnostics.hpp"
 #include "../memory/pool_resource.hpp"
 #include "../memory/resource.hpp"
 #include "../memory/stream.hpp"
+#include "device.hpp"
+#include "stream.hpp"
 
 namespace gradus {
 
@@ -24,6 +27,28 @@ class pinned_resource final : public memory_resource {
     return memory;
   }
   void do_deallocate(void* memory, const memory_request&, stream&) noexcept override {
+    static_cast<void>(cudaFreeHost(memory));
+  }
+};
+
+/// The same as memory of a GPU's contexts: kernels read and write it over the bus while they compute. For optimizer
+/// states that do not fit into the GPU's memory: pass optimizer.step() a context of this resource and the model's stream.
+/// A block is freed after the work of its stream, for which the host waits.
+class pinned_gpu_resource final : public cuda_resource {
+  void* do_allocate(const memory_request& request, cuda_stream& on) override {
+    const cuda_kit::device_guard guard(on.device());
+    void* memory = nullptr;
+    if (cudaMallocHost(&memory, request.bytes) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      throw shortage("pinned host memory", request, {});
+    }
+    return memory;
+  }
+  void do_deallocate(void* memory, const memory_request&, cuda_stream& on) noexcept override {
+    try {
+      on.synchronize();
+    } catch (const error&) {  // a failed stream no longer uses it
+    }
     static_cast<void>(cudaFreeHost(memory));
   }
 };
