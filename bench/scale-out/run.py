@@ -4,8 +4,8 @@
     python3 bench/scale-out/run.py [--rounds 5]
 
 The ranks are threads, each with a micro-batch of 512 tokens, so twice the ranks have twice the work; 4 ranks on 2
-processors share them. Times are the least of 4 steps a round. The model (bench/scale-out/model.hpp) knows this machine from
-steps of ranks that exchange nothing and from sums of two ranks, and has seen no step that it predicts. The GPUs it
+processors share them. Times are the least of 4 steps a round. The model (bench/scale-out/model.hpp) knows this machine
+from steps of ranks that exchange nothing and from sums of two ranks, and has seen no step that it predicts. The GPUs it
 knows from the assumptions that are printed. What comes out: tables, and build/bench/scale-out.json, a list of {name,
 value, unit, ...}, where ratio is measured over predicted time.
 """
@@ -50,7 +50,8 @@ def print_predicted(found):
               f"nccl-tests has {c['published_gb_s']:.1f}")
     for model in dict.fromkeys(p["model"] for p in found["predicted"]):
         print(f"\n{model}: predicted")
-        rows = [[str(p["ranks"]), p["shard"], p["sums"], f"{p['step_ms']:.1f}", peers.show(p["tokens_s"] / 1e6, "{:.2f}"),
+        rows = [[str(p["ranks"]), p["shard"], p["sums"], f"{p['step_ms']:.1f}",
+                 peers.show(p["tokens_s"] / 1e6, "{:.2f}"),
                  f"{100 * p['efficiency']:.0f} %", f"{p['exchange_ms']:.1f}", f"{100 * p['hidden']:.0f} %",
                  f"{p['bytes'] / 1e9:.1f}", "yes" if p["fits"] else "no"]
                 for p in found["predicted"] if p["model"] == model]
@@ -62,7 +63,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     o = parser.parse_args()
-    text = subprocess.run([str(PROGRAM), "--rounds", str(o.rounds)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [str(PROGRAM), "--rounds", str(o.rounds)]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = {}
     for line in text.splitlines():
         row = json.loads(line)

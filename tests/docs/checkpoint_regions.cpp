@@ -21,6 +21,12 @@ TEST_CASE("checkpoint-regions.md") {
   y = gr::checkpoint(
       gr::save_if([](const gr::region_op& op) { return op.bytes < 1024; }), [&](auto v) { return v + mlp(v); }, y);
   // [/policies]
+  // [offload]
+  gr::host_resource host_memory;
+  gr::offload_to(ctx, host_memory);  // on a GPU: pinned memory without this call
+  for (int layer = 0; layer < 3; ++layer)
+    y = gr::checkpoint<gr::offload_only<gr::op::matmul>>([&](auto v) { return v + mlp(v); }, y);
+  // [/offload]
   gr::backward(gr::mean(y));
   CHECK(mlp.up.weight.gradient());
 }
