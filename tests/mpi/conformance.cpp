@@ -10,7 +10,7 @@
 
 #include <exception>
 
-#include "support/conformance.hpp"
+#include "../support/conformance.hpp"
 
 namespace {
 

@@ -253,8 +253,9 @@ class optimizer {
     if constexpr (D::computes)
       if (scaler_ != nullptr) scale = std::as_const(scaler_->value()).data();
     const op::gradient_pass pass{before_, after_, limit_, max_norm, scale, second};
-    double* const partial = static_cast<double*>(memory.data());
+    double* partial = nullptr;
     if constexpr (D::computes) {
+      partial = static_cast<double*>(memory.data());
       device_access<D>::zero(ctx, partial, memory.bytes());
       kernel<op::gradient_pass, D>::forward(ctx, pass, scalars(), partial, units, params_.gradient_spans());
     }

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "support/conformance.hpp"
-#include "support/message_of.hpp"
-#include "support/seed.hpp"
+#include "../../support/conformance.hpp"
+#include "../../support/message_of.hpp"
+#include "../../support/seed.hpp"
 
 namespace {
 

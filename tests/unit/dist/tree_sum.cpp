@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/conformance.hpp"
-#include "support/seed.hpp"
+#include "../../support/conformance.hpp"
+#include "../../support/seed.hpp"
 
 namespace {
 
