@@ -657,6 +657,11 @@ if [[ -n $steps ]]; then flags+=(--steps "$steps"); fi
 if [[ -n $minutes ]]; then flags+=(--minutes "$minutes"); fi
 if [[ -n $batch_tokens ]]; then flags+=(--batch-tokens "$batch_tokens"); fi
 if [[ -n $warmup ]]; then flags+=(--warmup "$warmup"); fi
+# Of processes, the first one prints the plan of them all.
+if [[ $plan -eq 1 && -n $launched_ranks ]]; then
+  if [[ $launched_rank -gt 0 ]]; then exit 0; fi
+  flags+=(--ranks "$launched_ranks")
+fi
 launcher=()
 if [[ $device == cuda ]]; then read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"; fi
 # Processes of one machine share its processors, those of them that each may use.

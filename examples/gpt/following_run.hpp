@@ -50,6 +50,10 @@ class following_run {
   void serve() {
     if (!t_.shares_states()) return;
     for (request what; (what = team_.from_leader(request{})) != request::go_on;) {
+      if (what == request::check_values) {
+        shared_values_are_finite(t_, memory_.persistent, team_);
+        continue;
+      }
       if (what == request::write_model) {
         gather_tensors();
         continue;

@@ -182,6 +182,7 @@ options options::of_rank(int number, int count) const {
   if (o.leaves == 0) o.leaves = count;
   check_flag(is_power_of_2(o.leaves), "--leaves", "a power of two", o.leaves);
   check_flag(o.leaves >= count, "--leaves", "at least the number of ranks (" + std::to_string(count) + ")", o.leaves);
+  if (count == 1) o.shard = "nothing";  // there is nobody to share with
   if (o.leaves == 1) return o;
   if (o.batch_tokens > 0) o.accumulate = std::max((o.accumulate + o.leaves / 2) / o.leaves, 1) * o.leaves;
   else if (!batches_given) o.accumulate = std::max(o.accumulate, o.leaves);

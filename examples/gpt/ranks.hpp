@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
@@ -33,6 +34,9 @@ inline constexpr bool process_per_rank = true;
 inline constexpr bool process_per_rank = false;
 #endif
 
+/// The run ends, and rank 0 says why.
+struct leader_failed {};
+
 /// The ranks of a run, as one of them sees them. Rank 0 leads: files, log and screen are its own.
 class rank_team {
  public:
@@ -53,6 +57,7 @@ class rank_team {
   /// Threads of a rank whose number was not given (0): ranks divide the machine's.
   int threads_of_rank(int given) const {
     if (given > 0 || ranks_on_node_ == 1) return given;
+    if (process_per_rank && std::getenv("OMP_NUM_THREADS") != nullptr) return given;  // of each process
     return std::max(gr::cpu_kit::default_thread_count() / ranks_on_node_, 1);
   }
 
@@ -90,6 +95,17 @@ class rank_team {
     text.resize(from_leader(text.size()));
     if (size() > 1) host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(text.data()), text.size()).wait();
     return text;
+  }
+  /// Calls f() on rank 0. If that throws gr::error, the others end, too, by leader_failed.
+  template <class F>
+  void on_leader(const F& f) {
+    std::exception_ptr problem;
+    if (leads()) try {
+        f();
+      } catch (const gr::error&) { problem = std::current_exception(); }
+    if (!from_leader(problem != nullptr)) return;
+    if (problem) std::rethrow_exception(problem);
+    throw leader_failed{};
   }
   /// Rank 0's clock, and whether any rank was asked to end.
   struct moment {
@@ -130,7 +146,7 @@ int on_ranks([[maybe_unused]] int count, const F& f) {
       if (!process_per_rank) throw;  // each rank throws it
       if (team.leads()) std::fprintf(stderr, "gpt_train: %s\n", e.what());
       status = 2;
-    } catch (const std::exception& e) {
+    } catch (const leader_failed&) { status = 2; } catch (const std::exception& e) {
       host.abandon(e.what());
       throw;
     }
@@ -138,10 +154,14 @@ int on_ranks([[maybe_unused]] int count, const F& f) {
 #ifdef GPT_MPI
   gr::mpi_session session;
   gr::mpi_communicator host(session);
-  if (count > 1 && static_cast<gr::index_t>(count) != host.size())
-    throw gr::bad_flag("--ranks: mpirun decides how many there are, " + std::to_string(host.size()));
+  if (count > 1 && static_cast<gr::index_t>(count) != host.size()) {
+    if (host.rank() == 0)
+      std::fprintf(stderr, "gpt_train: --ranks: mpirun decides how many there are, %zu\n", host.size());
+    return 2;
+  }
   call(host, session.node_rank(), session.node_size());
 #else
+  gr::check_flag(count <= 64, "--ranks", "at most 64: they are threads of this process", count);
   if (count > 1) {
     gr::run_ranks(static_cast<gr::index_t>(count),
                   [&](gr::communicator<gr::cpu>& host) { call(host, host.rank(), host.size()); });

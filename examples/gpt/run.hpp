@@ -85,15 +85,19 @@ std::optional<double> validation_loss(Trainer& t, Memory& memory, const run_data
 }
 
 /// What rank 0 asks of the others after a step, if the ranks share what it saves.
-enum class request : std::uint8_t { go_on, write_checkpoint, write_model, next_tensor };
+enum class request : std::uint8_t { go_on, check_values, write_checkpoint, write_model, next_tensor };
 
-/// Writes a checkpoint of ranks that share optimizer states; every rank calls it. Throws gr::error on all if a
-/// parameter of one is not finite, or if rank 0 cannot write. `folder` and `metadata` are rank 0's.
+/// Whether the parameters that ranks share are finite; every rank calls it.
+template <class Trainer>
+bool shared_values_are_finite(Trainer& t, gr::context<device>& ctx, rank_team& team) {
+  return !team.agree(0, !gr::own_values_are_finite(ctx, t.pieces())).stop;
+}
+
+/// Writes a checkpoint of ranks that share optimizer states; every rank calls it. Throws gr::error on all if rank 0
+/// cannot write. `folder` and `metadata` are rank 0's.
 template <class Trainer>
 void write_shared_checkpoint(Trainer& t, gr::context<device>& ctx, rank_team& team, const std::filesystem::path& folder,
                              std::size_t keep, const gr::run_metadata& metadata) {
-  const bool finite = gr::own_values_are_finite(ctx, t.pieces());
-  if (team.agree(0, !finite).stop) throw gr::error("not saved: a parameter is no longer finite; try a lower --lr");
   gr::write_checkpoint(gr::checkpoint_path(folder), ctx, t.net, t.optimizer, metadata,
                        gr::older_checkpoint_paths(folder, keep), t.pieces(), team.trained());
   if (team.leads()) gr::remove_old_checkpoints(folder, keep);
@@ -245,7 +249,8 @@ class run {
   /// Prints what the model writes (unless the run ended early), and how to get more of it.
   void print_closing_sample(bool finished) {
     const bool readable = data_.files.bytes() || data_.files.tokenizer() != nullptr;
-    if (finished && options_.sample > 0 && readable && (options_.save || !on_gpu) && !stop_()) {
+    const bool has_model = options_.save || (!on_gpu && !t_.shares_parameters());
+    if (finished && options_.sample > 0 && readable && has_model && !stop_()) {
       report_.line("a sample:");
       memory_.free_workspace();  // makes room for keys and values
       sample_by(t_.net, memory_.pooled);
@@ -300,7 +305,10 @@ class run {
   // Before a save. The log gets every step that a checkpoint has, whatever ends the run.
   void check() {
     report_.record_held();
-    if (!t_.shares_parameters()) check_parameters();
+    if (!t_.shares_parameters()) return check_parameters();
+    ask(request::check_values);
+    if (!shared_values_are_finite(t_, memory_.persistent, team_))
+      throw gr::error("not saved: a parameter is no longer finite; try a lower --lr");
   }
   // Asks something of the other ranks, if they share what is saved.
   void ask(request what) {
@@ -396,10 +404,7 @@ class run {
   }
   template <class Net, class D>
   void sample_by(const Net& net, gr::context<D>& ctx) {
-    if (t_.shares_parameters()) {
-      if (options_.save) print_sample(model_file(), options_.sample, options_.seed, stop_);
-      return;
-    }
+    if (t_.shares_parameters()) return print_sample(model_file(), options_.sample, options_.seed, stop_);
     if constexpr (std::is_same_v<Net, network>)
       print_sample(net, ctx, tokenizer_beside(model_file()), options_.sample, options_.seed, stop_);
     else print_sample(model_file(), options_.sample, options_.seed, stop_);

@@ -50,6 +50,13 @@ int print_plan(const gpt::options& o) {
 /// Reads the checkpoint that was found, or an older one if its tensors are damaged.
 void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const gpt::run_data& data,
                      gr::context<gpt::device>& ctx, trainer& t, gpt::rank_team& team) {
+  // Each rank reads for itself; an error of one is thrown on all.
+  const auto read_alone = [&] {
+    if (team.size() == 1) return gr::read_checkpoint(from.path, ctx, t.net, t.optimizer);
+    gr::run_metadata metadata;
+    gr::try_together(ctx, team.trained(), [&] { metadata = gr::read_checkpoint(from.path, ctx, t.net, t.optimizer); });
+    return metadata;
+  };
   for (bool read = false; !read;) {
     from.path = team.from_leader(from.path.string());
     from.age = team.from_leader(from.age);
@@ -57,12 +64,12 @@ void read_checkpoint(gpt::found_checkpoint& from, const gpt::options& o, const g
     try {
       gpt::read_settings(
           t.net, t.shares_states() ? gr::read_checkpoint(from.path, ctx, t.net, t.optimizer, t.pieces(), team.trained())
-                                   : gr::read_checkpoint(from.path, ctx, t.net, t.optimizer));
+                                   : read_alone());
       read = true;
     } catch (const gr::out_of_memory&) {
       throw;  // not the file's fault
     } catch (const gr::rank_failed&) { throw; } catch (const gr::error& e) {
-      if (team.leads()) gpt::find_older_checkpoint(from, e.what(), o, data);
+      team.on_leader([&] { gpt::find_older_checkpoint(from, e.what(), o, data); });
     }
   }
   if (team.leads() && !from.damage.empty()) gr::move_damaged_checkpoint(o.resume, from.age);
@@ -75,7 +82,7 @@ void train(const gpt::options& o, gpt::rank_team& team) {
   const gpt::starting_model start(o);
   const gpt::run_data data{start.open_data()};
   gpt::found_checkpoint from;
-  if (team.leads()) from = gpt::find_checkpoint(o, data);
+  team.on_leader([&] { from = gpt::find_checkpoint(o, data); });
   const bool resumed = team.from_leader(!from.path.empty());
 
   // The memory, planned to the byte; the model and its optimizer.

@@ -51,7 +51,7 @@ struct data_parallel_options {
 ///       parallel.end_leaf();
 ///     }
 ///     parallel.finish();     // the gradients are those of all leaves
-///     optimizer.step(ctx);   // over the model, or over pieces()
+///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
 /// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Each
@@ -221,10 +221,10 @@ class data_parallel final : gradient_observer {
     index_t first = 0;  // its first element among all that this rank sums
     index_t leaf = 0;   // which of the rank's leaves it is summing
     bool summing = false;
-    pending_collective<D> sum;
-    buffer<D> values;     // of its parameters, if ranks share states
-    buffer<D> gradients;  // where slots accumulate, if ranks have all gradients
-    buffer<D> staging;    // what is being summed, if ranks share them
+    buffer<D> values;           // of its parameters, if ranks share states
+    buffer<D> gradients;        // where slots accumulate, if ranks have all gradients
+    buffer<D> staging;          // what is being summed, if ranks share them
+    pending_collective<D> sum;  // last: it waits before its memory goes
   };
 
   bool shares_gradients() const { return options_.shard >= sharding::gradients; }
@@ -354,8 +354,8 @@ class data_parallel final : gradient_observer {
   // Takes the gradient of a parameter into the memory that its group is exchanged from.
   void stage(member& m) {
     group& g = groups_[m.group];
+    if (g.summing) take_sum(g);  // of the leaf before
     if (!g.staging) {
-      take_sum(g);
       const index_t size = exchanges_sums() ? sizeof(sum_type) : sizeof(G);
       g.staging = buffer<D>(*transient_, layout_of(g).elements * size, category::gradient);
     }
@@ -482,12 +482,12 @@ class data_parallel final : gradient_observer {
   data_parallel_options options_;
   group_layout layout_;
   std::vector<member> members_;
+  std::vector<buffer<D>> levels_;  // sums of 2^k leaves of this update
+  buffer<D> own_gradients_;        // of the rank's shares, if gradients are shared
+  buffer<D> own_values_;           // the same, if parameters are
   std::vector<group> groups_;
   std::unordered_map<const void*, index_t> numbers_;  // of parameters, by their slots
   std::vector<group*> under_way_;                     // in the order of their collectives
-  std::vector<buffer<D>> levels_;                     // sums of 2^k leaves of this update
-  buffer<D> own_gradients_;                           // of the rank's shares, if gradients are shared
-  buffer<D> own_values_;                              // the same, if parameters are
   param_pieces<T, D, G>* pieces_ = nullptr;
   shares store_{*this};
   std::optional<parameter_residency<T, D, G>> residency_;  // if parameters are shared

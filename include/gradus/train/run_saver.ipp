@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "../dist/communicator.hpp"
 #include "run_saver.hpp"
 
 namespace gradus {
@@ -17,6 +18,8 @@ GRADUS_IMPL std::string retry(const std::function<void()>& write, const std::fun
     try {
       write();
       return {};
+    } catch (const rank_failed&) {
+      throw;  // nothing can be written together any more
     } catch (const error& e) { problem = e.what(); }
     const double left = patience - trying.seconds();
     if (left <= 0) return problem;
@@ -50,7 +53,9 @@ GRADUS_IMPL void run_saver::save_if_due(long long step) {
     if (!prepare_) write_();
     else if (begin(prepare_())) return;
     failed_ = false;
-  } catch (const error& e) { warn_once(e); }
+  } catch (const rank_failed&) { throw; } catch (const error& e) {
+    warn_once(e);
+  }
   since_ = {};
 }
 

@@ -145,8 +145,22 @@ struct wide_network {
   }
 };
 
+// Of two groups, which are all under way at once.
+template <class X>
+struct two_layers {
+  wide_layer<X> first, second;
+  GRADUS_MEMBERS(first, second)
+
+  auto loss(const auto& x) const {
+    const auto wide = gr::concat<1>(x, gr::slice<1, 32>(x, 0));
+    const auto h = gr::gelu(gr::linear(wide, first.weight, first.bias));
+    const auto y = gr::linear(h, second.weight, second.bias);
+    return gr::mean(y * y);
+  }
+};
+
 // Parameters after three updates of 4 leaves, with clipping and dropout.
-template <class P, template <class, class, class> class Optimizer>
+template <class P, template <class, class, class> class Optimizer, template <class> class Net = wide_network>
 values trained(gr::communicator<gr::cpu>& ranks, gr::sharding shard, int threads) {
   using X = policy<P>;
   using T = typename X::store;
@@ -156,7 +170,7 @@ values trained(gr::communicator<gr::cpu>& ranks, gr::sharding shard, int threads
   gr::set_thread_count(stream, threads);
   gr::host_resource heap;
   gr::context ctx(stream, heap);
-  wide_network<X> net;
+  Net<X> net;
   gr::data_parallel<T, gr::cpu, G> parallel(
       net, ranks, ctx, ctx, {.leaves = 4, .shard = shard, .whole_parameters = optimizer::needs_whole_parameters});
   gr::init(net, ctx, gr::normal_init{.seed = 3, .stddev = 0.3}, [&](auto& p) { parallel.take_value(p); });
@@ -196,10 +210,10 @@ values trained(gr::communicator<gr::cpu>& ranks, gr::sharding shard, int threads
   return all;
 }
 
-template <class P, template <class, class, class> class Optimizer>
+template <class P, template <class, class, class> class Optimizer, template <class> class Net = wide_network>
 void check_same_bits() {
   gr::single_communicator<gr::cpu> alone;
-  const values expected = trained<P, Optimizer>(alone, gr::sharding::nothing, 1);
+  const values expected = trained<P, Optimizer, Net>(alone, gr::sharding::nothing, 1);
   for (const gr::index_t count : {1, 2, 4})
     for (const auto shard :
          {gr::sharding::nothing, gr::sharding::states, gr::sharding::gradients, gr::sharding::parameters}) {
@@ -207,7 +221,7 @@ void check_same_bits() {
       CAPTURE(static_cast<int>(shard));
       std::mutex checking;
       gr::run_ranks(count, [&](gr::communicator<gr::cpu>& ranks) {
-        const values found = trained<P, Optimizer>(ranks, shard, ranks.rank() == 1 ? 3 : 1);
+        const values found = trained<P, Optimizer, Net>(ranks, shard, ranks.rank() == 1 ? 3 : 1);
         const std::lock_guard alone_here(checking);
         CHECK(found == expected);
       });
@@ -218,6 +232,7 @@ void check_same_bits() {
 
 TEST_CASE("training has the same bits on any number of ranks, whatever they share") {
   SUBCASE("adamw, fp32") { check_same_bits<gr::fp32, gr::adamw>(); }
+  SUBCASE("two groups") { check_same_bits<gr::fp32, gr::adamw, two_layers>(); }
   SUBCASE("adamw_8bit, gradients in bf16") { check_same_bits<gr::bf16_gradients, gr::adamw_8bit>(); }
   SUBCASE("adafactor, bf16_mixed") { check_same_bits<gr::bf16_mixed, gr::adafactor>(); }
   SUBCASE("muon, fp32") { check_same_bits<gr::fp32, gr::muon>(); }
