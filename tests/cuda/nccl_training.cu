@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "gpt/training.hpp"
+#include "../../examples/gpt/training.hpp"
 
 #include "ranks.hpp"
 
