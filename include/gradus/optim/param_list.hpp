@@ -63,7 +63,7 @@ struct update_span {
   /// `n` of its elements, from number `from` on.
   update_span cut(index_t from, index_t n) const {
     update_span part = *this;
-    part.value += from, part.gradient += from, part.first += from;
+    part.value += from, part.gradient += from, part.first += from, part.draw += from;
     part.size = n;
     return part;
   }
