@@ -14,8 +14,8 @@
 namespace gradus {
 
 /// Calls `write`, which throws gradus::error if it cannot; then again after 1, 2, 4, ... and then every 30 seconds,
-/// until `patience` seconds have passed. It throws rank_failed at once. Each new reason is a warning. Returns the last reason, or an empty string once
-/// `write` has succeeded.
+/// until `patience` seconds have passed. It throws rank_failed at once. Each new reason is a warning. Returns the last
+/// reason, or an empty string once `write` has succeeded.
 std::string retry(const std::function<void()>& write, const std::function<void(const std::string&)>& warn,
                   double patience);
 
