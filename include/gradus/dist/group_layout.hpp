@@ -52,7 +52,13 @@ struct group_layout {
   std::vector<piece> pieces;  ///< group by group, in the order of the memory
 
   /// Elements of a rank's shares, with padding.
-  index_t elements_of(index_t rank) const;
+  index_t elements_of(index_t rank) const { return shares_before(groups.size(), rank); }
+  /// Elements of a rank's shares of the first `count` groups.
+  index_t shares_before(index_t count, index_t rank) const;
+  /// Where a piece is if its owner has its shares in one array, group by group.
+  index_t place_in_shares(const piece& p) const {
+    return shares_before(p.group, p.owner) + p.offset - groups[p.group].begin_of(p.owner);
+  }
 };
 
 /// Lays out parameters for `ranks` ranks, as evenly as cuts permit; if `whole` is set, each parameter has one owner.

@@ -63,9 +63,9 @@ GRADUS_IMPL index_t group_layout::group::begin_of(index_t rank) const {
   return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(rank), index_t{0});
 }
 
-GRADUS_IMPL index_t group_layout::elements_of(index_t rank) const {
+GRADUS_IMPL index_t group_layout::shares_before(index_t count, index_t rank) const {
   index_t all = 0;
-  for (const group& g : groups) all += g.counts[rank];
+  for (index_t g = 0; g < count; ++g) all += groups[g].counts[rank];
   return all;
 }
 

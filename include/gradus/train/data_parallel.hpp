@@ -18,9 +18,9 @@
 #include "../dist/group_layout.hpp"
 #include "../dist/tree_sum.hpp"
 #include "../model/param_groups.hpp"
-#include "../model/parameter_residency.hpp"
 #include "../model/parameters.hpp"
 #include "../optim/param_pieces.hpp"
+#include "shared_values.hpp"
 
 namespace gradus {
 
@@ -76,14 +76,17 @@ class data_parallel final : gradient_observer {
       throw error("data_parallel: the leaves (" + std::to_string(options_.leaves) + ") must be a power of two, and " +
                   std::to_string(ranks.size()) + " ranks must divide them");
     std::vector<sized_parameter> sizes;
+    std::vector<param_base<T, G, D>*> parameters;
     for_each_param(model, [&](std::string_view name, auto& p) {
       const std::string_view of = group_of_param(name);
       sizes.push_back({std::string(of.empty() ? name : of), p.size()});
       members_.push_back(member_of(p));
+      parameters.push_back(&p);
     });
     layout_ = make_group_layout(sizes, ranks.size(), options_.whole_parameters);
     make_groups();
-    make_values();
+    if (shares_values())
+      values_.emplace(layout_, parameters, ranks, persistent, transient, shares_parameters(), options_.group_order);
     make_gradients();
   }
   data_parallel(const data_parallel&) = delete;
@@ -107,7 +110,7 @@ class data_parallel final : gradient_observer {
     if (!shares_parameters()) return;
     index_t i = 0;
     for (const group_layout::piece& p : layout_.pieces)
-      if (p.owner == ranks_->rank()) pieces.all()[i++].set_value_storage(at<T>(own_values_, place_of_own(p)));
+      if (p.owner == ranks_->rank()) pieces.all()[i++].set_value_storage(values_->share(p));
   }
 
   /// Leaves of an update on this rank.
@@ -144,16 +147,7 @@ class data_parallel final : gradient_observer {
   }
   /// After the optimizer's step: every rank gets the values that the others have updated.
   void gather_values() {
-    if (residency_) residency_->invalidate();
-    if (!shares_values() || residency_) return;
-    std::vector<pending_collective<D>> under_way;
-    for (const group& g : groups_) {
-      const group_layout::group& l = layout_of(g);
-      under_way.push_back(ranks_->all_gather(*persistent_, at<const T>(g.values, l.begin_of(ranks_->rank())),
-                                             at<T>(g.values, 0), l.counts));
-    }
-    for (auto& one : under_way) one.wait();
-    for (const member& m : members_) static_cast<void>(m.param->edit_data());
+    if (values_) values_->gather();
   }
   /// Drops an update that is not finished, as every rank must then do.
   void abandon() {
@@ -162,6 +156,7 @@ class data_parallel final : gradient_observer {
       g.summing = false;
       g.staging = {};
     }
+    for (member& m : members_) m.staged = false;
     under_way_.clear();
     levels_.clear();
   }
@@ -169,23 +164,7 @@ class data_parallel final : gradient_observer {
   /// Takes the value that a parameter got (by init or param.set) to where the ranks have it: call it once for each
   /// parameter before the first update, and again after values were replaced.
   void take_value(param_base<T, G, D>& p) {
-    if (!shares_values()) return;
-    const member& m =
-        *std::find_if(members_.begin(), members_.end(), [&](const member& one) { return one.param == &p; });
-    const buffer<D> value = p.storage();
-    if (value.is_paged()) return;
-    const T* const from = at<const T>(value, 0);
-    const group& g = groups_[m.group];
-    if (!shares_parameters()) {
-      if (D::computes && from == at<T>(g.values, m.offset)) return;
-      copy(at<T>(g.values, m.offset), from, p.size());
-      p.set_storage(g.values.part(m.offset * sizeof(T), p.size() * sizeof(T)));
-    } else {
-      for (const group_layout::piece& own : layout_.pieces)
-        if (own.owner == ranks_->rank() && members_[own.number].param == &p)
-          copy(at<T>(own_values_, place_of_own(own)), offset(from, own.begin), own.size);
-      p.set_storage(residency_->storage_of(m.group, m.place));
-    }
+    if (values_) values_->take(p);
   }
   /// take_value of all parameters.
   void take_values() {
@@ -193,13 +172,11 @@ class data_parallel final : gradient_observer {
   }
   /// Drops the parameters that were gathered. After work outside of an update, such as validation.
   void release_values() {
-    if (residency_) residency_->evict();
+    if (values_) values_->release();
   }
   /// The order in which an update uses groups of parameters, if ranks share them: empty before the first update, unless
   /// it was given. A plan has it.
-  const std::vector<std::size_t>& group_order() const {
-    return residency_ ? residency_->order() : options_.group_order;
-  }
+  std::vector<std::size_t> group_order() const { return values_ ? values_->order() : std::vector<std::size_t>{}; }
 
   /// Whether ranks divide anything, so that the optimizer is one of pieces.
   bool shares_values() const { return options_.shard != sharding::nothing; }
@@ -212,7 +189,6 @@ class data_parallel final : gradient_observer {
     const void* slot;
     void (*place_gradient)(param_type&, buffer<D>);
     index_t group = 0, offset = 0;
-    index_t place = 0;     // in its group
     bool staged = false;   // its gradient is in its group's staging
     bool present = false;  // it had a gradient
   };
@@ -221,7 +197,6 @@ class data_parallel final : gradient_observer {
     index_t first = 0;  // its first element among all that this rank sums
     index_t leaf = 0;   // which of the rank's leaves it is summing
     bool summing = false;
-    buffer<D> values;           // of its parameters, if ranks share states
     buffer<D> gradients;        // where slots accumulate, if ranks have all gradients
     buffer<D> staging;          // what is being summed, if ranks share them
     pending_collective<D> sum;  // last: it waits before its memory goes
@@ -243,17 +218,9 @@ class data_parallel final : gradient_observer {
     if constexpr (!D::computes) return nullptr;
     else return memory ? static_cast<E*>(memory.data()) + element : nullptr;
   }
-  template <class E>
-  static E* offset(E* from, index_t n) {
-    return from == nullptr ? nullptr : from + n;
-  }
-  void copy(T* to, const T* from, index_t n) const {
-    if constexpr (D::computes) device_access<D>::copy(*persistent_, to, from, n * sizeof(T));
-  }
-  template <class E>
-  static buffer<D> zeroed(context<D>& ctx, index_t n, category what) {
-    buffer<D> made(ctx, n * sizeof(E), what);
-    if constexpr (D::computes) device_access<D>::zero(ctx, made.data(), made.bytes());
+  buffer<D> zeroed(index_t n) const {
+    buffer<D> made(*persistent_, n * sizeof(G), category::gradient);
+    if constexpr (D::computes) device_access<D>::zero(*persistent_, made.data(), made.bytes());
     return made;
   }
   activity work(std::string_view name, index_t n) const {
@@ -267,44 +234,21 @@ class data_parallel final : gradient_observer {
       groups_[g].first = before;
       before += shares_gradients() ? l.counts[ranks_->rank()] : l.elements;
       summed_ = before;
-      for (index_t i = 0; i < l.places.size(); ++i) {
-        member& m = members_[l.places[i].number];
-        m.group = g;
-        m.offset = l.places[i].offset;
-        m.place = i;
+      for (const group_layout::place& p : l.places) {
+        members_[p.number].group = g;
+        members_[p.number].offset = p.offset;
       }
     }
     for (index_t i = 0; i < members_.size(); ++i) numbers_.emplace(members_[i].slot, i);
   }
-  void make_values() {
-    if (!shares_values()) return;
-    if (!shares_parameters()) {
-      for (group& g : groups_) g.values = zeroed<T>(*persistent_, layout_of(g).elements, category::parameter);
-      return;
-    }
-    own_values_ = zeroed<T>(*persistent_, summed_, category::parameter);
-    std::vector<typename param_groups<T, D, G>::group> groups;
-    for (const group_layout::group& l : layout_.groups) {
-      auto& made = groups.emplace_back();
-      made.name = l.name;
-      made.size = l.elements;
-      for (const group_layout::place& p : l.places) made.params.push_back({members_[p.number].param, p.offset});
-    }
-    residency_.emplace(*transient_, param_groups<T, D, G>(std::move(groups)), store_);
-    if (!options_.group_order.empty()) residency_->follow(options_.group_order);
-  }
-  // Where a piece of this rank is among all of them.
-  index_t place_of_own(const group_layout::piece& p) const {
-    return groups_[p.group].first + p.offset - layout_.groups[p.group].begin_of(p.owner);
-  }
   void make_gradients() {
     if (shares_gradients()) {
-      own_gradients_ = zeroed<G>(*persistent_, summed_, category::gradient);
+      own_gradients_ = zeroed(summed_);
       return;
     }
     for (group& g : groups_) {
       const group_layout::group& l = layout_of(g);
-      g.gradients = zeroed<G>(*persistent_, l.elements, category::gradient);
+      g.gradients = zeroed(l.elements);
       for (const group_layout::place& p : l.places) {
         const member& m = members_[p.number];
         m.place_gradient(*m.param, g.gradients.part(p.offset * sizeof(G), p.size * sizeof(G)));
@@ -345,7 +289,7 @@ class data_parallel final : gradient_observer {
     const group_layout::group& l = layout_of(g);
     const reduce_options how{.order = options_.order};
     const index_t begin = l.begin_of(ranks_->rank());
-    E* const own = offset(from, begin);
+    E* const own = from == nullptr ? nullptr : from + begin;
     if (options_.shard == sharding::nothing) g.sum = ranks_->all_reduce(*transient_, from, from, l.elements, how);
     else g.sum = ranks_->reduce_scatter(*transient_, from, own, l.counts, how);
     g.summing = true;
@@ -453,29 +397,12 @@ class data_parallel final : gradient_observer {
     index_t i = 0;
     for (const group_layout::piece& p : layout_.pieces) {
       if (p.owner != ranks_->rank()) continue;
-      const index_t from = groups_[p.group].first + p.offset - layout_.groups[p.group].begin_of(p.owner);
-      pieces_->all()[i++].set_gradient_storage(at<const G>(own_gradients_, from),
+      pieces_->all()[i++].set_gradient_storage(at<const G>(own_gradients_, layout_.place_in_shares(p)),
                                                present && members_[p.number].present);
     }
   }
 
-  // The ranks' shares, of which a group is gathered.
-  class shares final : public group_store<T> {
-   public:
-    explicit shares(data_parallel& of) : of_(&of), loads_(of.groups_.size()) {}
-    void start_load(std::size_t g, T* to) override {
-      if (loads_.size() <= g) loads_.resize(g + 1);
-      const T* const own = at<const T>(of_->own_values_, of_->groups_[g].first);
-      loads_[g] = of_->ranks_->all_gather(*of_->transient_, own, to, of_->layout_.groups[g].counts);
-    }
-    void finish_load(std::size_t g) override { loads_[g].wait(); }
-
-   private:
-    data_parallel* of_;
-    std::vector<pending_collective<D>> loads_;
-  };
-
-  static constexpr std::size_t most_under_way = 2;  // groups whose staging exists
+  static constexpr std::size_t most_under_way = 2;  // groups whose sums are; one more is being staged
 
   communicator<D>* ranks_;
   context<D>*persistent_, *transient_;
@@ -484,14 +411,12 @@ class data_parallel final : gradient_observer {
   std::vector<member> members_;
   std::vector<buffer<D>> levels_;  // sums of 2^k leaves of this update
   buffer<D> own_gradients_;        // of the rank's shares, if gradients are shared
-  buffer<D> own_values_;           // the same, if parameters are
   std::vector<group> groups_;
   std::unordered_map<const void*, index_t> numbers_;  // of parameters, by their slots
   std::vector<group*> under_way_;                     // in the order of their collectives
   param_pieces<T, D, G>* pieces_ = nullptr;
-  shares store_{*this};
-  std::optional<parameter_residency<T, D, G>> residency_;  // if parameters are shared
-  index_t summed_ = 0;                                     // elements of sums
+  std::optional<shared_values<T, D, G>> values_;  // if ranks share anything
+  index_t summed_ = 0;                            // elements of sums
   index_t leaf_ = 0;
 };
 
