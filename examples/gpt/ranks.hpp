@@ -61,8 +61,8 @@ class rank_team {
     return std::max(gr::cpu_kit::default_thread_count() / ranks_on_node_, 1);
   }
 
-  /// Makes the communicator of gradients and parameters, for the rest of the run. It lives as long as what is returned,
-  /// which ends before `ctx`.
+  /// Makes the communicator of gradients and parameters, which trained() returns. The result owns it, and must end
+  /// before `ctx`.
   template <class D>
   auto connect([[maybe_unused]] gr::context<D>& ctx) {
     std::unique_ptr<gr::communicator<D>> made;

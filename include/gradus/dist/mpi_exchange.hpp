@@ -281,8 +281,8 @@ class shared_memory final : public exchange {
     session_.end([&] { MPI_Win_free(&window_); });
   }
 
-  /// Whether this machine has shared memory for so many ranks. Containers have little unless they are given more, and a
-  /// process that uses more than there is ends by SIGBUS.
+  /// Whether this machine has shared memory for that many ranks. Containers have little unless they are given more, and
+  /// a process that uses more than there is ends by SIGBUS.
   static bool has_room(index_t ranks) {
     struct statvfs shared;
     if (statvfs("/dev/shm", &shared) != 0) return true;  // MPI has it elsewhere

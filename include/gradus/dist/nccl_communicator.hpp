@@ -75,7 +75,7 @@ class nccl_communicator final : public communicator<cuda> {
     return started_;
   }
   void finish(context<cuda>& ctx, std::uint64_t number) override {
-    ctx.stream().wait(done_[number % done_.size()]);  // in any case, for the buffers may be freed next
+    ctx.stream().wait(done_[number % done_.size()]);  // also after a failure: the buffers may be freed next
     link_.check();
   }
   void abandon(const std::string& why) noexcept override { link_.abandon(why); }

@@ -15,17 +15,17 @@ namespace gr = gradus;
 
 namespace {
 
-template <class X>
+template <class X, gr::index_t N>
 struct layer {
-  gr::param<X, 24, 24> weight;
-  gr::param<X, 24> bias;
+  gr::param<X, N, N> weight;
+  gr::param<X, N> bias;
   GRADUS_MEMBERS(weight, bias)
 };
 // A parameter that is used twice, at both ends, and one that nothing uses.
 template <class X>
 struct network {
   gr::param<X, 16, 24> table;
-  std::array<layer<X>, 3> blocks;
+  std::array<layer<X, 24>, 3> blocks;
   gr::param<X, 7> unused;
   GRADUS_MEMBERS(table, blocks, unused)
 
@@ -125,15 +125,9 @@ TEST_CASE_TEMPLATE("leaves on one rank are summed by the tree", P, gr::fp32, gr:
 namespace {
 
 template <class X>
-struct wide_layer {
-  gr::param<X, 96, 96> weight;
-  gr::param<X, 96> bias;
-  GRADUS_MEMBERS(weight, bias)
-};
-template <class X>
 struct wide_network {
   gr::param<X, 64, 96> table;
-  std::array<wide_layer<X>, 2> blocks;
+  std::array<layer<X, 96>, 2> blocks;
   gr::param<X, 9> unused;
   GRADUS_MEMBERS(table, blocks, unused)
 
@@ -148,7 +142,7 @@ struct wide_network {
 // Of two groups, which are all under way at once.
 template <class X>
 struct two_layers {
-  wide_layer<X> first, second;
+  layer<X, 96> first, second;
   GRADUS_MEMBERS(first, second)
 
   auto loss(const auto& x) const {

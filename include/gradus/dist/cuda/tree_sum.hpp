@@ -22,7 +22,7 @@ namespace cuda_kit {
 template <class T>
 struct part_table {
   static constexpr index_t capacity = 64;
-  static constexpr int levels = 7;  ///< of a tree of so many parts
+  static constexpr int levels = 7;  ///< of a tree of that many parts
   const T* at[capacity];
   index_t count;
   const __device__ T* operator[](index_t k) const { return at[k]; }
