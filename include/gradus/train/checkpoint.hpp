@@ -186,6 +186,19 @@ void write_checkpoint(const std::filesystem::path& path, context<D>& ctx, const 
 /// Reads the metadata of a checkpoint only. Throws gradus::error.
 run_metadata read_metadata(const std::filesystem::path& path);
 
+namespace detail {
+
+// After values and states were read: counts the change, and sets the steps taken.
+template <class D, class Model, class Optimizer>
+void note_reading(context<D>& ctx, Model& model, Optimizer& optimizer, const checkpointed_steps& steps) {
+  for_each_tensor(model, [](auto, auto& p) { p.edit(); });
+  std::vector<std::size_t> own;
+  for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
+  optimizer.set_steps(ctx, steps.optimizer, own);
+}
+
+}  // namespace detail
+
 /// Reads a checkpoint into an initialised model and an optimizer of the same kind, and returns the metadata. Checks
 /// names, types, sizes and the checksum before it changes anything. Throws gradus::error, which names the file and what
 /// is wrong.
@@ -199,10 +212,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
   file.check_checksum();
   for (const detail::checkpointed& t : tensors)
     detail::read_range(file, ctx, t, 0, static_cast<std::byte*>(t.data), t.bytes);
-  for_each_tensor(model, [](auto, auto& p) { p.edit(); });  // they have changed
-  std::vector<std::size_t> own;
-  for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
-  optimizer.set_steps(ctx, steps.optimizer, own);
+  detail::note_reading(ctx, model, optimizer, steps);
   return metadata;
 }
 

@@ -224,10 +224,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
       detail::read_range(*file, ctx, t, r.begin, r.data, r.bytes);
     }
   });
-  for_each_tensor(model, [](auto, auto& p) { p.edit(); });  // they have changed
-  std::vector<std::size_t> own;
-  for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
-  optimizer.set_steps(ctx, steps.optimizer, own);
+  detail::note_reading(ctx, model, optimizer, steps);
   return metadata;
 }
 
