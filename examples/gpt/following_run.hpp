@@ -6,9 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include <gradus/train/stopwatch.hpp>
-
-#include "run.hpp"
+#include "shared_work.hpp"
 
 namespace gpt {
 

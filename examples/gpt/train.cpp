@@ -1,6 +1,7 @@
 // Trains a GPT on text, as bytes or as tokens. The loop is in train(), the model in model.hpp, a step's arithmetic in
 // training.hpp and step.hpp, its memory in memory.cpp, what surrounds the loop (log, checkpoints, validation) in
-// run.hpp, the flags in options.cpp.
+// run.hpp, the flags in options.cpp. Ranks that share the work are in ranks.hpp; those that do not lead have
+// following_run.hpp.
 
 #include <algorithm>
 #include <atomic>
