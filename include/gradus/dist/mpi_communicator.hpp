@@ -14,7 +14,9 @@
 #include "cpu/reduce.hpp"
 #include "describe.hpp"
 #include "mpi_exchange.hpp"
+#include "mpi_messages.hpp"
 #include "mpi_session.hpp"
+#include "mpi_shared_memory.hpp"
 #include "queued_communicator.hpp"
 
 namespace gradus {
