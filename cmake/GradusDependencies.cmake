@@ -11,7 +11,7 @@ endif()
 set(GRADUS_HAS_MPI OFF)
 if(NOT GRADUS_MPI STREQUAL "OFF" AND (PROJECT_IS_TOP_LEVEL OR GRADUS_MPI STREQUAL "ON" OR TARGET MPI::MPI_CXX))
   find_package(MPI 3.0 QUIET COMPONENTS CXX)
-  if(TARGET MPI::MPI_CXX)
+  if(MPI_CXX_FOUND)  # the target MPI::MPI_CXX may exist although nothing was found
     set(GRADUS_HAS_MPI ON)
   elseif(GRADUS_MPI STREQUAL "ON")
     message(FATAL_ERROR "GRADUS_MPI=ON, but no MPI 3 was found (Debian: libopenmpi-dev openmpi-bin, or libmpich-dev \
