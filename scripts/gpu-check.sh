@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, example and
-# benchmark, runs them, times PyTorch's GPT-2 124M if PyTorch is there, and runs the tests again under compute-sanitizer
-# (memcheck; racecheck and synccheck of attention and norms) and a step under nsys if they are there. Needs nvcc and
+# Everything that needs an NVIDIA GPU, in one go and in under ten minutes: builds the GPU's tests, examples and
+# benchmarks, runs each in a process of its own, compares a first loss with the CPU's, times PyTorch's GPT-2 124M if
+# PyTorch is there, and runs a step under ncu and some tests under compute-sanitizer if they are there. Needs nvcc and
 # Ninja, and no network. The table is printed as it comes, and is table.txt of ${OUT:-build/gpu}; the logs are in
 # logs.tar.gz beside it.
 #
@@ -9,6 +9,8 @@
 #   scripts/gpu-check.sh --collect    before, on the development machine: copies the headers that the other machine may
 #                                     lack (doctest, Google Benchmark, CLI11, nlohmann json) from /usr/include to
 #                                     .gpu-deps/
+#   scripts/gpu-check.sh --build      only builds, which needs no GPU; a later call builds what has changed since, so
+#                                     build/gpu-check may be taken along
 #   scripts/gpu-check.sh --no-torch   leaves PyTorch out
 #   scripts/gpu-check.sh --ladder     instead of all that: the ladder of bench/train on GPT-2 124M, one technique more a
 #                                     rung
@@ -19,10 +21,11 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-torch=1 ladder=0 trainer=0
+torch=1 ladder=0 trainer=0 build_only=0
 case ${1:-} in
   "") ;;
   --no-torch) torch=0 ;;
+  --build) build_only=1 ;;
   --ladder) ladder=1 ;;
   --trainer) trainer=1 ;;
   --collect)
@@ -73,14 +76,24 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [[ -x $nvcc ]] || { echo "gpu-check.sh: no nvcc on the PATH nor in /usr/local/cuda/bin" >&2; exit 2; }
 cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
 include=()
-if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
+# cuBLASLt of the toolkit, or else of PyTorch's packages, whose library has no name without a version.
+blas=-lcublasLt
+if [[ ! -e $cuda/lib64/libcublasLt.so && ! -e $cuda/targets/x86_64-linux/lib/libcublasLt.so ]]; then
+  wheel=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)/cu13
+  blas="-L$wheel/lib -l:libcublasLt.so.13 -Xlinker -rpath=$wheel/lib"
+  include+=(-isystem "$wheel/include")
+fi
+nccl=
+if [[ -e $cuda/include/nccl.h || -e /usr/include/nccl.h ]] && ldconfig -p | grep -q libnccl.so; then nccl=-lnccl; fi
+tests=()
+if [[ -d .gpu-deps/include ]]; then include+=(-isystem .gpu-deps/include); fi
 {
   echo "builddir = $build"
   echo "nvcc = $nvcc"
   echo "cuflags = -std=c++20 -O2 --expt-relaxed-constexpr ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a}" \
     "-lineinfo -Xcompiler=-Wall,-Wextra -DGRADUS_WITH_CUDA=1 -Iinclude ${include[*]}"
   echo "cxxflags = -std=c++20 -O2 -pthread -Iinclude ${include[*]}"
-  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib -lcublasLt -lgomp" \
+  echo "libs = -L$cuda/lib64 -L$cuda/targets/x86_64-linux/lib $blas -lgomp $nccl" \
     "${GRADUS_CUDA_LAUNCHER:+-cudart=shared} -Xlinker -rpath=$cuda/lib64"
   # Dependency files, so that a second run builds only what changed.
   echo "rule cu"
@@ -88,21 +101,29 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo "rule cxx"
   echo '  command = g++ $cxxflags -MMD -MF $out.d -c $in -o $out'; echo '  depfile = $out.d'; echo '  deps = gcc'
   echo "rule link"; echo '  command = $nvcc $in -o $out $libs'
-  objects=()
-  for source in tests/main.cpp tests/cuda/*.cpp; do
-    object=\$builddir/$(basename "$source").o; objects+=("$object"); echo "build $object: cxx $source"
-  done
+  echo 'build $builddir/main.o: cxx tests/main.cpp'
   for source in tests/cuda/*.cu; do
-    object=\$builddir/$(basename "$source").o; objects+=("$object"); echo "build $object: cu $source"
+    name=$(basename "$source" .cu)
+    if [[ $name == nccl* && -z $nccl ]]; then continue; fi
+    objects="\$builddir/main.o \$builddir/$name.cu.o"
+    echo "build \$builddir/$name.cu.o: cu $source"
+    if [[ -e tests/cuda/$name.cpp ]]; then
+      echo "build \$builddir/$name.cpp.o: cxx tests/cuda/$name.cpp"
+      objects+=" \$builddir/$name.cpp.o"
+    fi
+    echo "build \$builddir/test_$name: link $objects"
+    tests+=("$name")
   done
-  echo "build \$builddir/tests: link ${objects[*]}"
+  echo "build tests: phony $(printf '$builddir/test_%s ' "${tests[@]}")"
   for example in cuda_mlp cuda_own_kernel; do
     echo "build \$builddir/$example.o: cu examples/$example.cu"
     echo "build \$builddir/$example: link \$builddir/$example.o"
   done
   echo 'build $builddir/bench.o: cu bench/cuda/cuda.cu'
   echo 'build $builddir/bench: link $builddir/bench.o'
-  # GPT-2 124M as published figures are taken.
+  # One layer, whose first loss is known, and GPT-2 124M as published figures are taken.
+  echo 'build $builddir/gpt_step_small.o: cu bench/cuda/gpt_step.cu'
+  echo 'build $builddir/gpt_step_small: link $builddir/gpt_step_small.o'
   echo 'build $builddir/gpt_step.o: cu bench/cuda/gpt_step.cu'
   echo '  cuflags = $cuflags -DGPT_LAYERS=12 -DGPT_CONTEXT=1024 -DGPT_BATCH=16'
   echo 'build $builddir/gpt_step: link $builddir/gpt_step.o'
@@ -134,7 +155,9 @@ if [[ -d .gpu-deps/include ]]; then include=(-isystem .gpu-deps/include); fi
   echo "build \$builddir/gpt_train: link ${objects[*]}"
   echo 'build $builddir/gpt_sample: link $builddir/gpt_tools_sample.cu.o $builddir/gpt_model_file.cpp.o'
   echo 'build trainer: phony $builddir/gpt_train $builddir/gpt_sample'
-  echo 'default $builddir/tests $builddir/mlp $builddir/bench $builddir/gpt_step $builddir/gpt_step_64'
+  printf 'default tests'
+  printf ' $builddir/%s' cuda_mlp cuda_own_kernel bench gpt_step_small gpt_step gpt_step_64
+  echo
 } >"$build/build.ninja"
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$out/gpu.txt" 2>/dev/null ||
@@ -173,17 +196,30 @@ if [[ $trainer -eq 1 ]]; then
   exit $bad
 fi
 # A failed build must not leave an old program to run.
-rm -f "$build"/{tests,cuda_mlp,cuda_own_kernel,bench,gpt_step,gpt_step_64}
-step build 420 ninja -f "$build/build.ninja" -k 0
-if [[ -x $build/tests ]]; then
-  step tests 120 "$build/tests" &&
-    say "  cases" "$(grep -hE '^\[doctest\] test cases|^gradus skipped' "$(log_of tests)" | tr '\n' ' ')"
+find "$build" -maxdepth 1 -type f -perm -u+x -delete
+if [[ $build_only -eq 1 ]]; then
+  ninja -f "$build/build.ninja" -k 0
+  exit
 fi
+step build 420 ninja -f "$build/build.ninja" -k 0
+# A process each, the likeliest to be wrong first: a kernel's failure ends all that its process does on the GPU.
+first="matmul attention rows gpt graph memory"
+for name in $first $(printf '%s\n' "${tests[@]}" | grep -vxF "$(tr ' ' '\n' <<<"$first")"); do
+  if [[ ! -x $build/test_$name ]]; then continue; fi
+  step "test $name" 30 "$build/test_$name"
+done
 for example in cuda_mlp cuda_own_kernel; do
   if [[ -x $build/$example ]]; then
     step "example $example" 60 "$build/$example" && say "  last line" "$(tail -n 1 "$(log_of "example $example")")"
   fi
 done
+# In bf16, so that its products differ from the CPU's in their last bits.
+if [[ -x $build/gpt_step_small ]]; then
+  first_loss() { "$build/gpt_step_small" 0 | awk '{ print } /^first loss/ { loss = $3 } END { exit !(loss > 10.9635 && loss < 10.9675) }'; }
+  export -f first_loss
+  export build
+  step "first loss: 10.9655 on the CPU" 60 bash -c first_loss && show "$(log_of "first loss: 10.9655 on the CPU")"
+fi
 if [[ -x $build/gpt_step ]]; then
   step "GPT-2 124M, batch 16" 60 "$build/gpt_step" && show "$(log_of "GPT-2 124M, batch 16")"
 fi
@@ -192,18 +228,19 @@ if [[ -x $build/gpt_step_64 ]]; then
   step "GPT-2 124M, batch 64, tuned" 90 "$build/gpt_step_64" 20 "$build/products" &&
     show "$(log_of "GPT-2 124M, batch 64, tuned")"
 fi
-nsys=$(command -v nsys || echo "$cuda/bin/nsys")
-if [[ -x $build/gpt_step && -x $nsys ]]; then
-  kernels_by_time() {  # of five steps
-    "$nsys" profile --force-overwrite true -o "$logs/step" "$build/gpt_step" 5 &&
-      "$nsys" stats --report cuda_gpu_kern_sum --format table "$logs/step.nsys-rep" &&
-      rm -f "$logs"/step.{nsys-rep,sqlite}
+ncu=$(command -v ncu || echo "$cuda/bin/ncu")
+if [[ -x $build/gpt_step && -x $ncu ]]; then
+  kernels_by_time() {  # of the second of two steps; one pass a kernel, so that nothing is saved and restored
+    "$ncu" --clock-control none --print-units base --csv --metrics gpu__time_duration.sum "$build/gpt_step" 0 |
+      awk -F'","' '/gpu__time_duration/ { name = $5; sub(/[<(].*/, "", name); sub(/.*::/, "", name)
+          sub(/^void /, "", name); t = $NF; gsub(/[",]/, "", t); time[name] += t; n[name]++; all += t }
+        END { printf "%-44s %6s %10s %6s\n", "two steps", "calls", "us", "share"
+          sorted = "sort -k3,3nr"
+          for (k in time) printf "%-44s %6d %10.1f %5.1f%%\n", k, n[k], time[k] / 1e3, 100 * time[k] / all | sorted }'
   }
   export -f kernels_by_time
-  export nsys build logs
-  step "kernels by time (nsys)" 60 bash -c kernels_by_time &&
-    { grep -A 24 'Time (%)' "$(log_of "kernels by time (nsys)")" | cut -c 1-150 >"$build/kernels.txt"
-      show "$build/kernels.txt"; }
+  export ncu build logs
+  step "kernels by time (ncu)" 120 bash -c kernels_by_time && show "$(log_of "kernels by time (ncu)")"
 fi
 if [[ -x $build/bench ]]; then
   if GRADUS_BENCH_JSON=$out/bench.json step bench 60 "$build/bench"; then show "$(log_of bench)"; fi
@@ -222,24 +259,23 @@ if [[ $torch -eq 1 ]] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.
   done
 fi
 sanitizer=$(command -v compute-sanitizer || echo "$cuda/bin/compute-sanitizer")
-if [[ -x $build/tests && -x $sanitizer ]] && nvidia-smi >/dev/null 2>&1; then
+if [[ -x $sanitizer ]] && nvidia-smi >/dev/null 2>&1; then
   # Tests ask for what cannot be, such as more memory than there is: errors of calls are theirs to judge.
   check_with() {  # TOOL NAME WORDS...
     local status=0
     # A test that starts a process wants a kernel to fail in it.
     "$sanitizer" --tool "$1" --report-api-errors no --error-exitcode 1 --target-processes application-only \
-      "$build/tests" "${@:3}" 2>&1 || status=$?
+      "$build/test_$3" 2>&1 || status=$?
     if [[ $status -ne 0 ]] && grep -q 'Device not supported' "$(log_of "$2")"; then return 77; fi
     return "$status"
   }
   export -f check_with log_of
   export sanitizer build logs
-  # The kernels that share memory between threads and copy while they compute: attention and norms.
-  shared='--test-case=*attention*,*norm*'
-  for tool in racecheck synccheck; do
-    step "$tool of attention and norms" 90 bash -c 'check_with "$@"' check "$tool" \
-      "$tool of attention and norms" "$shared"
+  # The kernels that share memory between threads and copy while they compute.
+  for tool in racecheck synccheck memcheck; do
+    for name in attention rows mixture matmul; do
+      step "$tool of $name" 60 bash -c 'check_with "$@"' check "$tool" "$tool of $name" "$name"
+    done
   done
-  step "memcheck of the tests" 150 bash -c 'check_with "$@"' check memcheck "memcheck of the tests"
 fi
 exit $bad
