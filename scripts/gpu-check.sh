@@ -215,7 +215,10 @@ for example in cuda_mlp cuda_own_kernel; do
 done
 # In bf16, so that its products differ from the CPU's in their last bits.
 if [[ -x $build/gpt_step_small ]]; then
-  first_loss() { "$build/gpt_step_small" 0 | awk '{ print } /^first loss/ { loss = $3 } END { exit !(loss > 10.9635 && loss < 10.9675) }'; }
+  first_loss() {
+    "$build/gpt_step_small" 0 |
+      awk '{ print } /^first loss/ { loss = $3 } END { exit !(loss > 10.9635 && loss < 10.9675) }'
+  }
   export -f first_loss
   export build
   step "first loss: 10.9655 on the CPU" 60 bash -c first_loss && show "$(log_of "first loss: 10.9655 on the CPU")"
