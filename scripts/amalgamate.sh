@@ -3,6 +3,7 @@
 #
 #   scripts/amalgamate.sh [FOLDER]    writes FOLDER/gradus/gradus.hpp (default: build/single); compile with -IFOLDER
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case ${1:-} in
   -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;

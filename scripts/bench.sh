@@ -6,6 +6,7 @@
 #
 # NAME is a folder of bench/: its run.py or run.sh, or else the Google Benchmark program bench_NAME.
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 

@@ -3,6 +3,7 @@
 #
 #   scripts/docs.sh
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 

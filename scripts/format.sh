@@ -5,6 +5,8 @@
 #                                             of the files that are given, those named *.hpp, *.ipp, *.cpp and *.cu;
 #                                             without files: everything under include, tests, examples and bench
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
+# numbers: given check wrong
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 

@@ -19,6 +19,8 @@
 #                                     GPT_SIZES="-DGPT_LAYERS=2 ..." is for another model, and GRADUS_CUDA_LAUNCHER a
 #                                     command to start it with, where there is no GPU
 set -uo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
+# numbers: limit begin ladder trainer build_only torch left status
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 torch=1 ladder=0 trainer=0 build_only=0
@@ -192,7 +194,7 @@ if [[ $trainer -eq 1 ]]; then
   fi
   train "resumed, to step 80" --steps 80 --graph --resume "$build/runs/graph" && result graph
   step "a sample" 60 "${launcher[@]}" "$build/gpt_sample" "$build/runs/graph/model.safetensors" --count 200 &&
-    LC_ALL=C tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
+    tr -cd '\n[:print:]' <"$(log_of "a sample")" >"$build/sample.txt" && show "$build/sample.txt"
   exit $bad
 fi
 # A failed build must not leave an old program to run.

@@ -5,6 +5,7 @@
 #   scripts/lint.sh [REGEX]     only files whose path matches, such as ops/softmax or tests/unit
 #   scripts/lint.sh --columns   the 120 columns alone, of all files
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
@@ -20,7 +21,7 @@ check_columns() {
   git ls-files -z -c -o --exclude-standard |
     { grep -zvE '^tests/(data|fuzz/corpus)/|\.(svg|png|json|safetensors)$' || true; } |
     { grep -zE -e "$pattern" || true; } |
-    LC_ALL=C xargs -0 -r awk '
+    xargs -0 -r awk '
       # Columns, not bytes: of a character in UTF-8 its first byte counts.
       function columns(text) { gsub(/[\200-\277]/, "", text); return length(text) }
       function holds(text, separator, step,   parts, count, i) {
@@ -37,7 +38,32 @@ check_columns() {
       { printf "%s:%d: has %d columns, and may have 120\n", FILENAME, FNR, columns($0); bad = 1 }
       END { exit bad }' >&2
 }
-check_columns || exit 1
+# Names every variable in the arithmetic of a script that its line '# numbers: NAME...' does not name: bash evaluates
+# what such a variable holds, and runs the commands in it. Who adds a name has checked where its values come from.
+check_arithmetic() {
+  awk '
+    FNR == 1 { delete known; known["SECONDS"] }
+    /^# numbers: / { for (i = 3; i <= NF; ++i) known[$i] }
+    /^ *#/ { next }
+    {
+      sub(/ # .*/, "")
+      rest = $0
+      while (match(rest, /\(\([^"]*\)\)|[^ ]+ -(eq|ne|lt|le|gt|ge) [^ ]+/)) {
+        part = substr(rest, RSTART, RLENGTH)
+        rest = substr(rest, RSTART + RLENGTH)
+        gsub(/\$\([a-z][^()]*\)|"[^"]*"|\$\{#[^}]*\}|\$#|[0-9]+#|-(eq|ne|lt|le|gt|ge) /, " ", part)  # counts, commands
+        while (match(part, /[A-Za-z_][A-Za-z_0-9]*|\$\{?[0-9!]/)) {
+          name = substr(part, RSTART, RLENGTH)
+          part = substr(part, RSTART + RLENGTH)
+          if (name in known) continue
+          printf "%s:%d: arithmetic on %s, which no line \047# numbers:\047 names\n", FILENAME, FNR, name
+          bad = 1
+        }
+      }
+    }
+    END { exit bad }' scripts/*.sh >&2
+}
+check_columns && check_arithmetic || exit 1
 if [[ ${1:-} == --columns ]]; then echo "lint.sh: no line is too long"; exit 0; fi
 
 gradus_setup lint clang

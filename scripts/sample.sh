@@ -11,11 +11,16 @@
 # before, that takes a second. The model is RUN/model.safetensors, and its tokenizer RUN/tokenizer.json, if there is
 # one; of a run that has not ended, best.safetensors, or else checkpoint.safetensors.
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
 
-fail() { echo "sample.sh: $*" >&2; exit 2; }
+fail() {
+  local message="sample.sh: $*"
+  echo "${message//[[:cntrl:]]/?}" >&2
+  exit 2
+}
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
   exit 0

@@ -8,6 +8,8 @@
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or
 # with sudo. Without either, the list of packages is printed and the exit status is 1.
 
+# numbers: f1 version known u
+
 # Each need: the Debian package, a name for people, and a check, which passes where the need is met.
 gradus_needs() {
   case $1 in

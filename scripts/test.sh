@@ -12,6 +12,8 @@
 # With GRADUS_CUDA_LAUNCHER in the environment, CUDA programs are built as PTX and started by that command: an emulator,
 # where there is no GPU.
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
+# numbers: status memory_jobs jobs built passed
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 

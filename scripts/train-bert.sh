@@ -55,6 +55,8 @@
 # checkpoint.safetensors and, at the end, model: a folder of Hugging Face's, which
 # transformers and --init read. The compiled trainer stays in build/bert.
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
+# numbers: plan width heads length positions labels
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
@@ -76,6 +78,7 @@ while [[ $# -gt 0 ]]; do
     --model | --layers | --heads | --width | --hidden | --positions | --vocabulary | --labels | --length | --batch | \
       --precision | --optimizer | --device)
       [[ -n ${2:-} && $2 != --* ]] || fail "$1 needs a value"
+      check_value "$1" "$2"
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
     --data | --init | --validation-data | --tokenizer)
@@ -135,6 +138,7 @@ if [[ -n $init ]]; then
     positions:max_position_embeddings vocabulary:vocab_size; do
     name=${pair%:*}
     [[ $settings =~ \"${pair#*:}\":([0-9]+) ]] || fail "--init: $init/config.json: has no '${pair#*:}'"
+    check_value "--$name" "${BASH_REMATCH[1]}"
     from_init "$name" "${BASH_REMATCH[1]}"
   done
   [[ $settings =~ \"type_vocab_size\":2[,}] ]] ||
@@ -164,19 +168,16 @@ case ${model:-bert-tiny} in
 esac
 layers=${layers:-${preset[0]}} heads=${heads:-${preset[1]}} width=${width:-${preset[2]}}
 positions=${positions:-512} vocabulary=${vocabulary:-30522}
-if [[ -z $hidden && $width =~ ^[0-9]+$ ]]; then hidden=$((4 * 10#$width)); fi
+if [[ -z $hidden ]]; then hidden=$((4 * width)); fi
 if [[ -z $labels && -n $data ]]; then
   # Whole numbers: the largest and one more; names: as many as there are. The trainer checks each line.
-  labels=$(LC_ALL=C awk -F'\t' '{ sub(/\r$/, ""); gsub(/^ +| +$/, "", $2) }
+  labels=$(awk -F'\t' '{ sub(/\r$/, ""); gsub(/^ +| +$/, "", $2) }
     NF < 2 || (NR == 1 && $2 == "label") { next }
     $2 !~ /^(0|[1-9][0-9]*)$/ || $2 + 0 > 65535 { names = 1 }
     { if ($2 + 0 > most) most = $2 + 0; if (!($2 in seen)) { seen[$2]; n++ } }
-    END { n = names ? n : most + 1; print (n > 2 ? n : 2) }' "$data")
+    END { n = names ? n : most + 1; print (n > 2 ? n : 2) }' <"$data")  # awk takes a name with '=' for a variable
 fi
 labels=${labels:-2}
-for name in layers heads width hidden positions vocabulary labels length batch; do
-  [[ ${!name} =~ ^[1-9][0-9]{0,5}$ ]] || fail "--$name must be a whole number above 0, not '${!name}'"
-done
 [[ $((width % heads)) -eq 0 ]] || fail "--width $width is not divisible by --heads $heads"
 [[ $length -ge 3 && $length -le $positions ]] || fail "--length must be 3 to the model's $positions positions"
 [[ $labels -ge 2 ]] || fail "--labels must be 2 or more"

@@ -101,6 +101,10 @@
 # adamw, -cuda if it is for a GPU and -mpi if mpirun or srun started it, with
 # gpt_sample beside it, which writes more text.
 set -euo pipefail
+export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
+# numbers: launched_rank launched_here number given given_judged huggingface longest context length vocabulary help
+# numbers: plan device cuda gpus largest width heads kv_heads experts experts_per_token i began batch_tokens batch
+# numbers: started share own
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
@@ -274,8 +278,6 @@ read_init() {
         fi
         [[ $longest =~ ^[1-9][0-9]{0,8}$ ]] || fail "--init: $file: its max_position_embeddings is '$longest'"
         if [[ -z $context ]]; then context=$((longest < 1024 ? longest : 1024)); fi
-        [[ $context =~ ^[1-9][0-9]{0,5}$ ]] ||
-          fail "--context must be a whole number above 0 (and below a million), not '$context'"
         [[ $context -le $longest ]] || fail "--context $context: the model of --init, $init, has $longest"
         [[ $found == *$'\ntied:'* ]] || found+=$'tied:0\n' ;;
       *) fail "--init: $file: is not of a GPT-2 or a Llama: its model_type must be \"gpt2\" or \"llama\"" ;;
@@ -291,6 +293,7 @@ read_init() {
   while IFS=: read -r name value; do
     if [[ -z $name || $name == longest ]]; then continue; fi
     variable=${name//-/_}
+    if [[ $name != architecture ]]; then origin="--init: $file: its " check_value "--$name" "$value"; fi
     [[ -z ${!variable} || ${!variable} == "$value" ]] ||
       fail "--$name ${!variable}: the model of --init, $init, has $value; leave it out"
     printf -v "$variable" %s "$value"
@@ -361,7 +364,7 @@ if [[ -n $config && $help -eq 0 ]]; then
   if [[ $words_given == *" --anomaly "* ]]; then without_switch --profile; fi
   if [[ $words_given == *" --profile "* ]]; then without_switch --anomaly; fi
   if [[ $words_given == *" --device cpu "* ]]; then without_switch --graph; without --tune-products; fi
-  if [[ -z $resume ]]; then without --memory-report; fi  # the report is the other run's
+  without --memory-report  # no file says which one is overwritten; that run's report was its own
   if [[ -n $limits ]]; then steps="" minutes=""; fi
   # One takes the place of the other.
   if [[ $memory == *" --checkpoint "* || $memory == *" --memory-budget "* ]]; then
@@ -449,8 +452,8 @@ if [[ -z $ids_of && ${#data[@]} -eq 1 && -f ${data[0]}/tokenizer.json ]]; then i
 if [[ (-z $model || -z $vocabulary) && -r $ids_of && -f $ids_of ]]; then
   # The ids are those of the object "vocab" and each "id" of an added token; other numbers are lengths.
   largest=$(tr -d '[:space:]' <"$ids_of" |
-    LC_ALL=C grep -aoE '"vocab":\{("([^"\]|\\.)*":[0-9]+,?)*\}|[{,]"id":[0-9]+[,}]' |
-    LC_ALL=C grep -aoE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
+    grep -aoE '"vocab":\{("([^"\]|\\.)*":[0-9]+,?)*\}|[{,]"id":[0-9]+[,}]' |
+    grep -aoE '":[0-9]{1,6}[,}]' | grep -oE '[0-9]+' | sort -n | tail -n 1 || true)
   if [[ -z $model && -n $largest && $largest -ge $vocabulary ]]; then
     fail "--init: $init: its vocabulary is $vocabulary, and $ids_of has $((largest + 1)) tokens"
   fi
@@ -460,21 +463,13 @@ batch_given=$batch
 for i in "${!names[@]}"; do
   if [[ -z ${!names[i]} ]]; then printf -v "${names[i]}" %s "${preset[i]-}"; fi
 done
-check_size() {  # NAME
-  [[ ${!1} =~ ^[1-9][0-9]{0,5}$ ]] ||
-    fail "--${1//_/-} must be a whole number above 0 (and below a million), not '${!1}'"
-}
-for name in layers heads width context vocabulary batch; do check_size "$name"; done
 [[ $((width % heads)) -eq 0 ]] ||
   fail "--width $width is not divisible by --heads $heads; try --width $(((width / heads + 1) * heads))"
 if [[ $architecture == llama ]]; then
   kv_heads=${kv_heads:-$heads} hidden=${hidden:-$(((8 * width / 3 + 31) / 32 * 32))} tied=${tied:-1}
-  check_size kv_heads
-  check_size hidden
   [[ $((heads % kv_heads)) -eq 0 ]] || fail "--heads $heads is not divisible by --kv-heads $kv_heads"
   [[ $((width / heads % 2)) -eq 0 ]] ||
     fail "--width $width / --heads $heads is $((width / heads)): a llama turns pairs, and its heads must be even"
-  [[ $tied =~ ^[01]$ ]] || fail "--tied must be 0 or 1, not '$tied'"
 else
   for name in kv_heads hidden tied; do
     [[ -z ${!name} ]] || fail "--${name//_/-} is for --architecture llama"
@@ -483,9 +478,7 @@ fi
 if [[ -n $experts$experts_per_token ]]; then
   [[ $architecture == gpt2 ]] || fail "--experts is for --architecture gpt2"
   [[ -n $experts ]] || fail "--experts-per-token is for a model with --experts"
-  check_size experts
   experts_per_token=${experts_per_token:-$((experts < 2 ? experts : 2))}
-  check_size experts_per_token
   [[ $experts_per_token -le $experts ]] || fail "--experts-per-token $experts_per_token: there are $experts experts"
 fi
 [[ $vocabulary -ge 256 ]] || fail "--vocabulary must be 256 or more, because text is read as bytes, not $vocabulary"

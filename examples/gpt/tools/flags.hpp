@@ -295,6 +295,8 @@ class flag_table {
     if (!program.empty()) app.name(program);
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     for (flag& f : flags_) add(app, f);
+    for (std::string& word : words_)
+      if (word.ends_with(']') || word.ends_with('}')) word += literal;
     try {
       std::ranges::reverse(words_);  // as CLI11 takes them
       app.parse(std::move(words_));
@@ -304,10 +306,17 @@ class flag_table {
       app.get_formatter()->column_width(indent);
       std::fputs(gr::wrap_text(app.help(), columns, indent).c_str(), stdout);
       return false;
-    } catch (const CLI::ParseError& e) { throw gr::bad_flag(e.what()); }
+    } catch (const CLI::ParseError& e) {
+      std::string message = e.what();
+      std::erase(message, literal);
+      throw gr::bad_flag(message);
+    }
   }
+  // Ends a word that CLI11 would take apart as a list: [a,b] or {}.
+  static constexpr char literal = '\x1f';
   static void add(CLI::App& app, flag& f) {
     const auto take = [&f](std::string word) {
+      if (word.ends_with(literal)) word.pop_back();
       f.read(word);
       f.given.push_back(word);
     };
