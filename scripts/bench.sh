@@ -25,7 +25,7 @@ fi
 name=$1
 shift
 [[ " $names " == *" $name "* && $name != *" "* && -n $name ]] ||
-  { echo "bench.sh: no benchmark '$name'; there are:$names" >&2; exit 2; }
+  { gradus_complain "bench.sh: no benchmark '$name'; there are:$names"; exit 2; }
 
 gradus_setup bench
 mkdir -p build/bench build/release

@@ -22,10 +22,11 @@ set -uo pipefail
 export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 # numbers: limit begin ladder trainer build_only torch left status
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
 
 torch=1 ladder=0 trainer=0 build_only=0
-case ${1:-} in
-  "") ;;
+case ${1-none} in
+  none) ;;
   --no-torch) torch=0 ;;
   --build) build_only=1 ;;
   --ladder) ladder=1 ;;
@@ -39,7 +40,7 @@ case ${1:-} in
     du -sh .gpu-deps
     exit 0 ;;
   -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-  *) echo "gpu-check.sh: unknown argument '$1'; --help lists what there is" >&2; exit 2 ;;
+  *) gradus_complain "gpu-check.sh: unknown argument '$1'; --help lists what there is"; exit 2 ;;
 esac
 
 out=${OUT:-build/gpu}

@@ -17,8 +17,7 @@ source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
 
 fail() {
-  local message="sample.sh: $*"
-  echo "${message//[[:cntrl:]]/?}" >&2
+  gradus_complain "sample.sh: $*"
   exit 2
 }
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then

@@ -51,10 +51,16 @@ gradus_needs() {
       echo "openmpi-bin|mpirun|command -v mpirun" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
     *)
-      echo "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint, docs or" \
-        "mpi" >&2
+      gradus_complain "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint," \
+        "docs or mpi"
       return 2 ;;
   esac
+}
+
+# gradus_complain WORDS...: one line on stderr; control characters of what it quotes are shown as question marks.
+gradus_complain() {
+  local message=$*
+  echo "${message//[[:cntrl:]]/?}" >&2
 }
 
 gradus_gxx_is_new() { command -v g++ && [[ $(g++ -dumpversion | cut -d. -f1) -ge 12 ]]; }

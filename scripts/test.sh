@@ -17,7 +17,7 @@ export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
-fail() { echo "test.sh: $*" >&2; exit 2; }
+fail() { gradus_complain "test.sh: $*"; exit 2; }
 preset=release only="" jobs=""
 while [[ $# -gt 0 ]]; do
   case $1 in

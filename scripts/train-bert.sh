@@ -62,8 +62,7 @@ source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
 
 fail() {
-  local message="train-bert.sh: $*"
-  echo "${message//[[:cntrl:]]/?}" >&2
+  gradus_complain "train-bert.sh: $*"
   exit 2
 }
 

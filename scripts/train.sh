@@ -111,8 +111,7 @@ source "$root/scripts/trainer.sh"
 
 fail() {
   let_first_fail
-  local message="train.sh: ${origin:-}$*"
-  echo "${message//[[:cntrl:]]/?}" >&2
+  gradus_complain "train.sh: ${origin:-}$*"
   exit 2
 }
 # Of the processes that mpirun or srun started, the first one prints. Another one reports what it alone finds wrong: it

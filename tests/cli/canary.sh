@@ -22,6 +22,8 @@ printf 'text\tlabel\ngood\t1\nbad\t0\n' >labelled.tsv
 echo weights >run/model.safetensors
 echo weights >model/model.safetensors
 echo '{}' >model/tokenizer.json
+config_of_a_run=$(printf '%s\n' "layers = 2" "heads = 2" "width = 8" "context = 8" "vocabulary = 256" "batch = 2" \
+  "precision = fp32" "optimizer = adamw")
 canary=$work/canary
 
 command="touch $canary"
@@ -85,17 +87,14 @@ while read -r place name i <&4; do
     train.sh) arguments=(train.sh --data text "$name" "$value") ;;
     train-bert.sh) arguments=(train-bert.sh --data labelled.tsv --tokenizer model/tokenizer.json "$name" "$value") ;;
     sample.sh) arguments=(sample.sh run "$name" "$value")
-      printf 'layers = 2\nheads = 2\nwidth = 8\ncontext = 8\nvocabulary = 256\nbatch = 2\nprecision = fp32\n' >run/config
-      echo 'optimizer = adamw' >>run/config ;;
+      echo "$config_of_a_run" >run/config ;;
     test.sh) arguments=(test.sh "$name" "$value") ;;
     *.sh) arguments=("$place" "$value") ;;
     config)
       printf '%s = %s\n' "$name" "$value" >config
       arguments=(train.sh --data text --config config) ;;
     run)
-      printf 'layers = 2\nheads = 2\nwidth = 8\ncontext = 8\nvocabulary = 256\nbatch = 2\nprecision = fp32\n' |
-        { grep -v "^$name " || true; } >run/config
-      printf 'optimizer = adamw\n%s = %s\n' "$name" "$value" >>run/config
+      { grep -v "^$name " <<<"$config_of_a_run"; printf '%s = %s\n' "$name" "$value"; } >run/config
       arguments=(sample.sh run) ;;
     gpt2 | llama) settings "$place" "$name" "$value"; arguments=(train.sh --data text --init model) ;;
     bert)

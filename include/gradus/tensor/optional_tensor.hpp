@@ -15,8 +15,10 @@ template <class T, class D>
 class optional_tensor {
  public:
   constexpr optional_tensor() = default;
+  /// Throws error if the tensor is empty: no tensor is `{}`.
   template <class S>
   constexpr optional_tensor(const tensor<T, S, D>& x) : storage_(x.storage()), rank_(S::rank) {
+    x.check_present();
     for (index_t a = 0; a < std::min(rank_, most); ++a) extents_[a] = x.extents().extents[a];
   }
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }

@@ -249,6 +249,58 @@ TEST_CASE("queries without keys yield 0 and have no gradient, and heads that sha
           1e-5);
 }
 
+TEST_CASE("attention<true> is causal with whatever options, bias or mask") {
+  workplace at;
+  constexpr gr::index_t T = 7;
+  using by_axis = gr::shape<2, 3, T, 5>;
+  const auto q = normal<float, by_axis>(at.ctx), k = normal<float, by_axis>(at.ctx), v = normal<float, by_axis>(at.ctx);
+  const auto bias = normal<float, gr::shape<1, 3, T, T>>(at.ctx);
+  const auto seen = gr::full<bool, gr::shape<1, 1, T, T>>(at.ctx, true);
+  const auto lengths = gr::full<std::int32_t, gr::shape<2>>(at.ctx, 6);
+  const auto check = [](const auto& found, const auto& wanted) { CHECK(same_bits(found, wanted)); };
+  check(gr::attention<true>(q, k, v, {.scale = 0.3}), gr::attention(q, k, v, {.causal = true, .scale = 0.3}));
+  check(gr::attention<true>(q, k, v, {.window = 3}), gr::attention(q, k, v, {.causal = true, .window = 3}));
+  check(gr::attention<true>(q, k, v, {.key_lengths = lengths}),
+        gr::attention(q, k, v, {.causal = true, .key_lengths = lengths}));
+  check(gr::attention<true>(q, k, v, bias), gr::attention(q, k, v, bias, {.causal = true}));
+  check(gr::attention<true>(q, k, v, seen), gr::attention(q, k, v, seen, {.causal = true}));
+  CHECK(worst_error(gr::attention<true>(q, k, v, seen), gr::attention<true>(q, k, v)) < 1e-6);
+  CHECK_FALSE(same_bits(gr::attention<true>(q, k, v, bias), gr::attention(q, k, v, bias)));
+}
+
+TEST_CASE("a bool tensor as the fourth operand is a mask of queries by keys, and has no gradient") {
+  workplace at;
+  constexpr gr::index_t B = 2, H = 4, T = 9, S = 11;
+  const auto q = normal<double, gr::shape<B, T, H * 3>>(at.ctx), dy = normal<double, gr::shape<B, T, H * 3>>(at.ctx);
+  const auto k = normal<double, gr::shape<B, S, 2 * 3>>(at.ctx), v = normal<double, gr::shape<B, S, 2 * 3>>(at.ctx);
+  auto mask = gr::cast<bool>(integers<std::int32_t, gr::shape<B, 1, T, S>>(at.ctx, 0, 1));
+  for (gr::index_t row = 0; row < B * T; ++row) mask.values()[row * S] = true;
+  values bias = numbers(mask);
+  for (double& b : bias) b = b != 0 ? 0 : -INFINITY;
+  problem p{B, H, 2, T, S, 3, {}, {}, bias};
+  p.bias_per_batch = true;
+  const auto f = evaluate(
+      at.ctx, [&](auto a, auto b, auto c) { return gr::attention<H>(a, b, c, mask); }, dy, q, k, v);
+  outcome wanted = attend(p, numbers(q), numbers(k), numbers(v), numbers(dy));
+  wanted.gradients.pop_back();  // of the bias
+  compare(numbers(f), wanted, 1e-12);
+}
+
+TEST_CASE("a window is one of keys, however few the queries") {
+  workplace at;
+  const auto q = normal<double, gr::shape<1, 1, 2 * 4>>(at.ctx), dy = normal<double, gr::shape<1, 1, 2 * 4>>(at.ctx);
+  const auto k = normal<double, gr::shape<1, 11, 4>>(at.ctx), v = normal<double, gr::shape<1, 11, 4>>(at.ctx);
+  const auto f = evaluate(
+      at.ctx, [](auto a, auto b, auto c) { return gr::attention<2>(a, b, c, {.causal = true, .window = 3}); }, dy, q, k,
+      v);
+  problem p{1, 2, 1, 1, 11, 4, {}, {}, {}};
+  p.causal = true;
+  p.window = 3;
+  outcome wanted = attend(p, numbers(q), numbers(k), numbers(v), numbers(dy));
+  wanted.gradients.pop_back();
+  compare(numbers(f), wanted, 1e-12);
+}
+
 TEST_CASE("attention with options allocates nothing of the size of the scores, and runs on meta") {
   constexpr gr::index_t T = 512, C = 8;
   const auto step = [](auto& ctx, auto shape) {
@@ -294,6 +346,23 @@ TEST_CASE("options that do not fit are refused in one line") {
   CHECK(message({.mask = gr::full<bool, gr::shape<5, 2>>(at.ctx, true)}) ==
         "attention(q, k, v, options): mask is [5, 2]; it must be [B, Tk] = [2, 5]");
   CHECK(message({.causal = true, .window = 3}).empty());
+}
+
+TEST_CASE("an option that is an empty tensor is an error, and not no option") {
+  workplace at;
+  const auto x = normal<float, gr::shape<2, 5, 6>>(at.ctx);
+  const gr::tensor<std::int32_t, gr::shape<2>> lengths;
+  auto mask = gr::full<bool, gr::shape<2, 5>>(at.ctx, true);
+  const auto moved = std::move(mask);
+  const char* const message = "this tensor is empty";
+  CHECK_THROWS_WITH_AS(static_cast<void>(gr::attention<2>(x, x, x, {.key_lengths = lengths})),
+                       doctest::Contains(message), gr::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(gr::attention<2>(x, x, x, {.mask = mask})), doctest::Contains(message),
+                       gr::error);
+  const auto gates = normal<float, gr::shape<2, 5, 12>>(at.ctx);
+  const auto w = normal<float, gr::shape<3, 12>>(at.ctx);
+  CHECK_THROWS_WITH_AS(static_cast<void>(gr::lstm(gates, w, {.lengths = lengths})), doctest::Contains(message),
+                       gr::error);
 }
 
 TEST_CASE("a checkpointed region repeats the dropout of attention, bit for bit") {

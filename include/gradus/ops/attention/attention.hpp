@@ -11,6 +11,7 @@
 #include "../../core/config.hpp"
 #include "../../core/shape_algebra.hpp"
 #include "../../tensor/creation.hpp"
+#include "../comparison/comparison.hpp"
 #include "../elementwise/arithmetic.hpp"
 #include "../matmul/matmul.hpp"
 #include "../permute/permute.hpp"
@@ -179,8 +180,9 @@ inline constexpr bool bias_is_1_or_batch_by_1_or_heads_by_queries_by_keys =
     bias_fits<Bias, Batch, Heads, Queries, Keys>();
 
 template <auto How, class D, class Q, class K, class V, class... Bias>
-GRADUS_OF_BUILD constexpr auto attend_with(const attention_options<D>& options, Q&& q, K&& k, V&& v, Bias&&... bias) {
+GRADUS_OF_BUILD constexpr auto attend_with(attention_options<D> options, Q&& q, K&& k, V&& v, Bias&&... bias) {
   using sq = shape_of<Q>;
+  if constexpr (attention_form<How, sq>::by_axis) options.causal = options.causal || How;
   check_attention_options(options, plain(q).extent(0), plain(k).extent(-2));
   constexpr index_t heads = attention_form<How, sq>::heads;
   using recorder = typename recorder_of<std::remove_cvref_t<Q>, std::remove_cvref_t<K>, std::remove_cvref_t<V>,
@@ -226,7 +228,8 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
 }
 
 /// The same with a bias [1 or B, 1 or Heads, Tq, Tk] that is added to the scaled products q k^T, and has a gradient
-/// (relative positions; ALiBi, Press et al. 2022). Minus infinity masks.
+/// (relative positions; ALiBi, Press et al. 2022). Minus infinity masks. A bool tensor of that shape is a mask: queries
+/// attend to keys with true.
 template <auto Heads = false, operand Q, operand K, operand V, operand Bias>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
                                          const attention_options<typename tensor_of<Q>::device>& options = {}) {
@@ -243,6 +246,9 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
         "attention(q, k, v, bias): bias must be [1 or B, 1 or heads, Tq, Tk]");
     using C = compute_type<value_of_t<Q>>;  // the kernels add the bias in it
     if constexpr (!fits) return;
+    else if constexpr (std::is_same_v<value_of_t<Bias>, bool>)
+      return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
+                              where(bias, 0.0, -std::numeric_limits<double>::infinity()), options);
     else if constexpr (std::is_same_v<value_of_t<Bias>, C>)
       return detail::attend_with<Heads>(options, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
                                         std::forward<Bias>(bias));
