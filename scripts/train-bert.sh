@@ -124,6 +124,7 @@ fi
 
 # The sizes: those that are given, those of --init, those of --model.
 from_init() {  # NAME SIZE
+  check_value "--$1" "$2"
   [[ -z ${!1} || ${!1} == "$2" ]] || fail "--$1 ${!1}: the model of --init, $init, has $2; leave it out"
   printf -v "$1" %s "$2"
 }
@@ -137,7 +138,6 @@ if [[ -n $init ]]; then
     positions:max_position_embeddings vocabulary:vocab_size; do
     name=${pair%:*}
     [[ $settings =~ \"${pair#*:}\":([0-9]+) ]] || fail "--init: $init/config.json: has no '${pair#*:}'"
-    check_value "--$name" "${BASH_REMATCH[1]}"
     from_init "$name" "${BASH_REMATCH[1]}"
   done
   [[ $settings =~ \"type_vocab_size\":2[,}] ]] ||

@@ -291,6 +291,8 @@ read_init() {
   fi
   while IFS=: read -r name value; do
     if [[ -z $name || $name == longest ]]; then continue; fi
+    [[ " architecture $(gradus_sizes llama) experts experts-per-token kv-heads " == *" $name "* ]] ||
+      fail "--init: $file: its $name cannot be $value"
     variable=${name//-/_}
     if [[ $name != architecture ]]; then origin="--init: $file: its " check_value "--$name" "$value"; fi
     [[ -z ${!variable} || ${!variable} == "$value" ]] ||

@@ -81,7 +81,8 @@ struct attention_blocks {
     }
   }
   // Stores scratch rows, times `factor`, to rows of a head.
-  static void store_rows(T* to, index_t stride, const C* from, index_t rows, C factor, bool accumulate) {
+  template <class U>
+  static void store_rows(U* to, index_t stride, const C* from, index_t rows, C factor, bool accumulate) {
     for (index_t r = 0; r < rows; ++r)
       for_packs<C>(Depth, [&](index_t i, auto n) {
         put(pack<C>::load(from + r * width + i) * pack<C>(factor), to + r * stride + i, accumulate, n);

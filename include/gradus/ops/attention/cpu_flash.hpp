@@ -88,10 +88,10 @@ void attention_forward_block(attention_forward_scratch<B>& scratch, Head head, i
 }
 
 // Backward for `queries` queries from q0 on and the keys from .. to - 1. `dbias`, of the head's bias, may be null.
-template <class B, class Head, class C, class T>
+template <class B, class Head, class C, class T, class OfKeys>
 void attention_backward_block(attention_backward_scratch<B>& scratch, Head head, index_t key_block, index_t q0,
                               index_t queries, index_t from, index_t to, attention_operand<T> dq,
-                              attention_operand<T> dk, attention_operand<T> dv, [[maybe_unused]] C* dbias,
+                              attention_operand<OfKeys> dk, attention_operand<OfKeys> dv, [[maybe_unused]] C* dbias,
                               const attention_inputs<C, T>& inputs) {
   const auto& [dy, q, k, v, y, lse] = inputs;
   const index_t packs = B::padded(queries) / lanes<C>;

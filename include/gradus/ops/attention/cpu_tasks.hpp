@@ -101,12 +101,44 @@ void attention_cached_ruled(context<cpu>& ctx, const attention_extents& extents,
   attention_cached_by<B, ruled_head<B>, C>(ctx, extents, rules, out, x);
 }
 
+/// Where gradients of keys are added up over blocks of queries and heads of a group: in the result `to`, or, if its
+/// elements have fewer bits, in rows of C for the keys from `from` on, which store() rounds once.
+template <class C, class T, index_t Depth>
+struct key_sums {
+  static constexpr bool rounds = !std::is_same_v<C, T>;
+  static constexpr std::size_t bytes(index_t keys) { return rounds ? keys * Depth * sizeof(C) : 0; }
+  using element = std::conditional_t<rounds, C, T>;
+
+  attention_operand<T> to;  ///< of one head of keys
+  [[maybe_unused]] C* rows;
+  index_t from, end;
+
+  attention_operand<element> operand() const {
+    if constexpr (!rounds) return to;
+    else return {to.data == nullptr ? nullptr : rows - from * Depth, 0, 0, Depth, false};
+  }
+  void clear() const {
+    if (to.data == nullptr || (!rounds && to.accumulate)) return;
+    const attention_operand<element> sums = operand();
+    for (index_t t = from; t < end; ++t) std::fill_n(sums.data + t * sums.time, Depth, element{});
+  }
+  void store() const {
+    if constexpr (rounds)
+      if (to.data != nullptr)
+        for (index_t t = from; t < end; ++t)
+          for_packs<C>(Depth, [&](index_t i, auto n) {
+            put(load<C>(rows + (t - from) * Depth + i, n), to.data + t * to.time + i, to.accumulate, n);
+          });
+  }
+};
+
 /// attention_backward for heads with rules: Head{rules, b, h, scratch}.
 template <class B, class Head, class Rules, class C, class T>
 void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, const Rules& rules,
                            attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                            const attention_inputs<C, T>& inputs) {
   using scratch = attention_scratch<attention_backward_scratch<B>, Head>;
+  using sums_of_keys = key_sums<C, T, B::depth>;
   constexpr index_t block = B::query_block;
   const index_t query_blocks = (extents.queries + block - 1) / block;
   const index_t key_ranges = (extents.keys + block - 1) / block;  // of whole key blocks
@@ -117,10 +149,15 @@ void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, 
   const bool separate =
       !shared && (all_heads + threads - 1) / threads * threads * 5 > all_heads * 7 && query_blocks > 1;
   const index_t parts = separate ? group * query_blocks + key_ranges : 1;
-  parallel_tasks(ctx, all_heads * parts, sizeof(scratch), [=](index_t task, void* memory) {
+  const std::size_t bytes_of_sums = sums_of_keys::bytes(separate ? std::min(block, extents.keys) : extents.keys);
+  parallel_tasks(ctx, all_heads * parts, sizeof(scratch) + 2 * bytes_of_sums, [=](index_t task, void* memory) {
     auto& mine = *static_cast<scratch*>(memory);
+    const auto sums = [=](attention_operand<T> of, index_t which, index_t b, index_t kv, index_t from, index_t end) {
+      std::byte* const rows = static_cast<std::byte*>(memory) + sizeof(scratch) + which * bytes_of_sums;
+      return sums_of_keys{attention_from(of, b, kv), static_cast<C*>(static_cast<void*>(rows)), from, end};
+    };
     const index_t part = task % parts, b = task / parts / kv_heads, kv = task / parts % kv_heads;
-    const attention_operand<T> none;
+    const attention_operand<typename sums_of_keys::element> none;
     // Query blocks first .. last - 1 of one head; its gradients of keys add to those of the heads before.
     const auto blocks = [&](index_t in_group, index_t first, index_t last, index_t from, index_t to, auto to_q,
                             auto to_k, auto to_v) {
@@ -134,24 +171,20 @@ void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, 
                                         of_head(inputs.y),  inputs.lse + (b * extents.heads + h) * extents.queries};
       for (index_t i = first; i < last; ++i)
         attention_backward_block<B>(mine, Head(rules, b, h, mine), extents.key_block, i * block,
-                                    std::min(block, extents.queries - i * block), from, to, of_head(to_q),
-                                    of_keys(to_k), of_keys(to_v), static_cast<C*>(nullptr), here);
+                                    std::min(block, extents.queries - i * block), from, to, of_head(to_q), to_k, to_v,
+                                    static_cast<C*>(nullptr), here);
     };
-    const auto start = [&](attention_operand<T> x, index_t from, index_t to) {
-      if (!Head::starts_at_zero || x.data == nullptr || x.accumulate) return;
-      for (index_t t = from; t < to; ++t) std::fill_n(attention_from(x, b, kv, t).data, B::depth, T{});
-    };
-    if (!separate) {
-      start(dk, 0, extents.keys);
-      start(dv, 0, extents.keys);
-      for (index_t g = 0; g < group; ++g) blocks(g, 0, query_blocks, 0, extents.keys, dq, dk, dv);
-    } else if (part < key_ranges) {
-      if (dk.data == nullptr && dv.data == nullptr) return;
-      const index_t from = part * block, to = std::min(extents.keys, from + block);
-      start(dk, from, to);
-      start(dv, from, to);
+    if (!separate || part < key_ranges) {
+      if (separate && dk.data == nullptr && dv.data == nullptr) return;
+      const index_t from = separate ? part * block : 0;
+      const index_t to = separate ? std::min(extents.keys, from + block) : extents.keys;
+      const sums_of_keys k = sums(dk, 0, b, kv, from, to), v = sums(dv, 1, b, kv, from, to);
+      if (Head::starts_at_zero) k.clear(), v.clear();
+      const index_t first = separate && !Head::starts_at_zero && extents.causal ? part : 0;
       for (index_t g = 0; g < group; ++g)
-        blocks(g, !Head::starts_at_zero && extents.causal ? part : 0, query_blocks, from, to, none, dk, dv);
+        blocks(g, first, query_blocks, from, to, separate ? attention_operand<T>{} : dq, k.operand(), v.operand());
+      k.store();
+      v.store();
     } else {
       if (dq.data == nullptr) return;
       const index_t of_group = part - key_ranges, i = query_blocks - 1 - of_group % query_blocks;
