@@ -1,4 +1,4 @@
-// Gradients of 16 bits that one operation adds up from many contributions: each is rounded once, however many there are.
+// Gradients of 16 bits that one operation adds up from many contributions: each is rounded once.
 #include <doctest/doctest.h>
 
 #include <cstdint>
