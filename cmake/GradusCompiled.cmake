@@ -19,11 +19,14 @@ if(NOT TARGET gradus_compiled)
 endif()
 
 # gradus_name_compiled_kernels(<target> <options>...): tells users of the target, which has compiled_kernels.cpp, which
-# flags that is compiled with, those of the project and these options, by the name that GRADUS_BUILD in core/config.hpp
-# gives them.
+# flags that is compiled with, those of the project, of add_compile_options() before it and these options, by the name
+# that GRADUS_BUILD in core/config.hpp gives them.
 function(gradus_name_compiled_kernels target)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  get_directory_property(options COMPILE_OPTIONS)
+  list(FILTER options EXCLUDE REGEX "^\\$<")
+  list(APPEND flags ${options})
   set(question "${CMAKE_CURRENT_BINARY_DIR}/gradus_build_name.cpp")
   file(WRITE "${question}" "#include \"${gradus_SOURCES}/core/config.hpp\"\nGRADUS_TEXT(GRADUS_BUILD)\n")
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 ${flags} ${ARGN} -E -P "${question}"

@@ -4,6 +4,10 @@
 #include <gradus/data/text.hpp>
 #include <gradus/io/atomic_file.hpp>
 
+#if !GRADUS_KERNELS_COMPILED
+#error "the kernels of gradus::compiled are not for the flags of add_compile_options()"
+#endif
+
 bool finds_the_file_damaged(const char* path);
 
 int main(int count, char** arguments) try {
