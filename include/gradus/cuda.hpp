@@ -69,6 +69,7 @@
 #include "ops/gather/cuda.hpp"
 #include "ops/grouped_matmul/cuda.hpp"
 #include "ops/groups/cuda.hpp"
+#include "ops/interpolate/interpolate.hpp"
 #include "ops/layer_norm/cuda.hpp"
 #include "ops/linear_cross_entropy/cuda.hpp"
 #include "ops/logsumexp/cuda.hpp"

@@ -51,6 +51,7 @@
 #include "ops/gather/cpu.hpp"
 #include "ops/grouped_matmul/cpu.hpp"
 #include "ops/groups/cpu.hpp"
+#include "ops/interpolate/interpolate.hpp"
 #include "ops/layer_norm/cpu.hpp"
 #include "ops/linear_cross_entropy/cpu.hpp"
 #include "ops/logsumexp/cpu.hpp"

@@ -5,6 +5,7 @@
 #include <gradus/ops/embedding/embedding.hpp>
 #include <gradus/ops/expand/expand.hpp>
 #include <gradus/ops/gather/gather.hpp>
+#include <gradus/ops/interpolate/interpolate.hpp>
 #include <gradus/ops/permute/permute.hpp>
 #include <gradus/ops/slice/slice.hpp>
 #include <gradus/ops/slice/stack_pad_roll.hpp>
@@ -112,6 +113,12 @@ void layout_cases(runner<D>& r) {
       "scatter_add", [&](auto x, auto v) { return gr::scatter_add<1>(x, each, v); });
   r.template differentiate<gr::f16, gr::shape<3, 7, 5>, gr::shape<3, 70, 5>>(
       "scatter_add of f16", [&](auto x, auto v) { return gr::scatter_add<1>(x, each, v); });
+  r.template differentiate<float, gr::shape<2, 6, 5>, gr::shape<2, 200, 5>>(
+      "index_add", [&](auto x, auto v) { return gr::index_add<1>(x, rows, v); });
+  r.template differentiate<float, gr::shape<2, 3, 4, 5>>("interpolate",
+                                                         twice([](auto x) { return gr::interpolate<7, 8>(x); }));
+  r.template differentiate<gr::bf16, gr::shape<2, 3, 4, 5>>(
+      "interpolate, bilinear", [](auto x) { return gr::interpolate<3, 11, gr::interpolation::bilinear>(x); });
   r.keep("one_hot", gr::to_host(gr::one_hot<7>(each)), 0x1p-30);
 
   r.template differentiate<float, gr::shape<3, 300>>("sort", [](auto x) { return gr::sort(x); });

@@ -90,6 +90,8 @@ void check_binary() {
   check_gradient(
       "atan2", [](auto u, auto v) { return gr::atan2(u, v) + gr::atan2(v, u); }, positive_a, b);
   check_gradient(
+      "beside a number", [](auto u) { return gr::maximum(u, 0.0) * gr::minimum(0.25, u) + gr::maximum(-0.5, u); }, low);
+  check_gradient(
       "minimum", [](auto u, auto v) { return gr::minimum(u, v); }, low, high);
   check_gradient(
       "maximum", [](auto u, auto v) { return gr::maximum(u, v * v); }, low, high);

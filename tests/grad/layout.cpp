@@ -87,3 +87,20 @@ TEST_CASE("gradients of tril and triu are right") {
       "tril, triu", [](auto v) { return gr::tril<1>(v) * gr::triu<-2>(v * v) + gr::triu(v); },
       normal<double, gr::shape<2, 5, 7>>(at.ctx));
 }
+
+TEST_CASE("gradients of interpolate, index_add and expand_as are right") {
+  workplace at;
+  const auto x = normal<double, gr::shape<2, 1, 4, 5>>(at.ctx);
+  check_gradient(
+      "nearest", [](auto v) { return gr::interpolate<7, 3>(v) * gr::interpolate<7, 3>(v * v); }, x);
+  check_gradient(
+      "bilinear", [](auto v) { return gr::interpolate<6, 13, gr::interpolation::bilinear>(v * v); }, x);
+  check_gradient(
+      "bilinear, smaller", [](auto v) { return gr::interpolate<3, 2, gr::interpolation::bilinear>(v * v); }, x);
+  const auto rows = integers<std::int32_t, gr::shape<7>>(at.ctx, 0, 3);
+  check_gradient(
+      "index_add", [&](auto v, auto w) { return gr::index_add<2>(v * v, rows, w * w); }, x,
+      normal<double, gr::shape<2, 1, 7, 5>>(at.ctx));
+  check_gradient(
+      "expand_as", [&](auto v) { return gr::expand_as(v * v, x) * x; }, normal<double, gr::shape<1, 4, 1>>(at.ctx));
+}

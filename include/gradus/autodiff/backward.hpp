@@ -60,8 +60,10 @@ constexpr void backward(const traced<V, R>& loss, compute_type<typename V::value
 /// Does not compile: a loss that was not recorded has no gradients.
 template <class T, class Shape, class D>
 constexpr void backward(const tensor<T, Shape, D>&, double = 1) {
-  static_assert(sizeof(T) == 0,
-                "backward(loss): the loss was not recorded; compute it from tape.watch(x) or tape.variable(x)");
+  static_assert(
+      sizeof(T) == 0,
+      "backward(loss): the loss was not recorded; compute it from tape.watch(x) or tape.variable(x) (a gradient "
+      "is a constant, because there are no second derivatives in reverse: docs/guide/derivatives.md)");
 }
 
 /// Backward from the sum of several losses of one recording. Throws as backward() does.
@@ -143,7 +145,8 @@ constexpr Tensor gradient_or_zeros(gradient_slot<Tensor>& slot, const extents_of
 /// those that the loss does not depend on. It ends the recording as backward() does. The gradients that `xs` had before
 /// stay unchanged, also if it throws; other parameters accumulate as in backward().
 ///
-/// Second derivatives are not supported: the results are plain tensors. A recording throws error if an operand or input
+/// Second derivatives are not supported in reverse (forward they are: docs/guide/derivatives.md): the results are plain
+/// tensors. A recording throws error if an operand or input
 /// is a gradient (of this function or of x.gradient()) or was computed from one; detach() makes a constant of it.
 template <class V, class R, class... Xs>
 constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V, R>& loss, const Xs&... xs) {
@@ -151,6 +154,16 @@ constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const traced<V
   auto& ctx = loss.recorder().owner();
   backward(loss);
   return {detail::gradient_or_zeros(detail::slot_of_leaf(xs), plain(xs).extents(), ctx)...};
+}
+
+/// Does not compile: a tensor, such as a gradient, has no gradients.
+template <class T, class Shape, class D, class... Xs>
+constexpr std::tuple<detail::gradient_tensor_of<Xs>...> gradients(const tensor<T, Shape, D>&, const Xs&...) {
+  static_assert(
+      sizeof(T) == 0,
+      "gradients(loss, x...): the loss was not recorded; compute it from tape.watch(x) or tape.variable(x) (a "
+      "gradient is a constant, because there are no second derivatives in reverse: docs/guide/derivatives.md)");
+  return {};
 }
 
 /// The value of a tensor, parameter or traced value as a constant that shares its elements. No gradient flows through

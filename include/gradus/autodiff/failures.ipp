@@ -14,7 +14,7 @@ GRADUS_IMPL std::string operand_text(std::string_view call, std::size_t operand)
 GRADUS_IMPL void fail_second_order(std::string_view call, std::size_t operand) {
   throw error(operand_text(call, operand) +
               " is a gradient or was computed from one, and second derivatives are not supported; to use it as a "
-              "constant, pass gradus::detach(x)");
+              "constant, pass gradus::detach(x); for derivatives in a loss, see docs/guide/derivatives.md");
 }
 
 GRADUS_IMPL void fail_unrecorded_parameter(std::string_view call, std::size_t operand) {

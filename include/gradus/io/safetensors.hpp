@@ -151,6 +151,24 @@ class safetensors_writer {
   void add(std::string_view name, std::span<const std::size_t> shape, std::span<T, N> values) {
     add_bytes(name, detail::safetensors_dtype<std::remove_const_t<T>>(), shape, values.size(), std::as_bytes(values));
   }
+  /// Adds a tensor with its own shape: gradus::tensor, or another type with extents() that to_host() copies. It shares
+  /// the elements until the writer ends, and reads them when write() is called.
+  template <class Tensor>
+    requires requires(const Tensor& t) { to_host(t), t.extents(); }
+  void add(std::string_view name, const Tensor& values) {
+    const auto& extents = values.extents().extents;
+    const std::vector<std::size_t> shape(extents.begin(), extents.end());
+    add_parts(name, detail::safetensors_dtype<typename Tensor::value_type>(), shape, values.extents().size,
+              [values](const byte_sink& sink) {
+                const auto host = to_host(values);
+                if constexpr (std::is_same_v<typename Tensor::value_type, bool>) {
+                  const std::vector<std::uint8_t> bytes(host.begin(), host.end());
+                  sink(std::as_bytes(std::span(bytes)));
+                } else {
+                  sink(std::as_bytes(std::span(host)));
+                }
+              });
+  }
   /// The same for `count` values whose type is given by its dtype ("F32").
   void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  std::span<const std::byte> bytes);

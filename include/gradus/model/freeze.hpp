@@ -26,23 +26,31 @@ constexpr bool matches(std::string_view pattern, std::string_view text) {
 }
 
 namespace detail {
+template <class Names>
+inline constexpr bool is_name_pattern = std::convertible_to<const Names&, std::string_view>;
+// Whether `names`, a pattern or a predicate, chooses a tensor.
+template <class Names>
+bool chooses(const Names& names, std::string_view name) {
+  if constexpr (is_name_pattern<Names>) return matches(names, name);
+  else return names(name);
+}
+template <class Names>
+[[noreturn]] void fail_no_such_name(const std::string& call, const Names& pattern, const std::string& first) {
+  throw error(call + ": '" + std::string(std::string_view(pattern)) +
+              "' is the name of no parameter; the first one is '" + first + "'");
+}
 template <class Model, class Names>
 std::size_t set_frozen(const char* call, Model& model, const Names& names, bool frozen) {
   std::size_t count = 0;
   std::string first;
   for_each_param(model, [&](std::string_view name, auto& p) {
     if (first.empty()) first = name;
-    bool chosen;
-    if constexpr (std::convertible_to<const Names&, std::string_view>) chosen = matches(names, name);
-    else chosen = names(name);
-    if (!chosen) return;
+    if (!chooses(names, name)) return;
     p.freeze(frozen);
     ++count;
   });
-  if constexpr (std::convertible_to<const Names&, std::string_view>)
-    if (count == 0)
-      throw error(std::string(call) + "(model, names): '" + std::string(std::string_view(names)) +
-                  "' is the name of no parameter; the first one is '" + first + "'");
+  if constexpr (is_name_pattern<Names>)
+    if (count == 0) fail_no_such_name(std::string(call) + "(model, names)", names, first);
   return count;
 }
 }  // namespace detail

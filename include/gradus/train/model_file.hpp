@@ -19,21 +19,30 @@
 #include "../io/safetensors.hpp"
 #include "../memory/context.hpp"
 #include "../model/copy.hpp"
+#include "../model/freeze.hpp"
 #include "../model/parameters.hpp"
 #include "../tensor/creation.hpp"
 
 namespace gradus {
 
-/// Writes the parameters and states of a model under their names (see param_names), with a checksum and `metadata`. The
-/// file appears at `path` in one step: what was there before stays until all of the new file is on the disk. Throws
-/// gradus::error. Each tensor is read when it is written, after a call of before_each(), unless that is null.
-template <class Model>
-void save(const Model& model, const std::filesystem::path& path,
+/// Writes those parameters and states of a model that `names` chooses, under their names (see param_names), with a
+/// checksum and `metadata`: `save(net, path, "head.*")`. `names` is a pattern (see matches), or a predicate: name ->
+/// bool; load() reads such a file if it is not strict. The file appears at `path` in one step: what was there before
+/// stays until all of the new file is on the disk. Throws gradus::error, also if a pattern fits no tensor. Each tensor
+/// is read when it is written, after a call of before_each(), unless that is null.
+template <class Model, class Names>
+  requires detail::is_name_pattern<Names> || std::is_invocable_r_v<bool, const Names&, std::string_view>
+void save(const Model& model, const std::filesystem::path& path, const Names& names,
           const std::map<std::string, std::string>& metadata = {}, const std::function<void()>& before_each = nullptr) {
   safetensors_writer file;
   file.add_checksum();
   for (const auto& [name, text] : metadata) file.set_metadata(name, text);
+  std::string first;
+  bool some = false;
   for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
+    if (first.empty()) first = name;
+    if (!detail::chooses(names, name)) return;
+    some = true;
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
     file.add_parts(name, detail::safetensors_dtype(dtype_name<typename P::value_type>()), shape, P::shape::size,
                    [&p, &before_each](const safetensors_writer::byte_sink& write) {
@@ -42,7 +51,16 @@ void save(const Model& model, const std::filesystem::path& path,
                      write(std::as_bytes(std::span(values)));
                    });
   });
+  if constexpr (detail::is_name_pattern<Names>)
+    if (!some) detail::fail_no_such_name("save(model, path, names)", names, first);
   file.write(path);
+}
+/// Writes all parameters and states of a model; otherwise as above.
+template <class Model>
+void save(const Model& model, const std::filesystem::path& path,
+          const std::map<std::string, std::string>& metadata = {}, const std::function<void()>& before_each = nullptr) {
+  save(
+      model, path, [](std::string_view) { return true; }, metadata, before_each);
 }
 
 /// Settings of load().

@@ -27,7 +27,7 @@ struct bench {
 std::string refused(const std::string& operand) {
   return operand +
          " is a gradient or was computed from one, and second derivatives are not supported; to use it as a constant, "
-         "pass gradus::detach(x)";
+         "pass gradus::detach(x); for derivatives in a loss, see docs/guide/derivatives.md";
 }
 
 }  // namespace

@@ -47,6 +47,13 @@ TEST_CASE("bounded shapes have the bits of static ones: order, indices, attentio
     const auto rows = gr::from_values<int, shape<3>>(ctx, {0, 0, 0});
     return gr::gather<2>(x, at) * gr::sum<gr::axes<1>, true>(gr::index_select<1>(y, rows));
   });
+  check_family("index_add, expand_as, interpolate", [](auto& ctx, auto& x, auto& y) {
+    const auto rows = gr::from_values<int, shape<2>>(ctx, {1, 0});
+    const auto column = gr::sum<gr::axes<0, 1>>(y);
+    const auto images = gr::stack<1>(x, y);
+    return gr::index_add<2>(x, rows, gr::slice<2, 3, 2>(y)) * gr::expand_as(column, x) *
+           gr::sum(gr::interpolate<3, 5, gr::interpolation::bilinear>(gr::permute<1, 0, 3, 2>(images)));
+  });
   check_family("scatter_add, triangles",
                [](auto&, auto& x, auto& y) { return gr::scatter_add<2>(x, gr::argsort(x.value()), y) * gr::tril(y); });
   check_family("einsum", [](auto& ctx, auto& x, auto& y) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <gradus/gradus.hpp>
 #include <gradus/train/checkpoint.hpp>
@@ -10,6 +11,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../../support/message_of.hpp"
@@ -50,6 +52,51 @@ TEST_CASE("a model that is saved is loaded with the same bits, into one that is 
   CHECK(gr::safetensors_file(f.path / "net").metadata().at("model") == "a test");
   gr::load(loaded, place.ctx, f.path / "net");
   CHECK(values_of(loaded) == values_of(net));
+}
+
+TEST_CASE("a part of a model is saved by a pattern or a predicate, and loaded into a model that has the rest") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  net_of<plain> net, loaded;
+  gr::init(net, place.ctx, gr::normal_init{.seed = gradus_test::fresh_seed()});
+  gr::init(loaded, place.ctx, gr::normal_init{.seed = gradus_test::fresh_seed()});
+  gr::save(net, f.path / "first", "first.*", {{"part", "first"}});
+  gr::save(net, f.path / "biases", [](std::string_view name) { return name.ends_with("bias"); });
+  using names = std::vector<std::string>;
+  const auto in = [&](const char* file) {
+    names all;
+    const gr::safetensors_file opened(f.path / file);
+    for (const auto& [name, entry] : opened.entries()) all.push_back(name);
+    return all;
+  };
+  CHECK(in("first") == names{"first.bias", "first.weight"});
+  CHECK(in("biases") == names{"first.bias", "norm.bias"});
+  CHECK(gr::safetensors_file(f.path / "first").metadata().at("part") == "first");
+  const auto report = gr::load(loaded, place.ctx, f.path / "first", {.strict = false});
+  CHECK(report.missing == names{"norm.weight", "norm.bias"});
+  CHECK(values_of(loaded.first) == values_of(net.first));
+  CHECK(message_of([&] { gr::save(net, f.path / "none", "last.*"); }) ==
+        "save(model, path, names): 'last.*' is the name of no parameter; the first one is 'first.weight'");
+  CHECK(!std::filesystem::exists(f.path / "none"));
+}
+
+TEST_CASE("a writer takes tensors with their shapes, bounded ones and bool too, and shares them until it writes") {
+  const gradus_test::scratch_folder f;
+  gradus_test::workplace place;
+  gr::safetensors_writer writer;
+  {
+    const auto x = gr::from_values<gr::bf16, gr::shape<2, 1>>(place.ctx, {gr::bf16(1.5f), gr::bf16(-2.0f)});
+    writer.add("x", x);
+    writer.add("positive", x > 0);
+    writer.add("rows", gr::full<std::int64_t, gr::shape<gr::upto<9>, 2>>(place.ctx, 7, {3}));
+  }
+  writer.write(f.path / "file");
+  gr::safetensors_file file(f.path / "file");
+  CHECK(file.entry("x").shape == std::vector<std::size_t>{2, 1});
+  CHECK(file.read<gr::bf16>("x") == std::vector<gr::bf16>{gr::bf16(1.5f), gr::bf16(-2.0f)});
+  CHECK(file.entry("positive").dtype == "BOOL");
+  CHECK(file.entry("rows").shape == std::vector<std::size_t>{3, 2});
+  CHECK(file.read<std::int64_t>("rows") == std::vector<std::int64_t>(6, 7));
 }
 
 TEST_CASE("a model is loaded from another floating-point type, rounded to nearest") {

@@ -2,6 +2,7 @@
 // Functions that select between operands: minimum, maximum, clamp, where.
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -27,6 +28,13 @@ struct maximum { static constexpr std::string_view name = "maximum";
   static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T a, T b) const {
     using math::select; return select(a > b || a != a, a, b);
+  } };
+/// F, minimum or maximum, of x and a run-time constant, or of the constant and x. N: double or std::int64_t.
+template <class F, class N>
+struct beside_number { static constexpr std::string_view name = F::name;
+  N number; bool number_first; static constexpr bool selects = true;
+  template <class T> GRADUS_HD T operator()(T x) const {
+    return number_first ? F{}(T(number), x) : F{}(x, T(number));
   } };
 /// x limited to [low, high], run-time constants.
 struct clamp { static constexpr std::string_view name = "clamp";
@@ -69,6 +77,43 @@ GRADUS_OF_BUILD constexpr auto maximum(A&& a, B&& b) {
       detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
       "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
   return apply(op::map<functor::maximum>{}, std::forward<A>(a), std::forward<B>(b));
+}
+
+namespace detail {
+template <class F, class N, class X>
+GRADUS_OF_BUILD constexpr auto extreme_beside(X&& x, N number, bool number_first) {
+  using T = value_of_t<X>;
+  static_assert(constant_fits_elements<N, T>, "minimum(x, c), maximum(x, c): beside integers a number must be whole");
+  if constexpr (!constant_fits_elements<N, T>) return;
+  else if constexpr (std::is_integral_v<N> && !is_floating<T>) {  // the number, limited to what T holds
+    using limits = std::numeric_limits<T>;
+    const std::int64_t held = std::cmp_less(number, limits::min())      ? static_cast<std::int64_t>(limits::min())
+                              : std::cmp_greater(number, limits::max()) ? static_cast<std::int64_t>(limits::max())
+                                                                        : static_cast<std::int64_t>(number);
+    return apply(op::map<functor::beside_number<F, std::int64_t>>{{held, number_first}}, std::forward<X>(x));
+  } else {
+    return apply(op::map<functor::beside_number<F, double>>{{static_cast<double>(number), number_first}},
+                 std::forward<X>(x));
+  }
+}
+}  // namespace detail
+/// The smaller, or the larger, of each element and a number, which is rounded to the elements' type, or limited to what
+/// integers of that type hold: `maximum(x, 0.1)`. Of equal ones the second operand gets the gradient.
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto minimum(X&& x, C number) {
+  return detail::extreme_beside<functor::minimum>(std::forward<X>(x), number, false);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto minimum(C number, X&& x) {
+  return detail::extreme_beside<functor::minimum>(std::forward<X>(x), number, true);
+}
+template <operand X, constant C>
+GRADUS_OF_BUILD constexpr auto maximum(X&& x, C number) {
+  return detail::extreme_beside<functor::maximum>(std::forward<X>(x), number, false);
+}
+template <constant C, operand X>
+GRADUS_OF_BUILD constexpr auto maximum(C number, X&& x) {
+  return detail::extreme_beside<functor::maximum>(std::forward<X>(x), number, true);
 }
 /// x limited to [low, high]; the derivative is 0 outside.
 template <operand X>

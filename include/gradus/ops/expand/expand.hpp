@@ -43,6 +43,8 @@ namespace op::inline GRADUS_BUILD {
 /// Repeats x to a shape that it broadcasts to. Gradient: the sum over the repeated axes.
 template <class Shape>
 struct expand {
+  [[no_unique_address]] extents_of<Shape> extents;  ///< of the result
+
   static constexpr std::string_view name = "expand";
   static constexpr save_rule saves = save_nothing();
 
@@ -59,15 +61,7 @@ struct expand {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    static_assert(gradus::detail::has_the_bounds_of<typename X::shape, Shape>,
-                  "expand<extents...>(x): the bounded axes of the result must be those of x");
-    output_of<X> y(how.owner(), extents_from<Shape>([&] {
-                     auto all = Shape::extents;
-                     for (index_t i = 0; i < Shape::rank; ++i)
-                       if (gradus::detail::is_bounded(Shape::in_type[i]))
-                         all[i] = gradus::detail::padded_extent(x.extents(), Shape::rank - 1 - i);
-                     return all;
-                   }));
+    output_of<X> y(how.owner(), extents);
     kernel<map<functor::identity>, typename X::device>::forward(how.owner(), functor::identity{}, y.view(), x.view());
     return y;
   }
@@ -91,6 +85,16 @@ constexpr bool broadcasts_to() {
 }
 template <class From, class To>
 inline constexpr bool shape_broadcasts_to = broadcasts_to<From, To>();
+// The extents of x where they are bounded, and otherwise those in the type To.
+template <class To, class Extents>
+constexpr extents_of<To> expanded_extents(const Extents& x) {
+  return extents_from<To>([&] {
+    auto all = To::extents;
+    for (index_t i = 0; i < To::rank; ++i)
+      if (is_bounded(To::in_type[i])) all[i] = padded_extent(x, To::rank - 1 - i);
+    return all;
+  });
+}
 }  // namespace detail
 
 /// x repeated to the shape [Extents...]: an axis of one entry, or one that x lacks in front, is repeated. Copies;
@@ -102,10 +106,27 @@ GRADUS_OF_BUILD constexpr auto expand(X&& x) {
       detail::shape_broadcasts_to<shape_of<X>, to>,
       "expand<extents...>(x): the shape of x must broadcast to the new one: each extent of x is 1 or the same");
   if constexpr (detail::shape_broadcasts_to<shape_of<X>, to>) {
+    static_assert(
+        detail::has_the_bounds_of<shape_of<X>, to>,
+        "expand<extents...>(x): the bounded axes of the result must be those of x; expand_as(x, y) takes them "
+        "from y");
     if constexpr (to::size == shape_of<X>::size && to::bounded == shape_of<X>::bounded)
       return reshape<Extents...>(std::forward<X>(x));
-    else return apply(op::expand<to>{}, std::forward<X>(x));
+    else if constexpr (detail::has_the_bounds_of<shape_of<X>, to>)
+      return apply(op::expand<to>{detail::expanded_extents<to>(plain(x).extents())}, std::forward<X>(x));
   }
+}
+
+/// x repeated to the shape of y, and to its extents where y is bounded: a row for each sample of a batch. No gradient
+/// flows to y. Throws error if an extent of x is neither 1 nor that of y. Copies, as expand() does.
+template <operand X, operand Y>
+GRADUS_OF_BUILD constexpr auto expand_as(X&& x, const Y& y) {
+  using to = shape_of<Y>;
+  static_assert(detail::shape_broadcasts_to<shape_of<X>, to>,
+                "expand_as(x, y): the shape of x must broadcast to that of y: each extent of x is 1 or the same");
+  if constexpr (detail::shape_broadcasts_to<shape_of<X>, to>)
+    return apply(op::expand<to>{broadcast_extents("expand_as", plain(x).extents(), plain(y).extents())},
+                 std::forward<X>(x));
 }
 
 }  // namespace gradus

@@ -85,10 +85,11 @@ struct pick {
   }
 };
 
-/// x with values added at indices along an axis. Gradients: dx = dy, dvalues = dy at the indices.
-template <index_t Axis>
+/// x with values added at indices along an axis: those of a vector, or with an index for each value. Gradients: dx =
+/// dy, dvalues = dy at the indices.
+template <index_t Axis, bool Each>
 struct scatter_add {
-  static constexpr std::string_view name = "scatter_add";
+  static constexpr std::string_view name = Each ? "scatter_add" : "index_add";
   static constexpr save_rule saves = save_inputs(1);
 
   template <class X, class I, class V>
@@ -106,10 +107,11 @@ struct scatter_add {
     using C = compute_type<T>;
     using D = typename X::device;
     auto& ctx = how.owner();
-    const indexed_move move = pick<Axis, true>::move_of(x.extents(), indices.extents());
-    check_beside<Axis>(name, x, indices);
-    for (index_t i = 0; i < X::rank; ++i)
-      check_extents_meet(name, i, indices.extents().extents[i], values.extents().extents[i]);
+    const indexed_move move = pick<Axis, Each>::move_of(x.extents(), indices.extents());
+    check_beside<Axis>(name, x, values);
+    for (index_t i = 0; i < I::rank; ++i)
+      check_extents_meet(name, Each ? i : Axis, indices.extents().extents[i],
+                         values.extents().extents[Each ? i : Axis]);
     kernel<check_indices, D>::forward(name, indices.data(), indices.extents().size, move.rows);
     const auto add = [&](auto& to) {
       kernel<move_indexed, D>::backward(ctx, to.data(), values.data(), indices.data(), move);
@@ -132,9 +134,9 @@ struct scatter_add {
     if constexpr (is_floating<typename X::value_type>) {
       if (dvalues) {
         with_shape<Y, typename V::shape> at(dy.owner(), dvalues.extents(), category::gradient);
-        kernel<move_indexed, typename X::device>::forward(dy.owner(), at.data(), std::as_const(dy).data(),
-                                                          input<1>(saved).data(),
-                                                          pick<Axis, true>::move_of(dx.extents(), dvalues.extents()));
+        kernel<move_indexed, typename X::device>::forward(
+            dy.owner(), at.data(), std::as_const(dy).data(), input<1>(saved).data(),
+            pick<Axis, Each>::move_of(dx.extents(), input<1>(saved).extents()));
         dvalues.give(std::move(at));
       }
       if (dx) dx.give(std::move(dy));
@@ -187,6 +189,8 @@ template <class Values, class Indices>
 inline constexpr bool values_have_indices = std::is_same_v<Values, Indices>;
 template <index_t Rank>
 inline constexpr bool is_vector_of_indices = Rank == 1;
+template <class Values, class X, class Indices, index_t Axis>
+inline constexpr bool values_are_beside = std::is_same_v<Values, with_extent<X, Axis, Indices::in_type[0]>>;
 }  // namespace detail
 
 /// The elements of x at indices along Axis: y[.., i, ..] = x[.., indices[.., i, ..], ..]. `indices` are integers of the
@@ -239,7 +243,30 @@ GRADUS_OF_BUILD constexpr auto scatter_add(X&& x, I&& indices, V&& values) {
     static_assert(detail::values_have_indices<shape_of<V>, shape_of<I>>,
                   "scatter_add<axis>(x, indices, values): values need the shape of indices");
     if constexpr (fit)
-      return apply(op::scatter_add<axis>{}, std::forward<X>(x), std::forward<I>(indices), std::forward<V>(values));
+      return apply(op::scatter_add<axis, true>{}, std::forward<X>(x), std::forward<I>(indices),
+                   std::forward<V>(values));
+  }
+}
+
+/// x with whole entries added along Axis at a vector of integers: x [.., n, ..], indices [k], values [.., k, ..];
+/// y[.., indices[i], ..] += values[.., i, ..]. The order of sums and the errors are those of scatter_add().
+template <std::ptrdiff_t Axis, operand X, operand I, operand V>
+GRADUS_OF_BUILD constexpr auto index_add(X&& x, I&& indices, V&& values) {
+  constexpr auto axis = static_cast<index_t>(Axis);
+  constexpr bool exists = detail::axis_exists<axis, shape_of<X>::rank>;
+  constexpr bool vector = detail::are_indices<value_of_t<I>> && shape_of<I>::rank == 1;
+  constexpr bool one_type = std::is_same_v<value_of_t<X>, value_of_t<V>>;
+  static_assert(detail::axis_exists<axis, shape_of<X>::rank>,
+                "index_add<axis>(x, indices, values): x has no such axis");
+  static_assert(detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>,
+                "index_add<axis>(x, indices, values): indices must be a vector of integers");
+  static_assert(one_type, "index_add<axis>(x, indices, values): x and values must have one element type");
+  if constexpr (exists && vector && one_type) {
+    static_assert(detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>,
+                  "index_add<axis>(x, indices, values): values need the shape of x, with an entry for each index");
+    if constexpr (detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>)
+      return apply(op::scatter_add<axis, false>{}, std::forward<X>(x), std::forward<I>(indices),
+                   std::forward<V>(values));
   }
 }
 
