@@ -14,6 +14,8 @@ struct jet {  // a value u(x), and its first and second derivative by x
   V u;
   D x, xx;
 };
+template <class V, class D>
+jet(V, D, D) -> jet<V, D>;
 // A linear layer maps derivatives as it maps values, without the bias.
 template <class V, class D>
 auto through(const auto& layer, const jet<V, D>& j) {

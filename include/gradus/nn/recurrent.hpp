@@ -32,6 +32,10 @@ template <class H>
 struct gru_state {
   H h;
 };
+template <class H, class C>
+lstm_state(H, C) -> lstm_state<H, C>;
+template <class H>
+gru_state(H) -> gru_state<H>;
 
 /// Options of a call of lstm and gru.
 template <class D>
@@ -123,6 +127,9 @@ struct layer_tuple<Layer, X, In, Hidden, std::index_sequence<I...>> {
   using type = std::tuple<Layer<X, I == 0 ? In : Hidden, Hidden>...>;
 };
 
+template <class Tensor>
+inline constexpr bool is_a_state = false;
+
 /// lstm and gru: layers of one kind, each of which reads the outputs of the one before.
 template <template <class, index_t, index_t> class Layer, class X, index_t In, index_t Hidden, index_t Layers>
 struct recurrent_stack {
@@ -140,6 +147,12 @@ struct recurrent_stack {
     requires requires(State<Parts...> s) { s.h; }
   GRADUS_OF_BUILD constexpr auto operator()(auto x, const State<Parts...>& state, const options& how = {}) const {
     return run_from<0>(std::move(x), state, how);
+  }
+  template <operand H>
+  constexpr void operator()(const auto&, const H&, const options& = {}) const {
+    static_assert(is_a_state<H>,
+                  "lstm(x, state), gru(x, state): the state is nn::lstm_state{h, c} or nn::gru_state{h}, where h and c "
+                  "are [Layers, B, Hidden]");
   }
   /// A state of zeros for Batch rows; if Batch is upto<N>, for `rows`.
   template <index_t Batch>

@@ -5,10 +5,16 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 #include "tensor.hpp"
 
 namespace gradus {
+
+namespace detail {
+template <class WantedType, class WantedDevice, class Type, class Device>
+inline constexpr bool option_is_of = std::is_same_v<WantedType, Type> && std::is_same_v<WantedDevice, Device>;
+}  // namespace detail
 
 /// A tensor of any shape as an option: a handle to its elements, and its extents, which are checked at run time.
 template <class T, class D>
@@ -20,6 +26,14 @@ class optional_tensor {
   constexpr optional_tensor(const tensor<T, S, D>& x) : storage_(x.storage()), rank_(S::rank) {
     x.check_present();
     for (index_t a = 0; a < std::min(rank_, most); ++a) extents_[a] = x.extents().extents[a];
+  }
+  template <class U, class S, class E>
+    requires(!detail::option_is_of<T, D, U, E>)
+  constexpr optional_tensor(const tensor<U, S, E>&) {
+    static_assert(
+        detail::option_is_of<T, D, U, E>,
+        "options of attention, lstm and gru: lengths must have elements of std::int32_t and masks of bool, on "
+        "the operands' device; write cast<std::int32_t>(lengths) or mask != 0");
   }
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
   /// The elements, or null.

@@ -104,7 +104,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     std::swap(fans_, other.fans_);
     return *this;
   }
-  param(const param&) = delete;
+  // The compiler prints this line.
+  param(const param&) = delete;  // a model is not copied: pass a reference, or gradus::copy(from, to) its values
   param& operator=(const param&) = delete;
   constexpr ~param() { delete known_; }
 
