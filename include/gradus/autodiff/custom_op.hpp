@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "../core/config.hpp"
+#include "../core/shape_text.hpp"
 #include "apply.hpp"
+#include "failures.hpp"
 #include "op.hpp"
 
 namespace gradus {
@@ -53,7 +55,11 @@ struct custom {
     if constexpr (is_floating<typename X::value_type>) {
       static_assert(std::is_same_v<G, Value>,
                     "custom_op(forward, backward, x...): a gradient must have the type and shape of its operand");
-      if (sink) sink.give(std::move(found));
+      if (!sink) return;
+      if (found.extents().extents != sink.extents().extents)
+        gradus::detail::fail_custom_gradient(gradus::detail::shape_text<typename X::shape>(found.extents()),
+                                             gradus::detail::shape_text<typename X::shape>(sink.extents()));
+      sink.give(std::move(found));
     }
   }
 };

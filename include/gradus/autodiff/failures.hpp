@@ -22,6 +22,8 @@ std::string operand_text(std::string_view call, std::size_t operand);
 [[noreturn]] void fail_other_thread(std::string_view op);
 // The message names the parameter by its shape and its place among the operands.
 [[noreturn]] void fail_uninitialised(std::string_view op, std::size_t operand, const index_t* extents, index_t rank);
+// Of a custom_op, in the text of shapes.
+[[noreturn]] void fail_custom_gradient(const std::string& gradient, const std::string& operand);
 [[noreturn]] void fail_different_region();
 [[noreturn]] void fail_chain_depth();
 [[noreturn]] void fail_chain_cover(std::size_t blocks);

@@ -59,6 +59,11 @@ GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, co
               ", has no value yet; call gradus::init(model, context, rule) first");
 }
 
+GRADUS_IMPL void fail_custom_gradient(const std::string& gradient, const std::string& operand) {
+  throw error("custom_op(forward, backward, x...): backward returned a gradient of " + gradient + " for an operand of " +
+              operand + "; they must be equal");
+}
+
 GRADUS_IMPL void fail_different_region() {
   throw error(
       "checkpoint: at backward the region applied other operations or read other parameters or states than in forward; "

@@ -77,7 +77,7 @@ template <class D, class X>
 constexpr void notify_computed(const context<D>& ctx, const X& x, std::size_t operand) {
   if constexpr (std::is_same_v<D, cpu> && is_tensor<X>)
     if constexpr (is_floating<typename X::value_type>)
-      notify_elements(ctx, x.storage(), X::size, &read_element<typename X::value_type>, operand);
+      notify_elements(ctx, x.storage(), x.extents().size, &read_element<typename X::value_type>, operand);
 }
 
 template <class D>

@@ -299,10 +299,14 @@ namespace detail {
   throw error("reshape: x has " + std::to_string(has) + " elements; with its extents, the new shape has " +
               std::to_string(takes));
 }
+[[noreturn]] GRADUS_NOINLINE inline void fail_open_reshape() {
+  throw error("reshape: two bounded extents of the new shape do not follow from those of x; say all of them, "
+              "reshape<extents...>(x, {2, 3})");
+}
 }  // namespace detail
 
 /// The extents of a tensor with extents `of`, reshaped to S: bounded axes keep their order and extents, and one with
-/// another bound takes what is there. Throws error if the elements are not as many.
+/// another bound takes what is there. Throws error if there are two of these, or the elements are not as many.
 template <class S, class Extents>
 constexpr auto reshaped_extents([[maybe_unused]] const Extents& of) {
   return extents_from<S>([&] {
@@ -314,7 +318,8 @@ constexpr auto reshaped_extents([[maybe_unused]] const Extents& of) {
         index_t same = axis;
         while (same != from::rank && from::in_type[same] != S::in_type[i]) ++same;
         if (same != from::rank) all[i] = of.extents[same], axis = same + 1;
-        else all[i] = 1, open = i;
+        else if (open == S::rank) all[i] = 1, open = i;
+        else detail::fail_open_reshape();
       }
       size *= all[i];
     }

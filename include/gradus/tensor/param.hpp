@@ -109,7 +109,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   param& operator=(const param&) = delete;
   constexpr ~param() { delete known_; }
 
-  /// The value; empty until the model is initialised.
+  /// The value; empty until the model is initialised. Optimizers and copy(from, to) write in its memory, so a handle that
+  /// is kept changes with it; clone() keeps the values.
   constexpr const tensor_type& value() const { return value_; }
   /// The value for writing: counts as a change. Recordings that used the old value can no longer run backward().
   constexpr tensor_type& edit() {
@@ -166,10 +167,11 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr void clear_gradient() const override { slot().clear(); }
 
   /// A frozen parameter gets no gradient: recordings take it for a constant, and optimizers leave it as it is, without
-  /// weight decay. Freezing clears its gradient. It affects operations recorded later.
+  /// weight decay. Freezing clears its gradient, and so does the end of it: a recording from before may have filled the
+  /// slot in between. It affects operations recorded later.
   constexpr void freeze(bool frozen = true) {
+    if (frozen || known().frozen) slot().clear();
     known().frozen = frozen;
-    if (frozen) slot().clear();
   }
   /// True after freeze(), until freeze(false).
   constexpr bool is_frozen() const { return known().frozen; }

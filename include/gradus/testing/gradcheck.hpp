@@ -82,7 +82,7 @@ template <class... Xs>
 class gradcheck_operands : public gradcheck_problem {
  public:
   explicit gradcheck_operands(const Xs&... xs)
-      : tape_(std::get<0>(std::tie(xs...)).owner()), xs_(clone(xs)...), operands_{elements{nullptr, Xs::size}...} {
+      : tape_(std::get<0>(std::tie(xs...)).owner()), xs_(clone(xs)...), operands_{elements{nullptr, xs.extents().size}...} {
     set_data(numbers);
   }
   const std::vector<elements>& operands() const final { return operands_; }
@@ -124,17 +124,17 @@ class gradcheck_operands : public gradcheck_problem {
   void give_weights(const V& v) {
     using X = std::remove_cvref_t<decltype(v.value())>;
     if (v.slot() == nullptr) return;
-    X weights(tape_.owner(), category::gradient);
-    gradcheck_fill(weights.data(), X::size);
+    X weights(tape_.owner(), v.value().extents(), category::gradient);
+    gradcheck_fill(weights.data(), weights.extents().size);
     v.slot()->give(std::move(weights));
   }
   template <class V>
   static std::vector<double> gradient_of_input(const V& v) {
-    using X = std::remove_cvref_t<decltype(v.value())>;
     if (v.slot() == nullptr) return {};
+    const index_t size = v.value().extents().size;
     const auto& gradient = v.gradient();
-    if (!gradient) return std::vector<double>(X::size);  // not an ancestor of the output
-    return gradcheck_numbers(gradient.data(), X::size);
+    if (!gradient) return std::vector<double>(size);  // not an ancestor of the output
+    return gradcheck_numbers(gradient.data(), size);
   }
   template <std::size_t... I, class V, class Y>
   std::vector<double> finish(std::index_sequence<I...>, V& in, Y& y, bool add,
@@ -145,7 +145,7 @@ class gradcheck_operands : public gradcheck_problem {
       y.recorder().unwind();
       (((*gradients)[I] = gradient_of_input(std::get<I>(in))), ...);
     }
-    return gradcheck_numbers(y.value().data(), y.value().size);
+    return gradcheck_numbers(y.value().data(), y.value().extents().size);
   }
 
   tape<cpu> tape_;
