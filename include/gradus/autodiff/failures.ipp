@@ -60,8 +60,8 @@ GRADUS_IMPL void fail_uninitialised(std::string_view op, std::size_t operand, co
 }
 
 GRADUS_IMPL void fail_custom_gradient(const std::string& gradient, const std::string& operand) {
-  throw error("custom_op(forward, backward, x...): backward returned a gradient of " + gradient + " for an operand of " +
-              operand + "; they must be equal");
+  throw error("custom_op(forward, backward, x...): backward returned a gradient of " + gradient +
+              " for an operand of " + operand + "; they must be equal");
 }
 
 GRADUS_IMPL void fail_different_region() {

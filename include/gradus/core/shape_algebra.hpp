@@ -300,8 +300,9 @@ namespace detail {
               std::to_string(takes));
 }
 [[noreturn]] GRADUS_NOINLINE inline void fail_open_reshape() {
-  throw error("reshape: two bounded extents of the new shape do not follow from those of x; say all of them, "
-              "reshape<extents...>(x, {2, 3})");
+  throw error(
+      "reshape: two bounded extents of the new shape do not follow from those of x; say all of them, "
+      "reshape<extents...>(x, {2, 3})");
 }
 }  // namespace detail
 

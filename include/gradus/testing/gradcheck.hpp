@@ -82,7 +82,9 @@ template <class... Xs>
 class gradcheck_operands : public gradcheck_problem {
  public:
   explicit gradcheck_operands(const Xs&... xs)
-      : tape_(std::get<0>(std::tie(xs...)).owner()), xs_(clone(xs)...), operands_{elements{nullptr, xs.extents().size}...} {
+      : tape_(std::get<0>(std::tie(xs...)).owner()),
+        xs_(clone(xs)...),
+        operands_{elements{nullptr, xs.extents().size}...} {
     set_data(numbers);
   }
   const std::vector<elements>& operands() const final { return operands_; }
