@@ -36,7 +36,11 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
   }
 
   /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
-  constexpr void load(int i, const host_batch& b) { slots_[static_cast<std::size_t>(i)].load(b); }
+  constexpr void load(int i, const host_batch& b) {
+    slots_[static_cast<std::size_t>(i)].load(b);
+    const auto counted = std::count_if(b.labels.begin(), b.labels.end(), [](std::int32_t label) { return label >= 0; });
+    this->set_share(i, static_cast<double>(counted) / static_cast<double>(Batch));
+  }
   /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
@@ -46,7 +50,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
   /// The logits of a batch, [Batch, labels], without dropout and with nothing recorded. It takes the place of
   /// micro-batch 0.
   constexpr auto evaluate(const host_batch& b) {
-    load(0, b);
+    slots_.front().load(b);
     return this->net(slots_.front().batch);
   }
 

@@ -99,16 +99,19 @@ class model_training {
     friend model_training;
     losses* values_;
     const std::vector<gr::index_t>* order_;
-    constexpr step_loss(losses& values, const std::vector<gr::index_t>& order) : values_(&values), order_(&order) {}
+    const std::vector<double>* shares_;
+    constexpr step_loss(losses& values, const std::vector<gr::index_t>& order, const std::vector<double>& shares)
+        : values_(&values), order_(&order), shares_(&shares) {}
 
    public:
-    /// Waits for the mean loss of the step's micro-batches, in nats. Valid until the second send_loss() after it.
+    /// Waits for the mean loss of the step's targets, in nats. Valid until the second send_loss() after it.
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
       for (const gr::index_t i : *order_)
-        sum += static_cast<double>(static_cast<float>(each[i])) / static_cast<double>(each.size());
-      return sum;
+        sum += static_cast<double>(static_cast<float>(each[i])) * share(*shares_, i) / static_cast<double>(each.size());
+      const double all = mean_share(*shares_);
+      return all > 0 ? sum / all : sum;
     }
   };
 
@@ -127,13 +130,15 @@ class model_training {
     } else {
       to.download(gather_losses(), order_.size(), 0);
     }
-    return step_loss(to, order_);
+    sent_shares_[turn_] = shares_;
+    return step_loss(to, order_, sent_shares_[turn_]);
   }
   /// Measures the norm of the gradients and takes the optimizer's step, whose kernel clips them as it reads them
   /// (optim/step_inputs.hpp). With a loss scale, a step whose gradients overflowed changes nothing.
   constexpr void update() {
     if (parallel_ != nullptr) parallel_->finish();
     if constexpr (scales_loss) optimizer.unscale(scaler_);
+    if (const double all = mean_share(shares_); all > 0 && all != 1) optimizer.scale_gradients(1 / all);
     if (options_.clip > 0 || scales_loss)
       optimizer.clip(transient_, options_.clip > 0 ? options_.clip : std::numeric_limits<double>::infinity());
     optimizer.step(persistent_);
@@ -213,6 +218,12 @@ class model_training {
     delete own_ranks_;
   }
 
+  /// Says, before its backward, which share of micro-batch i's targets count: its loss is the mean of these, and the
+  /// update minimises the mean of all of the step. Unless it is called, all count.
+  constexpr void set_share(int i, double share) {
+    shares_.resize(loss_of_.size(), 1);
+    shares_[static_cast<std::size_t>(i)] = share;
+  }
   /// Call it before the forward of micro-batch i.
   constexpr void begin_batch(int i) {
     if (parallel_ == nullptr) return;
@@ -227,7 +238,8 @@ class model_training {
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
     auto& kept = loss_of_[static_cast<std::size_t>(i)];
     if constexpr (D::computes) gr::device_access<D>::copy(transient_, kept.data(), loss.value().data(), kept.bytes);
-    gr::backward(scaler_.scale(minimised), 1.0f / static_cast<float>(options_.accumulate));
+    gr::backward(scaler_.scale(minimised), static_cast<float>(share(shares_, static_cast<gr::index_t>(i)) /
+                                                              static_cast<double>(options_.accumulate)));
     if (parallel_ != nullptr && (i + 1) % batches_of_leaf() == 0) parallel_->end_leaf();
   }
   /// Waits for the loss of micro-batch i.
@@ -235,6 +247,14 @@ class model_training {
 
  private:
   static constexpr gr::index_t batches(const step_options& o) { return static_cast<gr::index_t>(o.accumulate); }
+  static constexpr double share(const std::vector<double>& shares, gr::index_t i) {
+    return shares.empty() ? 1 : shares[i];
+  }
+  static constexpr double mean_share(const std::vector<double>& shares) {
+    double sum = 0;
+    for (const double s : shares) sum += s;
+    return shares.empty() ? 1 : sum / static_cast<double>(shares.size());
+  }
 
   static constexpr bool rounds_stochastically =
       std::is_same_v<typename P::store, gr::bf16> && !requires { requires optimizer_type::compensated; };
@@ -322,6 +342,8 @@ class model_training {
   std::vector<gr::index_t> order_;                              // where each micro-batch's loss is among them
   std::uint32_t batches_before_ = 0;                            // micro-batches of the steps before
   std::array<losses, 2> losses_;                                // by turns: one is read while the other is on its way
+  std::vector<double> shares_;                                  // of targets that count; empty: all
+  std::array<std::vector<double>, 2> sent_shares_;              // of the losses
   gr::index_t turn_ = 0;
 };
 

@@ -229,6 +229,32 @@ TEST_CASE_FIXTURE(fixture, "accumulating over batches gives the gradient of the 
   CHECK_FALSE(net.head.weight.gradient());
 }
 
+TEST_CASE_FIXTURE(fixture,
+                  "sums over unequal numbers of targets, divided by the number of all, give the whole's gradient") {
+  classifier<X> net;
+  net.dropout = 0;
+  gr::init(net, ctx, gr::he_normal{.seed = 7});
+  gr::tape tape{ctx};
+  std::vector<gr::tensor<float, gr::shape<batch_size, 64>>> parts{points(0), points(1)};
+  std::vector<decltype(classes(parts[0]))> labels{classes(parts[0]), classes(parts[1])};
+  for (gr::index_t i = 0; i + 2 < batch_size; ++i) labels[1].values()[i] = -1;
+  gr::backward(
+      gr::cross_entropy(net(tape.watch(gr::concat<0>(parts[0], parts[1]))), gr::concat<0>(labels[0], labels[1])));
+  const auto wanted = net.head.weight.gradient();
+  gr::visit_params(net, [](auto& p) { p.clear_gradient(); });
+
+  // [accumulate_unequal]
+  auto all = gr::count_targets(labels[0]) + gr::count_targets(labels[1]);  // targets of -1 do not count
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto logits = net(tape.watch(parts[i]));
+    gr::backward(gr::cross_entropy<gr::reduction::sum>(logits, labels[i]) / all);
+  }
+  // [/accumulate_unequal]
+  const auto found = net.head.weight.gradient();
+  for (gr::index_t i = 0; i < found.size; ++i)
+    CHECK(found.values()[i] == doctest::Approx(wanted.values()[i]).epsilon(1e-3));
+}
+
 TEST_CASE_FIXTURE(fixture, "dropout is on where values are traced") {
   // [dropout]
   gr::tape tape{ctx, 7};

@@ -192,13 +192,15 @@ GRADUS_HD inline dual<V, N> softplus(const dual<V, N>& x) {
   return detail::chain(softplus(x.value), x, sigmoid(x.value));
 }
 /// The angle of the point (x, y). The derivatives are those of y/h and x/h by h, the longer side: no square overflows.
+/// At the origin they are 0.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> atan2(const dual<V, N>& y, const dual<V, N>& x) {
   using math::abs;
   using math::atan2;
   using math::select;
-  const V h = select(abs(x.value) > abs(y.value), abs(x.value), abs(y.value));
-  const V u = x.value / h, v = y.value / h, d = (u * u + v * v) * h;
+  const V longer = select(abs(x.value) > abs(y.value), abs(x.value), abs(y.value));
+  const V h = select(longer == V(0), V(1), longer);
+  const V u = x.value / h, v = y.value / h, d = select(longer == V(0), V(1), (u * u + v * v) * h);
   return detail::chain(atan2(y.value, x.value), y, u / d, x, -(v / d));
 }
 /// Functions in steps: their derivative is 0, also at a step.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "config.hpp"
@@ -49,6 +50,27 @@ GRADUS_HD constexpr T quotient(T a, T b) {
 #endif
   }
   return b == T(-1) ? wrapping_subtract(T(0), a) : static_cast<T>(a / b);
+}
+
+/// The smallest T that is not below x, and the largest that is not above it: the limits of T for x outside of them, and
+/// for NaN.
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T whole_at_least(double x) {
+  constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+  if (!(x > static_cast<double>(least))) return least;
+  if (!(x < static_cast<double>(most))) return most;
+  const T truncated = static_cast<T>(x);
+  return static_cast<T>(static_cast<double>(truncated) < x ? truncated + 1 : truncated);
+}
+template <class T>
+  requires std::is_integral_v<T>
+GRADUS_HD constexpr T whole_at_most(double x) {
+  constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+  if (!(x < static_cast<double>(most))) return most;
+  if (!(x > static_cast<double>(least))) return least;
+  const T truncated = static_cast<T>(x);
+  return static_cast<T>(static_cast<double>(truncated) > x ? truncated - 1 : truncated);
 }
 
 // clang-format off

@@ -90,11 +90,17 @@ GRADUS_INLINE pack<C> fold_packs(index_t n, pack<C> start, const Join& join, con
   return a;
 }
 
-/// Sums f(i, lanes) over 0 .. n-1 in `Chains` chains. Lanes outside the run must be 0.
+/// Sums f(i, lanes) over 0 .. n-1: blocks of 4096 in `Chains` chains, whose sums are added in double, so that long rows
+/// lose no digits. Lanes outside the run must be 0.
 template <class C, index_t Chains = 2, class F>
 GRADUS_INLINE C sum_packs(index_t n, const F& f) {
+  constexpr index_t block = 4096;
   const auto add = [](pack<C> a, pack<C> b) { return a + b; };
-  return sum_lanes(fold_packs<C, Chains>(n, pack<C>(0), add, f));
+  double sum = 0;
+  for (index_t first = 0; first < n; first += block)
+    sum += static_cast<double>(sum_lanes(fold_packs<C, Chains>(std::min(block, n - first), pack<C>(0), add,
+                                                               [&](index_t i, auto w) { return f(first + i, w); })));
+  return static_cast<C>(sum);
 }
 /// The largest of n elements; ignores NaN.
 template <class C, class S>

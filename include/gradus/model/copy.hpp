@@ -83,7 +83,9 @@ GRADUS_NOINLINE inline std::vector<const named_tensor*> pair_tensors(const std::
 }  // namespace detail
 
 /// Copies the values of all parameters and states of `from` to those of `to` with the same names (see param_names), in
-/// place: tensors that share their memory change with them. The models may be of different types, element types (each value is rounded once), contexts and devices; both
+/// place: tensors that share their memory change with them.
+///
+/// The models may be of different types, element types (each value is rounded once), contexts and devices; both
 /// are initialised. Waits for both devices. Throws error, which names the first path that does not fit, and leaves `to`
 /// unchanged, unless both have the same names and shapes.
 template <class From, class To>

@@ -1,6 +1,7 @@
 #pragma once
 // A factor of the loss that keeps small gradients in the range of f16.
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -48,6 +49,7 @@ class loss_scaler {
   }
   /// Updates the scale. Call it once after the step, or after the steps of all optimizers that unscale by this.
   GRADUS_OF_BUILD constexpr void update(context<D>& ctx) {
+    ++changes_;
     if constexpr (D::computes)
       kernel<op::update_loss_scale, D>::forward(
           ctx, op::update_loss_scale{options.growth_factor, options.backoff_factor, options.growth_interval},
@@ -57,6 +59,7 @@ class loss_scaler {
   constexpr const tensor<float, shape<>, D>& value() const { return scale_; }
   /// Sets the scale to that of an earlier run.
   constexpr void set_value(float scale) {
+    ++changes_;
     device_access<D>::upload(scale_.owner(), scale_.data(), &scale, sizeof scale);
   }
   /// Steps without overflow since the scale last changed; waits for the device.
@@ -65,6 +68,8 @@ class loss_scaler {
     const loss_scale_counts host{steps, 0};
     if constexpr (D::computes) device_access<D>::upload(counts_.owner(), counts_.data(), &host, sizeof host);
   }
+  /// Calls that may have changed the scale.
+  constexpr std::size_t changes() const { return changes_; }
   /// For kernels of a step.
   loss_scale_counts* counts() const { return static_cast<loss_scale_counts*>(counts_.data()); }
 
@@ -76,6 +81,7 @@ class loss_scaler {
   }
   tensor<float, shape<>, D> scale_;
   buffer<D> counts_;
+  std::size_t changes_ = 0;
 };
 
 template <class D>

@@ -81,11 +81,13 @@ class optimizer {
   /// Multiplies the gradients of the next step, for instance by one over the number of accumulated batches.
   constexpr void scale_gradients(double factor) { (limited() ? after_ : before_) *= factor; }
   /// Divides the gradients of the next step by the scaler's scale, which multiplied the loss. If a gradient is infinite
-  /// or NaN, the step changes nothing. The scaler must live until the step. Throws error where the table says so.
+  /// or NaN, the step changes nothing. The scaler must live until the step, and its update comes after that: the step
+  /// throws error if not. Throws error where the table says so.
   constexpr void unscale(const loss_scaler<D>& scaler) {
     if (scalars_ || limited() || scaler_ != nullptr)
       throw error("optimizer.unscale(scaler): call it once a step, and before clip and clip_value");
     scaler_ = &scaler;
+    scale_changes_ = scaler.changes();
   }
   /// Makes the norm and the overflow flag those of all ranks' gradients, where the optimizers of the ranks are made of
   /// param_pieces that together are the model: clip, and a step that unscales, are then collectives. The communicator
@@ -195,6 +197,9 @@ class optimizer {
       if (!e.param->has_gradient()) absent_.push_back(static_cast<std::uint32_t>(e.number));
     if (D::replays_steps || !absent_.empty()) make_state<double>(ctx, missed_, params_.wholes().size());
     if (scaler_ == nullptr) return;
+    if (scaler_->changes() != scale_changes_)
+      throw error("optimizer.step(ctx): the scaler was updated after unscale(scaler); call scaler.update(ctx) after the "
+                  "step");
     if (!scalars_) measure_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);
   }
@@ -270,6 +275,7 @@ class optimizer {
   double limit_ = std::numeric_limits<double>::infinity();
   std::size_t calls_ = 0;
   const loss_scaler<D>* scaler_ = nullptr;
+  std::size_t scale_changes_ = 0;  // of the scaler, at unscale
   communicator<D>* ranks_ = nullptr;  // that share the norm
   buffer<D> scalars_;                 // what measure_gradients found
   tensor<double, shape<>, D> skipped_;

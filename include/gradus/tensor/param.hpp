@@ -109,8 +109,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   param& operator=(const param&) = delete;
   constexpr ~param() { delete known_; }
 
-  /// The value; empty until the model is initialised. Optimizers and copy(from, to) write in its memory, so a handle that
-  /// is kept changes with it; clone() keeps the values.
+  /// The value; empty until the model is initialised. Optimizers and copy(from, to) write in its memory, so a handle
+  /// that is kept changes with it; clone() keeps the values.
   constexpr const tensor_type& value() const { return value_; }
   /// The value for writing: counts as a change. Recordings that used the old value can no longer run backward().
   constexpr tensor_type& edit() {

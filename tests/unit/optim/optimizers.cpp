@@ -293,6 +293,28 @@ TEST_CASE("adafactor takes the step of its formula where a matrix is cut into pa
   CHECK(net.v.value()(39999) == doctest::Approx(1 + 1e-2 * std::sqrt(5.0)));
 }
 
+TEST_CASE("a scale that was updated between unscale and step is an error") {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gr::param<gr::on<gr::cpu>, 3> w;
+  w.set(gr::full<float, gr::shape<3>>(ctx, 1.0f));
+  gr::sgd optimizer{w, {.lr = 0.1}};
+  gr::loss_scaler scaler{ctx};
+  for (const bool clips : {false, true}) {
+    gr::tape tape{ctx};
+    gr::backward(scaler.scale(gr::sum(tape.watch(gr::full<float, gr::shape<3>>(ctx, 2.0f)) * w)));
+    optimizer.unscale(scaler);
+    if (clips) static_cast<void>(optimizer.clip(ctx, 1.0));
+    scaler.update(ctx);
+    CHECK_THROWS_WITH_AS(optimizer.step(ctx),
+                         "optimizer.step(ctx): the scaler was updated after unscale(scaler); call scaler.update(ctx) "
+                         "after the step",
+                         gr::error);
+    optimizer.clear_gradients();
+  }
+}
+
 TEST_CASE("factors of a gradient's scale multiply") {
   world w;
   gr::sgd opt{w.net, {.lr = 1}};

@@ -2,6 +2,7 @@
 // Comparisons of operands as operators, and logical functions: tensors of bool that have no gradient.
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -47,12 +48,14 @@ struct logical_or { static constexpr std::string_view name = "logical_or";
 /// True where x is 0.
 struct logical_not { static constexpr std::string_view name = "logical_not";
   template <class T> GRADUS_HD auto operator()(T x) const { return x == T(0); } };
-/// A comparison with a run-time constant. N: double, or std::int64_t beside integers.
+/// A comparison with a run-time constant. N: double, or std::int64_t beside integers, all of which are `below` it.
 template <class Comparison, class N>
 struct compare_with { static constexpr std::string_view name = Comparison::name;
-  N other;
+  N other; bool below = false;
   template <class T> GRADUS_HD auto operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return Comparison{}(static_cast<std::int64_t>(x), std::int64_t{other});
+    if constexpr (std::is_integral_v<T>)
+      return below ? Comparison{}(std::int64_t{0}, std::int64_t{1})
+                   : Comparison{}(static_cast<std::int64_t>(x), std::int64_t{other});
     else return Comparison{}(x, T(other));
   } };
 /// One of two run-time constants. N: double or std::int64_t.
@@ -112,6 +115,10 @@ GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
       "axis from the back");
   if constexpr (shapes_broadcast<shape_of<A>, shape_of<B>>) return apply(op::test<F>{}, a, b);
 }
+template <class C>
+constexpr bool is_above_int64(C c) {
+  return std::is_unsigned_v<C> && static_cast<std::uint64_t>(c) > std::numeric_limits<std::int64_t>::max();
+}
 // A number beside floating-point elements is rounded to their type first: 0.1 equals an element that was set to 0.1.
 template <class F, class X, class C>
 GRADUS_OF_BUILD constexpr auto compare_with(const X& x, C c) {
@@ -124,7 +131,8 @@ GRADUS_OF_BUILD constexpr auto compare_with(const X& x, C c) {
                      convert_element<T>(static_cast<compute_type<T>>(c)))}},
                  x);
   else if constexpr (constant_fits_elements<C, T>)
-    return apply(op::test<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c)}}, x);
+    return apply(op::test<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c), is_above_int64(c)}},
+                 x);
 }
 }  // namespace detail
 

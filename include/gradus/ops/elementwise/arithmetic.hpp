@@ -65,12 +65,12 @@ struct affine_whole { static constexpr std::string_view name = "affine";
   template <class T> GRADUS_HD T operator()(T x) const {
     return math::wrapping_add(math::wrapping_multiply(x, static_cast<T>(factor)), static_cast<T>(offset));
   } };
-/// x / divisor with a run-time constant: x times its reciprocal; a truncated quotient if x has integers.
+/// x / divisor with a run-time constant; a truncated quotient if x has integers.
 struct divide_by { static constexpr std::string_view name = "divide_by";
   double divisor; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {
     if constexpr (std::is_integral_v<T>) return math::quotient(x, static_cast<T>(divisor));
-    else return x * T(1.0 / divisor);
+    else return x / T(divisor);
   } };
 /// The same for integers, with a 64-bit divisor.
 struct divide_by_whole { static constexpr std::string_view name = "divide_by";

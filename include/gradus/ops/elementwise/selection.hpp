@@ -9,6 +9,8 @@
 
 #include "../../core/config.hpp"
 #include "../../core/math.hpp"
+#include "../../precision/promotion.hpp"
+#include "../comparison/comparison.hpp"
 #include "arithmetic.hpp"
 #include "elementwise.hpp"
 
@@ -36,12 +38,20 @@ struct beside_number { static constexpr std::string_view name = F::name;
   template <class T> GRADUS_HD T operator()(T x) const {
     return number_first ? F{}(T(number), x) : F{}(x, T(number));
   } };
-/// x limited to [low, high], run-time constants.
+/// x limited to [low, high], run-time constants: high where low is above it. NaN stays, and x - x is NaN with
+/// derivative 0.
 struct clamp { static constexpr std::string_view name = "clamp";
   double low, high; static constexpr bool selects = true;
   template <class T> GRADUS_HD T operator()(T x) const {
     using math::select;
-    return select(x < T(low), T(low), select(x > T(high), T(high), x));
+    if constexpr (std::is_integral_v<T>) {
+      const T least = math::whole_at_least<T>(low), most = math::whole_at_most<T>(high);
+      const T raised = x < least ? least : x;
+      return raised > most ? most : raised;
+    } else {
+      const T raised = select(x < T(low), T(low), x);
+      return select(x == x, select(raised > T(high), T(high), raised), x - x);
+    }
   } };
 /// `a` where the condition is not 0, `b` elsewhere.
 struct where { static constexpr std::string_view name = "where";
@@ -120,12 +130,22 @@ template <operand X>
 GRADUS_OF_BUILD constexpr auto clamp(X&& x, double low, double high) {
   return apply(op::map<functor::clamp>{{low, high}}, std::forward<X>(x));
 }
+namespace detail {
+// The condition, as bool if its own type would take part in the type of where(condition, xs...).
+template <class... Xs, class C>
+GRADUS_OF_BUILD constexpr decltype(auto) condition_for(const C& condition) {
+  if constexpr (std::is_same_v<promote<value_of_t<C>, value_of_t<Xs>...>, promote<value_of_t<Xs>...>>)
+    return (condition);
+  else return condition != 0;
+}
+}  // namespace detail
 /// `a` where the condition is not 0, `b` elsewhere; the shapes broadcast. The condition has no gradient.
 template <operand C, operand A, operand B>
 GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B&& b) {
   static_assert(can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>,
                 "where(condition, a, b): the three shapes must broadcast together");
-  return apply(op::map<functor::where>{}, condition, std::forward<A>(a), std::forward<B>(b));
+  return apply(op::map<functor::where>{}, detail::condition_for<A, B>(condition), std::forward<A>(a),
+               std::forward<B>(b));
 }
 
 namespace detail {
@@ -135,7 +155,7 @@ GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool
   static_assert(constant_fits_elements<N, value_of_t<X>>,
                 "where(condition, a, b): beside integers a number must be whole");
   using number = std::conditional_t<std::is_integral_v<N> && !is_floating<value_of_t<X>>, std::int64_t, double>;
-  return apply(op::map<functor::where_or<number>>{{static_cast<number>(other), inverted}}, condition,
+  return apply(op::map<functor::where_or<number>>{{static_cast<number>(other), inverted}}, condition_for<X>(condition),
                std::forward<X>(x));
 }
 }  // namespace detail

@@ -13,6 +13,9 @@ namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Normalises rows for layer_norm (Centred: subtracts the mean) and rms_norm. Reads a row from memory once; later
 /// passes find it in the cache. `means` (if Centred), `rstds` and `b` (no shift) may be null.
+///
+/// The first mean is rounded at the size of the elements. The second pass finds how far it is off, at the size of their
+/// differences, and the third one subtracts that too.
 template <bool Centred, class C, class TY, class T, class TW, class TB>
 void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T* x, const TW* w, const TB* b,
                index_t rows, index_t columns) {
@@ -24,19 +27,24 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
     if constexpr (Centred)
       mean = sum_packs<C>(n, [&](index_t i, auto which) { return load<C>(row + i, which); }) / static_cast<C>(n);
     const pack<C> middle(mean);
+    pack<C> distances(0);
     const C squares = sum_packs<C>(n, [&](index_t i, auto which) {
       __builtin_prefetch(row + n + i);  // the next row, while this one is in the cache
       const pack<C> d = inside_or(load<C>(row + i, which) - middle, C(0), which);
+      if constexpr (Centred) distances = distances + d;
       return d * d;
     });
-    const C rstd = C(1) / std::sqrt(squares / static_cast<C>(n) + static_cast<C>(eps));
-    const pack<C> scale(rstd);
+    const C off = Centred ? sum_lanes(distances) / static_cast<C>(n) : C(0);
+    const C rstd = C(1) / std::sqrt(squares / static_cast<C>(n) - off * off + static_cast<C>(eps));
+    const pack<C> scale(rstd), rest(off);
     for_packs<C>(n, [&](index_t i, auto which) {
-      pack<C> v = (load<C>(row + i, which) - middle) * scale * load<C>(w + i, which);
+      pack<C> v = load<C>(row + i, which) - middle;
+      if constexpr (Centred) v = v - rest;
+      v = v * scale * load<C>(w + i, which);
       if (b != nullptr) v = v + load<C>(b + i, which);
       store(v, out + i, which);
     });
-    if (Centred && means != nullptr) means[r] = mean;
+    if (Centred && means != nullptr) means[r] = mean + off;
     if (rstds != nullptr) rstds[r] = rstd;
   });
 }

@@ -12,6 +12,7 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../losses/losses.hpp"
 
 namespace gradus {
 
@@ -182,6 +183,22 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
       return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
                    std::forward<Targets>(targets));
   }
+}
+
+/// The same with a reduction: `linear_cross_entropy<reduction::sum>(x, table, targets)` is the sum over the rows whose
+/// target counts, the mean times count_targets(targets, ignore).
+template <reduction R, index_t Vocabulary = 0, index_t ChunkRows = 0, operand X, operand Table, operand Targets>
+GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, const Targets& targets,
+                                                    long long ignore = -1) {
+  static_assert(R != reduction::none,
+                "linear_cross_entropy<reduction>(x, table, targets): a mean or a sum, because the "
+                "gradients are computed with it");
+  if constexpr (R == reduction::mean)
+    return linear_cross_entropy<Vocabulary, ChunkRows>(std::forward<X>(x), std::forward<Table>(table), targets, ignore);
+  else if constexpr (R == reduction::sum)
+    return linear_cross_entropy<Vocabulary, ChunkRows>(std::forward<X>(x), std::forward<Table>(table), targets,
+                                                       ignore) *
+           count_targets(targets, ignore);
 }
 
 }  // namespace gradus

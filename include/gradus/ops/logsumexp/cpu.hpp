@@ -2,6 +2,7 @@
 // The CPU kernels of logsumexp.
 
 #include <cmath>
+#include <limits>
 
 #include "../../core/config.hpp"
 #include "../../cpu/rows.hpp"
@@ -14,20 +15,21 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Each row in two passes in the cache: its maximum; the sum of exponentials of the distances from it.
-/// A row of -inf keeps 0 for 1 / sum, so that its gradient is 0.
+/// A row of -inf keeps 0 for 1 / sum, so that its gradient is 0. Beside +inf the gradient of finite elements is 0.
 template <class TY, class TK, class T>
 void logsumexp_rows(context<cpu>& ctx, TY* y, TK* kept, const T* x, index_t rows, index_t columns) {
   using C = compute_type<promote<TY, T>>;
   for_rows(ctx, rows, columns, 4096, [=](index_t row) {
     const index_t n = columns;
     const T* const from = x + row * n;
-    const C largest = largest_of<C>(from, n), top = std::isinf(largest) ? C(0) : largest;
+    const C largest = largest_of<C>(from, n), infinite = std::numeric_limits<C>::infinity();
+    const C top = largest == -infinite ? C(0) : largest;
     const C sum = sum_packs<C, 1>(
         n, [&](index_t i, auto which) { return inside_or(exp(load<C>(from + i, which) - pack<C>(top)), C(0), which); });
-    y[row] = static_cast<TY>(top + std::log(sum));
+    y[row] = static_cast<TY>(largest == infinite ? largest : top + std::log(sum));
     if (!kept) return;
     kept[2 * row] = static_cast<TK>(top);
-    kept[2 * row + 1] = static_cast<TK>(sum == 0 ? C(0) : 1 / sum);
+    kept[2 * row + 1] = static_cast<TK>(largest == infinite ? C(1) : sum == 0 ? C(0) : 1 / sum);
   });
 }
 

@@ -18,13 +18,15 @@ __global__ void __launch_bounds__(row_layout<Columns, T, T>::block)
   const index_t row = layout::first_row();
   if (row >= rows) return;  // for all threads of a warp, or for none
   const held_row<layout, T> values(x + row * Columns);
-  const C largest = values.template largest<C>(), top = isinf(largest) ? C(0) : largest;
+  const C largest = values.template largest<C>();
+  const bool infinite = isinf(largest) && largest > C(0);
+  const C top = isinf(largest) && !infinite ? C(0) : largest;
   const C sum = values.exp_sum(top);
   if (threadIdx.x % layout::threads != 0) return;
-  y[row] = static_cast<TY>(top + math::log(sum));
+  y[row] = static_cast<TY>(infinite ? largest : top + math::log(sum));
   if (!kept) return;
   kept[2 * row] = static_cast<TK>(top);
-  kept[2 * row + 1] = static_cast<TK>(sum == 0 ? C(0) : 1 / sum);
+  kept[2 * row + 1] = static_cast<TK>(infinite ? C(1) : sum == 0 ? C(0) : 1 / sum);
 }
 
 template <index_t Columns, class TDX, class TDY, class T, class TK>

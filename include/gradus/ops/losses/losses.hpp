@@ -10,6 +10,7 @@
 #include "../../core/config.hpp"
 #include "../../core/math.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../comparison/comparison.hpp"
 #include "../elementwise/elementwise.hpp"
 #include "../reduce/reduce.hpp"
 
@@ -130,6 +131,15 @@ GRADUS_OF_BUILD constexpr auto bce_with_logits(X&& x, Y&& targets, Weight&& posi
 template <reduction R = reduction::mean, operand X, operand Y>
 GRADUS_OF_BUILD constexpr auto kl_divergence(X&& x, Y&& targets) {
   return detail::loss_of<R>(functor::divergence{}, std::forward<X>(x), std::forward<Y>(targets));
+}
+
+/// How many targets are not `ignore`, a float scalar on their device. Losses of parts of a batch with different numbers
+/// of targets add up to that of the whole as sums, divided by the count of all:
+/// `backward(cross_entropy<reduction::sum>(logits, targets) / all)`.
+template <operand Targets>
+GRADUS_OF_BUILD constexpr auto count_targets(const Targets& targets, long long ignore = -1) {
+  static_assert(std::is_integral_v<value_of_t<Targets>>, "count_targets(targets): targets must be integers");
+  if constexpr (std::is_integral_v<value_of_t<Targets>>) return cast<float>(sum(targets != ignore));
 }
 
 }  // namespace gradus

@@ -78,7 +78,7 @@ struct kernel<op::nll<R>, cpu> {
       loss += losses[r];
       weight += row_weights[r];
     }
-    *total.data() = task.divided && weight != 0 ? weight : 1.0;
+    *total.data() = gradus::detail::nll_divisor(task, weight);
     if (!task.by_row) *y.data() = static_cast<L>(static_cast<compute_type<L>>(loss / *total.data()));
   }
   template <class T, class X, class L, class Y, class I, class Targets, class W>

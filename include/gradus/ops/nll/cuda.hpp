@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(nll_threads)
   loss = row_sum<nll_threads>(loss);
   weight = row_sum<nll_threads>(weight);
   if (threadIdx.x != 0) return;
-  *total = task.divided && weight != 0 ? weight : 1.0;
+  *total = gradus::detail::nll_divisor(task, weight);
   if (!task.by_row) *y = convert_element<L>(loss / *total);
 }
 

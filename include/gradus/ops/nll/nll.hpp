@@ -1,6 +1,7 @@
 #pragma once
 // Losses of classes: nll_loss, and cross_entropy with label smoothing, class weights, probabilities or a reduction.
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,6 +30,15 @@ struct nll_task {
   cross_entropy_options options;
   bool by_row, divided;  ///< the loss has an element per row; it is divided by the sum of the targets' weights
 };
+
+namespace detail {
+/// What the sum of the losses is divided by: infinity for the mean over targets without weight, which is 0, as is its
+/// gradient.
+GRADUS_HD constexpr double nll_divisor(const nll_task& task, double weight) {
+  if (!task.divided) return 1;
+  return weight != 0 ? weight : std::numeric_limits<double>::infinity();
+}
+}  // namespace detail
 
 namespace op::inline GRADUS_BUILD {
 

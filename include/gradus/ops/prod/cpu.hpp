@@ -56,11 +56,11 @@ void prod_rows_backward(context<cpu>& ctx, TDX* dx, bool accumulate, const TDY* 
       const pack<C> v = inside_or(load<C>(from + i, which), C(1), which);
       return select(v == zero, one, v);
     });
-    const pack<C> grad(static_cast<C>(dy[row]) * others), beside_zero(zeros == 0 ? C(1) : C(0)),
-        of_zero(zeros == 1 ? C(1) : C(0));
+    const C grad = static_cast<C>(dy[row]) * others;  // maybe infinite, and 0 where it does not count
+    const pack<C> of_zero(zeros == 1 ? grad : C(0)), of_others(zeros == 0 ? grad : C(0));
     for_packs<C>(n, [&](index_t i, auto which) {
       const pack<C> v = load<C>(from + i, which);
-      put(select(v == zero, grad * of_zero, grad / select(v == zero, one, v) * beside_zero), to + i, accumulate, which);
+      put(select(v == zero, of_zero, of_others / select(v == zero, one, v)), to + i, accumulate, which);
     });
   });
 }
