@@ -198,8 +198,9 @@ class optimizer {
     if (D::replays_steps || !absent_.empty()) make_state<double>(ctx, missed_, params_.wholes().size());
     if (scaler_ == nullptr) return;
     if (scaler_->changes() != scale_changes_)
-      throw error("optimizer.step(ctx): the scaler was updated after unscale(scaler); call scaler.update(ctx) after the "
-                  "step");
+      throw error(
+          "optimizer.step(ctx): the scaler was updated after unscale(scaler); call scaler.update(ctx) after the "
+          "step");
     if (!scalars_) measure_gradients(ctx, std::numeric_limits<double>::infinity());
     if (!skipped_) skipped_ = zeros<double, shape<>>(ctx, category::optimizer_state);
   }
@@ -275,7 +276,7 @@ class optimizer {
   double limit_ = std::numeric_limits<double>::infinity();
   std::size_t calls_ = 0;
   const loss_scaler<D>* scaler_ = nullptr;
-  std::size_t scale_changes_ = 0;  // of the scaler, at unscale
+  std::size_t scale_changes_ = 0;     // of the scaler, at unscale
   communicator<D>* ranks_ = nullptr;  // that share the norm
   buffer<D> scalars_;                 // what measure_gradients found
   tensor<double, shape<>, D> skipped_;
