@@ -29,6 +29,7 @@
 #include "ops/slice/cpu.hpp"
 #include "ops/softmax/cpu.hpp"
 #include "optim/adafactor.hpp"
+#include "optim/adagrad.hpp"
 #include "optim/adamw.hpp"
 #include "optim/adamw_8bit.hpp"
 #include "optim/cpu/adafactor.hpp"
@@ -141,8 +142,9 @@ GRADUS_KERNEL(mean_loss<double>)
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
 GRADUS_KERNEL(kernel<op::move_block, cpu>::forward<float>)
-GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<float>)
+GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<gradient_span<float>>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<sgd_options, float, float, float, 1>)
+GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<adagrad_options, float, float, float, 1>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<adamw_options, float, float, float, 2>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<lion_options, float, float, float, 1>)
 GRADUS_KERNEL(kernel<op::adamw_8bit_step, cpu>::forward<float, float>)

@@ -91,6 +91,7 @@
 #include "ops/sort/cuda.hpp"
 #include "ops/triangle/cuda.hpp"
 #include "optim/adafactor.hpp"
+#include "optim/adagrad.hpp"
 #include "optim/adamw.hpp"
 #include "optim/adamw_8bit.hpp"
 #include "optim/cuda/adafactor.hpp"

@@ -90,6 +90,7 @@
 #include "nn/recurrent.hpp"
 #include "nn/transformer.hpp"
 #include "optim/adafactor.hpp"
+#include "optim/adagrad.hpp"
 #include "optim/adamw.hpp"
 #include "optim/adamw_8bit.hpp"
 #include "optim/cpu/adafactor.hpp"

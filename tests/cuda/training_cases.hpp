@@ -218,6 +218,7 @@ void training_cases(runner<D>& r) {
         return gr::sgd{net, {.lr = 1e-1, .momentum = 0.9, .nesterov = true}};
       },
       [](auto& optimizer) { optimizer.clip_value(0.01); });
+  step_alone<float>(r, "adagrad", false, [](auto& net) { return gr::adagrad{net, {.lr = 1e-3}}; });
   step_alone<float>(r, "lion", false, [](auto& net) { return gr::lion{net, {.lr = 1e-3}}; });
   step_alone<float>(r, "adamw, scaled", true, [](auto& net) { return gr::adamw{net, {.lr = 1e-2}}; });
   step_alone<gr::bf16>(r, "any precision", false, [](auto& net) { return gr::any_precision_adamw{net, {.lr = 1e-3}}; });

@@ -55,6 +55,20 @@ TEST_CASE_FIXTURE(world, "settings go by name, and a schedule sets the rate") {
   CHECK(optimizer.steps() == 100);
 }
 
+TEST_CASE_FIXTURE(world, "rows of a table that were looked up are updated alone") {
+  // [rows]
+  gr::adagrad optimizer{net, {.lr = 1e-2}, [](const gr::param_info& p) {
+                          return gr::param_settings{.weight_decay = 0, .rows_only = p.name == "tokens.weight"};
+                        }};
+  // [/rows]
+  const auto before = gr::clone(net.tokens.weight.value());
+  backward();
+  optimizer.step(ctx);
+  const auto moved = gr::to_host(gr::max<gr::axes<1>>(gr::abs(net.tokens.weight.value() - before)) > 0);
+  CHECK(moved == std::vector<bool>{false, true, true, false, false, true, false, true, false, false, false, false,
+                                   false, false, false, false});
+}
+
 TEST_CASE_FIXTURE(world, "8-bit AdamW may keep some moments in float") {
   // [float_states]
   gr::adamw_8bit optimizer{net, {.lr = 1e-3}, [](const gr::param_info& p) {

@@ -79,7 +79,10 @@ class element_optimizer : public optimizer_with<Rule, T, D, G> {
       const auto update = [&](const std::vector<update_span<T, G>>& spans) {
         kernel<op::element_step, D>::forward(ctx, spans, options, states, this->inputs());
       };
-      const auto& spans = this->params_.spans(this->missed());
+      const auto& spans = this->params_.spans(this->missed(), true);
+      if constexpr (D::host_addressable)
+        if (const auto& rows = this->params_.row_spans(this->missed()); !rows.empty())
+          kernel<op::element_step, D>::forward_rows(ctx, rows, options, states, this->inputs());
       if (this->parts_ == nullptr) update(spans);
       else
         detail::update_in_parts(

@@ -264,6 +264,9 @@ class optimizer {
       partial = static_cast<double*>(memory.data());
       device_access<D>::zero(ctx, partial, memory.bytes());
       kernel<op::gradient_pass, D>::forward(ctx, pass, scalars(), partial, units, params_.gradient_spans());
+      if constexpr (D::host_addressable)
+        if (const auto& rows = params_.gradient_row_spans(); !rows.empty())
+          kernel<op::gradient_pass, D>::forward(ctx, pass, scalars(), partial, units, rows);
     }
     // Exact: each partial sum is 0 on all ranks but one.
     if (ranks_ != nullptr)

@@ -2,6 +2,7 @@
 // The parameters of a model as a flat list of spans, each with its settings.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +13,7 @@
 #include "../core/error.hpp"
 #include "../memory/buffer.hpp"
 #include "../model/parameters.hpp"
+#include "../tensor/touched_rows.hpp"
 #include "model_traits.hpp"
 #include "param_pieces.hpp"
 
@@ -30,6 +32,7 @@ struct param_settings {
   double weight_decay = 1;    ///< factor of the weight decay
   bool orthogonal = true;     ///< muon orthogonalises the updates of a matrix
   bool float_states = false;  ///< adamw_8bit keeps its moments in float
+  bool rows_only = false;  ///< rules for one element (sgd, adamw, adagrad) update only rows that embedding() looked up
 };
 /// The default settings, as in GPT-2: weight decay on matrices only, not on biases and norms.
 constexpr param_settings decay_matrices(const param_info& p) { return {.weight_decay = p.is_matrix ? 1.0 : 0.0}; }
@@ -67,6 +70,13 @@ struct update_span {
     part.size = n;
     return part;
   }
+};
+/// A span of rows of a tensor: entry i is element rows[i / width] * width + i % width of it, if that exists.
+template <class Span>
+struct span_of_rows : Span {
+  const std::uint32_t* rows;
+  index_t width;
+  index_t whole;  ///< elements of the tensor
 };
 /// The gradient of one tensor or piece. Its first piece_unit elements are the model's unit number `unit`.
 template <class G>
@@ -158,19 +168,39 @@ class param_list {
             e.settings.weight_decay,
             missed == nullptr ? nullptr : missed + e.number};
   }
-  /// Spans of the parameters that have a gradient; marks them as changed.
-  std::vector<update_span<T, G>>& spans(const double* missed) {
+  /// Spans of the parameters that have a gradient; marks them as changed. `but_rows`: without those that row_spans()
+  /// has.
+  std::vector<update_span<T, G>>& spans(const double* missed, bool but_rows = false) {
     spans_.clear();
     for (const entry& e : entries_)
-      if (e.param->has_gradient()) spans_.push_back(span(e, missed));
+      if (e.param->has_gradient() && !(but_rows && e.settings.rows_only && is_of_rows(e)))
+        spans_.push_back(span(e, missed));
     return spans_;
+  }
+  /// Spans of the parameters of which only some rows have a gradient.
+  std::vector<span_of_rows<update_span<T, G>>>& row_spans(const double* missed) {
+    row_spans_.clear();
+    for (const entry& e : entries_)
+      if (e.settings.rows_only && is_of_rows(e))
+        row_spans_.push_back(of_rows(span(e, missed), e.param->rows()->list(), e.param->rows()->width()));
+    return row_spans_;
   }
   /// Spans of the gradients that exist.
   std::vector<gradient_span<G>>& gradient_spans() {
     gradient_spans_.clear();
     for (const entry& e : entries_)
-      if (e.param->has_gradient()) gradient_spans_.push_back({e.param->gradient_data(), e.param->size(), e.unit});
+      if (e.param->has_gradient() && !is_of_rows(e))
+        gradient_spans_.push_back({e.param->gradient_data(), e.param->size(), e.unit});
     return gradient_spans_;
+  }
+  /// Spans of the units of gradients of which only some rows exist.
+  std::vector<span_of_rows<gradient_span<G>>>& gradient_row_spans() {
+    gradient_row_spans_.clear();
+    for (const entry& e : entries_)
+      if (is_of_rows(e))
+        gradient_row_spans_.push_back(of_rows(gradient_span<G>{e.param->gradient_data(), e.param->size(), e.unit},
+                                              e.param->rows()->units(piece_unit), piece_unit));
+    return gradient_row_spans_;
   }
   /// Spans of all parameters, without gradients; marks them as changed.
   std::vector<update_span<T, G>>& value_spans() {
@@ -198,10 +228,21 @@ class param_list {
     else if constexpr (!detail::check_members<Model>()) return false;
     else return std::is_same_v<typename detail::contents_of<Model>::kinds, detail::types<detail::param_kind<T, D, G>>>;
   }
+  static constexpr bool is_of_rows(const entry& e) {
+    const touched_rows* const rows = e.param->rows();
+    return rows != nullptr && e.param->has_gradient() && !rows->all();
+  }
+  template <class Span>
+  static span_of_rows<Span> of_rows(Span span, const std::vector<std::uint32_t>& rows, index_t width) {
+    const index_t whole = span.size;
+    span.size = rows.size() * width;
+    return {span, rows.data(), width, whole};
+  }
   static constexpr param_info info(std::string_view name, const param_type& p) {
     return {name, p.rank(), p.size(), p.is_matrix()};
   }
   constexpr void add(param_type& p, const param_settings& settings) {
+    if (settings.rows_only) p.track_rows();
     entries_.push_back({&p, settings, total_, entries_.size(), 0, p.size(), total_, units_});
     total_ += p.size();
     units_ += (p.size() + piece_unit - 1) / piece_unit;
@@ -233,6 +274,8 @@ class param_list {
   std::vector<entry> entries_, wholes_;  // the latter: empty where the entries are whole parameters
   std::vector<update_span<T, G>> spans_;
   std::vector<gradient_span<G>> gradient_spans_;
+  std::vector<span_of_rows<update_span<T, G>>> row_spans_;
+  std::vector<span_of_rows<gradient_span<G>>> gradient_row_spans_;
   index_t total_ = 0, units_ = 0;
 };
 

@@ -76,6 +76,9 @@ class param_piece final : public param_base<T, G, D> {
     return own_gradient_ ? present_ : of_->has_gradient();
   }
   /// Of all pieces of the parameter: clears its slot, or, after set_gradient_storage, marks the gradient as absent.
+  constexpr void track_rows() override {
+    throw error("param_pieces: param_settings.rows_only is for optimizers of a whole model");
+  }
   constexpr void clear_gradient() const override {
     if (whole_ != nullptr) whole_->clear_gradient();
     else if (own_gradient_) present_ = false;

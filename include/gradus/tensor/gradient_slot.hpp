@@ -8,6 +8,7 @@
 #include "../core/config.hpp"
 #include "failures.hpp"
 #include "tensor.hpp"
+#include "touched_rows.hpp"
 
 namespace gradus {
 
@@ -75,19 +76,34 @@ class gradient_slot : public any_slot {
     return value_;
   }
   constexpr Tensor take() { return std::exchange(value_, Tensor{}); }
-  constexpr void clear() { value_ = Tensor{}; }
+  constexpr void clear() {
+    if (rows_ != nullptr && value_) zero_rows();
+    value_ = Tensor{};
+  }
 
   /// Makes the gradient accumulate in `storage`, possibly part of a larger buffer: the first contribution overwrites,
   /// clear() keeps it, an empty tensor ends that. All owners see the changes. Throws error if a gradient exists.
   constexpr void place(Tensor storage) {
     if (value_) detail::fail_placed_gradient();
+    if (rows_ != nullptr) detail::fail_placed_rows();
     storage_ = std::move(storage);
   }
   /// True if the gradient accumulates in the storage of place().
   constexpr bool is_placed() const { return static_cast<bool>(storage_); }
 
+  /// Makes the gradient accumulate in `storage`, which is zero, and keeps in `rows` which of its rows are not: clear()
+  /// sets these to 0. `rows` must live as long as the slot. Throws error if there is a gradient, or memory of place().
+  constexpr void track(touched_rows& rows, Tensor storage) {
+    if (value_ || storage_) detail::fail_placed_rows();
+    rows_ = &rows;
+    storage_ = std::move(storage);
+  }
+  /// The rows of track(), or null.
+  constexpr touched_rows* rows() const { return rows_; }
+
   /// Adds a gradient that exists as a tensor; keeps the first one without a copy.
   GRADUS_OF_BUILD constexpr void give(Tensor gradient) {
+    if (rows_ != nullptr) rows_->add_all();
     value_.extents_ = gradient.extents();
     detail::give_gradient<typename Tensor::value_type>(std::move(gradient.storage_), value_.storage_, storage_.storage_,
                                                        value_.extents().size);
@@ -100,14 +116,35 @@ class gradient_slot : public any_slot {
     constexpr auto view() const { return tensor.view(); }
   };
   constexpr target open(context<device>& ctx, const extents_of<typename Tensor::shape>& extents) {
+    if (rows_ != nullptr) rows_->add_all();
     const bool accumulate = detail::open_gradient(ctx, Tensor::bytes, value_.storage_, storage_.storage_);
     value_.extents_ = extents;
     return {value_, accumulate};
   }
 
+  /// Where a kernel adds to rows, which it then adds to rows() unless that is null; without track() like open().
+  constexpr target open_rows(context<device>& ctx, const extents_of<typename Tensor::shape>& extents) {
+    if (rows_ == nullptr) return open(ctx, extents);
+    value_ = storage_;
+    return {value_, true};
+  }
+
  private:
+  constexpr void zero_rows() {
+    using T = typename Tensor::value_type;
+    if (rows_->all()) {
+      device_access<device>::zero(storage_.owner(), storage_.data(), Tensor::bytes);
+    } else if constexpr (device::computes) {
+      const index_t width = rows_->width();
+      for (const index_t row : rows_->list())
+        device_access<device>::zero(storage_.owner(), storage_.data() + row * width, width * sizeof(T));
+    }
+    rows_->clear();
+  }
+
   Tensor value_;
-  Tensor storage_;  // memory of the gradient; empty: that of the first contribution
+  Tensor storage_;                // memory of the gradient; empty: that of the first contribution
+  touched_rows* rows_ = nullptr;  // null: they are not tracked
 };
 
 /// A pointer to a slot, null if the gradient is not needed. Operations write the gradients of their operands to it.
@@ -137,6 +174,8 @@ class gradient_sink {
                                                           gradient.extents().size, to.accumulate);
   }
   constexpr auto open(context<typename Tensor::device>& ctx) const { return slot_->open(ctx, extents_); }
+  constexpr auto open_rows(context<typename Tensor::device>& ctx) const { return slot_->open_rows(ctx, extents_); }
+  constexpr touched_rows* rows() const { return slot_->rows(); }
   /// Calls write(target) for a kernel that writes T: to the slot, or to a temporary that is then converted.
   template <class T, class Write>
   GRADUS_OF_BUILD constexpr void write_as(context<typename Tensor::device>& ctx, const Write& write) const {

@@ -12,6 +12,7 @@
 #include "creation.hpp"
 #include "gradient_slot.hpp"
 #include "tensor.hpp"
+#include "touched_rows.hpp"
 
 namespace gradus {
 
@@ -44,6 +45,10 @@ class param_base {
   virtual constexpr bool has_gradient() const = 0;
   /// Clears the gradient and frees its memory.
   virtual constexpr void clear_gradient() const = 0;
+  /// Tracks the rows of the gradient from now on, if this is a whole matrix: see gradient_slot::track. On the CPU.
+  virtual constexpr void track_rows() {}
+  /// The rows that the gradient has, if they are tracked; or null.
+  virtual constexpr touched_rows* rows() const { return nullptr; }
   /// The buffer of the value; empty if there is none.
   virtual constexpr buffer<D> storage() const = 0;
   /// Makes the elements in `storage` the value, such as a part of a larger buffer; an empty buffer: there is none.
@@ -162,9 +167,21 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   }
   /// The accumulated gradient; empty if there is none.
   constexpr const gradient_type& gradient() const { return slot().marked(); }
-  constexpr gradient_slot<gradient_type>& slot() const { return known().slot; }
+  constexpr gradient_slot<gradient_type>& slot() const {
+    if constexpr (shape::rank == 2)
+      if (known().tracks_rows && known().slot.rows() == nullptr && value_) begin_rows();
+    return known().slot;
+  }
   /// Clears the gradient and frees its memory.
   constexpr void clear_gradient() const override { slot().clear(); }
+  constexpr void track_rows() override {
+    if constexpr (device::computes && !device::host_addressable) {
+      detail::fail_rows_on_this_device();
+    } else {
+      known().tracks_rows = true;
+    }
+  }
+  constexpr touched_rows* rows() const override { return slot().rows(); }
 
   /// A frozen parameter gets no gradient: recordings take it for a constant, and optimizers leave it as it is, without
   /// weight decay. Freezing clears its gradient, and so does the end of it: a recording from before may have filled the
@@ -195,6 +212,11 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr bool has_gradient() const override { return slot().value() && !known().frozen; }
 
  private:
+  // The gradient's memory lasts, so it comes from where the value's does.
+  constexpr void begin_rows() const {
+    known().rows.set_extents(shape::extent(0), shape::extent(1));
+    known().slot.track(known().rows, zeros<gradient_value_type, shape>(value_.owner(), category::gradient));
+  }
   // The copy in the compute type. If it is paged, it is filled from `of` when it is used and not resident.
   struct cast_copy final : pager {
     using filler = void (*)(compute_tensor&, const tensor_type&);
@@ -226,6 +248,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   struct no_copy {};
   struct bookkeeping {
     gradient_slot<gradient_type> slot;
+    touched_rows rows;
+    bool tracks_rows = false;
     std::uint64_t version = 0;
     bool frozen = false;
     [[no_unique_address]] std::conditional_t<std::is_same_v<tensor_type, compute_tensor>, no_copy, cast_copy> cast;

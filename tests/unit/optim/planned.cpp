@@ -1,7 +1,9 @@
 // A step's memory is known before it runs, to the byte, for every policy and every optimizer.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include <gradus/planning.hpp>
 
@@ -84,6 +86,36 @@ struct sharing {
   }
 };
 
+// A table of which a step looks up some rows.
+template <class D, class P, template <class, class, class> class Optimizer>
+struct looking_up {
+  using X = gr::on<D, P>;
+  struct model {
+    gr::nn::embedding<X, 901, 17> table;
+    gr::nn::linear<X, 17, 3> head;
+    GRADUS_MEMBERS(table, head)
+  };
+  model net;
+  gr::context<D>& persistent;
+  gr::context<D>& transient;
+  Optimizer<typename X::store, D, typename X::gradient> optimizer;
+  gr::tape<D> tape;
+
+  looking_up(gr::context<D>& kept, gr::context<D>& freed)
+      : persistent(kept),
+        transient(freed),
+        optimizer(net, {}, [](const gr::param_info& p) { return gr::param_settings{.rows_only = p.is_matrix}; }),
+        tape(freed) {
+    gr::init(net, kept, gr::he_normal{.seed = 11});
+  }
+  void step() {
+    auto ids = gr::full<std::int32_t, gr::shape<5>>(transient, 900, gr::category::input);
+    gr::backward(gr::mean(net.head(net.table(tape.watch(std::move(ids))))));
+    optimizer.clip(transient, 1.0);
+    optimizer.step(persistent);
+  }
+};
+
 template <class P, template <class, class, class> class Optimizer,
           template <class, class, template <class, class, class> class> class Training = training>
 void check() {
@@ -110,6 +142,7 @@ TEST_CASE_TEMPLATE("the plan of a step is exact to the byte, whatever the policy
                    gr::bf16_mixed, gr::fp16_mixed, gr::bf16_pure) {
   check<P, gr::sgd>();
   check<P, gr::adamw>();
+  check<P, gr::adagrad>();
   check<P, gr::any_precision_adamw>();
   check<P, gr::lion>();
   check<P, gr::adamw_8bit>();
@@ -120,4 +153,10 @@ TEST_CASE_TEMPLATE("the plan of a step is exact to the byte, whatever the policy
 TEST_CASE("the plan of a rank that has the states of some pieces is exact to the byte") {
   check<gr::fp32, gr::adamw, sharing>();
   check<gr::bf16_pure, gr::adamw_8bit, sharing>();
+}
+
+TEST_CASE("the plan of a step that updates the rows it looked up is exact to the byte") {
+  check<gr::fp32, gr::adagrad, looking_up>();
+  check<gr::bf16_pure, gr::adamw, looking_up>();
+  check<gr::fp32, gr::adafactor, looking_up>();
 }

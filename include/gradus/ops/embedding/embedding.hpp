@@ -47,9 +47,12 @@ struct embedding {
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Tokens>&,
                           const gradient_sink<Table>& dtable) const {
     if (!dtable) return;
-    auto to = dtable.open(dy.owner());
+    auto to = dtable.open_rows(dy.owner());
     kernel<embedding, typename Y::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
                                                     input<0>(saved).view());
+    if constexpr (Y::device::host_addressable && Y::device::computes)
+      if (touched_rows* const rows = dtable.rows())
+        for (const auto token : input<0>(saved).values()) rows->add(static_cast<index_t>(token));
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "../../core/config.hpp"
@@ -13,33 +14,35 @@ namespace gradus {
 
 template <>
 struct kernel<op::gradient_pass, cpu> {
-  template <class G>
+  template <class Span>
   static void forward(context<cpu>& ctx, const op::gradient_pass& pass, const gradient_scalars* so_far, double* partial,
-                      index_t units, const std::vector<gradient_span<G>>& spans) {
-    using C = compute_type<G>;
+                      index_t units, const std::vector<Span>& spans) {
+    using C = compute_type<std::remove_cvref_t<decltype(*spans[0].gradient)>>;
     using P = pack<C>;
     static_assert(cpu_kit::span_chunk % piece_unit == 0);
     const P factor(pass.early_factor(*so_far)), high(pass.limit), low(-pass.limit), zero(0);
-    cpu_kit::parallel_spans(ctx, spans, [&](const gradient_span<G>& s, index_t begin, index_t chunk_end) {
-      for (; begin < chunk_end; begin += piece_unit) {
-        const index_t end = std::min(begin + piece_unit, chunk_end);
-        constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
-        double sum = 0;
-        P bad(0);
-        for (index_t i = begin; i < end; i += run) {
-          P squares(0);
-          cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
-            const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
-            const P g = select(scaled > high, high, select(scaled < low, low, scaled));
-            squares = squares + g * g;
-            bad = bad + raw * zero;  // NaN for infinities, too
-          });
-          sum += static_cast<double>(sum_lanes(squares));
+    cpu_kit::parallel_spans(ctx, spans, [&](const Span& s, index_t first_entry, index_t last_entry) {
+      cpu_kit::for_runs(s, first_entry, last_entry, [&](index_t begin, index_t chunk_end) {
+        for (; begin < chunk_end; begin += piece_unit) {
+          const index_t end = std::min(begin + piece_unit, chunk_end);
+          constexpr index_t run = 64 * lanes<C>;  // short float sums, accumulated in double
+          double sum = 0;
+          P bad(0);
+          for (index_t i = begin; i < end; i += run) {
+            P squares(0);
+            cpu_kit::for_packs<C>(std::min(end - i, run), [&](index_t k, auto n) {
+              const P raw = cpu_kit::load<C>(s.gradient + i + k, n), scaled = raw * factor;
+              const P g = select(scaled > high, high, select(scaled < low, low, scaled));
+              squares = squares + g * g;
+              bad = bad + raw * zero;  // NaN for infinities, too
+            });
+            sum += static_cast<double>(sum_lanes(squares));
+          }
+          double* const at = partial + s.unit + begin / piece_unit;
+          at[0] = sum;
+          at[units] = static_cast<double>(sum_lanes(bad));
         }
-        double* const at = partial + s.unit + begin / piece_unit;
-        at[0] = sum;
-        at[units] = static_cast<double>(sum_lanes(bad));
-      }
+      });
     });
   }
   static void conclude(context<cpu>&, const op::gradient_pass& pass, gradient_scalars* to, const double* partial,

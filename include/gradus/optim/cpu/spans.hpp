@@ -40,6 +40,20 @@ void parallel_spans(context<cpu>& ctx, const std::vector<Span>& spans, const F& 
   parallel_tasks(ctx, span_chunks(spans), [&](index_t chunk) { with_chunk(spans, chunk, f); });
 }
 
+/// Runs f(first, last) on runs of the elements that entries begin .. end - 1 of a span are.
+template <class Span, class F>
+GRADUS_INLINE void for_runs(const Span& s, index_t begin, index_t end, const F& f) {
+  if constexpr (requires { s.rows; }) {
+    for (index_t n = 0; begin < end; begin += n) {
+      const index_t inside = begin % s.width, first = s.rows[begin / s.width] * s.width + inside;
+      n = std::min(s.width - inside, end - begin);
+      f(first, std::min(first + n, s.whole));
+    }
+  } else {
+    f(begin, end);
+  }
+}
+
 /// The sum of n partial sums, in double.
 template <class T>
 double sum_in_order(const T* parts, index_t n) {
