@@ -92,6 +92,7 @@ struct collective {
   element_type type = element_type::u8;
   reduce_options options = {};
   int root = 0;
+  std::uint64_t tag = 0;  ///< compared with the other ranks'; see communicator::tagged
   const void* from = nullptr;
   void* to = nullptr;
   index_t count = 0;                   ///< elements in all
@@ -159,6 +160,12 @@ class communicator {
   index_t rank() const { return rank_; }  ///< of the caller, from 0
   index_t size() const { return size_; }  ///< number of ranks
 
+  /// Gives the next collective a number that the ranks compare: where several are alike, a rank that calls another one
+  /// is found. `ranks.tagged(3).all_reduce(...)`.
+  communicator& tagged(std::uint64_t tag) {
+    tag_ = tag;
+    return *this;
+  }
   /// Returns when all ranks have called it, and all earlier collectives are done.
   void barrier(context<D>& ctx) { begin(ctx, {}).wait(); }
   /// The n elements of `root` go to all ranks.
@@ -248,6 +255,7 @@ class communicator {
     return c;
   }
   pending begin(context<D>& ctx, collective c) {
+    c.tag = std::exchange(tag_, 0);
     if (!c.counts.empty()) {
       if (c.counts.size() != size_ || (!c.received.empty() && c.received.size() != size_))
         throw error("communicator: give one count for each of the " + std::to_string(size_) + " ranks");
@@ -261,6 +269,7 @@ class communicator {
   }
 
   index_t rank_, size_;
+  std::uint64_t tag_ = 0;
 };
 
 template <class D>

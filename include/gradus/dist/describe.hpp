@@ -12,7 +12,7 @@ namespace gradus {
 /// A collective in words: `all_reduce of 1000 f32 (sum, tree)`.
 std::string describe(const collective& what);
 
-/// True if two ranks' calls belong together: the same kind, type, counts, root and options. Counts of all_to_all differ
+/// True if two ranks' calls belong together: the same kind, type, counts, root, tag and options. Counts of all_to_all differ
 /// between ranks and are not compared.
 bool same_call(const collective& a, const collective& b);
 

@@ -15,6 +15,7 @@ GRADUS_IMPL std::string describe(const collective& what) {
   if (what.kind == collective_kind::barrier) return text;
   text += " of " + std::to_string(what.count) + ' ';
   text += types[static_cast<unsigned>(what.type)];
+  if (what.tag != 0) text += " number " + std::to_string(what.tag);
   if (what.kind == collective_kind::broadcast) text += " from rank " + std::to_string(what.root);
   if (what.kind == collective_kind::all_reduce || what.kind == collective_kind::reduce_scatter) {
     text += " (";
@@ -33,7 +34,7 @@ GRADUS_IMPL std::string describe(const collective& what) {
 }
 
 GRADUS_IMPL bool same_call(const collective& a, const collective& b) {
-  if (a.kind != b.kind || a.type != b.type || a.root != b.root || a.options.by != b.options.by ||
+  if (a.kind != b.kind || a.type != b.type || a.root != b.root || a.tag != b.tag || a.options.by != b.options.by ||
       a.options.order != b.options.order)
     return false;
   return a.kind == collective_kind::all_to_all || (a.count == b.count && a.counts == b.counts);

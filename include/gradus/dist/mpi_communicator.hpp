@@ -113,7 +113,8 @@ class mpi_communicator final : public queued_communicator {
                   static_cast<std::uint64_t>(c.options.order),
                   static_cast<std::uint64_t>(c.root),
                   each_its_own ? 0 : c.count,
-                  counts};
+                  counts,
+                  c.tag};
     const std::vector<statement> all = exchange_->agree(mine);
     largest_ = mine.largest;
     if (all.empty()) return;
@@ -146,6 +147,7 @@ class mpi_communicator final : public queued_communicator {
     c.options = {static_cast<reduce_by>(s.words[3]), static_cast<sum_order>(s.words[4])};
     c.root = static_cast<int>(s.words[5]);
     c.count = s.words[6];
+    c.tag = s.words[8];
     return describe(c) + " as collective number " + std::to_string(s.words[0]);
   }
 

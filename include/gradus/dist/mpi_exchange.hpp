@@ -42,7 +42,7 @@ struct byte_range {
 
 /// What a rank says of a collective before it begins. All ranks must say the same.
 struct statement {
-  std::array<std::uint64_t, 8> words = {};  ///< the same on all ranks
+  std::array<std::uint64_t, 9> words = {};  ///< the same on all ranks
   std::uint64_t balance = 0;                ///< the sum over all ranks must be 0
   std::uint64_t largest = 0;                ///< most bytes that the rank sends to another one or receives from it
 

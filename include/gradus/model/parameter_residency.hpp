@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,14 +182,17 @@ class parameter_residency final : private pager {
       throw;
     }
   }
+  // Throws if a load that was under way has failed; the group is not resident then, either.
   void drop(std::size_t group) {
-    if (loading_[group]) {
-      loading_[group] = false;
-      store_->finish_load(group);
-    }
+    std::exception_ptr failure;
+    if (loading_[group]) try {
+        loading_[group] = false;
+        store_->finish_load(group);
+      } catch (...) { failure = std::current_exception(); }
     for (const auto& e : groups_[group].params) e.param->evict_computed();
     values_[group].evict();
     held_.erase(std::find(held_.begin(), held_.end(), group));
+    if (failure) std::rethrow_exception(failure);
   }
 
   // Notes that `group` is used after `before`. Returns the group that is expected after it, or none.

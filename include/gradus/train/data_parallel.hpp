@@ -54,9 +54,14 @@ struct data_parallel_options {
 ///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
-/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Each
-/// group of parameters is reduced as soon as backward has completed its gradients, while backward goes on. @tparam T,
-/// D, G as of param_base
+/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups of
+/// parameters are reduced while backward goes on, the model's last one first, on all ranks in this order: a group when
+/// backward has completed its gradients and those of the groups before it.
+///
+/// A parameter that some leaves do not use has zeros from these, and in an update that none of them uses, a gradient of
+/// zeros, unless it is frozen. With sharding::parameters all ranks must use the same groups of parameters. A second
+/// backward of one batch may add to the gradients of other parameters only.
+/// @tparam T, D, G as of param_base
 template <class T, class D, class G = T>
 class data_parallel final : gradient_observer {
   using sum_type = compute_type<G>;
@@ -132,12 +137,13 @@ class data_parallel final : gradient_observer {
     const bool reduces = last_of_leaf && (shares_gradients() || i + 1 == leaves_here());
     on.observe(reduces ? this : nullptr);
     for (group& g : groups_) g.left = layout_of(g).places.size();
+    for (member& m : members_) m.complete = false;
+    to_reduce_ = groups_.size();
   }
   /// Call it after the backward of the last batch of this rank's i-th leaf.
   void end_leaf() {
     if (!shares_gradients() && leaf_ + 1 < leaves_here()) return merge_leaf();
-    for (group& g : groups_)
-      if (g.left > 0) reduce(g);  // the loss does not depend on all of its parameters
+    while (to_reduce_ > 0) reduce(groups_[--to_reduce_]);  // the loss may not depend on all of their parameters
   }
   /// Waits for the sums of all leaves. The gradients are those of the update.
   void finish() {
@@ -157,6 +163,7 @@ class data_parallel final : gradient_observer {
       g.staging = {};
     }
     for (member& m : members_) m.staged = false;
+    to_reduce_ = 0;
     under_way_.clear();
     levels_.clear();
   }
@@ -188,9 +195,12 @@ class data_parallel final : gradient_observer {
     param_type* param;
     const void* slot;
     void (*place_gradient)(param_type&, buffer<D>);
+    void (*open_gradient)(param_type&, context<D>&);  // has its memory for a gradient, if it has none
+    bool (*is_frozen)(const param_type&);
     index_t group = 0, offset = 0;
-    bool staged = false;   // its gradient is in its group's staging
-    bool present = false;  // it had a gradient
+    bool staged = false;    // its gradient is in its group's staging
+    bool complete = false;  // its gradient of this batch
+    bool present = false;   // it had a gradient
   };
   struct group {
     index_t left = 0;   // parameters whose gradients are not complete
@@ -209,9 +219,12 @@ class data_parallel final : gradient_observer {
 
   template <class P>
   static member member_of(P& p) {
-    return {&p, &p.slot(), [](param_type& q, buffer<D> memory) {
+    return {&p, &p.slot(),
+            [](param_type& q, buffer<D> memory) {
               static_cast<P&>(q).slot().place(typename P::gradient_type(std::move(memory)));
-            }};
+            },
+            [](param_type& q, context<D>& ctx) { static_cast<P&>(q).slot().open(ctx, {}); },
+            [](const param_type& q) { return static_cast<const P&>(q).is_frozen(); }};
   }
   template <class E>
   static E* at(const buffer<D>& memory, index_t element) {
@@ -263,13 +276,18 @@ class data_parallel final : gradient_observer {
     const auto found = numbers_.find(slot);
     if (found == numbers_.end()) return;
     member& m = members_[found->second];
+    if (m.complete)
+      throw error(
+          "data_parallel: a second backward() of one batch has a gradient of a parameter that the first one had; "
+          "add up the losses, or call begin_batch for each");
+    m.complete = true;
     if (shares_gradients()) stage(m);
-    if (--groups_[m.group].left == 0) reduce(groups_[m.group]);
+    --groups_[m.group].left;
+    while (to_reduce_ > 0 && groups_[to_reduce_ - 1].left == 0) reduce(groups_[--to_reduce_]);
   }
 
   // The gradients of a group, complete for the rank's leaf, become part of the sum of all leaves.
   void reduce(group& g) {
-    g.left = 0;
     if (shares_gradients()) reduce_shares(g);
     else reduce_in_place(g);
   }
@@ -290,6 +308,7 @@ class data_parallel final : gradient_observer {
     const reduce_options how{.order = options_.order};
     const index_t begin = l.begin_of(ranks_->rank());
     E* const own = from == nullptr ? nullptr : from + begin;
+    ranks_->tagged(static_cast<std::uint64_t>(&g - groups_.data()) + 1);
     if (options_.shard == sharding::nothing) g.sum = ranks_->all_reduce(*transient_, from, from, l.elements, how);
     else g.sum = ranks_->reduce_scatter(*transient_, from, own, l.counts, how);
     g.summing = true;
@@ -318,7 +337,7 @@ class data_parallel final : gradient_observer {
     };
     if (exchanges_sums()) to_type(static_cast<sum_type*>(nullptr));
     else to_type(static_cast<G*>(nullptr));
-    m.present = m.param->has_gradient();
+    m.present = !m.is_frozen(*m.param);
     m.staged = true;
     m.param->clear_gradient();
   }
@@ -384,10 +403,12 @@ class data_parallel final : gradient_observer {
   }
   G* gradients(const group& g) const { return at<G>(g.gradients, 0); }
   void zero_missing(const group& g) {
-    if constexpr (D::computes)
-      for (const group_layout::place& p : layout_of(g).places)
-        if (!members_[p.number].param->has_gradient())
-          device_access<D>::zero(*transient_, at<G>(g.gradients, p.offset), p.size * sizeof(G));
+    for (const group_layout::place& p : layout_of(g).places) {
+      const member& m = members_[p.number];
+      if (m.param->has_gradient()) continue;
+      if (!m.is_frozen(*m.param)) m.open_gradient(*m.param, *transient_);
+      if constexpr (D::computes) device_access<D>::zero(*transient_, at<G>(g.gradients, p.offset), p.size * sizeof(G));
+    }
   }
   // Tells the pieces which gradients there are.
   void attach_gradients(bool present) {
@@ -417,6 +438,7 @@ class data_parallel final : gradient_observer {
   param_pieces<T, D, G>* pieces_ = nullptr;
   std::optional<shared_values<T, D, G>> values_;  // if ranks share anything
   index_t summed_ = 0;                            // elements of sums
+  index_t to_reduce_ = 0;                         // groups of this batch, the first ones
   index_t leaf_ = 0;
 };
 

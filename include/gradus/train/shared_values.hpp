@@ -61,8 +61,8 @@ class shared_values {
     std::vector<pending_collective<D>> under_way;
     for (std::size_t g = 0; g < blocks_.size(); ++g) {
       const group_layout::group& l = layout_->groups[g];
-      under_way.push_back(ranks_->all_gather(*persistent_, at<const T>(blocks_[g], l.begin_of(ranks_->rank())),
-                                             at<T>(blocks_[g], 0), l.counts));
+      under_way.push_back(ranks_->tagged(g + 1).all_gather(
+          *persistent_, at<const T>(blocks_[g], l.begin_of(ranks_->rank())), at<T>(blocks_[g], 0), l.counts));
     }
     for (auto& one : under_way) one.wait();
     for (param_type* const p : parameters_) p->mark_changed();
@@ -112,7 +112,7 @@ class shared_values {
         : of_(&of), transient_(&transient), loads_(of.layout_->groups.size()) {}
     void start_load(std::size_t g, T* to) override {
       const T* const own = at<const T>(of_->shares_, of_->layout_->shares_before(g, of_->ranks_->rank()));
-      loads_[g] = of_->ranks_->all_gather(*transient_, own, to, of_->layout_->groups[g].counts);
+      loads_[g] = of_->ranks_->tagged(g + 1).all_gather(*transient_, own, to, of_->layout_->groups[g].counts);
     }
     void finish_load(std::size_t g) override { loads_[g].wait(); }
 

@@ -171,6 +171,21 @@ TEST_CASE("errors of communicators say what is wrong") {
   });
 }
 
+TEST_CASE("collectives of different numbers do not belong together") {
+  const std::string message = message_of([] {
+    gradus::run_ranks(2, [](gradus::communicator<cpu>& comm) {
+      with_context(comm, [](gradus::context<cpu>& ctx, gradus::communicator<cpu>& of) {
+        std::vector<float> x(12);
+        of.tagged(5).all_reduce(ctx, x.data(), x.data(), 12).wait();
+        of.tagged(of.rank() + 1).all_reduce(ctx, x.data(), x.data(), 12).wait();
+      });
+    });
+  });
+  CHECK(message ==
+        "communicator: the ranks have called different collectives: rank 0: all_reduce of 12 f32 number 1 (sum, tree); "
+        "rank 1: all_reduce of 12 f32 number 2 (sum, tree)");
+}
+
 TEST_CASE("ranks that differ are named, with what each called") {
   const std::string message = message_of([] {
     gradus::run_ranks(4, [](gradus::communicator<cpu>& comm) {

@@ -116,8 +116,8 @@ TEST_CASE_TEMPLATE("leaves on one rank are summed by the tree", P, gr::fp32, gr:
       for (auto& p : expected)
         for (double& g : p) g = static_cast<double>(static_cast<float>(gr::bf16(static_cast<float>(g))));
     const auto found = one_rank<P>(leaves);
-    REQUIRE(found.size() == expected.size());
-    CHECK(found.back().empty());
+    REQUIRE(expected.back().empty());
+    expected.back().assign(7, 0);  // of the parameter that nothing uses
     CHECK(found == expected);
   }
 }
@@ -150,6 +150,19 @@ struct two_layers {
     const auto h = gr::gelu(gr::linear(wide, first.weight, first.bias));
     const auto y = gr::linear(h, second.weight, second.bias);
     return gr::mean(y * y);
+  }
+};
+
+// Some batches, hence leaves, use both parameters, and others one. Both are groups of equal size.
+template <class X>
+struct branching {
+  gr::param<X, 64, 64> always, sometimes;
+  GRADUS_MEMBERS(always, sometimes)
+
+  auto loss(const auto& x) const {
+    const auto h = gr::matmul(x, always);
+    const auto of = [](const auto& y) { return gr::mean(y * y); };
+    return x.value().values()[0] > 0 ? of(gr::matmul(h, sometimes)) : of(h);
   }
 };
 
@@ -205,12 +218,13 @@ values trained(gr::communicator<gr::cpu>& ranks, gr::sharding shard, int threads
 }
 
 template <class P, template <class, class, class> class Optimizer, template <class> class Net = wide_network>
-void check_same_bits() {
+void check_same_bits(bool with_parameters = true) {
   gr::single_communicator<gr::cpu> alone;
   const values expected = trained<P, Optimizer, Net>(alone, gr::sharding::nothing, 1);
   for (const gr::index_t count : {1, 2, 4})
     for (const auto shard :
          {gr::sharding::nothing, gr::sharding::states, gr::sharding::gradients, gr::sharding::parameters}) {
+      if (shard == gr::sharding::parameters && !with_parameters) continue;
       CAPTURE(count);
       CAPTURE(static_cast<int>(shard));
       std::mutex checking;
@@ -230,4 +244,34 @@ TEST_CASE("training has the same bits on any number of ranks, whatever they shar
   SUBCASE("adamw_8bit, gradients in bf16") { check_same_bits<gr::bf16_gradients, gr::adamw_8bit>(); }
   SUBCASE("adafactor, bf16_mixed") { check_same_bits<gr::bf16_mixed, gr::adafactor>(); }
   SUBCASE("muon, fp32") { check_same_bits<gr::fp32, gr::muon>(); }
+  SUBCASE("a parameter that some leaves use") { check_same_bits<gr::fp32, gr::adamw, branching>(false); }
+  SUBCASE("the same, with gradients in bf16") { check_same_bits<gr::bf16_gradients, gr::adamw, branching>(false); }
+}
+
+TEST_CASE("ranks that share parameters and use different ones of them fail, and say where") {
+  CHECK_THROWS_WITH_AS(gr::run_ranks(2,
+                                     [](gr::communicator<gr::cpu>& ranks) {
+                                       trained<gr::fp32, gr::adamw, branching>(ranks, gr::sharding::parameters, 1);
+                                     }),
+                       doctest::Contains("the ranks have called different collectives"), gr::rank_failed);
+}
+
+TEST_CASE("a second backward of a batch is an error, whatever is shared") {
+  for (const gr::index_t count : {1, 2})
+    for (const auto shard : {gr::sharding::nothing, gr::sharding::gradients, gr::sharding::parameters})
+      CHECK_THROWS_WITH_AS(
+          gr::run_ranks(count,
+                        [&](gr::communicator<gr::cpu>& ranks) {
+                          gr::stream stream;
+                          gr::host_resource heap;
+                          gr::context ctx(stream, heap);
+                          two_layers<policy<gr::fp32>> net;
+                          gr::data_parallel<float, gr::cpu> parallel(net, ranks, ctx, ctx, {.shard = shard});
+                          gr::init(net, ctx, gr::normal_init{}, [&](auto& p) { parallel.take_value(p); });
+                          gr::tape tape(ctx);
+                          const auto x = gr::uniform<float, gr::shape<5, 64>>(ctx, gr::random_key{1}, -1, 1);
+                          parallel.begin_batch(tape, 0, true);
+                          for (int i = 0; i < 2; ++i) gr::backward(net.loss(tape.watch(x)));
+                        }),
+          doctest::Contains("data_parallel: a second backward() of one batch"), gr::error);
 }
