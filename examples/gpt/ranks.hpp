@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gradus/cpu/workers.hpp>
@@ -22,6 +24,7 @@
 #include <gradus/dist/nccl_communicator.hpp>
 #endif
 
+#include <gradus/io/config_file.hpp>
 #include <gradus/train/program.hpp>
 
 #include "config.hpp"
@@ -91,10 +94,23 @@ class rank_team {
     if (size() > 1) host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(&value), sizeof value).wait();
     return value;
   }
-  std::string from_leader(std::string text) {
-    text.resize(from_leader(text.size()));
-    if (size() > 1) host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(text.data()), text.size()).wait();
-    return text;
+  std::string from_leader(std::string text) { return text_of(0, std::move(text)); }
+  /// Ends the run unless all ranks have the entries of rank 0: rank 0 throws gr::bad_flag, which names what differs.
+  void check_same(const gr::config_entries& own) {
+    const std::string text = gr::config_text(own), first = from_leader(text);
+    const std::vector<double> differ = gather(text == first ? 0 : 1);
+    const auto odd = std::find(differ.begin(), differ.end(), 1);
+    if (odd == differ.end()) return;
+    const auto rank = static_cast<gr::index_t>(odd - differ.begin());
+    const std::string theirs = text_of(rank, text);
+    if (!leads()) throw leader_failed{};
+    const auto [mine, other] = std::mismatch(text.begin(), text.end(), theirs.begin(), theirs.end());
+    const auto line = [](const std::string& of, std::string::const_iterator at) {
+      const auto begin = std::find(std::make_reverse_iterator(at), of.rend(), '\n').base();
+      return std::string(begin, std::find(at, of.end(), '\n'));
+    };
+    throw gr::bad_flag("the ranks were started differently: rank " + std::to_string(rank) + " has '" +
+                       line(theirs, other) + "', and rank 0 has '" + line(text, mine) + "'");
   }
   /// Calls f() on rank 0. If that throws gr::error, the others end, too, by leader_failed.
   template <class F>
@@ -125,6 +141,16 @@ class rank_team {
   }
 
  private:
+  // The text of one rank, on every rank.
+  std::string text_of(gr::index_t rank, std::string text) {
+    if (size() == 1) return text;
+    auto bytes = static_cast<std::int64_t>(text.size());
+    host_.broadcast(ctx_, &bytes, 1, rank).wait();
+    text.resize(static_cast<std::size_t>(bytes));
+    host_.broadcast(ctx_, reinterpret_cast<std::uint8_t*>(text.data()), text.size(), rank).wait();
+    return text;
+  }
+
   gr::stream stream_;
   gr::host_resource heap_;
   gr::context<gr::cpu> ctx_{stream_, heap_};

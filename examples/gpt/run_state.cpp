@@ -1,5 +1,7 @@
 #include "run_state.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <vector>
@@ -50,6 +52,22 @@ run_state state_in(const gr::run_metadata& metadata) {
     throw gr::error("its optimizer has taken more steps than the run");
   return state;
 }
+
+}  // namespace
+
+gr::config_entries shared_settings(const options& o, const run_data& data) {
+  gr::config_entries all;
+  for (const auto& [name, value] : identity_of(o, data).all()) all.emplace_back(name, value);
+  // Where its files are, and what it may use, is a rank's own.
+  for (const auto& entry : o.config)
+    if (std::ranges::none_of(std::array{"data", "validation-data", "tokenizer", "init", "memory-report",
+                                        "tune-products", "threads", "workers"},
+                             [&](const char* name) { return entry.first == name; }))
+      all.push_back(entry);
+  return all;
+}
+
+namespace {
 
 std::string joined(const std::string& a, const std::string& b) { return a.empty() ? b : a + "; " + b; }
 

@@ -54,6 +54,9 @@ struct run_state : gr::step_report {
   double planned_rate = 0;  ///< learning rate that the checkpoint planned for the next step; 0: unknown
 };
 
+/// What the ranks of a run must have in common: its identity, and flags that change what is computed.
+gr::config_entries shared_settings(const options& o, const run_data& data);
+
 /// The checkpoint that --resume resumes from: the newest that is not damaged.
 struct found_checkpoint {
   std::unique_ptr<gr::run_lock> lock;  ///< on the run's folder

@@ -82,6 +82,7 @@ void train(const gpt::options& o, gpt::rank_team& team) {
   // The data, the weights to start from (--init), the checkpoint to resume from (--resume).
   const gpt::starting_model start(o);
   const gpt::run_data data{start.open_data()};
+  team.check_same(gpt::shared_settings(o, data));
   gpt::found_checkpoint from;
   team.on_leader([&] { from = gpt::find_checkpoint(o, data); });
   const bool resumed = team.from_leader(!from.path.empty());

@@ -54,9 +54,9 @@ struct data_parallel_options {
 ///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
-/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups of
-/// parameters are reduced while backward goes on, the model's last one first, on all ranks in this order: a group when
-/// backward has completed its gradients and those of the groups before it.
+/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups
+/// of parameters are reduced while backward goes on, the model's last one first, on all ranks in this order: a group
+/// when backward has completed its gradients and those of the groups before it.
 ///
 /// A parameter that some leaves do not use has zeros from these, and in an update that none of them uses, a gradient of
 /// zeros, unless it is frozen. With sharding::parameters all ranks must use the same groups of parameters. A second
