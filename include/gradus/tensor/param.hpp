@@ -169,7 +169,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr const gradient_type& gradient() const { return slot().marked(); }
   constexpr gradient_slot<gradient_type>& slot() const {
     if constexpr (shape::rank == 2)
-      if (known().tracks_rows && known().slot.rows() == nullptr && value_) begin_rows();
+      if (known().begins_rows && value_) begin_rows();
     return known().slot;
   }
   /// Clears the gradient and frees its memory.
@@ -178,7 +178,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     if constexpr (device::computes && !device::host_addressable) {
       detail::fail_rows_on_this_device();
     } else {
-      known().tracks_rows = true;
+      known().begins_rows = known().slot.rows() == nullptr;
     }
   }
   constexpr touched_rows* rows() const override { return slot().rows(); }
@@ -214,6 +214,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
  private:
   // The gradient's memory lasts, so it comes from where the value's does.
   constexpr void begin_rows() const {
+    known().begins_rows = false;
     known().rows.set_extents(shape::extent(0), shape::extent(1));
     known().slot.track(known().rows, zeros<gradient_value_type, shape>(value_.owner(), category::gradient));
   }
@@ -249,7 +250,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   struct bookkeeping {
     gradient_slot<gradient_type> slot;
     touched_rows rows;
-    bool tracks_rows = false;
+    bool begins_rows = false;  // at the next use of the slot that finds a value
     std::uint64_t version = 0;
     bool frozen = false;
     [[no_unique_address]] std::conditional_t<std::is_same_v<tensor_type, compute_tensor>, no_copy, cast_copy> cast;

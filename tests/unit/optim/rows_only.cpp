@@ -164,6 +164,27 @@ TEST_CASE("a lookup in a checkpoint region touches its rows alone") {
   CHECK(net.table.weight.rows()->list() == std::vector<std::uint32_t>{2, 9});
 }
 
+TEST_CASE("gradients() of a table of which rows are tracked are dense, and leave the accumulated rows as they are") {
+  workplace at;
+  model net;
+  gr::sgd optimizer(net, {}, by_rows);  // before there are values
+  gr::init(net, at.ctx, gr::normal_init{.seed = 1, .stddev = 1});
+  gr::tape tape{at.ctx};
+  const auto ids = [&](std::int32_t id) { return tape.watch(gr::full<std::int32_t, gr::shape<2>>(at.ctx, id)); };
+  gr::backward(gr::sum(net.table(ids(5))));
+  const auto [g] = gr::gradients(gr::sum(net.table(ids(8))), net.table.weight);
+  CHECK(g(8, 0) == 2);
+  CHECK(gr::item(gr::sum(g)) == 2 * width);
+  CHECK(net.table.weight.rows()->list() == std::vector<std::uint32_t>{5});
+  CHECK(gr::item(gr::sum(net.table.weight.gradient())) == 2 * width);
+  optimizer.step(at.ctx);
+  gr::sgd again(net, {}, by_rows);
+  gr::backward(gr::sum(net.table(ids(9))));
+  CHECK(net.table.weight.rows()->list() == std::vector<std::uint32_t>{9});
+  gr::freeze(net.table);
+  CHECK(net.table.weight.rows()->list().empty());
+}
+
 TEST_CASE("gradients of rows are refused where they would be lost: placed memory, pieces") {
   workplace at;
   model net;
