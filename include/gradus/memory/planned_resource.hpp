@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,9 @@ namespace gradus {
 ///
 /// Requests (bytes, category, source) and frees must come in the planned order. The first deviation throws error: of a
 /// request at once, of a free, which cannot throw, at the next request or in check(). Requests then fail until all
-/// blocks are freed, as after any exception that unwinds a step; the next one begins a new step. If a step may stop
-/// while no block is in use, call restart() before the next one. For one stream and one thread at a time.
+/// blocks are freed; the next one begins a new step, as it does after an exception that has freed blocks on its way. A
+/// step that ends early in another way must call restart(): the first request of the next step would deviate. For one
+/// stream and one thread at a time.
 ///
 /// Several plans (a training step, an evaluation) may share the workspace, one at a time; `use(i)` selects the next.
 template <class Stream>
@@ -84,8 +86,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
  private:
   void* do_allocate(const memory_request& request, Stream& on) override {
     check_stream(on);
-    // With no block in use, this may be the start of a step after an interrupted one.
-    if (blocks_ == 0 && (departed_ || (!is_planned(next_, request) && is_planned(0, request)))) begin_step();
+    if (blocks_ == 0 && (departed_ || (interrupted_ && !is_planned(next_, request)))) begin_step();
     check();
     if (!is_planned(next_, request)) {
       depart(request, nullptr);
@@ -103,6 +104,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     if (blocks_ == 0) memory_misuse("planned_resource", "is freed, but no block is in use", memory, request);
     if (&on != on_) memory_misuse("planned_resource", "is freed on another stream", memory, request);
     --blocks_;
+    interrupted_ = interrupted_ || std::uncaught_exceptions() > 0;
     detail::poison_for<Stream>(memory, request.bytes);
     if (departed_) return;
     if (next_ < plan_->events.size() && !plan_->events[next_].begins && address_of(next_) == memory) advance();
@@ -128,6 +130,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
     next_ = 0;
     requests_ = 0;
     departed_ = false;
+    interrupted_ = false;
   }
   void advance() {
     if (++next_ == plan_->events.size()) begin_step();
@@ -173,6 +176,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
   std::size_t requests_ = 0;  // served in this step
   std::size_t blocks_ = 0;
   bool departed_ = false;
+  bool interrupted_ = false;      // by an exception
   memory_request culprit_{};      // the deviating request, or that of the wrongly freed block
   const void* ending_ = nullptr;  // that block
 };

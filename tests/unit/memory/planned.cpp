@@ -10,6 +10,7 @@
 #include <gradus/testing/failing_resource.hpp>
 #include <initializer_list>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -254,21 +255,56 @@ TEST_CASE("a step that an exception unwound is followed by a whole one, wherever
   }
 }
 
-TEST_CASE("a step that stops where nothing is live may be followed by a whole one") {
+TEST_CASE("a step that ends early is found when the next one begins, also where nothing is live") {
   memory_plan plan;
   plan.allocations = {{64, category::input, "a", 0}, {128, category::input, "b", 0}};
   plan.events = {{0, true}, {0, false}, {1, true}, {1, false}};
   plan.bytes = 128;
   bench b(plan);
-  const ask first{64, category::input, "a"}, second{128, category::input, "b"}, third{64, category::input, "c"};
-  for (int i = 0; i < 3; ++i) CHECK(b.refusal(first) == "");  // the steps before stopped half-way
+  const ask first{64, category::input, "a"}, second{128, category::input, "b"};
+  const std::string early =
+      "planned memory: request 2 of the step asks 64 bytes (input of a); the plan has 128 bytes (input of b) there: "
+      "make "
+      "the plan again for this step";
+  CHECK(b.refusal(first) == "");
+  CHECK(b.refusal(first) == early);  // b was not asked for
+  CHECK(b.refusal(first) == "");
   CHECK(b.refusal(second) == "");
   CHECK(b.refusal(first) == "");
-  CHECK(b.refusal(third) ==
-        "planned memory: request 2 of the step asks 64 bytes (input of c); the plan has 128 bytes (input of b) "
-        "there: make "
-        "the plan again for this step");
-  CHECK(b.refusal(first) == "");
+  CHECK(b.refusal(first) == early);
+}
+
+TEST_CASE("a step that an exception unwinds may be followed by a whole one") {
+  memory_plan plan;
+  plan.allocations = {{64, category::input, "a", 0}, {128, category::input, "b", 0}};
+  plan.events = {{0, true}, {0, false}, {1, true}, {1, false}};
+  plan.bytes = 128;
+  host_resource heap;
+  stream on;
+  planned_resource planned(plan, heap, on);
+  struct block {  // freed at the end of its scope
+    block(planned_resource& of, stream& by, std::size_t bytes, std::string_view source)
+        : from(of),
+          order(by),
+          request{.bytes = bytes, .what = category::input, .source = source},
+          memory(from.allocate(request, order)) {}
+    ~block() { from.deallocate(memory, request, order); }
+    block(const block&) = delete;
+    block& operator=(const block&) = delete;
+    planned_resource& from;
+    stream& order;
+    memory_request request;
+    void* memory;
+  };
+  for (int i = 0; i < 3; ++i) {
+    try {
+      const block a(planned, on, 64, "a");
+      throw std::runtime_error("no more data");
+    } catch (const std::runtime_error&) {}
+    CHECK_NOTHROW(block(planned, on, 64, "a"));
+    CHECK_NOTHROW(block(planned, on, 128, "b"));
+  }
+  CHECK(planned.live_blocks() == 0);
 }
 
 TEST_CASE("restart begins a new step, and refuses while something is handed out") {
