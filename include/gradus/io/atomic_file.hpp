@@ -14,7 +14,9 @@
 namespace gradus {
 
 /// Writes to `<path>.tmp`; commit() flushes it to disk and renames it to `path`. A failure before that (full disk,
-/// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason.
+/// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason: also
+/// if `<path>.tmp` is a symbolic link, which is not followed, or another process writes it. What a process left behind
+/// that was killed is replaced.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);
@@ -40,6 +42,11 @@ class atomic_file {
   std::FILE* file_ = nullptr;
   bool opened_ = false;
 };
+
+namespace detail {
+/// Opens a file to append to, and creates it if there is none. Follows no symbolic link. Null, and errno, on failure.
+std::FILE* open_to_append(const std::filesystem::path& path);
+}  // namespace detail
 
 /// Replaces the contents of a file atomically; see atomic_file.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);

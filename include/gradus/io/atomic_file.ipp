@@ -6,6 +6,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 #endif
 
@@ -21,8 +22,36 @@ namespace detail {
 GRADUS_IMPL bool reach_the_disk(std::FILE* file) {
   return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
 }
+// Opens a new file, with a lock that ends with the process. One that is there and has no lock is removed first. A
+// symbolic link is not followed: in a folder from elsewhere it may name any file of the user's.
+GRADUS_IMPL std::FILE* open_new(const std::string& path) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (made >= 0) {
+      ::flock(made, LOCK_EX | LOCK_NB);
+      return ::fdopen(made, "wb");
+    }
+    if (errno != EEXIST) return nullptr;
+    const int left = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (left < 0) return nullptr;
+    const bool is_written = ::flock(left, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    ::close(left);
+    if (is_written) {
+      errno = EBUSY;
+      return nullptr;
+    }
+    ::unlink(path.c_str());
+  }
+  return nullptr;
+}
+GRADUS_IMPL std::FILE* open_to_append(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  return file < 0 ? nullptr : ::fdopen(file, "a+b");
+}
 #else
 GRADUS_IMPL bool reach_the_disk(std::FILE*) { return true; }
+GRADUS_IMPL std::FILE* open_new(const std::string& path) { return std::fopen(path.c_str(), "wb"); }
+GRADUS_IMPL std::FILE* open_to_append(const std::filesystem::path& path) { return std::fopen(path.c_str(), "a+b"); }
 #endif
 
 }  // namespace detail
@@ -30,7 +59,7 @@ GRADUS_IMPL bool reach_the_disk(std::FILE*) { return true; }
 GRADUS_IMPL atomic_file::atomic_file(std::filesystem::path path)
     : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
   errno = 0;
-  file_ = std::fopen(temporary_.c_str(), "wb");
+  file_ = detail::open_new(temporary_);
   if (file_ == nullptr) fail();
   opened_ = true;
 }
@@ -65,7 +94,10 @@ GRADUS_IMPL void atomic_file::commit(const std::function<void()>& before_rename)
 GRADUS_IMPL void atomic_file::fail() {
   const int reason = errno;
   discard();
-  throw error(path_.string() + ": cannot be written: " + (reason != 0 ? std::strerror(reason) : "unknown reason"));
+  std::string why = reason != 0 ? std::strerror(reason) : "unknown reason";
+  if (reason == ELOOP) why = temporary_ + " is a symbolic link, which is not followed; remove it";
+  if (reason == EBUSY) why = temporary_ + " is being written by another process";
+  throw error(path_.string() + ": cannot be written: " + why);
 }
 
 // Flushes the directory entry; a failure matters only after a power loss.

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "../io/atomic_file.hpp"
 #include "run_log.hpp"
 
 namespace gradus {
@@ -48,7 +49,7 @@ GRADUS_IMPL run_log::run_log(const std::filesystem::path& path) : path_(path.str
 
 GRADUS_IMPL void run_log::open() {
   errno = 0;
-  std::FILE* const file = std::fopen(path_.c_str(), "a+b");
+  std::FILE* const file = detail::open_to_append(path_);
   if (file == nullptr) fail();
   file_.reset(file);
   std::setvbuf(file, nullptr, _IONBF, 0);  // a line that cannot be written must not come with a later one

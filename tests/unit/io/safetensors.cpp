@@ -250,3 +250,33 @@ TEST_CASE("an atomic file that cannot be opened leaves what is in its way") {
   CHECK_THROWS_AS(gradus::write_file_atomically(folder.path / "f", "x"), gradus::error);
   CHECK(fs::is_directory(folder.path / "f.tmp"));
 }
+
+TEST_CASE("an atomic file follows no symbolic link, and replaces what a killed process left") {
+  const scratch_folder folder;
+  const fs::path victim = folder.path / "victim", file = folder.path / "f", temporary = folder.path / "f.tmp";
+  gradus::write_file_atomically(victim, "mine");
+  fs::create_symlink(victim, temporary);
+  CHECK_THROWS_WITH_AS(gradus::write_file_atomically(file, "x"), doctest::Contains("f.tmp is a symbolic link"),
+                       gradus::error);
+  CHECK(bytes_of(victim) == "mine");
+  CHECK(fs::is_symlink(temporary));
+  fs::remove(temporary);
+  std::ofstream(temporary) << "half of a fi";
+  gradus::write_file_atomically(file, "whole");
+  CHECK(bytes_of(file) == "whole");
+  CHECK_FALSE(fs::exists(temporary));
+  {
+    gradus::atomic_file first(file);
+    CHECK_THROWS_WITH_AS(gradus::atomic_file{file}, doctest::Contains("is being written by another process"),
+                         gradus::error);
+    first.write("first");
+    first.commit();
+  }
+  CHECK(bytes_of(file) == "first");
+  // A result that is a link is replaced, not followed.
+  fs::remove(file);
+  fs::create_symlink(victim, file);
+  gradus::write_file_atomically(file, "new");
+  CHECK(bytes_of(victim) == "mine");
+  CHECK_FALSE(fs::is_symlink(file));
+}

@@ -30,6 +30,15 @@ std::string contents(const fs::path& path) {
 
 }  // namespace
 
+TEST_CASE("a log that is a symbolic link is not written through") {
+  const gradus_test::scratch_folder folder;
+  const auto victim = folder.path / "victim", log = folder.path / "log.jsonl";
+  std::ofstream(victim) << "mine";
+  fs::create_symlink(victim, log);
+  CHECK_THROWS_AS(gr::run_log{log}, gr::error);
+  CHECK(fs::file_size(victim) == 4);
+}
+
 TEST_CASE("a run folder is made, and one that holds something is refused") {
   const gradus_test::scratch_folder f;
   const auto made = gr::make_run_folder((f.path / "a" / "b").string());
