@@ -35,9 +35,6 @@ struct array_layout {
   std::size_t begin = 0;       ///< offset of the values
 };
 
-/// Throws gradus::error if the file begins as one of gzip or zip does.
-void refuse_compressed(const std::filesystem::path& path, std::span<const std::byte> head);
-
 }  // namespace detail
 
 /// An open file of one array. Its constructor checks the header, and that the file has exactly the bytes that the

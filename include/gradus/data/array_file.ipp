@@ -7,24 +7,17 @@
 
 #include "../io/extents.hpp"
 #include "array_file.hpp"
+#include "text.hpp"
 
 namespace gradus {
-
-GRADUS_IMPL void detail::refuse_compressed(const std::filesystem::path& path, std::span<const std::byte> head) {
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (text.starts_with("\x1f\x8b"))
-    throw error(path.string() + ": is compressed by gzip; unpack it first: gunzip FILE");
-  if (text.starts_with("PK\3\4"))
-    throw error(path.string() + ": is a zip archive, as .npz; unpack it first: unzip FILE");
-}
 
 GRADUS_IMPL array_file::array_file(const std::filesystem::path& path,
                                    detail::array_layout (*read_header)(const random_access_file&))
     : file_(path) {
   static_assert(std::endian::native == std::endian::little, "array_file: a little-endian machine is needed");
-  std::array<std::byte, 4> head{};
+  std::array<std::byte, 8> head{};
   file_.read(0, std::span(head).first(std::min(file_.size(), head.size())));
-  detail::refuse_compressed(path, head);
+  detail::refuse_other_formats(path, head);
   layout_ = read_header(file_);
   std::uint64_t bytes = 0;
   if (!detail::multiply_fits(layout_.extents, layout_.type.bytes, bytes))

@@ -14,7 +14,6 @@
 #include "../core/dtype.hpp"
 #include "../core/error.hpp"
 #include "../core/parse_number.hpp"
-#include "../io/mapped_file.hpp"
 #include "host_array.hpp"
 
 namespace gradus {
@@ -33,6 +32,8 @@ namespace detail {
 class csv_reader {
  public:
   csv_reader(const std::filesystem::path& path, const csv_options& options);
+  csv_reader(const csv_reader&) = delete;
+  csv_reader& operator=(const csv_reader&) = delete;
 
   /// Sets `field` to the next one, without spaces around it; returns false after the last row. Throws gradus::error for
   /// a row with another number of fields than the first.
@@ -54,7 +55,8 @@ class csv_reader {
   index_t last_column() const { return options_.columns == 0 ? columns_ : options_.first_column + options_.columns; }
 
   csv_options options_;
-  mapped_file file_;
+  std::filesystem::path path_;
+  std::string whole_;
   std::string_view text_;                // after the current row
   std::optional<std::string_view> row_;  // after the current field
   index_t line_ = 0, column_ = 0;        // of the current field, counted from 1

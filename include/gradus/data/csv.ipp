@@ -3,14 +3,13 @@
 #include <string>
 
 #include "../core/printable.hpp"
-#include "array_file.hpp"
 #include "csv.hpp"
+#include "text.hpp"
 
 namespace gradus::detail {
 
 GRADUS_IMPL csv_reader::csv_reader(const std::filesystem::path& path, const csv_options& options)
-    : options_(options), file_(path), text_(file_.text()) {
-  refuse_compressed(path, file_.bytes());
+    : options_(options), path_(path), whole_(read_text(path)), text_(whole_) {
   if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
   text_ = text_.substr(0, text_.find_last_not_of("\r\n") + 1);
   if (options_.header && !text_.empty()) take_line();
@@ -77,6 +76,6 @@ GRADUS_IMPL void csv_reader::refuse(std::string_view field, std::string_view dty
        (line_ == 1 && !field.empty() ? "; if the first line names the columns, set .header = true" : ""));
 }
 
-GRADUS_IMPL void csv_reader::fail(const std::string& what) const { throw error(file_.path().string() + ": " + what); }
+GRADUS_IMPL void csv_reader::fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 
 }  // namespace gradus::detail

@@ -137,9 +137,9 @@ GRADUS_IMPL std::size_t dataset::check_texts(const std::vector<std::string>& pat
   std::size_t size = 0;
   for (const std::string& path : paths) {
     if (std::filesystem::is_other(path, problem)) continue;
-    const std::size_t some = random_access_file(path).size();
-    if (some == 0) throw error(path + ": is empty");
-    size += some;
+    const random_access_file file(path);
+    detail::check_text_file(file);
+    size += file.size();
   }
   return size;
 }
@@ -147,7 +147,7 @@ GRADUS_IMPL std::size_t dataset::check_texts(const std::vector<std::string>& pat
 GRADUS_IMPL std::unique_ptr<const random_access_file> dataset::open_text(const std::string& path) {
   texts_.push_back(state_of(path));
   auto file = std::make_unique<const random_access_file>(path);
-  if (file->size() == 0) throw error(path + ": is empty");
+  detail::check_text_file(*file);
   return file;
 }
 
@@ -206,7 +206,7 @@ GRADUS_IMPL std::vector<token_sequence> dataset::open(const std::vector<std::str
     return sequences;
   }
   const auto& file = files_.emplace_back(std::make_shared<const random_access_file>(paths.front()));
-  if (file->size() == 0) throw error(paths.front() + ": is empty");
+  detail::check_text_file(*file);
   sequences.push_back(token_sequence::in_file<std::uint8_t>(file, 0, name));
   return sequences;
 }

@@ -70,6 +70,7 @@ struct npy_header_reader {
       if (!extent) digits.empty() ? refuse_syntax() : fail("its header says an extent of " + std::string(digits));
       to.extents.push_back(*extent);
       rest.remove_prefix(digits.size());
+      accept("L");  // Python 2 writes (2L, 3L)
       if (!accept(",") && !rest.starts_with(")")) refuse_syntax();
     }
   }

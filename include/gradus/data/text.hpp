@@ -1,6 +1,7 @@
 #pragma once
 // Text files, and bytes as tokens.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -10,10 +11,19 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "../io/random_access_file.hpp"
 
 namespace gradus {
 
-/// The contents of a text file. Throws gradus::error if it is missing, a directory, unreadable or empty.
+namespace detail {
+/// Throws gradus::error, which says what to do, if a file's first bytes, 8 or all, are those of a compressed file, an
+/// archive, or a format of tables or texts that nothing here reads.
+void refuse_other_formats(const std::filesystem::path& path, std::span<const std::byte> head);
+/// The same for a file of one byte at least; throws gradus::error if it is empty. Pipes are not looked at.
+void check_text_file(const random_access_file& file);
+}  // namespace detail
+
+/// The contents of a text file. Throws gradus::error if it is missing, a directory, unreadable, empty or no text.
 std::string read_text(const std::filesystem::path& path);
 
 /// The tokenizer whose tokens are bytes: a vocabulary of 256, for any text, without training.

@@ -4,7 +4,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <string_view>
 
+#include "text.hpp"
 #include "token_shard.hpp"
 
 namespace gradus {
@@ -28,7 +31,15 @@ GRADUS_IMPL std::size_t detail::first_token_of_shard(const std::filesystem::path
   static_assert(std::endian::native == std::endian::little, "token_shard: a little-endian machine is needed");
   const auto fail = [&](const std::string& what) { throw error(path.string() + ": " + what); };
   llm_c_header header{};
+  if (size == 0) fail("is empty");
   std::memcpy(header.data(), head.data(), std::min(head.size(), sizeof header));
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  refuse_other_formats(path, head);
+  for (const std::string_view magic : {"\x93NUMPY", "BIN.TOK"})
+    if (text.starts_with(magic))
+      fail("begins with a header of " + std::string(magic == "BIN.TOK" ? "LLM.Q" : "NumPy") +
+           "; only tokens of 16 bits, without a header or with llm.c's, are read: write them by "
+           ".astype('uint16').tofile()");
   if (header[0] == llm_c_magic_of_32_bits)
     fail("holds tokens of 32 bits (llm.c's layout for Llama 3); only those of 16 bits are read");
   const bool has_header = header[0] == llm_c_magic;
@@ -44,6 +55,13 @@ GRADUS_IMPL std::size_t detail::first_token_of_shard(const std::filesystem::path
            " bytes, and " + std::to_string(there) + " follow");
   } else if (size % sizeof(token_shard::token) != 0) {
     fail(std::to_string(size) + " bytes is not a whole number of uint16 tokens");
+  }
+  if (const std::size_t words = std::min(head.size(), sizeof header) / 4; !has_header && words >= 8) {
+    // Numbers of 32 bits below 65536 have zeros in every second word.
+    const auto upper = [&](std::int32_t n) { return static_cast<std::uint32_t>(n) >> 16; };
+    const auto all = std::span(header).first(words);
+    if (std::ranges::none_of(all, upper) && std::ranges::any_of(all, [](std::int32_t n) { return n != 0; }))
+      fail("every second token is 0: it seems to hold tokens of 32 bits, and only those of 16 bits are read");
   }
   const std::size_t begin = has_header ? sizeof header : 0;
   if (size == begin) fail("holds no tokens");

@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace detail {
 
-inline constexpr std::uint64_t longest_safetensors_header = 100'000'000;
+inline constexpr std::uint64_t longest_safetensors_header = 10'000'000;
 
 GRADUS_IMPL std::size_t safetensors_element_bytes(std::string_view dtype) {
   if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
@@ -58,7 +58,7 @@ GRADUS_IMPL safetensors_file::safetensors_file(std::filesystem::path path) : pat
   std::uint64_t header_bytes = 0;
   read_at(0, &header_bytes, 8);
   if (header_bytes > detail::longest_safetensors_header)
-    fail("is not a safetensors file: the header length is over 100 MB");
+    fail("is not a safetensors file: its header would have more than 10 MB");
   if (header_bytes > file_bytes - 8) fail("ends within its header");
   std::string header(header_bytes, '\0');
   read_at(8, header.data(), header.size());

@@ -64,7 +64,7 @@ class optimizer {
 
   /// Measures the joint Euclidean norm of the gradients and returns it. The next step multiplies the gradients by
   /// min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_. Earlier requests (factors, clip_value, an earlier
-  /// clip) apply first. The optimizer keeps a few bytes of `ctx` until the step: give it the context of the step's tape,
+  /// clip) apply first. The optimizer keeps a few bytes of `ctx` until the step: give it the context of the tape,
   /// so that a plan has them. Throws error unless max_norm >= 0.
   GRADUS_OF_BUILD constexpr gradient_norm<D> clip(context<D>& ctx, double max_norm) {
     if (!(max_norm >= 0)) throw error("optimizer.clip(ctx, max_norm): max_norm must be 0 or more");

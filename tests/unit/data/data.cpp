@@ -4,8 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <gradus/data/dataset.hpp>
+#include <gradus/data/labelled_texts.hpp>
 #include <gradus/data/text.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../support/scratch_folder.hpp"
@@ -47,4 +50,32 @@ TEST_CASE("bytes are tokens and back") {
   CHECK(tokens.size() == 6);
   CHECK(tokens[3] == 0xc3);
   CHECK(gradus::byte_tokenizer::decode(tokens) == text);
+}
+
+TEST_CASE("what is no text is refused by its first bytes, wherever a text is read, with what to do") {
+  using std::string_literals::operator""s;
+  const temporary_folder folder;
+  const std::pair<std::string, std::string> files[] = {{"\x1f\x8b\x08\0rest"s, "gunzip"},
+                                                       {"BZh91AY"s, "bunzip2"},
+                                                       {"\xfd"
+                                                        "7zXZ\0rest"s,
+                                                        "unxz"},
+                                                       {"\x28\xb5\x2f\xfdrest"s, "unzstd"},
+                                                       {"PK\3\4rest"s, "unzip"},
+                                                       {"PAR1rest"s, "Parquet"},
+                                                       {"\xff\xfet\0e\0"s, "UTF-16"},
+                                                       {"\xfe\xff\0t\0e"s, "UTF-16"}};
+  for (const auto& [bytes, what] : files) {
+    CAPTURE(what);
+    const fs::path path = folder.path / "text";
+    std::ofstream(path, std::ios::binary) << bytes;
+    CHECK_THROWS_WITH_AS(gradus::read_text(path), doctest::Contains(what.c_str()), gradus::error);
+    CHECK_THROWS_WITH_AS(gradus::read_labelled_texts(path), doctest::Contains(what.c_str()), gradus::error);
+    for (const std::vector<std::string>& names :
+         {std::vector{path.string()}, std::vector{path.string(), path.string()}}) {
+      gradus::dataset_files files_of_run;
+      files_of_run.data = names;
+      CHECK_THROWS_WITH_AS(gradus::dataset(files_of_run, 4), doctest::Contains(what.c_str()), gradus::error);
+    }
+  }
 }

@@ -53,7 +53,7 @@ TEST_CASE("columns may be anywhere, of two texts and with a header") {
 }
 
 TEST_CASE("a table that cannot be read is refused in one line, with the line's number") {
-  refused("", {}, "gradus_labelled.tsv: holds no rows");
+  refused("", {}, "gradus_labelled.tsv: is empty");
   refused("a\t1\nb\n", {}, "gradus_labelled.tsv: line 2 has 1 fields; the first row has 2");
   refused("a\nb\n", {}, "line 1 has 1 columns; columns count from 0, and there is no column 1");
   refused("a\t1\n", {.label = 2}, "there is no column 2");

@@ -81,7 +81,13 @@ TEST_CASE("a shard that is not whole, or lies about itself, is refused in one li
                          gradus::error);
   };
   refused(std::string(1027, 'x'), "1027 bytes is not a whole number of uint16 tokens");
-  refused("", "holds no tokens");
+  refused("", "is empty");
+  refused(std::string("\x93NUMPY\1\0v\0", 10),
+          "begins with a header of NumPy; only tokens of 16 bits, without a header or "
+          "with llm.c's, are read: write them by .astype('uint16').tofile()");
+  std::string wide;
+  for (const char token : {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'}) wide += token + std::string(3, '\0');
+  refused(wide, "every second token is 0: it seems to hold tokens of 32 bits, and only those of 16 bits are read");
   refused(llm_c(20240520, 1, 0, {}), "holds no tokens");
   refused(llm_c(20240520, 2, 10, tokens), "has version 2 of llm.c's layout; only version 1 is read");
   refused(llm_c(20240520, 1, -1, tokens), "its header says -1 tokens");

@@ -203,7 +203,7 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
     std::ofstream(path) << std::string("\x20\0\0\0\0\0\0\0{}", 10);
     CHECK(complains(complaint(path), "ends within its header"));
     std::ofstream(path) << std::string(8, '\x7f') << "{}";
-    CHECK(complains(complaint(path), "over 100 MB"));
+    CHECK(complains(complaint(path), "more than 10 MB"));
   }
   CHECK(complains(problem("", 0), "not a JSON object"));
   CHECK(complains(problem("[]", 0), "not a JSON object"));
