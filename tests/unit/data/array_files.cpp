@@ -181,7 +181,8 @@ TEST_CASE("a .npy file that is not whole, or lies about itself, is refused in on
   CHECK(said(npy("{'descr': '<f4', 'shape': (6,)}")) == syntax);
   CHECK(said(npy("{'descr': '<f4', 'fortran_order': 1, 'shape': (6,)}")) == syntax);
   CHECK(said(npy("{'shape': (6,), \"descr\":'<f4','fortran_order':True}\n")) == "nothing was thrown");
-  CHECK(said(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }")) == "nothing was thrown");  // Python 2
+  CHECK(said(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }")) ==
+        "nothing was thrown");  // Python 2
   for (const char* const type : {"'<c8'", "'<U3'", "'|O'", "'<u8'", "'!f4'", "'f4'", "''"}) {
     const std::string name = std::string(type).substr(1, std::string_view(type).size() - 2);
     CHECK(of(type, "(2, 3)") ==
