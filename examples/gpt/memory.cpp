@@ -74,6 +74,14 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
   return m;
 }
 
+// The memory of the rank that needs the most: each keeps another part of what is sharded.
+std::size_t most_of_ranks(step_options step, const gr::region_schedule& regions) {
+  std::size_t most = 0;
+  for (step.rank = 0; step.rank < step.ranks; ++step.rank)
+    most = std::max(most, plan_memory(step, regions).total_bytes());
+  return most;
+}
+
 }  // namespace
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
@@ -90,13 +98,25 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
   const gr::recompute_scheduler<planned, step_options> search(of_first, times);
-  const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(step).bytes;
-  const auto chosen = budget < others ? std::nullopt : search.find_within(budget);
+  const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(of_first).bytes;
+  // The search plans rank 0, and does not know the order of groups, which depends on the schedule. What any rank takes
+  // beyond the budget is saved in the next search.
+  std::optional<gr::scheduled_step> chosen;
+  for (std::size_t aim = budget; aim >= others;) {
+    chosen = search.find_within(aim);
+    const std::size_t needed = chosen ? most_of_ranks(step, chosen->regions) : 0;
+    if (needed <= budget) break;
+    chosen.reset();
+    aim -= std::min(aim, needed - budget);
+  }
   if (!chosen) {
-    const std::size_t least = std::max(others, search.least_budget());
-    throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
-                   "; the least that is feasible for this model and batch is " +
-                   std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
+    std::size_t least = std::max(others, search.least_budget());
+    chosen = search.find_within(least);
+    if (chosen) least = std::max(least, most_of_ranks(step, chosen->regions));
+    if (!chosen || least > budget)
+      throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
+                     "; the least that is feasible for this model and batch is " +
+                     std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
   }
   chosen_memory m = plan_memory(step, chosen->regions);
   m.step_seconds = chosen->seconds;

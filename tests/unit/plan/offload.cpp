@@ -116,6 +116,15 @@ TEST_CASE("a block's choices with a link are those without one, and its kept res
   CHECK(some[1].time == 0);
 }
 
+TEST_CASE("of a copy out and a copy back counts what the neighbours' computing does not hide, without overlap both") {
+  using gr::detail::exposed_seconds;
+  // 40 bytes at 10 a second: 4 s each way; forward takes 1 s, backward 2 s, recomputing 0.5 s.
+  CHECK(exposed_seconds(40, 1, 0.5, {10, false}) == doctest::Approx(8));
+  CHECK(exposed_seconds(40, 1, 0.5, {10, true}) == doctest::Approx(3 + 1.5));
+  CHECK(exposed_seconds(40, 3, 0.5, {10, true}) == doctest::Approx(1));
+  CHECK(exposed_seconds(40, 5, 0, {10, true}) == 0);
+}
+
 TEST_CASE("with a fast link a budget is met by offloading, in less time than by recomputing") {
   const scheduler without(options{}, table(0)), with(options{}, table(100e9));
   const std::size_t plain = without.worth_having().back().summary.peak_bytes;
