@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,7 +141,14 @@ std::string resume(const fs::path& folder, gr::context<bert::device>& ctx, train
       if (found.text(name) != value)
         throw gr::error(file.string() + ": its " + name + " is '" + found.text(name) + "', and this run's is '" +
                         value + "'; resume it with the flags it had");
-    gr::read_checkpoint(file, ctx, t.net, t.optimizer);
+    try {
+      gr::read_checkpoint(file, ctx, t.net, t.optimizer);
+    } catch (const gr::out_of_memory&) {
+      throw;  // not the file's fault
+    } catch (const gr::error& e) {
+      damage += (damage.empty() ? "" : "; ") + std::string(e.what());
+      continue;
+    }
     at.step = found.number<long long>("step");
     at.elapsed = found.number<double>("elapsed");
     t.resume_after(static_cast<std::uint32_t>(at.step * accumulate), found.number<double>("loss_scale"),
@@ -186,8 +194,13 @@ int train(const bert::options& o) {
   if (files.label_names.size() != bert::sizes.labels) files.label_names.clear();  // for a new classifier
   const bert::run_data data = o.dummy ? bert::dummy_data(512, o.seed) : bert::read_data(files);
   const auto steps_an_epoch = std::max<long long>(1, static_cast<long long>(data.train.batches()) / o.accumulate);
-  const long long steps =
-      o.steps > 0 ? o.steps : std::llround(std::ceil(o.epochs * static_cast<double>(steps_an_epoch)));
+  const double of_epochs = std::ceil(o.epochs * static_cast<double>(steps_an_epoch));
+  constexpr double most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
+  if (o.steps == 0 && of_epochs > most_steps)
+    throw gr::bad_flag("--epochs must be at most " + std::to_string(most_steps / static_cast<double>(steps_an_epoch)) +
+                       " with these data, which is " + std::to_string(static_cast<std::uint32_t>(most_steps)) +
+                       " steps");
+  const long long steps = o.steps > 0 ? o.steps : std::llround(of_epochs);
   const long long eval_every = o.eval_every > 0 ? o.eval_every : steps_an_epoch;
 
   // The memory, planned to the byte; the model and its optimizer.
@@ -265,23 +278,21 @@ int train(const bert::options& o) {
       at.elapsed = before + clock.seconds();
       if (!std::isfinite(at.loss))
         throw diverged("the loss is no longer finite at step " + std::to_string(at.step) + "; try a lower --lr");
-      std::optional<score> validated;
       if (at.step % eval_every == 0 || at.step == steps) {
         memory.use(bert::evaluation_plan);
-        validated = evaluate(t, data.validation, [&] { return stop.noticed(); });
+        const std::optional<score> validated = evaluate(t, data.validation, [&] { return stop.noticed(); });
         memory.use(bert::training_plan);
-        if (validated) at.validation = validated->loss;
+        if (validated) {
+          at.validation = validated->loss;
+          at.fields = {{"accuracy", validated->accuracy}};
+          char line[64];
+          std::snprintf(line, sizeof line, "validation accuracy %.4f, loss %.4f", validated->accuracy, validated->loss);
+          at.note = line;
+        }
         at.elapsed = before + clock.seconds();
       }
       saver.save_if_due(at.step);
       report.step(at);
-      if (validated) {
-        char line[128];
-        std::snprintf(line, sizeof line, "step %lld: validation accuracy %.4f, loss %.4f", at.step, validated->accuracy,
-                      validated->loss);
-        report.line(line);
-        report.log({{"step", at.step}, {"accuracy", validated->accuracy}});
-      }
     }
   } catch (const std::exception& e) {
     // A run that ends for any reason has saved its last whole step, unless the model diverged.

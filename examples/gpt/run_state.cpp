@@ -92,6 +92,14 @@ void check_is_same_run(const gr::run_metadata& found, const gr::run_metadata& ex
                       "; resume it with the same value, or start a new run with --out");
 }
 
+// Whether the model of this checkpoint, or of a later one, was written: a run may have ended between the two.
+bool has_model_of(const std::filesystem::path& checkpoint) {
+  std::error_code problem;
+  const std::filesystem::path model = checkpoint.parent_path() / "model.safetensors";
+  const auto written = std::filesystem::last_write_time(model, problem);
+  return !problem && written >= std::filesystem::last_write_time(checkpoint, problem);
+}
+
 void check_is_not_over(const run_state& state, const options& o) {
   const auto check = [&](bool over, const char* flag, const std::string& amount) {
     if (over)
@@ -123,7 +131,7 @@ void find_from(found_checkpoint& from, const options& o, const run_data& data) {
       continue;
     }
     check_is_same_run(metadata, expected, from.path.string());
-    check_is_not_over(from.state, o);
+    if (has_model_of(from.path)) check_is_not_over(from.state, o);
     return;
   }
   if (from.damage.empty()) throw gr::error("--resume: " + o.resume + ": has no checkpoint");

@@ -120,7 +120,9 @@ void train(const gpt::options& o, gpt::rank_team& team) {
                                         .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
     const auto agree = [&] { return team.agree(run.elapsed(), stopped()); };
 
-    bool finished = false;
+    // Of a run that had ended, but for its model, only that is left to write.
+    const bool had_ended = o.fraction(at.step, at.elapsed) >= 1;
+    bool finished = had_ended;
     try {
       for (auto now = agree(); !finished && !now.stop; now = agree()) {
         const gr::stopwatch watch;
@@ -151,7 +153,7 @@ void train(const gpt::options& o, gpt::rank_team& team) {
       run.save_after(e);
       throw;
     }
-    if (!finished) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
+    if (!finished || had_ended) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
     return finished;
   };
 

@@ -78,12 +78,19 @@ refuses 1 "its data is '108 \+ 12 samples.*labels fine, poor', and this run's is
   "${quick[@]}" --data numbered.tsv --steps 6 --accumulate 2 --resume halves
 refuses 1 '^bert_train: --resume: nowhere: no such folder$' "${quick[@]}" --data named.tsv --resume nowhere
 # A damaged checkpoint is replaced by the one before.
-succeeds "${quick[@]}" --data named.tsv --steps 4 --save-every 2 --out damaged
+succeeds "${quick[@]}" --data named.tsv --steps 4 --save-every 2 --eval-every 1 --out damaged
+sed 's/"classifier.weight"/"classifier.weighs"/' damaged/checkpoint.safetensors >lacking
 truncate -s 1000 damaged/checkpoint.safetensors
-succeeds "${quick[@]}" --data named.tsv --steps 4 --resume damaged
+succeeds "${quick[@]}" --data named.tsv --steps 4 --eval-every 1 --resume damaged
 has out '^resumed after step 4$'
+[[ $(grep -c accuracy damaged/log.jsonl) -eq 4 ]] || wrong "a resumed run has lost accuracies of its log"
 has err 'checkpoint.safetensors: .*; an older checkpoint is taken$'
 [[ -e damaged/checkpoint-damaged.safetensors ]] || wrong "the damaged checkpoint is gone"
+# So is one that lacks a tensor, and says that it is whole.
+sed -i 's/"crc32c":"[0-9a-f]*"/"crc32x":"00000000"/' lacking
+cp lacking damaged/checkpoint.safetensors
+succeeds "${quick[@]}" --data named.tsv --steps 4 --eval-every 1 --resume damaged
+has err "checkpoint.safetensors: .*classifier.weigh.*; an older checkpoint is taken$"
 
 succeeds "$train" --dummy --steps 1 --threads 2 --out dummy
 succeeds "$train" --plan --memory-budget 90MiB
@@ -93,6 +100,7 @@ has out '^planned: [0-9]+ bytes of parameters'
 refuses 1 '^bert_train: nowhere: no such file' "${quick[@]}" --data nowhere
 refuses 2 '--tokenizer is required' "$train" --data named.tsv
 refuses 2 '--data is required' "$train"
+refuses 2 '--epochs must be at most [0-9.]+ with these data' "${quick[@]}" --data named.tsv --epochs 1e18
 sed '5s/fine\|poor/other/' named.tsv >three.tsv
 refuses 1 "^bert_train: three.tsv: line [0-9]+: the label 'poor' is class 2; the classes are 0 to 1$" \
   "${quick[@]}" --data three.tsv

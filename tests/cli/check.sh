@@ -757,6 +757,12 @@ resume() {
   cat text text >longer
   refuses 1 'its data is ' "$train" "${flags[@]}" --steps 20 --data longer --resume cut
   refuses 2 'has taken 10 steps already; give more' "$train" "${flags[@]}" --resume cut
+  # Of a run that ended after its last checkpoint and before its model, the model is written.
+  cp -r cut unwritten
+  rm unwritten/model.safetensors
+  succeeds "$train" "${flags[@]}" --resume unwritten
+  cmp -s {cut,unwritten}/model.safetensors || wrong "a resumed run that had ended has written another model"
+  refuses 2 'has taken 10 steps already; give more' "$train" "${flags[@]}" --resume unwritten
   refuses 2 'give one of them' "$train" "${flags[@]}" --resume cut --out other
   # Facts that cannot be, and tensors of another model, are damage like any other.
   cp -r cut changed

@@ -52,6 +52,8 @@ GRADUS_IMPL void pending_checkpoint::write(const std::filesystem::path& path,
     for (std::size_t i = older.size() - 1; i > 0; --i) std::filesystem::rename(older[i - 1], older[i], problem);
     std::filesystem::remove(older.front(), problem);
     std::filesystem::create_hard_link(path, older.front(), problem);
+    // Without hard links it is moved. Whoever resumes a run that was killed before the new one has its name finds it.
+    if (problem) std::filesystem::rename(path, older.front(), problem);
   });
 }
 
