@@ -88,6 +88,30 @@ TEST_CASE("mixtures in checkpoint regions have the bits of plain ones, and count
   CHECK(trained<half>(gr::region_schedule::every_block(layers)) == trained<half>({}));
 }
 
+TEST_CASE("a mixture block is its parts, with dropout on both") {
+  workplace at;
+  using X = gr::on<gr::cpu>;
+  gr::nn::mixture_block<X, width, heads, experts, per_token> net;
+  gr::init(net, at.ctx, gr::normal_init{.seed = 6, .stddev = 0.3});
+  const auto v = normal<float, gr::shape<2, 7, width>>(at.ctx);
+  const auto run = [&](const auto& f) {
+    gr::tape tape{at.ctx, 9};
+    const auto x = tape.variable(v);
+    const auto [y, loss] = f(x);
+    gr::backward(gr::sum(y * y) + loss);
+    const std::vector found{numbers(y.value()), numbers(loss.value()), numbers(x.gradient())};
+    gr::clear_gradients(net);
+    return found;
+  };
+  const auto whole = run([&](const auto& x) { return net(std::tuple{x, gr::nn::no_auxiliary_loss(x)}, 0.5); });
+  const auto parts = run([&](const auto& x) {
+    const auto y = x + gr::dropout(net.attention(net.norm1(x)), 0.5);
+    auto [z, loss] = net.mixture(net.norm2(y));
+    return std::tuple{y + gr::dropout(z, 0.5), std::move(loss)};
+  });
+  CHECK(whole == parts);
+}
+
 TEST_CASE("the load of experts is left alone by inference, and router and losses are float in bf16_mixed") {
   workplace at;
   using X = gr::on<gr::cpu, gr::bf16_mixed>;

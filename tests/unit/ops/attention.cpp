@@ -89,6 +89,30 @@ TEST_CASE("attention adds to a gradient that is there already") {
   CHECK(worst_error(std::get<0>(twice.gradients).values(), wanted) < 1e-12);
 }
 
+TEST_CASE_TEMPLATE("attention adds to gradients of keys and values that are there already", T, float, gr::bf16) {
+  workplace at;
+  using gr::shape;
+  const auto q = normal<T, shape<2, 3, 70, 17>>(at.ctx), other = normal<T, shape<2, 3, 70, 17>>(at.ctx);
+  const auto k = normal<T, shape<2, 3, 70, 17>>(at.ctx), v = normal<T, shape<2, 3, 70, 17>>(at.ctx);
+  const auto dy = normal<T, shape<2, 3, 70, 17>>(at.ctx);
+  const auto check = [&](const auto& f) {
+    const auto first = evaluate(at.ctx, f, dy, q, k, v), second = evaluate(at.ctx, f, dy, other, k, v);
+    const auto both = evaluate(
+        at.ctx, [&](auto a, auto b, auto c, auto d) { return f(a, c, d) + f(b, c, d); }, dy, q, other, k, v);
+    const auto compare = [&](const auto& found, const auto& a, const auto& b) {
+      CHECK(error_in_norm(found, gr::cast<double>(a) + gr::cast<double>(b)) < (sizeof(T) == 2 ? 0x1p-7 : 1e-6));
+    };
+    compare(std::get<2>(both.gradients), std::get<1>(first.gradients), std::get<1>(second.gradients));
+    compare(std::get<3>(both.gradients), std::get<2>(first.gradients), std::get<2>(second.gradients));
+  };
+  for (const int count : {1, 4}) {
+    const threads n(at.ctx, count);
+    check([](auto a, auto b, auto c) { return gr::attention(a, b, c); });
+    check([](auto a, auto b, auto c) { return gr::attention<true>(a, b, c); });
+    check([](auto a, auto b, auto c) { return gr::attention(a, b, c, {.window = 9}); });
+  }
+}
+
 TEST_CASE("what comes later changes no bit of what came before") {
   workplace at;
   constexpr gr::index_t length = 100;

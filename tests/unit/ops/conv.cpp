@@ -89,12 +89,14 @@ TEST_CASE("3 x 3 filters at stride 1 agree with plain loops, through Winograd's 
   check<float, gr::conv{.padding = {0, 2}}, gr::shape<3, 16, 9, 7>, gr::shape<16, 16, 3, 3>>();
   check<float, gr::conv{.padding = 1}, gr::shape<2, 18, 5, 37>, gr::shape<33, 18, 3, 3>>();
   check<float, gr::conv{.padding = 2}, gr::shape<1, 16, 3, 2>, gr::shape<29, 16, 3, 3>>();
+  check<float, gr::conv{.padding = 1}, gr::shape<2, 16, 5, 32>, gr::shape<17, 16, 3, 3>>();  // rows of whole registers
 }
 
 TEST_CASE("depthwise convolutions and their gradients agree with plain loops") {
   check<float, gr::conv{.padding = 1, .groups = 5}, gr::shape<2, 5, 7, 21>, gr::shape<5, 1, 3, 3>>();
   check<float, gr::conv{.stride = 2, .padding = 2, .dilation = 2, .groups = 3}, gr::shape<2, 3, 9, 10>,
         gr::shape<6, 1, 3, 2>>();
+  check<float, gr::conv{.stride = {1, 2}, .padding = 1, .groups = 3}, gr::shape<2, 3, 6, 9>, gr::shape<3, 1, 3, 3>>();
 }
 
 TEST_CASE_TEMPLATE("convolutions of 16-bit numbers agree with plain loops", T, gr::bf16, gr::f16) {
