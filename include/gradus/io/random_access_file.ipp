@@ -67,9 +67,10 @@ GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> t
   }
 #if defined(__unix__) || defined(__APPLE__)
   const auto cannot = [&] { fail(std::string("cannot be read: ") + std::strerror(errno)); };
-  for (std::size_t done = 0; done < to.size();) {
+  std::size_t done = 0;
+  while (done < to.size()) {
     const auto got = ::pread(file_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
-    if (got == 0) break;  // it was shortened
+    if (got == 0) break;  // it was shortened, or has fewer bytes than it reports, as files of /sys
     if (got > 0) done += static_cast<std::size_t>(got);
     else if (errno != EINTR) cannot();
   }
@@ -78,6 +79,7 @@ GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> t
   if (::fstat(file_, &now) != 0) cannot();
   if (detail::stamp_of<stamp>(now) != stamp_)
     fail("has changed since it was opened; it must not change while it is in use");
+  if (done < to.size()) fail("ends at byte " + std::to_string(at + done) + ", before the size that it reports");
 #endif
 }
 

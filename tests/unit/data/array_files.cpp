@@ -251,6 +251,7 @@ TEST_CASE("the first bad field of a CSV file is named with its line and column")
   CHECK(said("1,2\n\"3\",4") == "line 2, column 1: '\"3\"' is not a number of type f32");
   CHECK(said("1,2\n3,1e39") == "line 2, column 2: '1e39' is not a number of type f32");
   CHECK(said("1,2\n3,\x1b[1m") == "line 2, column 2: '\\x1b[1m' is not a number of type f32");
+  CHECK(said(",2\n3,4\n") == "line 1, column 1: is empty; a number is needed");
   CHECK(said("1,2\n3,\n") == "line 2, column 2: is empty; a number is needed");
   CHECK(said("1\n\n2\n") == "line 2, column 1: is empty; a number is needed");
   CHECK(said("1,2\n3\n") == "line 2 has 1 fields; the first row has 2");

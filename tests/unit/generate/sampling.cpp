@@ -136,6 +136,8 @@ TEST_CASE("a rule that no token can be drawn by is refused, and so are logits th
         "sampling_rule: temperature must be 0 or more, not -1.000000");
   CHECK(message_of([] { gr::token_sampler({.top_p = 0}); }) ==
         "sampling_rule: top_p must be above 0 and at most 1, not 0.000000");
+  CHECK(message_of([] { gr::token_sampler({.top_p = 1.5}); }) ==
+        "sampling_rule: top_p must be above 0 and at most 1, not 1.500000");
   CHECK(message_of([] { gr::token_sampler({.top_p = std::nan("")}); }).find("top_p must be") != std::string::npos);
   CHECK(message_of([] { gr::token_sampler({.repetition_penalty = 0}); }) ==
         "sampling_rule: repetition_penalty must be above 0, not 0.000000");

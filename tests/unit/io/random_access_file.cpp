@@ -8,6 +8,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <system_error>
 
 #if __has_include(<sys/stat.h>)
 #include <sys/stat.h>
@@ -86,7 +87,24 @@ TEST_CASE("a file that is opened and cannot be read leaves nothing open") {
   CHECK(open() == before);
 }
 
+TEST_CASE("a file that has fewer bytes than it reports is not read in part") {
+  const fs::path short_file = "/sys/kernel/mm/transparent_hugepage/enabled";
+  std::error_code ignored;
+  if (fs::file_size(short_file, ignored) != 4096) return;
+  const gradus::random_access_file a(short_file);
+  CHECK_THROWS_WITH_AS(bytes_of(a, 0, 4096), doctest::Contains("before the size that it reports"), gradus::error);
+}
+
 #if __has_include(<sys/stat.h>)
+TEST_CASE("a read that the system refuses is an error with its reason") {
+  const gradus_test::scratch_folder f;
+  gradus::write_file_atomically(f.path / "a", "some text");
+  const gradus::random_access_file a(f.path / "a");
+  static constexpr std::byte constant[4]{};  // in memory that cannot be written
+  const std::span<std::byte> to(const_cast<std::byte*>(constant), 4);
+  CHECK_THROWS_WITH_AS(a.read(0, to), doctest::Contains("a: cannot be read: Bad address"), gradus::error);
+}
+
 TEST_CASE("a pipe is read to its end, and then at any place") {
   const gradus_test::scratch_folder f;
   const fs::path pipe = f.path / "pipe";

@@ -69,7 +69,7 @@ TEST_CASE("an index that is not true of its files is refused") {
   CHECK(refusal(folder.path, R"({"weight_map": 1})") ==
         index + "is not an index of safetensors files: it has no object 'weight_map'");
   CHECK(refusal(folder.path, "{") == index + "is not JSON: it ends or has an error at byte 2");
-  for (const std::string file : {R"("../one")", R"("")", R"("..")", "1", "null"})
+  for (const std::string file : {R"("../one")", R"("")", R"("..")", R"("one\u0000x")", "1", "null"})
     CHECK(refusal(folder.path, R"({"weight_map": {"a": )" + file + "}}") ==
           index + "weight_map: 'a' must be in a file of the same folder, not in " + file);
   CHECK(refusal(folder.path, R"({"weight_map": {"a": "three"}})") == "three: no such file");
