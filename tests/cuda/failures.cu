@@ -1,5 +1,7 @@
 // Kernels that fail while they run, and what is said of them. Such a failure ends all work of a process on the GPU, so
-// each happens in a process of its own: this program again, with the one test case that otherwise is skipped.
+// each happens in a process of its own: this program again, with the one test case that otherwise is skipped. And sizes
+// that kernels do not take, which are errors before a launch.
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -95,4 +97,43 @@ TEST_CASE("a stream waits for kernels if the environment said so when it was cre
   CHECK_FALSE(waited);
   CHECK(graph.captures() == 2);
   CHECK(gr::to_host(x)[3] == 16 * 17.0f * 17.0f + 1);
+}
+
+TEST_CASE("a grouped convolution of 2^31 positions is an error, and not one of the rest of 2^32") {
+  if (no_gpu()) return;
+  gpu g;
+  using on_gpu = gr::kernel<gr::op::convolution, gr::cuda>;
+  constexpr gr::accumulate_in<float> in{};
+  constexpr gr::index_t side = gr::index_t{1} << 12;
+  constexpr gr::detail::conv_axis axis{side, 1, side, 1, 0, 1};
+  float* const none = nullptr;
+  for (const gr::index_t batch : {gr::index_t{1} << 7, gr::index_t{1} << 8}) {  // 2^31, and 2^32, which wraps to 0
+    const gr::detail::conv_sizes of{batch, 2, 2, 2, axis, axis};
+    const std::string said = "conv: a GPU takes fewer than 2^31 positions (images x height x width) per call, here " +
+                             std::to_string(batch * side * side) + "; split the batch";
+    const auto check = [&](const auto& f) { CHECK(gradus_test::message_of(f) == said); };
+    check([&] { on_gpu::forward(in, g.ctx, of, none, false, none, none, none); });
+    check([&] { on_gpu::backward(gr::gradient_of<0>{}, in, g.ctx, of, none, false, none, none, none); });
+    check([&] { on_gpu::backward(gr::gradient_of<1>{}, in, g.ctx, of, none, false, none, none, none); });
+  }
+}
+
+TEST_CASE("grouped_matmul of more tiles than a GPU launches is an error that says how many rows it takes") {
+  if (no_gpu()) return;
+  gpu g;
+  using on_gpu = gr::kernel<gr::op::grouped_matmul, gr::cuda>;
+  constexpr gr::accumulate_in<float> in{};
+  float* const none = nullptr;
+  const std::int32_t* const offsets = nullptr;
+  const std::string said =
+      "grouped_matmul: a GPU takes at most 65535 groups and tiles of 64 rows (4.19 million rows) per call, here ";
+  const gr::group_sizes many_rows{8, 4194304, 8, 8}, many_groups{65536, 64, 8, 8};
+  const std::string rows = said + "1 and 65546; split the rows", groups = said + "65536 and 1; split the rows";
+  CHECK(gradus_test::message_of([&] { on_gpu::forward(in, g.ctx, none, none, none, offsets, many_rows); }) == rows);
+  CHECK(gradus_test::message_of([&] {
+          on_gpu::backward(gr::gradient_of<0>{}, in, g.ctx, none, false, none, none, offsets, many_rows);
+        }) == rows);
+  CHECK(gradus_test::message_of([&] {
+          on_gpu::backward(gr::gradient_of<1>{}, in, g.ctx, none, false, none, none, offsets, many_groups);
+        }) == groups);
 }

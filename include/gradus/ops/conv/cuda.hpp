@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "../../cuda/gemm_cublaslt.hpp"
@@ -18,22 +19,29 @@ namespace gradus {
 
 namespace cuda_kit {
 
+/// A number of positions, elements or sizes as kernels take it, which divide numbers below 2^31. Throws error.
+inline std::uint32_t conv_count(index_t n) {
+  if (n >= index_t{1} << 31)
+    throw error("conv: a GPU takes fewer than 2^31 positions (images x height x width) per call, here " +
+                std::to_string(n) + "; split the batch");
+  return static_cast<std::uint32_t>(n);
+}
+
 /// One axis of a convolution, as kernels take it.
 struct conv_line {
   std::uint32_t in, kernel, out, stride, padding, dilation;
   divisor<std::uint32_t> by_in, by_out, by_stride;
 
   explicit conv_line(const gradus::detail::conv_axis& a)
-      : in(narrow(a.in)),
-        kernel(narrow(a.kernel)),
-        out(narrow(a.out)),
-        stride(narrow(a.stride)),
-        padding(narrow(a.padding)),
-        dilation(narrow(a.dilation)),
+      : in(conv_count(a.in)),
+        kernel(conv_count(a.kernel)),
+        out(conv_count(a.out)),
+        stride(conv_count(a.stride)),
+        padding(conv_count(a.padding)),
+        dilation(conv_count(a.dilation)),
         by_in(in),
         by_out(out),
         by_stride(stride) {}
-  static std::uint32_t narrow(index_t n) { return static_cast<std::uint32_t>(n); }
 
   /// The element of the image that tap `tap` of a position reads; `in` or more if there is none.
   __device__ std::uint32_t read_by(std::uint32_t position, std::uint32_t tap) const {
@@ -51,10 +59,10 @@ struct conv_layout {
   std::uint32_t channels, filters, group_channels, group_filters;
   conv_line y, x;
   explicit conv_layout(const gradus::detail::conv_sizes& s)
-      : channels(conv_line::narrow(s.channels)),
-        filters(conv_line::narrow(s.filters)),
-        group_channels(conv_line::narrow(s.group_channels())),
-        group_filters(conv_line::narrow(s.group_filters())),
+      : channels(conv_count(s.channels)),
+        filters(conv_count(s.filters)),
+        group_channels(conv_count(s.group_channels())),
+        group_filters(conv_count(s.group_filters())),
         y(s.y),
         x(s.x) {}
   __device__ index_t in_image(index_t image, std::uint32_t channel, std::uint32_t at_y, std::uint32_t at_x) const {
@@ -252,16 +260,16 @@ struct kernel<op::convolution, cuda> {
     if (of.groups > 1) {
       const index_t columns = of.batch * of.positions();
       launch(ctx, cuda_kit::conv_direct_kernel<TY, T, TB>, cuda_kit::conv_blocks(of.filters, columns),
-             cuda_kit::block_threads, y, accumulate, x, w, bias, s, static_cast<std::uint32_t>(columns));
+             cuda_kit::block_threads, y, accumulate, x, w, bias, s, cuda_kit::conv_count(columns));
       return;
     }
     const index_t k = of.channels * of.taps();
     const cuda_kit::conv_chunks<T, C> chunk(ctx, of, k, of.filters);
     for (index_t first = 0; first < of.batch; first += chunk.images) {
       const index_t columns = std::min(chunk.images, of.batch - first) * of.positions();
-      const auto count = static_cast<std::uint32_t>(columns);
+      const auto count = cuda_kit::conv_count(columns);
       launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(k, columns), cuda_kit::block_threads,
-             chunk.patches, x + first * of.channels * of.plane(), s, static_cast<std::uint32_t>(k), count);
+             chunk.patches, x + first * of.channels * of.plane(), s, cuda_kit::conv_count(k), count);
       cuda_kit::conv_product<Acc>(ctx, {false, false, of.filters, columns, k}, w, chunk.patches, chunk.results, false);
       launch(ctx, cuda_kit::conv_result_kernel<TY, C, TB>, cuda_kit::conv_blocks(of.filters, columns),
              cuda_kit::block_threads, y + first * of.filters * of.positions(), accumulate, chunk.results, bias, s,
@@ -276,20 +284,20 @@ struct kernel<op::convolution, cuda> {
     if (of.groups > 1) {
       const index_t elements = of.batch * of.plane();
       launch(ctx, cuda_kit::conv_direct_back_kernel<TX, T, TB>, cuda_kit::conv_blocks(of.channels, elements),
-             cuda_kit::block_threads, dx, accumulate, dy, w, bias, s, static_cast<std::uint32_t>(elements));
+             cuda_kit::block_threads, dx, accumulate, dy, w, bias, s, cuda_kit::conv_count(elements));
       return;
     }
     const index_t k = of.channels * of.taps();
     const cuda_kit::conv_chunks<T, C> chunk(ctx, of, of.filters, k);
     for (index_t first = 0; first < of.batch; first += chunk.images) {
       const index_t images = std::min(chunk.images, of.batch - first), columns = images * of.positions();
-      const auto count = static_cast<std::uint32_t>(columns);
+      const auto count = cuda_kit::conv_count(columns);
       launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(of.filters, columns), cuda_kit::block_threads,
              chunk.patches, dy + first * of.filters * of.positions(), cuda_kit::conv_rows(of), s.filters, count);
       cuda_kit::conv_product<Acc>(ctx, {true, false, k, columns, of.filters}, w, chunk.patches, chunk.results, false);
       launch(ctx, cuda_kit::conv_images_kernel<TX, C, TB>, cuda_kit::conv_blocks(of.channels, images * of.plane()),
              cuda_kit::block_threads, dx + first * of.channels * of.plane(), accumulate, chunk.results, bias, s,
-             static_cast<std::uint32_t>(images * of.plane()), count);
+             cuda_kit::conv_count(images * of.plane()), count);
     }
   }
   template <class Acc, class TW, class T>
@@ -299,8 +307,8 @@ struct kernel<op::convolution, cuda> {
     const cuda_kit::conv_layout s(of);
     const index_t k = of.group_channels() * of.taps(), weights = of.filters * k;
     if (of.groups > 1) {
-      launch(ctx, cuda_kit::conv_direct_weights_kernel<TW, T, T>, static_cast<unsigned>(weights),
-             cuda_kit::block_threads, dw, accumulate, dy, x, s, static_cast<std::uint32_t>(of.batch * of.positions()));
+      launch(ctx, cuda_kit::conv_direct_weights_kernel<TW, T, T>, cuda_kit::conv_count(weights),
+             cuda_kit::block_threads, dw, accumulate, dy, x, s, cuda_kit::conv_count(of.batch * of.positions()));
       return;
     }
     // The matrix of results has the gradient dy; the sums over chunks, if dw has another type, are rounded once.
@@ -310,9 +318,9 @@ struct kernel<op::convolution, cuda> {
     if constexpr (in_place) sums = dw;
     for (index_t first = 0; first < of.batch; first += chunk.images) {
       const index_t columns = std::min(chunk.images, of.batch - first) * of.positions();
-      const auto count = static_cast<std::uint32_t>(columns);
+      const auto count = cuda_kit::conv_count(columns);
       launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(k, columns), cuda_kit::block_threads,
-             chunk.patches, x + first * of.channels * of.plane(), s, static_cast<std::uint32_t>(k), count);
+             chunk.patches, x + first * of.channels * of.plane(), s, cuda_kit::conv_count(k), count);
       launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(of.filters, columns), cuda_kit::block_threads,
              chunk.results, dy + first * of.filters * of.positions(), cuda_kit::conv_rows(of), s.filters, count);
       cuda_kit::conv_product<Acc>(ctx, {false, true, of.filters, k, columns}, chunk.results, chunk.patches, sums,

@@ -2,6 +2,7 @@
 // The CUDA kernels of grouped_matmul. One launch computes the tiles of all groups: a block finds its group and rows by
 // the offsets, which the host does not read.
 
+#include <string>
 #include <type_traits>
 
 #include "../../cuda/launch.hpp"
@@ -82,6 +83,15 @@ __global__ void __launch_bounds__(Tiles::threads)
                                                                     n - column, end - first, accumulate});
 }
 
+/// Throws error if there are more tiles in the grid's second dimension, or groups in its third, than a GPU launches.
+inline void check_tiles(index_t tiles, index_t groups = 1) {
+  constexpr index_t most = 65535;
+  if (tiles > most || groups > most)
+    throw error(
+        "grouped_matmul: a GPU takes at most 65535 groups and tiles of 64 rows (4.19 million rows) per call, "
+        "here " +
+        std::to_string(groups) + " and " + std::to_string(tiles) + "; split the rows");
+}
 template <class Tiles>
 constexpr unsigned tiles_across(index_t n) {
   return static_cast<unsigned>((n + Tiles::columns - 1) / Tiles::columns);
@@ -99,6 +109,7 @@ void multiply_groups(context<cuda>& ctx, TC* c, bool accumulate, const TA* a, co
                      index_t groups, index_t rows, index_t n, index_t k) {
   with_tiles<TA, TB>(n, k, [&](auto tiles) {
     using by = decltype(tiles);
+    check_tiles(most_tiles<by::rows>(groups, rows));
     launch_with_shared(ctx, &multiply_groups_kernel<by, TransposeB, TC, TA, TB, I>,
                        dim3(tiles_across<by>(n), most_tiles<by::rows>(groups, rows)), by::threads, by::bytes, c,
                        accumulate, a, b, offsets, groups, rows, n, k);
@@ -125,8 +136,9 @@ struct kernel<op::grouped_matmul, cuda> {
     using namespace cuda_kit;
     with_tiles<TX, TY>(of.in, of.out, [&](auto tiles) {
       using by = decltype(tiles);
-      const dim3 blocks(tiles_across<by>(of.out), static_cast<unsigned>((of.in + by::rows - 1) / by::rows),
-                        static_cast<unsigned>(of.groups));
+      const auto tiles_down = static_cast<unsigned>((of.in + by::rows - 1) / by::rows);
+      check_tiles(tiles_down, of.groups);
+      const dim3 blocks(tiles_across<by>(of.out), tiles_down, static_cast<unsigned>(of.groups));
       launch_with_shared(ctx, &multiply_within_groups_kernel<by, TDW, TX, TY, I>, blocks, by::threads, by::bytes, dw,
                          accumulate, x, dy, offsets, of.rows, of.in, of.out);
     });
