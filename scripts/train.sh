@@ -102,9 +102,9 @@
 # gpt_sample beside it, which writes more text.
 set -euo pipefail
 export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
-# numbers: launched_rank launched_here number given given_judged huggingface longest context length vocabulary help
+# numbers: launched_rank number given given_judged huggingface longest context length vocabulary help
 # numbers: plan device cuda gpus largest width heads kv_heads experts experts_per_token i began batch_tokens batch
-# numbers: started share own
+# numbers: started
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"
 source "$root/scripts/trainer.sh"
@@ -658,9 +658,4 @@ if [[ $plan -eq 1 && -n $launched_ranks ]]; then
 fi
 launcher=()
 if [[ $device == cuda ]]; then read -ra launcher <<<"${GRADUS_CUDA_LAUNCHER:-}"; fi
-# Processes of one machine share its processors, those of them that each may use.
-if [[ -n $launched_ranks && -z ${OMP_NUM_THREADS:-} ]]; then
-  own=$(nproc) share=$(($(nproc --all) / launched_here))
-  export OMP_NUM_THREADS=$((share < 1 ? 1 : share < own ? share : own))
-fi
 exec ${launcher[@]+"${launcher[@]}"} "$build/examples/gpt_train" "${flags[@]}" ${passed[@]+"${passed[@]}"} >&3 3>&-

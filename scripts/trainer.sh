@@ -11,23 +11,21 @@ gradus_sizes() {
 }
 
 # gradus_launched: of a process that mpirun or srun started, the variables launched_ranks and launched_rank, the number
-# of processes and that of this one, and launched_here, the number on this machine; otherwise launched_ranks is empty.
+# of processes and that of this one; otherwise launched_ranks is empty.
 gradus_launched() {
-  local tasks=${SLURM_STEP_NUM_TASKS:-1} per_node=${SLURM_STEP_TASKS_PER_NODE:-1}
-  launched_ranks="" launched_rank=0 launched_here=${per_node%%[!0-9]*}
+  local tasks=${SLURM_STEP_NUM_TASKS:-1} name
+  launched_ranks="" launched_rank=0
   if [[ -n ${OMPI_COMM_WORLD_SIZE:-} ]]; then  # Open MPI's mpirun
     launched_ranks=$OMPI_COMM_WORLD_SIZE launched_rank=$OMPI_COMM_WORLD_RANK
-    launched_here=${OMPI_COMM_WORLD_LOCAL_SIZE:-1}
   elif [[ -n ${PMI_SIZE:-} ]]; then  # MPICH's, and srun --mpi=pmi2
-    launched_ranks=$PMI_SIZE launched_rank=${PMI_RANK:-0} launched_here=${MPI_LOCALNRANKS:-$launched_here}
+    launched_ranks=$PMI_SIZE launched_rank=${PMI_RANK:-0}
   elif [[ -n ${PMIX_RANK:-} ]]; then  # srun --mpi=pmix
     launched_ranks=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}} launched_rank=$PMIX_RANK
   elif [[ ${SLURM_STEP_ID:-} =~ ^[0-9]+$ && $tasks != 1 ]]; then
     launched_rank=${SLURM_PROCID:-0}
     fail "srun has started $tasks processes that know nothing of each other: give it --mpi=pmix (or pmi2)"
   fi
-  local name
-  for name in launched_ranks launched_rank launched_here; do
+  for name in launched_ranks launched_rank; do
     [[ ${!name:-0} =~ ^[0-9]{1,6}$ ]] || { launched_rank=0; fail "mpirun or srun says '${!name}' for ${name/_/ }"; }
   done
 }

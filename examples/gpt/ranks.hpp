@@ -60,8 +60,9 @@ class rank_team {
   /// Threads of a rank whose number was not given (0): ranks divide the machine's.
   int threads_of_rank(int given) const {
     if (given > 0 || ranks_on_node_ == 1) return given;
-    if (process_per_rank && std::getenv("OMP_NUM_THREADS") != nullptr) return given;  // of each process
-    return std::max(gr::cpu_kit::default_thread_count() / ranks_on_node_, 1);
+    if (!process_per_rank) return std::max(gr::cpu_kit::default_thread_count() / ranks_on_node_, 1);
+    if (std::getenv("OMP_NUM_THREADS") != nullptr) return given;  // of each process
+    return gr::cpu_kit::processors_of_each(ranks_on_node_);
   }
 
   /// Makes the communicator of gradients and parameters, which trained() returns. The result owns it, and must end

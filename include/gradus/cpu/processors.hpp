@@ -22,6 +22,9 @@ int processors_to_run_on();
 
 /// Processors that this process may use; more threads would take turns.
 int usable_processors();
+/// Processors for one of `processes` processes that share this machine, at least 1: its part of those that the machine
+/// has, and its control groups allow them all together, but none outside of its own affinity mask.
+int processors_of_each(int processes);
 
 }  // namespace gradus::cpu_kit
 

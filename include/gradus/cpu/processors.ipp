@@ -91,4 +91,14 @@ GRADUS_IMPL int usable_processors() {
   return allowed > 0 ? std::min(here, allowed) : here;
 }
 
+GRADUS_IMPL int processors_of_each(int processes) {
+#if defined(_SC_NPROCESSORS_ONLN)
+  const int online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+#else
+  const int online = processors_to_run_on();
+#endif
+  const int allowed = processors_of_cgroups(), all = allowed > 0 ? std::min(online, allowed) : online;
+  return std::max(1, std::min(processors_to_run_on(), all / std::max(1, processes)));
+}
+
 }  // namespace gradus::cpu_kit

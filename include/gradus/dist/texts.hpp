@@ -42,18 +42,21 @@ std::vector<std::string> gather_texts(context<D>& ctx, communicator<D>& ranks, c
   return texts;
 }
 
-/// Calls f() on every rank. If it throws error on some, all throw that of the first of these. A collective; f itself
-/// may call collectives if it completes them before it throws. rank_failed is thrown as it is.
+/// Calls f() on every rank. If it throws error on some, all throw that of the first of these: out_of_memory, if that is
+/// what it is. A collective; f itself may call collectives if it completes them before it throws. rank_failed is thrown
+/// as it is.
 template <class D, class F>
 void try_together(context<D>& ctx, communicator<D>& ranks, const F& f) {
-  std::string problem;
+  std::string problem;  // behind a letter for its kind
   try {
     f();
-  } catch (const rank_failed&) { throw; } catch (const error& e) {
-    problem = e.what();
+  } catch (const rank_failed&) { throw; } catch (const out_of_memory& e) {
+    problem = std::string("m") + e.what();
+  } catch (const error& e) { problem = std::string("e") + e.what(); }
+  for (const std::string& text : gather_texts(ctx, ranks, problem)) {
+    if (text.starts_with('m')) throw out_of_memory(text.substr(1));
+    if (!text.empty()) throw error(text.substr(1));
   }
-  for (const std::string& text : gather_texts(ctx, ranks, problem))
-    if (!text.empty()) throw error(text);
 }
 
 }  // namespace gradus

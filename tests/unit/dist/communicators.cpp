@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/access.hpp>
+#include <gradus/dist/texts.hpp>
 #include <gradus/dist/thread_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/testing/slowed_communicator.hpp>
@@ -169,6 +170,25 @@ TEST_CASE("errors of communicators say what is wrong") {
             of.all_gather(ctx, &x, &x, std::vector<index_t>{1, 1}).wait();
           }) == "communicator: give one count for each of the 1 ranks");
   });
+}
+
+TEST_CASE("what one rank throws, all throw: the error of its kind") {
+  for (const bool memory : {false, true}) {
+    std::atomic<int> as_expected = 0;
+    gradus::run_ranks(4, [&](gradus::communicator<cpu>& comm) {
+      with_context(comm, [&](gradus::context<cpu>& ctx, gradus::communicator<cpu>& of) {
+        try {
+          gradus::try_together(ctx, of, [&] {
+            if (of.rank() == 2 && memory) throw gradus::out_of_memory("no room");
+            if (of.rank() == 2) throw gradus::error("no room");
+          });
+        } catch (const gradus::out_of_memory& e) {
+          as_expected += memory && e.what() == std::string("no room");
+        } catch (const gradus::error& e) { as_expected += !memory && e.what() == std::string("no room"); }
+      });
+    });
+    CHECK(as_expected == 4);
+  }
 }
 
 TEST_CASE("collectives of different numbers do not belong together") {
