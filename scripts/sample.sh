@@ -43,6 +43,9 @@ done
 [[ -f $run/config && -r $run/config ]] || fail "$run: no run of train.sh: it has no file 'config'"
 
 architecture=gpt2  # of runs of earlier versions, too
+# The environment's are not the run's.
+layers="" heads="" width="" context="" vocabulary="" kv_heads="" hidden="" tied="" batch="" precision="" optimizer=""
+experts="" experts_per_token="" launched_ranks=""
 while IFS=' =' read -r name value || [[ -n $name ]]; do
   value=${value%$'\r'}
   case $name in
