@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <gradus/core/philox.hpp>
+#include <gradus/core/printable.hpp>
 #include <gradus/data/labelled_texts.hpp>
 #include <gradus/data/wordpiece_json.hpp>
 #include <gradus/io/atomic_file.hpp>
@@ -28,6 +29,16 @@ gr::labelled_texts read_tsv(const std::string& file, std::vector<std::string> na
   label = label.substr(0, label.find_first_of("\t\r"));
   columns.header = label == "label";
   return gr::read_labelled_texts(file, columns);
+}
+
+// What was read of the first row: whoever has the columns in another order sees it.
+std::string first_row(const gr::labelled_texts& all) {
+  const auto shown = [](const std::string& text) {
+    return "'" + gr::printable(std::string_view(text).substr(0, 60)) + (text.size() > 60 ? "…'" : "'");
+  };
+  return "label " + shown(all.label_names[static_cast<std::size_t>(all.labels.front())]) + ", text " +
+         shown(all.texts.front()) +
+         (all.second_texts.empty() ? "" : ", second text " + shown(all.second_texts.front()));
 }
 
 std::vector<std::string> numbers_below(std::size_t end) {
@@ -112,13 +123,14 @@ run_data read_data(const text_files& files) {
   const std::size_t kept = files.validation_data.empty()
                                ? all - static_cast<std::size_t>(files.validation_share * static_cast<double>(all))
                                : all;
+  std::string first = first_row(texts);
   samples train = encoded(texts, 0, kept, files.data, tokenizer, true);
   if (files.validation_data.empty())
     return {std::move(train), encoded(texts, kept, all, files.data, tokenizer, false), std::move(names),
-            std::move(tokenizer)};
+            std::move(tokenizer), std::move(first)};
   const gr::labelled_texts others = read_tsv(files.validation_data, numbered ? numbers_below(sizes.labels) : names);
   samples validation = encoded(others, 0, others.texts.size(), files.validation_data, tokenizer, false);
-  return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer)};
+  return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer), std::move(first)};
 }
 
 void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder) {

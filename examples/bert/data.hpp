@@ -48,6 +48,8 @@ struct run_data {
   std::vector<std::string> labels;                   ///< names; empty: numbers
   std::optional<gr::wordpiece_tokenizer> tokenizer;  ///< none for dummy data
 
+  std::string first = {};  ///< what was read of the first row, to be shown; empty for dummy data
+
   /// What tells the data from another run's: the number of samples, the names of the labels, a checksum.
   std::string identity() const;
 };

@@ -230,6 +230,7 @@ int train(const bert::options& o) {
   report.line(std::to_string(data.train.count()) + " samples to train on, " + std::to_string(data.validation.count()) +
               " for validation; " + std::to_string(steps) + " steps of " + std::to_string(bert::batch_size) + " x " +
               std::to_string(o.accumulate));
+  if (!data.first.empty()) report.line("the first row: " + data.first);
   report.line("memory planned: " + gr::format_bytes(plan.total_bytes()) + "; run folder " + folder.string());
   if (!damage.empty()) report.warn(damage + "; an older checkpoint is taken");
   report.line(start);

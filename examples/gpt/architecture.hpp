@@ -16,7 +16,7 @@
 //     auxiliary loss, as a tuple,
 //   - `dropout`, and `regions` of its `blocks`,
 //   - `for_each_setting(net, f)`, if it has numbers that are neither sizes nor parameters, such as an epsilon: f(name,
-//     number). Files of the model keep them,
+//     number). Files of the model keep them; and `wrong_setting()`, which says what is wrong with one, or "",
 //   - `expert_load()`, if it has experts: for each block, the share of each; the log has them.
 //
 // load_huggingface(net, ctx, folder) and save_huggingface(net, folder, tokenizer) are beside the model, where

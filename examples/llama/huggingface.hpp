@@ -55,7 +55,7 @@ inline void check_huggingface(const gpt::huggingface_config& file, const config&
 }
 
 /// The settings in a config.json. Rotary positions are in `rope_parameters`, or in older files in `rope_theta` and
-/// `rope_scaling`. Throws gradus::error for a scaling other than Llama 3's.
+/// `rope_scaling`. Throws gradus::error for a scaling other than Llama 3's, and for numbers outside their ranges.
 inline gr::nn::llama_settings read_settings(const gpt::huggingface_config& file) {
   gr::nn::llama_settings found{.norm_eps = file.number("rms_norm_eps", 1e-6)};
   found.rope.base = file.number("rope_theta", 10000);
@@ -71,6 +71,7 @@ inline gr::nn::llama_settings read_settings(const gpt::huggingface_config& file)
                           .high_freq_factor = rope.number("high_freq_factor"),
                           .original_context = rope.number("original_max_position_embeddings")};
   }
+  if (const std::string wrong = wrong_setting(found); !wrong.empty()) file.fail(wrong);
   return found;
 }
 

@@ -2,6 +2,8 @@
 // A Llama, from top to bottom. The blocks are gradus::nn::llama_block: read nn/llama.hpp for what is inside one.
 
 #include <array>
+#include <cmath>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -42,6 +44,19 @@ struct config {
   }
 };
 
+/// What is wrong with the numbers of a model, by their names in a config.json; "" if nothing is.
+inline std::string wrong_setting(const gr::nn::llama_settings& of) {
+  const gr::rope_scaling& by = of.rope.scaling;
+  const auto is_from = [](double least, double x) { return x >= least && std::isfinite(x); };
+  if (!(of.norm_eps > 0 && of.norm_eps <= 1)) return "'rms_norm_eps' must be above 0 and at most 1";
+  if (!is_from(1, of.rope.base)) return "'rope_theta' must be 1 or more";
+  if (!is_from(1, by.factor)) return "the 'factor' of the rotary scaling must be 1 or more";
+  if (!is_from(1, by.original_context)) return "'original_max_position_embeddings' must be 1 or more";
+  if (!(by.low_freq_factor > 0 && by.low_freq_factor < by.high_freq_factor && std::isfinite(by.high_freq_factor)))
+    return "'low_freq_factor' must be above 0 and below 'high_freq_factor'";
+  return "";
+}
+
 /// Touvron et al. 2023 (LLaMA), with the shared keys of Llama 2 and the scaled rotary positions of Llama 3: token
 /// embeddings, blocks, a final norm, and a head.
 /// @tparam X gradus::on<device, precision>
@@ -72,6 +87,9 @@ struct model {
     f("rope_high_freq_factor", net.settings.rope.scaling.high_freq_factor);
     f("rope_original_context", net.settings.rope.scaling.original_context);
   }
+
+  /// What is wrong with the settings; see llama::wrong_setting().
+  std::string wrong_setting() const { return llama::wrong_setting(settings); }
 
   /// Token ids [B, T] -> embeddings [B, T, width]. T is the model's context, or less; B and T may be bounds.
   constexpr auto embedded(const auto& ids) const { return tokens(ids); }

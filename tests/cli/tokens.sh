@@ -42,6 +42,13 @@ make_new "$tokens" --data text --validation-data first second --out new
 has out 'train: 8800 tokens'
 shows new/val.bin "97 98 10 99 100 10"
 
+# What is no text, and a stack that is too small, are refused.
+rm -rf new
+printf '\x1f\x8b\x08\x00' >packed
+writes_nothing 1 'packed: is compressed by gzip; unpack it first' "$tokens" --data packed --out new
+writes_nothing 1 'the stack is limited to 200 KiB, and 256 are needed' \
+  bash -c 'ulimit -S -s 200; exec "$@"' - "$tokens" --data text --out new
+
 # A BPE that is learned, and read again: the same shards.
 make_new "$tokens" --data text --out new --tokenizer train --vocabulary 280
 has out 'vocabulary 280'

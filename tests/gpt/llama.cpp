@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -121,6 +123,28 @@ TEST_CASE("a folder of another model than this Llama is refused, with what diffe
         "'rope_parameters': 'rope_type' is \"yarn\" where \"default\" or \"llama3\" is needed");
   CHECK(refusal(R"("factor": 4.0)", R"("factor": "4")") ==
         "'rope_parameters': 'factor' is \"4\" where a number is needed");
+  CHECK(refusal(R"("rms_norm_eps": 1e-05)", R"("rms_norm_eps": -1)") == "'rms_norm_eps' must be above 0 and at most 1");
+}
+
+TEST_CASE("numbers of a model outside their ranges are refused") {
+  CHECK(llama::wrong_setting({}).empty());
+  const double huge = std::numeric_limits<double>::infinity();
+  const auto wrong = [](double gr::rope_scaling::*which, double value) {
+    gr::nn::llama_settings s;
+    s.rope.scaling.*which = value;
+    return llama::wrong_setting(s);
+  };
+  for (const double eps : {-1.0, 0.0, 1e300, std::nan("")})
+    CHECK(llama::wrong_setting({.norm_eps = eps}) == "'rms_norm_eps' must be above 0 and at most 1");
+  for (const double theta : {0.0, -10000.0, huge, std::nan("")})
+    CHECK(llama::wrong_setting({.rope = {.base = theta}}) == "'rope_theta' must be 1 or more");
+  for (const double bad : {0.0, -8.0, 1e-300, huge, std::nan("")}) {
+    CHECK(wrong(&gr::rope_scaling::factor, bad) == "the 'factor' of the rotary scaling must be 1 or more");
+    CHECK(wrong(&gr::rope_scaling::original_context, bad) == "'original_max_position_embeddings' must be 1 or more");
+  }
+  for (const double bad : {0.0, 4.0, 8.0, huge, std::nan("")})
+    CHECK(wrong(&gr::rope_scaling::low_freq_factor, bad) ==
+          "'low_freq_factor' must be above 0 and below 'high_freq_factor'");
 }
 
 TEST_CASE("a missing shard, and a folder of GPT-2's, are named") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gradus/cpu/processors.hpp>
+#include <gradus/data/dataset.hpp>
 
 #include "../model_file.hpp"
 #include "evaluate.hpp"
@@ -38,6 +39,8 @@ int main(int argc, char** argv) {
     std::string text;
     for (const std::string& path : data) {
       if (!text.empty() && text.back() != '\n') text += '\n';
+      if (gr::dataset::is_shard(path))
+        throw gr::error(path + ": is named as tokens are (*.bin); name the text that they were made of");
       text += gr::read_text(path);
     }
     const std::vector<std::int32_t> tokens = words.encode(text);

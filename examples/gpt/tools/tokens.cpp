@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -17,9 +18,10 @@
 
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/bpe_trainer.hpp>
+#include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
-#include <gradus/io/mapped_file.hpp>
+#include <gradus/io/random_access_file.hpp>
 
 #include "flags.hpp"
 #include "unfinished_folder.hpp"
@@ -74,30 +76,40 @@ std::optional<options> read_options(int argc, char** argv) {
   return o;
 }
 
-/// A text, mapped into memory.
-struct document {
-  explicit document(const std::string& path) : file(path), text(file.text()) {
-    if (text.empty()) throw gr::error(path + ": is empty");
+/// The bytes begin .. end - 1 of a text file. They are read when they are needed; an error tells of a file that has
+/// changed since it was opened.
+struct text_part {
+  const gr::random_access_file* file;
+  std::size_t begin, end;
+
+  std::size_t size() const { return end - begin; }
+  std::string text() const {
+    std::string read(size(), '\0');
+    file->read(begin, std::as_writable_bytes(std::span(read)));
+    return read;
   }
-  gr::mapped_file file;
-  std::string_view text;
 };
 
-std::vector<document> open(const std::vector<std::string>& paths) {
-  std::vector<document> all;
-  all.reserve(paths.size());
-  for (const std::string& path : paths) all.emplace_back(path);
+/// Opens texts, which stay open in `files`.
+std::vector<text_part> open(const std::vector<std::string>& paths, std::deque<gr::random_access_file>& files) {
+  std::vector<text_part> all;
+  for (const std::string& path : paths) {
+    const gr::random_access_file& file = files.emplace_back(path);
+    gr::detail::check_text_file(file);
+    all.push_back({&file, 0, file.size()});
+  }
   return all;
 }
 
 /// Where the last `share` of the documents begins: a document, and a position in it after the end of a line, or else of
 /// a character.
-std::pair<std::size_t, std::size_t> cut(const std::vector<document>& documents, double share) {
+std::pair<std::size_t, std::size_t> cut(const std::vector<text_part>& documents, double share) {
   std::size_t total = 0, in = 0;
-  for (const document& d : documents) total += d.text.size();
+  for (const text_part& d : documents) total += d.size();
   auto left = static_cast<std::size_t>(static_cast<double>(total) * (1 - share));
-  while (in + 1 < documents.size() && left >= documents[in].text.size()) left -= documents[in++].text.size();
-  const std::string_view text = documents[in].text;
+  while (in + 1 < documents.size() && left >= documents[in].size()) left -= documents[in++].size();
+  const std::string whole = documents[in].text();
+  const std::string_view text = whole;
   std::size_t at = std::min(left, text.size());
   if (at > 0 && text[at - 1] == '\n') return {in, at};
   if (const std::size_t line = text.substr(at).find('\n'); line < 10000 && at + line + 1 < text.size())
@@ -195,11 +207,12 @@ class text_encoder {
   std::optional<std::int32_t> separator_;
 };
 
-void encode(text_encoder& encoder, std::span<const std::string_view> texts, shards& to) {
+void encode(text_encoder& encoder, std::span<const text_part> parts, shards& to) {
   token_sink sink(to);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    encoder.write(texts[i], sink);
-    if (i + 1 < texts.size()) encoder.end_document(texts[i], sink);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string text = parts[i].text();
+    encoder.write(text, sink);
+    if (i + 1 < parts.size()) encoder.end_document(text, sink);
   }
   sink.flush();
   to.finish();
@@ -222,15 +235,15 @@ int make_tokens(const options& o) {
   if (bpe) text_encoder(&*bpe, o);  // the separator
   if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
     throw gr::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
-  const std::vector<document> documents = open(o.data), for_validation = open(o.validation_data);
-  std::vector<std::string_view> train, validation;
-  for (const document& d : for_validation) validation.push_back(d.text);
+  std::deque<gr::random_access_file> files;
+  const std::vector<text_part> documents = open(o.data, files);
+  std::vector<text_part> train, validation = open(o.validation_data, files);
   const auto [in, at] = o.validation > 0 ? cut(documents, o.validation) : std::pair(documents.size(), std::size_t{0});
   for (std::size_t i = 0; i < documents.size(); ++i) {
-    const std::string_view text = documents[i].text;
-    const std::size_t end = i < in ? text.size() : i > in ? 0 : at;
-    if (end > 0) train.push_back(text.substr(0, end));
-    if (end < text.size()) validation.push_back(text.substr(end));
+    const text_part& all = documents[i];
+    const std::size_t end = i < in ? all.size() : i > in ? 0 : at;
+    if (end > 0) train.push_back({all.file, 0, end});
+    if (end < all.size()) validation.push_back({all.file, end, all.size()});
   }
   if (train.empty() || (o.validation > 0 && validation.empty()))
     throw gr::error("the text is too short for a share of " + std::to_string(o.validation) + " for validation");
@@ -238,7 +251,7 @@ int make_tokens(const options& o) {
   gpt::unfinished_folder folder(o.out);
   if (o.tokenizer == "train") {
     gr::bpe_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
-    for (const std::string_view text : train) trainer.count(text);
+    for (const text_part& part : train) trainer.count(part.text());
     bpe = trainer.train();
     if (bpe->vocabulary() < o.vocabulary)
       std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", bpe->vocabulary(),
@@ -246,9 +259,9 @@ int make_tokens(const options& o) {
   }
   if (bpe) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *bpe);
   text_encoder encoder(bpe ? &*bpe : nullptr, o);
-  const auto bytes_of = [](const std::vector<std::string_view>& texts) {
+  const auto bytes_of = [](const std::vector<text_part>& parts) {
     std::size_t bytes = 0;
-    for (const std::string_view text : texts) bytes += text.size();
+    for (const text_part& part : parts) bytes += part.size();
     return bytes;
   };
   shards train_shards(folder.path(), "train", o), validation_shards(folder.path(), "val", o);

@@ -49,8 +49,10 @@ class dataset {
   /// The files replaced, removed or rewritten since they were opened: "a.txt, b.txt". The tokens stay those opened.
   std::string replaced_files() const;
 
- private:
+  /// True if the name is that of a file of tokens: *.bin.
   static bool is_shard(const std::filesystem::path& path);
+
+ private:
   void open_folder(const std::filesystem::path& folder, std::vector<token_sequence>& train,
                    std::vector<token_sequence>& validation);
   token_sequence open_shard(const std::filesystem::path& path);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <sstream>
@@ -11,6 +12,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #endif
 
@@ -51,6 +53,17 @@ inline void ignore_file_limits() {
 #endif
 }
 
+// A smaller stack would end the program by a signal.
+inline void check_stack_limit() {
+#if defined(__unix__) || defined(__APPLE__)
+  constexpr rlim_t least = 256 * 1024;
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least)
+    throw error("the stack is limited to " + std::to_string(limit.rlim_cur / 1024) + " KiB, and " +
+                std::to_string(least / 1024) + " are needed; raise the limit: ulimit -s 8192");
+#endif
+}
+
 }  // namespace detail
 
 /// Runs `work` and returns the exit status of the program: that of `work`, 2 for bad_flag, and 1 for any other
@@ -63,6 +76,7 @@ inline int run_program(const char* name, const std::function<int()>& work, const
   detail::reserve_standard_streams();
   detail::ignore_file_limits();
   try {
+    detail::check_stack_limit();
     status = work();
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     status = 1;
@@ -72,6 +86,8 @@ inline int run_program(const char* name, const std::function<int()>& work, const
   } catch (const bad_flag& e) {
     problem = e.what();
     status = 2;
+  } catch (const std::filesystem::filesystem_error& e) {
+    problem = e.path1().string() + (e.path1().empty() ? "" : ": ") + e.code().message();
   } catch (const std::exception& e) { problem = e.what(); }
   std::fprintf(stderr, "%s: %s\n", name, printable(problem).c_str());
   return status;

@@ -9,6 +9,12 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/resource.h>
+#endif
+
+#include "../../support/message_of.hpp"
+
 namespace gr = gradus;
 
 namespace {
@@ -24,6 +30,20 @@ TEST_CASE("a program ends with its own status, 2 for a flag and 1 for any other 
   CHECK(gr::run_program(
             "test", []() -> int { throw std::bad_alloc(); }, "try less") == 1);
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+TEST_CASE("a stack below what a program needs is an error") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_STACK, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = 160 * 1024;
+  REQUIRE(setrlimit(RLIMIT_STACK, &small) == 0);
+  const std::string said = gradus_test::message_of([] { gr::detail::check_stack_limit(); });
+  REQUIRE(setrlimit(RLIMIT_STACK, &before) == 0);
+  CHECK(said == "the stack is limited to 160 KiB, and 256 are needed; raise the limit: ulimit -s 8192");
+  CHECK_NOTHROW(gr::detail::check_stack_limit());
+}
+#endif
 
 TEST_CASE("a flag's message says what it must be and what it is") {
   CHECK_NOTHROW(gr::check_flag(true, "--lr", "a positive number", -1));
