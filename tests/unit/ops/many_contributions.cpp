@@ -114,4 +114,34 @@ TEST_CASE_TEMPLATE("gradients of 16 bits are added up in float by every operatio
     check<T>(
         at, "matmul", [](auto a, auto b) { return gr::matmul(a, b); }, dy, x, m);
   }
+  {
+    const auto x = positive<T, shape<500, 7, 4>>(at.ctx), dy = positive<T, shape<500, 7, 3>>(at.ctx);
+    const auto w = positive<T, shape<4, 3>>(at.ctx);
+    check<T>(
+        at, "einsum of a shared operand", [](auto a, auto b) { return gr::einsum<"bij,jk->bik">(a, b); }, dy, x, w);
+    const auto of_heads = positive<T, shape<2, 300, 5, 4>>(at.ctx), dh = positive<T, shape<2, 300, 5, 3>>(at.ctx);
+    const auto shared = positive<T, shape<2, 4, 3>>(at.ctx);
+    check<T>(
+        at, "einsum of an operand that an inner axis shares",
+        [](auto a, auto b) { return gr::einsum<"bhij,bjk->bhik">(a, b); }, dh, of_heads, shared);
+  }
+  {
+    const auto x = positive<T, shape<50, 2, 10, 9>>(at.ctx), dy = positive<T, shape<50, 2, 10, 9>>(at.ctx);
+    const auto w = positive<T, shape<2>>(at.ctx), b = positive<T, shape<2>>(at.ctx);
+    check<T>(
+        at, "group_norm",
+        [&](auto g, auto c) {
+          return gr::group_norm<2>(gr::cast<typename gr::tensor_of<decltype(g)>::value_type>(x), g, c);
+        },
+        dy, w, b);
+    const auto filters = positive<T, shape<2, 1, 3, 3>>(at.ctx);
+    check<T>(
+        at, "depthwise conv2d", [](auto a, auto f) { return gr::conv2d<gr::conv{.padding = 1, .groups = 2}>(a, f); },
+        dy, x, filters);
+  }
+  {
+    const auto x = positive<T, shape<1, 1, 2, 2>>(at.ctx), dy = positive<T, shape<1, 1, 60, 60>>(at.ctx);
+    check<T>(
+        at, "interpolate", [](auto a) { return gr::interpolate<60, 60>(a); }, dy, x);
+  }
 }
