@@ -69,11 +69,12 @@ GRADUS_INLINE void for_packs(index_t n, const F& f) {
   if (i < n) f(i, first_lanes{n - i});
 }
 
-/// Reduces the packs f(i, lanes) over 0 .. n-1 with join(a, b), starting at `start`, in `Chains` independent chains.
-template <class C, index_t Chains, class Join, class F>
-GRADUS_INLINE pack<C> fold_packs(index_t n, pack<C> start, const Join& join, const F& f) {
+/// Reduces the packs f(i, lanes) over 0 .. n-1, or several of each, with join(a, b), starting at `start`, in `Chains`
+/// independent chains.
+template <class C, index_t Chains, class Packs, class Join, class F>
+GRADUS_INLINE Packs fold_packs(index_t n, const Packs& start, const Join& join, const F& f) {
   static_assert(Chains == 1 || Chains == 2 || Chains == 4);
-  pack<C> a = start, b = start, c = start, d = start;
+  Packs a = start, b = start, c = start, d = start;
   index_t i = 0;
   if constexpr (Chains > 1)
     for (; i + Chains * lanes<C> <= n; i += Chains * lanes<C>) {

@@ -27,14 +27,37 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
     if constexpr (Centred)
       mean = sum_packs<C>(n, [&](index_t i, auto which) { return load<C>(row + i, which); }) / static_cast<C>(n);
     const pack<C> middle(mean);
-    pack<C> distances(0);
-    const C squares = sum_packs<C>(n, [&](index_t i, auto which) {
+    const auto distance = [&](index_t i, auto which) {
       __builtin_prefetch(row + n + i);  // the next row, while this one is in the cache
-      const pack<C> d = inside_or(load<C>(row + i, which) - middle, C(0), which);
-      if constexpr (Centred) distances = distances + d;
-      return d * d;
-    });
-    const C off = Centred ? sum_lanes(distances) / static_cast<C>(n) : C(0);
+      return inside_or(load<C>(row + i, which) - middle, C(0), which);
+    };
+    C off = 0, squares = 0;
+    if constexpr (Centred) {
+      struct sums {
+        pack<C> distances, squares;
+      };
+      double first = 0, second = 0;
+      for (index_t begin = 0; begin < n; begin += 4096) {
+        const sums of = fold_packs<C, 2>(
+            std::min<index_t>(4096, n - begin), sums{pack<C>(0), pack<C>(0)},
+            [](const sums& a, const sums& b) {
+              return sums{a.distances + b.distances, a.squares + b.squares};
+            },
+            [&](index_t i, auto which) {
+              const pack<C> d = distance(begin + i, which);
+              return sums{d, d * d};
+            });
+        first += static_cast<double>(sum_lanes(of.distances));
+        second += static_cast<double>(sum_lanes(of.squares));
+      }
+      off = static_cast<C>(first) / static_cast<C>(n);
+      squares = static_cast<C>(second);
+    } else {
+      squares = sum_packs<C>(n, [&](index_t i, auto which) {
+        const pack<C> d = distance(i, which);
+        return d * d;
+      });
+    }
     const C rstd = C(1) / std::sqrt(squares / static_cast<C>(n) - off * off + static_cast<C>(eps));
     const pack<C> scale(rstd), rest(off);
     for_packs<C>(n, [&](index_t i, auto which) {
