@@ -33,6 +33,7 @@ quick=("$train" --tokenizer tokenizer.json --threads 2 --lr 1e-3)
 
 # It learns; the folder that it writes has the model, the names of the labels and the tokenizer.
 succeeds "${quick[@]}" --data named.tsv --steps 12 --eval-every 6 --out run
+has out "^the first row: label 'poor', text 'the badly play is bad'$"
 [[ $(accuracy run) == 1 || $(accuracy run) == 1.0* ]] || wrong "accuracy $(accuracy run)"
 for file in config.json model.safetensors tokenizer.json tokenizer_config.json; do
   [[ -s run/model/$file ]] || wrong "run/model has no $file"

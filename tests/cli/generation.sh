@@ -62,6 +62,8 @@ refuses 1 'empty: is empty' "$evaluate" $model --data empty
 printf x >short
 refuses 1 'short: is too short: a text must have two tokens at least' "$evaluate" $model --data short
 refuses 2 '--data is required' "$evaluate" $model
+printf 'abcd' >some.bin
+refuses 1 'some.bin: is named as tokens are .*; name the text that they were made of' "$evaluate" $model --data some.bin
 refuses 1 'not a safetensors file' "$evaluate" text --data text
 
 # ---- gpt_convert
