@@ -57,7 +57,8 @@ run_state state_in(const gr::run_metadata& metadata) {
 
 gr::config_entries shared_settings(const options& o, const run_data& data) {
   gr::config_entries all;
-  for (const auto& [name, value] : identity_of(o, data).all()) all.emplace_back(name, value);
+  const gr::run_metadata identity = identity_of(o, data);
+  for (const auto& [name, value] : identity.all()) all.emplace_back(name, value);
   // Where its files are, and what it may use, is a rank's own.
   for (const auto& entry : o.config)
     if (std::ranges::none_of(std::array{"data", "validation-data", "tokenizer", "init", "memory-report",
