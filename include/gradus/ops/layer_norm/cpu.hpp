@@ -40,8 +40,8 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
       for (index_t begin = 0; begin < n; begin += 4096) {
         const sums of = fold_packs<C, 2>(
             std::min<index_t>(4096, n - begin), sums{pack<C>(0), pack<C>(0)},
-            [](const sums& a, const sums& b) {
-              return sums{a.distances + b.distances, a.squares + b.squares};
+            [](const sums& left, const sums& right) {
+              return sums{left.distances + right.distances, left.squares + right.squares};
             },
             [&](index_t i, auto which) {
               const pack<C> d = distance(begin + i, which);
