@@ -2,6 +2,7 @@
 
 #include "options.hpp"
 
+#include <filesystem>
 #include <limits>
 
 #include <gradus/core/byte_size.hpp>
@@ -157,6 +158,12 @@ std::optional<options> read_options(int argc, char** argv) {
     } catch (const gr::error& e) { throw bad_flag(std::string("--memory-budget: ") + e.what()); }
   check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
              "--memory-report", "a file named *.html or *.json", o.memory_report);
+  for (const auto* files : {&o.files.data, &o.files.validation_data})
+    for (const std::string& file : *files) {
+      std::error_code problem;  // where one does not exist, they differ
+      if (!o.memory_report.empty() && std::filesystem::equivalent(file, o.memory_report, problem))
+        throw bad_flag("--memory-report: " + o.memory_report + ": is a text of this run, which it would overwrite");
+    }
   if (flags.given("resume")) {
     if (flags.given("out")) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");

@@ -252,6 +252,8 @@ END
   refuses 2 'no schedule fits in 1.00 MiB; the least that is feasible .* [0-9]+MiB' "${quick[@]}" --memory-budget 1MiB
   refuses 2 '--memory-report must be a file named' "${quick[@]}" --memory-report picture.png
   refuses 1 'nowhere/x.html: cannot be written' "$train" --plan --memory-report nowhere/x.html
+  cp text text.html
+  refuses 2 'text.html: is a text of this run' "$train" --data text.html --steps 1 --memory-report ./text.html
   refuses 2 '--temperature must be 0 or more' "$sample" model --temperature -1
   refuses 2 '--temperature must be 0 or more, not warm' "$sample" model --temperature warm
   refuses 2 '--top-p must be above 0 and at most 1, not half' "$sample" model --top-p half
