@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include <gradus/dist/group_layout.hpp>
@@ -37,4 +38,22 @@ TEST_CASE("a layout cuts groups evenly, at units or between parameters") {
       for (const auto& g : l.groups)
         for (const auto& p : g.places) CHECK(p.offset % gr::group_layout::alignment == 0);
     }
+}
+
+TEST_CASE("shares of many small groups add up evenly: no rank has a unit more than another") {
+  const std::vector<gr::sized_parameter> all = [] {
+    std::vector<gr::sized_parameter> some;
+    for (int i = 0; i < 41; ++i) some.push_back({"blocks." + std::to_string(i), 3 * gr::group_layout::unit});
+    return some;
+  }();
+  for (const gr::index_t ranks : {2, 4, 8}) {
+    CAPTURE(ranks);
+    const gr::group_layout l = gr::make_group_layout(all, ranks, false);
+    gr::index_t most = 0, least = l.elements_of(0);
+    for (gr::index_t r = 0; r < ranks; ++r) {
+      most = std::max(most, l.elements_of(r));
+      least = std::min(least, l.elements_of(r));
+    }
+    CHECK(most - least <= gr::group_layout::unit);
+  }
 }
