@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,19 +140,18 @@ class recompute_scheduler {
   std::size_t least_budget() const {
     std::size_t least = static_cast<std::size_t>(-1);
     for (auto p = proposals_.rbegin(); p != proposals_.rend(); ++p)  // small ones first: they rule out others
-      if (p->peak_bytes < least) least = std::min(least, placed_bytes(trace(p->regions), 0, detail::placement_effort));
+      if (p->peak_bytes < least) least = std::min(least, placed_bytes(trace(p->regions), 0, effort_for(*p)));
     return least;
   }
 
   /// The fastest schedule under which a step takes at most `budget` bytes, counted as by least_budget(); empty if there
   /// is none.
   std::optional<scheduled_step> find_within(std::size_t budget) const {
-    for (const std::size_t effort : {detail::placement_effort / 10, detail::placement_effort})
-      for (const proposal& p : proposals_) {
-        if (p.peak_bytes > budget) continue;
-        const step_trace step = trace(p.regions);
-        if (placed_bytes(step, budget, effort) <= budget) return improved(measured(p.regions, step), budget);
-      }
+    for (const proposal& p : proposals_) {
+      if (p.peak_bytes > budget) continue;
+      const step_trace step = trace(p.regions);
+      if (placed_bytes(step, budget, effort_for(p)) <= budget) return measured(p.regions, step);
+    }
     return std::nullopt;
   }
   /// The fastest schedule within `budget` bytes. Throws error, naming the least feasible budget, if there is none.
@@ -163,6 +163,8 @@ class recompute_scheduler {
   }
 
  private:
+  static constexpr std::size_t search_effort = 100'000;  // most operations traced to change proposals
+
   // A schedule, and the peak of live bytes and the time of a step under it.
   struct proposal {
     region_schedule regions;
@@ -173,7 +175,9 @@ class recompute_scheduler {
 
   // Collects the planner's schedules and a few uniform ones, and traces a step under each.
   void propose() {
-    const scheduled_step plain = measured({}, trace({}));
+    const step_trace plain_step = trace({});
+    operations_ = plain_step.ops.size();
+    const scheduled_step plain = measured({}, plain_step);
     const std::size_t gradients =
         plain.summary.peak_by[static_cast<std::size_t>(category::gradient)] / (blocks_.size() + 1);
     const step_trace lean = trace(region_schedule::every_block(blocks_.size()));
@@ -198,11 +202,7 @@ class recompute_scheduler {
     for (const detail::block_choice& c : choices_.front())
       if (c.region) add(region_schedule::every_block(blocks_.size(), c.keep, c.offload));
     all.push_back(plain);
-    // The schedule of the least peak with another choice for one block may have the same peak and a better placement.
-    const scheduled_step leanest = *std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      return a.summary.peak_bytes < b.summary.peak_bytes;
-    });
-    for (std::size_t p = 0; p < leanest.regions.parts.size(); ++p) for_choices(leanest.regions, p, add);
+    spread(all, add);
 
     // Keeps dominated proposals, too: they may have the better placement.
     for (const scheduled_step& s : all)
@@ -210,12 +210,42 @@ class recompute_scheduler {
     detail::sort_stably(proposals_, [](const proposal& a, const proposal& b) {
       return a.seconds != b.seconds ? a.seconds < b.seconds : a.host_bytes < b.host_bytes;
     });
-    detail::sort_stably(all, [](const auto& a, const auto& b) {
+    for (const std::size_t best : unbeaten(all)) front_.push_back(std::move(all[best]));
+  }
+  // Adds schedules that differ in one block from one that is there: first from those that no other beats, then from
+  // those that only these beat, and so on, until enough operations are traced. What is found depends on no budget, so
+  // that a larger budget never gives a slower step.
+  template <class Add>
+  void spread(std::vector<scheduled_step>& all, const Add& add) const {
+    std::set<std::vector<std::uint64_t>> tried;
+    for (const scheduled_step& s : all) tried.insert(key_of(s.regions));
+    std::vector<bool> done;
+    const std::size_t most = all.size() + search_effort / (operations_ + 1);
+    for (std::vector<std::size_t> next; !(next = unbeaten(all, done)).empty();)
+      for (const std::size_t from : next) {
+        for_changes(region_schedule(all[from].regions), [&](const region_schedule& regions) {
+          if (all.size() < most && tried.insert(key_of(regions)).second) add(regions);
+        });
+        if (all.size() >= most) return;
+        done.resize(all.size());
+        done[from] = true;
+      }
+  }
+  // The numbers of the schedules that no other beats, from the least peak to the least time; those in `without` are
+  // left out.
+  static std::vector<std::size_t> unbeaten(const std::vector<scheduled_step>& all,
+                                           const std::vector<bool>& without = {}) {
+    std::vector<std::size_t> order, best;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i >= without.size() || !without[i]) order.push_back(i);
+    detail::sort_stably(order, [&](std::size_t x, std::size_t y) {
+      const scheduled_step &a = all[x], &b = all[y];
       return a.summary.peak_bytes != b.summary.peak_bytes ? a.summary.peak_bytes < b.summary.peak_bytes
                                                           : a.seconds < b.seconds;
     });
-    for (scheduled_step& s : all)
-      if (front_.empty() || s.seconds < front_.back().seconds) front_.push_back(std::move(s));
+    for (const std::size_t i : order)
+      if (best.empty() || all[i].seconds < all[best.back()].seconds) best.push_back(i);
+    return best;
   }
   chain_stage stage_of(const block_facts& block, const std::vector<detail::block_choice>& choices,
                        std::size_t gradients) const {
@@ -249,34 +279,47 @@ class recompute_scheduler {
     const std::size_t persistent = step.live_before;
     return persistent + place(step, enough > persistent ? enough - persistent : 0, effort).bytes;
   }
-  // Calls f with a schedule for each other choice of part number `part`, from the fastest on, if the part is one block.
-  template <class F>
-  void for_choices(region_schedule regions, std::size_t part, const F& f) const {
-    chain_part& changed = regions.parts[part];
-    if (changed.first != changed.last) return;
-    changed.inner.clear();
-    const auto& choices = choices_[changed.first];
-    for (auto c = choices.rbegin(); c != choices.rend(); ++c) {
-      changed.region = c->region;
-      changed.keep = c->keep;
-      changed.offload = c->offload;
-      f(std::as_const(regions));
-    }
+  // The effort to place a step, whatever the budget: a tenth is enough where others take a little more and fit, too.
+  std::size_t effort_for(const proposal& p) const {
+    const step_summary& least = front_.front().summary;
+    const std::size_t close = least.peak_bytes + (least.peak_bytes - least.persistent_bytes) / 50;
+    return p.peak_bytes <= close ? detail::placement_effort : detail::placement_effort / 10;
   }
-  // Spends the rest of the budget on blocks that keep more, from the last block back: it keeps results
-  // most briefly.
-  scheduled_step improved(scheduled_step best, std::size_t budget) const {
-    for (std::size_t p = best.regions.parts.size(); p-- > 0;) {
-      if (!best.regions.parts[p].region) continue;
-      for_choices(best.regions, p, [&](const region_schedule& regions) {
-        const step_trace step = trace(regions);
-        scheduled_step tried = measured(regions, step);
-        if (tried.summary.peak_bytes <= budget && tried.seconds < best.seconds &&
-            placed_bytes(step, budget, detail::placement_effort / 10) <= budget)
-          best = std::move(tried);
-      });
-    }
-    return best;
+  // Calls f with each schedule that makes another choice for one block.
+  template <class F>
+  void for_changes(region_schedule regions, const F& f) const {
+    const auto change = [&](const auto& self, std::vector<chain_part>& parts) -> void {
+      for (chain_part& part : parts) {
+        if (part.first != part.last) {
+          self(self, part.inner);
+          continue;
+        }
+        const chain_part before = part;
+        const auto become = [&](bool region, std::uint64_t keep, std::uint64_t offload) {
+          part = {part.first, part.last, region, keep, {}, offload};
+          f(std::as_const(regions));
+        };
+        for (const detail::block_choice& c : choices_[part.first]) become(c.region, c.keep, c.offload);
+        const auto& operations = blocks_[part.first].operations;
+        for (std::size_t i = 0; i < operations.size() && i < 64; ++i)
+          if (const auto bit = std::uint64_t{1} << i; operations[i].bytes > 0)
+            become(true, before.keep ^ bit, before.offload & ~bit);
+        part = before;
+      }
+    };
+    change(change, regions.parts);
+  }
+  // Equal for equal schedules alone.
+  static std::vector<std::uint64_t> key_of(const region_schedule& regions) {
+    std::vector<std::uint64_t> key;
+    const auto add = [&](const auto& self, const std::vector<chain_part>& parts) -> void {
+      for (const chain_part& p : parts) {
+        key.insert(key.end(), {p.first, p.last, p.region, p.keep, p.offload, p.inner.size()});
+        self(self, p.inner);
+      }
+    };
+    add(add, regions.parts);
+    return key;
   }
 
   Options options_;
@@ -285,6 +328,7 @@ class recompute_scheduler {
   std::vector<std::vector<detail::block_choice>> choices_;
   std::vector<proposal> proposals_;  // the fastest first
   std::vector<scheduled_step> front_;
+  std::size_t operations_ = 0;  // of a step that recomputes nothing
 };
 
 /// The fastest recompute schedule under which a step of `Training` takes at most `budget` bytes, parameters and

@@ -83,6 +83,13 @@ TEST_CASE("a copy takes time from a step only where the step waits for it, and c
   CHECK(seconds({op, op}, {10}) == doctest::Approx(4));
 }
 
+TEST_CASE("copies wait for a link that does not overlap both ways, and otherwise for what compute does not hide") {
+  // 40 bytes at 10 a second, beside 1 s of forward, and 2 s of backward and 0.5 s of recomputing on the way back.
+  CHECK(gr::detail::exposed_seconds(40, 1, 0.5, {10, false}) == 8);
+  CHECK(gr::detail::exposed_seconds(40, 1, 0.5, {10, true}) == 3 + 1.5);
+  CHECK(gr::detail::exposed_seconds(20, 1, 0.5, {10, true}) == 1);
+}
+
 TEST_CASE("a block's choices with a link are those without one, and its kept results in host memory, largest first") {
   const gr::block_facts block = row_of(3);
   const gr::time_table slow(100, 1e9, {1e-3}), fast(100, 1e9, {1e9});
