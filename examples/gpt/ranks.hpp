@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/cpu/processors.hpp>
 #include <gradus/cpu/workers.hpp>
 #include <gradus/dist/communicator.hpp>
 #include <gradus/dist/thread_communicator.hpp>
