@@ -81,6 +81,9 @@ TEST_CASE("reshape takes extents that follow, and asks for those that do not") {
   const auto flat = gr::reshape<upto<4>, upto<4>, 3>(twice);
   CHECK(flat.extent(0) == 2);
   CHECK(flat.extent(1) == 4);
+  // An extent that follows is one that its axis can have.
+  CHECK(message_of([&] { static_cast<void>(gr::reshape<upto<9>, 8>(x)); }) ==
+        "axis 0 is upto<9>: it has 1 to 9 entries, not 0");
 }
 
 TEST_CASE("a gradient that came while a parameter was frozen is not there after unfreeze") {
