@@ -54,7 +54,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
     return this->net(slots_.front().batch);
   }
 
-  /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
+  /// A whole step on the micro-batches that were loaded, for plans. A graph of it would keep their shares of labels.
   constexpr void step() {
     for (int i = 0; i < this->options_.accumulate; ++i) backward(i);
     this->update();
