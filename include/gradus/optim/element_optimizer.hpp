@@ -82,7 +82,7 @@ class element_optimizer : public optimizer_with<Rule, T, D, G> {
       const auto& spans = this->params_.spans(this->missed(), true);
       if constexpr (D::host_addressable)
         if (const auto& rows = this->params_.row_spans(this->missed()); !rows.empty())
-          kernel<op::element_step, D>::forward_rows(ctx, rows, options, states, this->inputs());
+          kernel<op::element_step, D>::forward(ctx, rows, options, states, this->inputs());
       if (this->parts_ == nullptr) update(spans);
       else
         detail::update_in_parts(

@@ -26,6 +26,8 @@ namespace detail {
 
 template <index_t Rank>
 inline constexpr bool is_a_batch_of_images = Rank == 4;
+template <class S>
+inline constexpr bool has_fixed_pixels = S::rank != 4 || !(is_bounded(S::in_type[2]) || is_bounded(S::in_type[3]));
 template <class T, interpolation Mode>
 inline constexpr bool has_means = is_floating<T> || Mode == interpolation::nearest;
 
@@ -62,8 +64,10 @@ GRADUS_OF_BUILD auto interpolate_along(const X& x) {
 /// a few vectors of H and W elements.
 template <index_t H, index_t W, interpolation Mode = interpolation::nearest, operand X>
 GRADUS_OF_BUILD auto interpolate(const X& x) {
-  constexpr bool images = shape_of<X>::rank == 4, fits = detail::has_means<value_of_t<X>, Mode>;
+  constexpr bool images = shape_of<X>::rank == 4,
+                 fits = detail::has_fixed_pixels<shape_of<X>> && detail::has_means<value_of_t<X>, Mode>;
   static_assert(detail::is_a_batch_of_images<shape_of<X>::rank>, "interpolate<H, W>(x): x must be images [B, C, h, w]");
+  static_assert(detail::has_fixed_pixels<shape_of<X>>, "interpolate<H, W>(x): only B and C of x may be bounded");
   static_assert(detail::has_means<value_of_t<X>, Mode>,
                 "interpolate<H, W, interpolation::bilinear>(x): x must have floating-point elements");
   static_assert(H >= 1 && W >= 1, "interpolate<H, W>(x): H and W must be at least 1");

@@ -16,22 +16,10 @@ namespace gradus {
 
 template <>
 struct kernel<op::element_step, cpu> {
-  template <class Rule, class T, class G, class S, std::size_t N>
-  static void forward(context<cpu>& ctx, const std::vector<update_span<T, G>>& spans, const Rule& rule,
-                      const rule_states<T, S, N>& states, const step_inputs& in) {
-    update_spans(ctx, spans, rule, states, in);
-  }
-  /// The same for some rows of tensors.
-  template <class Rule, class T, class G, class S, std::size_t N>
-  static void forward_rows(context<cpu>& ctx, const std::vector<span_of_rows<update_span<T, G>>>& spans,
-                           const Rule& rule, const rule_states<T, S, N>& states, const step_inputs& in) {
-    update_spans(ctx, spans, rule, states, in);
-  }
-
- private:
+  /// Span: update_span<T, G>, or span_of_rows of one, whose rows alone are updated.
   template <class Span, class Rule, class T, class S, std::size_t N>
-  static void update_spans(context<cpu>& ctx, const std::vector<Span>& spans, const Rule& rule,
-                           const rule_states<T, S, N>& states, const step_inputs& in) {
+  static void forward(context<cpu>& ctx, const std::vector<Span>& spans, const Rule& rule,
+                      const rule_states<T, S, N>& states, const step_inputs& in) {
     if (in.skips()) return;
     using C = compute_type<T>;
     using P = pack<C>;
