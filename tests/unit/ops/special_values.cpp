@@ -186,3 +186,16 @@ TEST_CASE("norms of values far from 0 are as exact as their inputs") {
     CHECK(worst < 2e-6);
   }
 }
+
+TEST_CASE("layer_norm of equal values far from 0 is finite, however its sums are rounded") {
+  workplace at;
+  constexpr gr::index_t n = 20011;
+  const auto w = gr::ones<float, shape<n>>(at.ctx), b = gr::zeros<float, shape<n>>(at.ctx);
+  for (const float middle : {1.71501169e10f, 3.40973343e10f, 5.43518884e11f, 6.83710475e13f}) {
+    CAPTURE(middle);
+    const auto x = gr::full<float, shape<1, n>>(at.ctx, middle);
+    bool finite = true;
+    for (const double v : numbers(gr::layer_norm(x, w, b))) finite = finite && std::isfinite(v);
+    CHECK(finite);
+  }
+}

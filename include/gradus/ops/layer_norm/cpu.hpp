@@ -1,6 +1,7 @@
 #pragma once
 // The CPU kernels of layer_norm and rms_norm.
 
+#include <algorithm>
 #include <cmath>
 
 #include "../../core/config.hpp"
@@ -58,7 +59,8 @@ void norm_rows(context<cpu>& ctx, double eps, TY* y, C* means, C* rstds, const T
         return d * d;
       });
     }
-    const C rstd = C(1) / std::sqrt(squares / static_cast<C>(n) - off * off + static_cast<C>(eps));
+    const C variance = std::max(squares / static_cast<C>(n) - off * off, C(0));  // not below 0 by its rounding
+    const C rstd = C(1) / std::sqrt(variance + static_cast<C>(eps));
     const pack<C> scale(rstd), rest(off);
     for_packs<C>(n, [&](index_t i, auto which) {
       pack<C> v = load<C>(row + i, which) - middle;
