@@ -143,10 +143,19 @@ GRADUS_KERNEL(mean_loss<double>)
 
 GRADUS_KERNEL(kernel<op::move_block, cpu>::forward<float>)
 GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<gradient_span<float>>)
+GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<span_of_rows<gradient_span<float>>>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, sgd_options, float, float, 1>)
+GRADUS_KERNEL(
+    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, sgd_options, float, float, 1>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, adagrad_options, float, float, 1>)
+GRADUS_KERNEL(
+    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, adagrad_options, float, float, 1>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, adamw_options, float, float, 2>)
+GRADUS_KERNEL(
+    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, adamw_options, float, float, 2>)
 GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, lion_options, float, float, 1>)
+GRADUS_KERNEL(
+    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, lion_options, float, float, 1>)
 GRADUS_KERNEL(kernel<op::adamw_8bit_step, cpu>::forward<float, float>)
 GRADUS_KERNEL(kernel<op::adafactor_step, cpu>::forward<float, float>)
 GRADUS_KERNEL(kernel<op::muon_step, cpu>::forward<float, float>)
