@@ -31,7 +31,7 @@ gr::labelled_texts read_tsv(const std::string& file, std::vector<std::string> na
   return gr::read_labelled_texts(file, columns);
 }
 
-// What was read of the first row: whoever has the columns in another order sees it.
+// What was read of the first row, so that a user sees if the columns are in another order.
 std::string first_row(const gr::labelled_texts& all) {
   const auto shown = [](const std::string& text) {
     return "'" + gr::printable(std::string_view(text).substr(0, 60)) + (text.size() > 60 ? "…'" : "'");

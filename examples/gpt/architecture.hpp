@@ -19,7 +19,7 @@
 //     number). Files of the model keep them; and `wrong_setting()`, which says what is wrong with one, or "",
 //   - `expert_load()`, if it has experts: for each block, the share of each; the log has them.
 //
-// load_huggingface(net, ctx, folder) and save_huggingface(net, folder, tokenizer) are beside the model, where
+// load_huggingface(net, ctx, folder, after) and save_huggingface(net, folder, tokenizer) are beside the model, where
 // argument-dependent lookup finds them.
 
 #include <type_traits>

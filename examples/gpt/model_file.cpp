@@ -138,9 +138,9 @@ gr::dataset starting_model::open_data() const {
   return data;
 }
 
-void starting_model::read(network& net, gr::context<gr::cpu>& ctx) const {
-  if (huggingface_) load_huggingface(net, ctx, file_.parent_path());
-  else load_model(net, ctx, file_);
+void starting_model::read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const {
+  if (huggingface_) load_huggingface(net, ctx, file_.parent_path(), after);
+  else load_model(net, ctx, file_, after);
 }
 
 }  // namespace gpt

@@ -47,10 +47,11 @@ void save_model(const Net& net, const std::filesystem::path& path, const std::fu
 /// The metadata of a model file. Throws gr::error, which names the first size that differs, unless the file holds a
 /// model of this program's architecture and sizes.
 gr::run_metadata check_sizes(const std::filesystem::path& path);
-template <class Net>
-void load_model(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& path) {
+template <class Net, class After = gr::nothing_after>
+void load_model(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& path,
+                const After& after = {}) {
   const gr::run_metadata metadata = check_sizes(path);
-  gr::load(net, ctx, path);
+  gr::load(net, ctx, path, {}, after);
   read_settings(net, metadata);
 }
 
@@ -75,19 +76,20 @@ class starting_model {
 
   /// The run's data. Throws gr::error if their tokenizer is not the model's.
   gr::dataset open_data() const;
-  /// Loads the weights into a run's model; does nothing without --init.
-  template <class Net>
-  void load(Net& net, gr::context<typename Net::device>& ctx) const {
+  /// Loads the weights into a run's model, and calls after(parameter) for each; does nothing without --init.
+  template <class Net, class After>
+  void load(Net& net, gr::context<typename Net::device>& ctx, const After& after) const {
     if (file_.empty()) return;
     if constexpr (Net::device::host_addressable) {
-      read(net, ctx);
+      read(net, ctx, after);
     } else {
       gr::stream host_stream;
       gr::host_resource heap;
       gr::context<gr::cpu> host{host_stream, heap};
       network on_host;
-      read(on_host, host);
+      read(on_host, host, [](auto&) {});
       gr::copy(on_host, net);
+      gr::visit_params(net, after);
       gr::run_metadata settings;
       add_settings(on_host, settings);
       read_settings(net, settings);
@@ -97,7 +99,9 @@ class starting_model {
   std::string text() const { return file_.empty() ? "" : "starting from " + named_; }
 
  private:
-  void read(network& net, gr::context<gr::cpu>& ctx) const;
+  using parameter =
+      gr::param_base<gr::model_traits<network>::value_type, gr::model_traits<network>::gradient_value_type, gr::cpu>;
+  void read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const;
 
   const options& options_;
   std::filesystem::path file_;                  // of tensors; empty: none

@@ -147,9 +147,9 @@ class model_training {
     if (options_.learned_order != nullptr) *options_.learned_order = parallel_->group_order();
     batches_before_ += static_cast<std::uint32_t>(options_.accumulate);
   }
-  /// Call it after parameters got other values, as those of a file.
-  constexpr void take_values() {
-    if (parallel_ != nullptr) parallel_->take_values();
+  /// Call it after a parameter got another value, as that of a file.
+  constexpr void take_value(auto& p) {
+    if (parallel_ != nullptr) parallel_->take_value(p);
   }
   /// Whether ranks share optimizer states, so that the optimizer is one of pieces(), and whether they share parameters.
   constexpr bool shares_states() const { return pieces_ != nullptr; }

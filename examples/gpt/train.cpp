@@ -99,8 +99,7 @@ void train(const gpt::options& o, gpt::rank_team& team) {
   const auto connected = team.connect(memory.persistent);
   trainer t(memory.persistent, memory.transient, o.step(plan.regions, plan.group_order), &team.trained());
   if (resumed) read_checkpoint(from, o, data, memory.persistent, t, team);
-  start.load(t.net, memory.persistent);
-  t.take_values();
+  start.load(t.net, memory.persistent, [&](auto& p) { t.take_value(p); });
 
   // From here on there is something to lose.
   std::optional<gr::interrupts<interrupted_at>> watched;

@@ -78,8 +78,9 @@ inline gr::nn::llama_settings read_settings(const gpt::huggingface_config& file)
 /// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the tables
 /// beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
 /// gradus::error where the folder holds another model than a Llama of these sizes.
-template <class X, config C>
-void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder) {
+template <class X, config C, class After = gr::nothing_after>
+void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder,
+                      const After& after = {}) {
   const gpt::huggingface_config file(folder / "config.json");
   check_huggingface(file, C);
   const gr::nn::llama_settings settings = read_settings(file);
@@ -92,7 +93,7 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
     known.push_back(prefix + "layers." + std::to_string(i) + ".self_attn.rotary_emb.inv_freq");
   gpt::check_huggingface_names(tensors, known, "Llama");
   if (C.tied == 1) gpt::check_head_is_table<decltype(net.tokens.weight)>(tensors, where("tokens.weight"));
-  gpt::read_huggingface(net, ctx, tensors, where);
+  gpt::read_huggingface(net, ctx, tensors, where, after);
   net.settings = settings;
 }
 

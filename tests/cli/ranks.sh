@@ -37,6 +37,10 @@ same one resumed
 succeeds "$train" "${flags[@]}" --steps 2 --out resumed2
 succeeds "$train" "${flags[@]}" --steps 4 --ranks 4 --shard gradients --resume resumed2
 same one resumed2
+# The weights of another run, which each rank has its part of.
+succeeds "$train" "${flags[@]}" --steps 1 --init one --out from_one
+succeeds "$train" "${flags[@]}" --steps 1 --init one --ranks 4 --shard parameters --out from_one4
+same from_one from_one4
 
 succeeds "$train" "${flags[@]}" --plan --ranks 2 --shard gradients
 has out "rank 1 of 2: parameters and optimizer state [0-9.]+ MiB"

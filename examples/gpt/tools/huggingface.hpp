@@ -70,8 +70,9 @@ inline void check_is_gpt2(const config& of) {
 /// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the token
 /// table beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
 /// gradus::error where the folder holds another model than GPT-2 of these sizes.
-template <class X, config C>
-void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder) {
+template <class X, config C, class After = gr::nothing_after>
+void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder,
+                      const After& after = {}) {
   check_is_gpt2(C);
   check_huggingface(huggingface_config(folder / "config.json"), C);
   gr::sharded_safetensors tensors(huggingface_tensors(folder));
@@ -84,7 +85,7 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
       known.push_back(prefix + "h." + std::to_string(i) + ".attn." + mask);
   check_huggingface_names(tensors, known, "GPT-2");
   check_head_is_table<decltype(net.tokens.weight)>(tensors, where("tokens.weight"));
-  read_huggingface(net, ctx, tensors, where);
+  read_huggingface(net, ctx, tensors, where, after);
 }
 
 /// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do:

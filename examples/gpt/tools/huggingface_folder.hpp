@@ -148,10 +148,10 @@ std::vector<typename P::value_type> read_huggingface(gr::sharded_safetensors& te
 }
 /// Fills a model from the tensors of a folder: `where(name)` is the huggingface_tensor of our parameter `name`; one
 /// without a name leaves the parameter as it is. The model is as it was until all of the folder has been read once.
-/// Throws gradus::error.
-template <class Net, class Where>
+/// Calls after(parameter) for each that was read, before the next one is. Throws gradus::error.
+template <class Net, class Where, class After = gr::nothing_after>
 void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::sharded_safetensors& tensors,
-                      const Where& where) {
+                      const Where& where, const After& after = {}) {
   gr::for_each_param(net, [&]<class P>(std::string_view name, const P&) {
     if (const auto from = where(name); !from.name.empty()) static_cast<void>(read_huggingface<P>(tensors, from));
   });
@@ -160,6 +160,7 @@ void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::shar
     if (from.name.empty()) return;
     const auto values = read_huggingface<P>(tensors, from);
     p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
+    after(p);
   });
 }
 /// Rejects a file whose head differs from its token table: the model has one table for both.

@@ -19,7 +19,7 @@ namespace detail {
 /// Throws gradus::error, which says what to do, if a file's first bytes, 8 or all, are those of a compressed file, an
 /// archive, or a format of tables or texts that nothing here reads.
 void refuse_other_formats(const std::filesystem::path& path, std::span<const std::byte> head);
-/// The same for a file of one byte at least; throws gradus::error if it is empty. Pipes are not looked at.
+/// The same, and throws gradus::error if the file is empty. A pipe is not checked.
 void check_text_file(const random_access_file& file);
 }  // namespace detail
 

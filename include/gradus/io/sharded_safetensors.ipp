@@ -30,7 +30,7 @@ GRADUS_IMPL void sharded_safetensors::open_index() {
   std::map<std::string, std::size_t> places;  // index of a file in files_
   for (const auto& item : index["weight_map"].items()) {
     const std::string file = item.value().is_string() ? item.value().get<std::string>() : "";
-    // Rejects paths that leave the folder, of which transformers writes none, and names that would end at a NUL.
+    // Rejects paths that leave the folder (transformers writes none) and names that contain a NUL.
     if (file.empty() || file == "." || file == ".." ||
         file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
       fail("weight_map: '" + item.key() + "' must be in a file of the same folder, not in " + item.value().dump());

@@ -38,7 +38,7 @@ struct adagrad_options {
 };
 
 /// Adagrad (Duchi et al. 2011): sum += g^2, where the sum starts at 0; p -= lr * g / (sqrt(sum) + eps). State: one
-/// value a parameter. For tables of which a step looks up few rows, see param_settings::rows_only.
+/// value a parameter. A step that looks up few rows of a large table: see param_settings::rows_only.
 /// @tparam T type that parameters are stored in; the state has its compute type
 /// @tparam G type that their gradients accumulate in
 template <class T, class D, class G = T>

@@ -20,6 +20,7 @@
 #include "../memory/context.hpp"
 #include "../model/copy.hpp"
 #include "../model/freeze.hpp"
+#include "../model/init.hpp"
 #include "../model/parameters.hpp"
 #include "../tensor/creation.hpp"
 
@@ -96,10 +97,12 @@ struct load_report {
 /// Reads the parameters and states of a model from a file that save() or another program wrote, and converts them from
 /// the floating-point type they are stored in. The model need not be initialised; its tensors come from `ctx`. Tensors
 /// that the model does not have are left in the file, so a checkpoint can be read as a model. Unless `strict`, tensors
-/// that the file lacks or has in another shape keep their values. Checks the file before it changes anything. Throws
-/// gradus::error, which names the file and the tensor, if one does not fit, or if the file is damaged.
-template <class Model, class D>
-load_report load(Model& model, context<D>& ctx, const std::filesystem::path& path, const load_options& options = {}) {
+/// that the file lacks or has in another shape keep their values. Checks the file before it changes anything. Calls
+/// after(parameter) for each parameter that was read, before the next one is, as init() does. Throws gradus::error,
+/// which names the file and the tensor, if one does not fit, or if the file is damaged.
+template <class Model, class D, class After = nothing_after>
+load_report load(Model& model, context<D>& ctx, const std::filesystem::path& path, const load_options& options = {},
+                 const After& after = {}) {
   safetensors_file file(path);
   file.check_checksum();
   load_report report;
@@ -125,6 +128,7 @@ load_report load(Model& model, context<D>& ctx, const std::filesystem::path& pat
     const std::vector<std::size_t> shape(P::shape::extents.begin(), P::shape::extents.end());
     const auto values = file.read_as<typename P::value_type>(name, shape);
     p.set(from_host<typename P::value_type, typename P::shape>(ctx, values.data(), P::memory_category));
+    if constexpr (P::memory_category == category::parameter) after(p);
   });
   return report;
 }

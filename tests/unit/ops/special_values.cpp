@@ -82,6 +82,16 @@ TEST_CASE("integers compare with every constant, also with those above 2^63") {
   check(list<std::uint8_t>(at, {0, 255}) > -1, {1, 1});
 }
 
+TEST_CASE("integers are divided by every whole constant, also by those above 2^63 and outside their type") {
+  workplace at;
+  const auto x = list<std::int64_t>(at, {std::numeric_limits<std::int64_t>::max(), -7, 5});
+  check(x / std::numeric_limits<std::uint64_t>::max(), {0, 0, 0});
+  check(x / (std::uint64_t{1} << 63), {0, 0, 0});
+  check(x / 2u, {4611686018427387903.0, -3, 2});
+  check(list<std::uint8_t>(at, {0, 255}) / 256, {0, 0});
+  check(list<std::uint8_t>(at, {0, 255}) / -2, {0, 129});  // -127, which wraps around
+}
+
 TEST_CASE("where has the type of its values, whatever the condition's") {
   workplace at;
   const auto c = list<float>(at, {0, 0.5f});

@@ -86,7 +86,7 @@ struct sharing {
   }
 };
 
-// A table of which a step looks up some rows.
+// A step looks up some rows of a table.
 template <class D, class P, template <class, class, class> class Optimizer>
 struct looking_up {
   using X = gr::on<D, P>;

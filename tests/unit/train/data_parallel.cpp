@@ -6,10 +6,13 @@
 #include <mutex>
 #include <vector>
 
+#include "../../support/scratch_folder.hpp"
+
 #include <gradus/dist/cpu/tree_sum.hpp>
 #include <gradus/dist/thread_communicator.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/train/data_parallel.hpp>
+#include <gradus/train/model_file.hpp>
 
 namespace gr = gradus;
 
@@ -274,4 +277,44 @@ TEST_CASE("a second backward of a batch is an error, whatever is shared") {
                           for (int i = 0; i < 2; ++i) gr::backward(net.loss(tape.watch(x)));
                         }),
           doctest::Contains("data_parallel: a second backward() of one batch"), gr::error);
+}
+
+TEST_CASE("ranks that share parameters load a file by one parameter at a time, and have its values") {
+  using net_type = wide_network<policy<gr::fp32>>;
+  const gradus_test::scratch_folder place;
+  const auto file = place.path / "model.safetensors";
+  const auto values_of = [](const net_type& net) {
+    values all;
+    gr::visit_params(net, [&](const auto& p) {
+      const auto of = gr::to_host(p.value());
+      all.emplace_back(of.begin(), of.end());
+    });
+    return all;
+  };
+  values written;
+  {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::context ctx(stream, heap);
+    net_type net;
+    gr::init(net, ctx, gr::normal_init{.seed = 8});
+    gr::save(net, file);
+    written = values_of(net);
+  }
+  gr::run_ranks(4, [&](gr::communicator<gr::cpu>& ranks) {
+    gr::stream stream;
+    gr::host_resource heap;
+    gr::stats_resource stats(heap);
+    gr::context ctx(stream, heap), persistent(stream, stats);
+    net_type net;
+    gr::data_parallel<float, gr::cpu> parallel(net, ranks, persistent, ctx,
+                                               {.leaves = 4, .shard = gr::sharding::parameters});
+    const auto take = [&](auto& p) { parallel.take_value(p); };
+    gr::init(net, persistent, gr::normal_init{.seed = 9}, take);
+    stats.reset_peak();
+    gr::load(net, persistent, file, {}, take);
+    CHECK(stats.all().peak - stats.all().live <= sizeof(float) * 96 * 96);  // the largest parameter
+    if (ranks.rank() == 0) CHECK(values_of(net) == written);
+    else static_cast<void>(values_of(net));
+  });
 }

@@ -2,7 +2,6 @@
 // Comparisons of operands as operators, and logical functions: tensors of bool that have no gradient.
 
 #include <cstdint>
-#include <limits>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -48,7 +47,8 @@ struct logical_or { static constexpr std::string_view name = "logical_or";
 /// True where x is 0.
 struct logical_not { static constexpr std::string_view name = "logical_not";
   template <class T> GRADUS_HD auto operator()(T x) const { return x == T(0); } };
-/// A comparison with a run-time constant. N: double, or std::int64_t beside integers, all of which are `below` it.
+/// A comparison with a run-time constant. N: double, or std::int64_t beside integers; then `below` says that each
+/// integer is less than the constant.
 template <class Comparison, class N>
 struct compare_with { static constexpr std::string_view name = Comparison::name;
   N other; bool below = false;
@@ -114,10 +114,6 @@ GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
       "a < b, a == b, logical_and(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by "
       "axis from the back");
   if constexpr (shapes_broadcast<shape_of<A>, shape_of<B>>) return apply(op::test<F>{}, a, b);
-}
-template <class C>
-constexpr bool is_above_int64(C c) {
-  return std::is_unsigned_v<C> && static_cast<std::uint64_t>(c) > std::numeric_limits<std::int64_t>::max();
 }
 // A number beside floating-point elements is rounded to their type first: 0.1 equals an element that was set to 0.1.
 template <class F, class X, class C>

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -72,11 +73,11 @@ struct divide_by { static constexpr std::string_view name = "divide_by";
     if constexpr (std::is_integral_v<T>) return math::quotient(x, static_cast<T>(divisor));
     else return x / T(divisor);
   } };
-/// The same for integers, with a 64-bit divisor.
+/// The same for integers, with a 64-bit divisor; infinity is one that is larger than all of them.
 struct divide_by_whole { static constexpr std::string_view name = "divide_by";
-  std::int64_t divisor; static constexpr bool linear = true;
+  std::int64_t divisor; bool infinite = false; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {
-    return static_cast<T>(math::quotient(static_cast<std::int64_t>(x), divisor));
+    return infinite ? T(0) : static_cast<T>(math::quotient(static_cast<std::int64_t>(x), divisor));
   } };
 /// constant / x.
 struct divide_into { static constexpr std::string_view name = "divide_into";
@@ -125,6 +126,11 @@ namespace detail {
 template <class C, class ElementType>
 inline constexpr bool constant_fits_elements = is_floating<ElementType> || std::is_integral_v<C>;
 
+// Of whole constants: true of an unsigned one that std::int64_t does not hold.
+template <class C>
+constexpr bool is_above_int64(C c) {
+  return std::is_unsigned_v<C> && static_cast<std::uint64_t>(c) > std::numeric_limits<std::int64_t>::max();
+}
 // Applies f, which holds a constant of type C, to x.
 template <class C, class F, class X>
 GRADUS_OF_BUILD constexpr auto map_with_constant(const F& f, X&& x) {
@@ -207,7 +213,8 @@ template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator/(X&& x, C c) {
   if constexpr (std::is_integral_v<C> && !is_floating<value_of_t<X>>) {
     if (c == 0) detail::fail_zero_constant();
-    return detail::map_with_constant<C>(functor::divide_by_whole{static_cast<std::int64_t>(c)}, std::forward<X>(x));
+    return detail::map_with_constant<C>(
+        functor::divide_by_whole{static_cast<std::int64_t>(c), detail::is_above_int64(c)}, std::forward<X>(x));
   } else {
     return detail::map_with_constant<C>(functor::divide_by{static_cast<double>(c)}, std::forward<X>(x));
   }
