@@ -14,12 +14,12 @@
 #include "../autodiff/observe.hpp"
 #include "../autodiff/tape.hpp"
 #include "../core/config.hpp"
-#include "../dist/communicator.hpp"
-#include "../dist/group_layout.hpp"
-#include "../dist/tree_sum.hpp"
 #include "../model/param_groups.hpp"
 #include "../model/parameters.hpp"
 #include "../optim/param_pieces.hpp"
+#include "../ranks/communicator.hpp"
+#include "../ranks/group_layout.hpp"
+#include "../ranks/tree_sum.hpp"
 #include "shared_values.hpp"
 
 namespace gradus {
@@ -54,7 +54,7 @@ struct data_parallel_options {
 ///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
-/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups
+/// Gradients are summed by the tree of ranks/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups
 /// of parameters are reduced while backward goes on, the model's last one first, on all ranks in this order: a group
 /// when backward has completed its gradients and those of the groups before it.
 ///
