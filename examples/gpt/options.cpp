@@ -6,7 +6,7 @@
 #include <limits>
 
 #include <gradus/core/byte_size.hpp>
-#include <gradus/train/run_folder.hpp>
+#include <gradus/run/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
 #include "tools/flags.hpp"

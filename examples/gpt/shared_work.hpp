@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include <gradus/train/run_folder.hpp>
-#include <gradus/train/shared_checkpoint.hpp>
+#include <gradus/run/run_folder.hpp>
+#include <gradus/run/shared_checkpoint.hpp>
 
 #include "ranks.hpp"
 #include "run_state.hpp"

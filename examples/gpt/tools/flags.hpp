@@ -21,8 +21,8 @@
 
 #include <gradus/core/parse_number.hpp>
 #include <gradus/io/config_file.hpp>
-#include <gradus/train/program.hpp>
-#include <gradus/train/progress.hpp>
+#include <gradus/report/progress.hpp>
+#include <gradus/run/program.hpp>
 
 namespace gpt {
 

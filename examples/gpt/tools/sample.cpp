@@ -17,7 +17,7 @@
 
 #include <gradus/generate/stop_text.hpp>
 #include <gradus/generate/token_window.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "../device.hpp"
 #include "../model_file.hpp"
