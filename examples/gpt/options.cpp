@@ -7,8 +7,8 @@
 
 #include <gradus/core/byte_size.hpp>
 #include <gradus/run/run_folder.hpp>
-#include <gradus/train/token_budget.hpp>
 
+#include "token_budget.hpp"
 #include "tools/flags.hpp"
 
 namespace gpt {
@@ -146,7 +146,7 @@ std::optional<options> read_options(int argc, char** argv) {
     throw bad_flag(
         "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");
   if (flags.given("batch-tokens")) {
-    const std::size_t batches = gr::batches_for(o.batch_tokens, batch_size, sizes.context);
+    const std::size_t batches = gpt::batches_for(o.batch_tokens, batch_size, sizes.context);
     check_flag(batches <= most_batches, "--batch-tokens",
                "at most " + std::to_string(most_batches * batch_size * sizes.context) + " with this batch",
                o.batch_tokens);
