@@ -4,6 +4,8 @@
 
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "model.hpp"
 
@@ -74,6 +76,7 @@ using optimizer = gr::BERT_OPTIMIZER<T, D, G>;
 #define BERT_TEXT(name)    BERT_TEXT_OF(name)
 inline constexpr const char* precision_name = BERT_TEXT(BERT_PRECISION);
 inline constexpr const char* optimizer_name = BERT_TEXT(BERT_OPTIMIZER);
+inline constexpr const char* device_name = BERT_TEXT(BERT_DEVICE);
 #undef BERT_TEXT
 #undef BERT_TEXT_OF
 
@@ -83,6 +86,15 @@ inline std::string describe_model() {
   return "bert: " + n(sizes.layers) + " layers, width " + n(sizes.width) + ", " + n(sizes.heads) +
          " heads, sequences of " + n(sequence_length) + " tokens, " + n(sizes.labels) + " labels, " + precision_name +
          ", " + optimizer_name;
+}
+
+/// What this program was compiled for, by the names of flags.
+inline std::vector<std::pair<std::string, std::string>> compiled_for() {
+  const auto n = [](gr::index_t size) { return std::to_string(size); };
+  return {{"layers", n(sizes.layers)},   {"heads", n(sizes.heads)},         {"width", n(sizes.width)},
+          {"hidden", n(sizes.hidden)},   {"positions", n(sizes.positions)}, {"vocabulary", n(sizes.vocabulary)},
+          {"labels", n(sizes.labels)},   {"length", n(sequence_length)},    {"batch", n(batch_size)},
+          {"precision", precision_name}, {"optimizer", optimizer_name},     {"device", device_name}};
 }
 
 static_assert(sizes.layers > 0 && sizes.labels > 1 && batch_size > 0, "layers and batch must be positive, labels 2");

@@ -11,6 +11,7 @@
 #include <gradus/data/wordpiece.hpp>
 
 #include "config.hpp"
+#include "text_files.hpp"
 #include "training.hpp"
 
 namespace bert {
@@ -54,15 +55,6 @@ struct run_data {
   std::string identity() const;
 };
 
-/// Files of lines `text TAB label` or `text TAB label TAB second text`. A first line whose label is "label" is a
-/// header.
-struct text_files {
-  std::string data;
-  std::string validation_data;  ///< empty: a share of the data, from its end
-  double validation_share = 0.1;
-  std::string tokenizer;                      ///< tokenizer.json of WordPiece
-  std::vector<std::string> label_names = {};  ///< of the classes, where the model that is trained further has some
-};
 /// Labels are whole numbers below the model's, or names: those that the model has, or else any, which are numbered in
 /// alphabetical order. Throws gr::error for
 /// a label that the model does not have, a line without one or with other columns than the first, and a tokenizer of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include <gradus/planning.hpp>
 #include <gradus/train/memory_table.hpp>
@@ -14,19 +15,28 @@ using planned = training<planned_device, sizes, batch_size, sequence_length, pre
 
 gr::region_schedule regions_for(const options& o) {
   if (!o.memory_budget.empty())
-    return gr::recompute_schedule<planned>(gr::parse_bytes(o.memory_budget), o.step()).regions;
+    return gr::recompute_schedule<planned>(gr::parse_bytes(o.memory_budget), step_of(o)).regions;
   if (o.checkpoint == "blocks") return gr::region_schedule::every_block(sizes.layers);
   if (o.checkpoint == "matmul")
-    return gr::every_block(gr::survey_blocks<planned>(o.step()), gr::save_only<gr::op::matmul>{});
+    return gr::every_block(gr::survey_blocks<planned>(step_of(o)), gr::save_only<gr::op::matmul>{});
   return {};
 }
 
 }  // namespace
 
+gpt::step_options step_of(const options& o, gr::region_schedule regions) {
+  return {.dropout = o.dropout,
+          .clip = o.clip,
+          .accumulate = o.accumulate,
+          .seed = o.seed,
+          .adamw = {.lr = o.lr, .beta2 = 0.999, .weight_decay = o.weight_decay},
+          .regions = std::move(regions)};
+}
+
 chosen_memory choose_memory(const options& o) {
   chosen_memory m;
   m.regions = regions_for(o);
-  const gpt::step_options step = o.step(m.regions);
+  const gpt::step_options step = step_of(o, m.regions);
   const gr::step_trace trace = gr::trace_step<planned>(step);
   m.step = gr::summarize(trace);
   m.plans.push_back(gr::make_plan(trace));

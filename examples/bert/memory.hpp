@@ -7,6 +7,7 @@
 #include <gradus/plan/step_summary.hpp>
 
 #include "options.hpp"
+#include "training.hpp"
 
 namespace bert {
 
@@ -21,6 +22,9 @@ struct chosen_memory {
 
   std::size_t total_bytes() const { return step.persistent_bytes + workspace_bytes; }
 };
+
+/// What a trainer is asked for, as its steps see it.
+gpt::step_options step_of(const options& o, gr::region_schedule regions = {});
 
 /// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. Throws gr::error for a budget
 /// that is not possible.

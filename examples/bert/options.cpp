@@ -3,19 +3,16 @@
 #include "options.hpp"
 
 #include <limits>
-
-#include <gradus/core/byte_size.hpp>
-
-#include "../gpt/tools/flags.hpp"
+#include <utility>
 
 namespace bert {
+namespace {
 
-std::optional<options> read_options(int argc, char** argv) {
+gpt::flag_table flags_of(options& o, std::string& save_every) {
   using namespace gpt;                                                         // the kinds of flags
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
-  bert::options o;
-  std::string save_every = "5m";
-  flag_table flags(
+  constexpr int most_size = 999999;
+  return flag_table(
       "Trains a BERT to classify texts.",
       {text(
            "data", o.files.data,
@@ -26,9 +23,32 @@ std::optional<options> read_options(int argc, char** argv) {
            "share of the data, from its end, for validation"),
        text("tokenizer", o.files.tokenizer, "tokenizer.json of WordPiece (default: that of --init)"),
        on_off("dummy", o.dummy, "train on 512 sequences of random tokens with random labels"),
+       choice("model", o.model, {"bert-tiny", "bert-base", "bert-large"},
+              "bert-tiny (default), bert-base or bert-large: sizes"),
+       whole("layers", o.layers, 1, most_size, "blocks").without_default(),
+       whole("heads", o.heads, 1, most_size, "heads of attention").without_default(),
+       whole("width", o.width, 1, most_size, "features of a token").without_default(),
+       whole("hidden", o.hidden, 1, most_size, "features inside the MLP (default: 4 times the width)")
+           .without_default(),
+       whole("positions", o.positions, 1, most_size, "longest sequence of the model (default: 512)").without_default(),
+       whole("vocabulary", o.vocabulary, 1, most_size, "tokens that there are (default: 30522)").without_default(),
+       whole("labels", o.labels, 2, most_size,
+             "classes (default: those of the classifier of --init, or else of --data, or 2)")
+           .without_default(),
+       whole("length", o.length, 3, most_size, "tokens of a sequence (default: 128): longer texts are cut")
+           .without_default(),
+       whole("batch", o.batch, 1, most_size, "sequences a batch (default: 16)").without_default(),
+       choice("precision", o.precision,
+              {"fp32", "bf16_mixed", "fp16_mixed", "bf16_stream", "bf16_gradients", "bf16_pure", "fp64", "tf32"},
+              "what parameters are stored in and products computed in: fp32, bf16_mixed, fp16_mixed, bf16_stream, "
+              "bf16_gradients, bf16_pure or fp64; on a GPU also tf32"),
+       choice("optimizer", o.optimizer,
+              {"adamw", "sgd", "lion", "adafactor", "adamw_8bit", "any_precision_adamw", "muon"},
+              "adamw, sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon"),
+       device_flag(o.device, o.gpu),
        positive("epochs", o.epochs, "times that each text is used"),
        whole("steps", o.steps, 1, most_steps, "optimizer steps, in place of --epochs").without_default(),
-       positive("lr", o.lr, "highest learning rate"),
+       positive("lr", o.lr, "highest learning rate (default: a tenth of the optimizer's usual one)").without_default(),
        below_1("warmup", o.warmup, "share of the steps over which the learning rate rises; then it falls to 0"),
        not_negative("weight-decay", o.weight_decay, "on matrices only"),
        not_negative("clip", o.clip, "largest gradient norm; 0: no limit"),
@@ -44,27 +64,40 @@ std::optional<options> read_options(int argc, char** argv) {
        text("save-every", save_every, "steps (100) or time (30s, 5m, 1h) between checkpoints; 0: save only at the end"),
        choice("checkpoint", o.checkpoint, {"none", "blocks", "matmul"},
               "activations that are recomputed in backward: none, all of each block, or all but matrix products"),
-       text("memory-budget", o.memory_budget, "most memory, such as 4GiB; what is recomputed is chosen for speed"),
+       size("memory-budget", o.memory_budget, "most memory, such as 4GiB; what is recomputed is chosen for speed"),
        on_off("plan", o.plan, "print what memory the run would take, and train nothing")},
       {{"data", "dummy", ""},
+       {"init", "model", "; --init has the model's sizes"},
        {"steps", "epochs", ""},
        {"out", "resume", "; a resumed run stays in its folder"},
        {"validation", "validation-data", ""},
        {"checkpoint", "memory-budget", "; the budget chooses what to checkpoint"}});
-  if (!flags.read(argc, argv)) return std::nullopt;
+}
 
+}  // namespace
+
+command_line::command_line() : flags(flags_of(o, save_every_)) {}
+
+bool command_line::read(int argc, char** argv) {
+  if (!flags.read(argc, argv)) return false;
   if (o.files.data.empty() && !o.dummy && !o.plan)
     throw gr::bad_flag("--data is required: name a file of labelled texts, or give --dummy");
   if (o.files.tokenizer.empty() && !o.init.empty()) o.files.tokenizer = o.init + "/tokenizer.json";
   if (o.files.tokenizer.empty() && !o.files.data.empty())
     throw gr::bad_flag("--tokenizer is required: name a tokenizer.json of WordPiece");
-  const pace saves = read_pace(save_every);
+  gr::check_flag(o.gpu == 0, "--device", "cpu or cuda, without a number: a BERT trains on the first GPU", o.gpu);
+  const gpt::pace saves = gpt::read_pace(save_every_);
   o.save_seconds = saves.seconds;
   o.save_steps = saves.steps;
-  if (flags.given("memory-budget")) try {
-      gr::parse_bytes(o.memory_budget);
-    } catch (const gr::error& e) { throw gr::bad_flag(std::string("--memory-budget: ") + e.what()); }
-  return o;
+  return true;
+}
+
+std::optional<options> read_options(int argc, char** argv, const gr::config_entries& compiled_for, double usual_rate) {
+  command_line line;
+  for (const auto& [name, value] : compiled_for) line.flags.fix(name, value);
+  if (!line.read(argc, argv)) return std::nullopt;
+  if (line.o.lr == 0) line.o.lr = usual_rate / 10;
+  return std::move(line.o);
 }
 
 }  // namespace bert

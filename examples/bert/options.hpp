@@ -1,25 +1,33 @@
 #pragma once
-// What a training run was asked for.
+// What a training run was asked for. No model is known here: `gradus train-bert` reads the same table before it compiles
+// one.
 
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
-#include "config.hpp"
-#include "data.hpp"
-#include "training.hpp"
+#include <gradus/io/config_file.hpp>
+#include <gradus/optim/learning_rate.hpp>
+
+#include "../command/flags.hpp"
+#include "text_files.hpp"
 
 namespace bert {
+
+namespace gr = gradus;
 
 /// What a run was asked for; options.cpp has the table of flags, with what each of them means.
 struct options {
   text_files files;
   bool dummy = false;
+  /// What the trainer is compiled for; 0 and empty: not given.
+  std::string model, precision = "fp32", optimizer = "adamw", device = "cpu";
+  int layers = 0, heads = 0, width = 0, hidden = 0, positions = 0, vocabulary = 0, labels = 0, length = 0, batch = 0;
+  int gpu = 0;
   double epochs = 3;
   long long steps = 0;  ///< 0: as many as the epochs take
-  double lr = gpt::usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>() / 10;
+  double lr = 0;        ///< 0: a tenth of the optimizer's usual one
   double warmup = 0.1;  ///< share of the steps
   double weight_decay = 0.01;
   double clip = 1;
@@ -34,14 +42,6 @@ struct options {
   std::string checkpoint = "none", memory_budget;
   bool plan = false;
 
-  gpt::step_options step(gr::region_schedule regions = {}) const {
-    return {.dropout = dropout,
-            .clip = clip,
-            .accumulate = accumulate,
-            .seed = seed,
-            .adamw = {.lr = lr, .beta2 = 0.999, .weight_decay = weight_decay},
-            .regions = std::move(regions)};
-  }
   /// The learning rate of a step: it rises over the warm-up, and falls to 0 at the end.
   double rate(long long step, long long of) const {
     const auto total = static_cast<double>(of);
@@ -50,7 +50,23 @@ struct options {
   }
 };
 
-/// Reads the command line. Throws gr::bad_flag; returns nothing if --help was asked for and printed.
-std::optional<options> read_options(int argc, char** argv);
+/// A command line and what it says.
+struct command_line {
+  options o;
+  gpt::flag_table flags;
+
+  command_line();
+  command_line(const command_line&) = delete;  // the table writes to the options
+  /// Reads a command line, and checks what needs no model. Throws gr::bad_flag; returns false if --help was asked for
+  /// and printed.
+  bool read(int argc, char** argv);
+
+ private:
+  std::string save_every_ = "5m";
+};
+
+/// Reads the command line of a trainer that was compiled for these values of flags; the usual rate is its optimizer's.
+/// Throws gr::bad_flag; returns nothing if --help was asked for and printed.
+std::optional<options> read_options(int argc, char** argv, const gr::config_entries& compiled_for, double usual_rate);
 
 }  // namespace bert

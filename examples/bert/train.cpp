@@ -209,7 +209,7 @@ int train(const bert::options& o) {
   set_threads(stream, o.threads);
   device_heap heap;
   gr::run_memory<bert::device> memory(stream, heap, plan.plans);
-  trainer t(memory.persistent, memory.transient, o.step(plan.regions));
+  trainer t(memory.persistent, memory.transient, step_of(o, plan.regions));
   gr::step_report at;
   const gr::run_metadata identity = identity_of(o, data, steps);
   std::string start = "starting from random weights", damage;
@@ -320,7 +320,8 @@ int train(const bert::options& o) {
 
 int main(int argc, char** argv) {
   const auto work = [&] {
-    const auto o = bert::read_options(argc, argv);
+    const auto o = bert::read_options(argc, argv, bert::compiled_for(),
+                                      gpt::usual_rate<decltype(trainer::optimizer_type::options)>());
     if (!o) return 0;
     if (!o->plan) return train(*o);
     bert::print_memory(bert::choose_memory(*o));

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <gradus/data/text.hpp>
 
@@ -132,6 +134,17 @@ inline std::string describe_model() {
   return std::string(sizes.name) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
          ", " + counted(sizes.heads, "head") + described_experts(sizes) + ", context " + std::to_string(sizes.context) +
          ", " + precision_name;
+}
+
+/// What this program was compiled for, by the names of flags.
+inline std::vector<std::pair<std::string, std::string>> compiled_for() {
+  std::vector<std::pair<std::string, std::string>> all{{"architecture", architecture_name}};
+  for (const auto& [name, size] : sizes.named()) all.emplace_back(name, std::to_string(size));
+  all.insert(all.end(), {{"batch", std::to_string(batch_size)},
+                         {"precision", precision_name},
+                         {"optimizer", optimizer_name},
+                         {"device", device_name}});
+  return all;
 }
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");

@@ -12,27 +12,8 @@ namespace gpt {
 
 namespace {
 
-using gr::bad_flag, gr::check_flag;
+using gr::bad_flag;
 using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
-
-// "keep:linear,attention" keeps the results of these operations, "drop:gelu" those of all others.
-gr::save_listed read_policy(const std::string& text) {
-  gr::save_listed policy;
-  policy.all_but = text.starts_with("drop:");
-  check_flag(policy.all_but || text.starts_with("keep:"), "--checkpoint",
-             "none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,...", text);
-  std::string name;
-  for (const char c : text.substr(5) + ",") {
-    if (c != ',') {
-      name += c;
-      continue;
-    }
-    check_flag(!name.empty(), "--checkpoint", "keep: or drop: and names of operations with commas between", text);
-    policy.names.push_back(std::exchange(name, {}));
-  }
-  check_flag(policy.names.size() <= 64, "--checkpoint", "a list of at most 64 operations", text);
-  return policy;
-}
 
 gr::region_schedule regions_for(const std::string& checkpoint, const step_options& step) {
   if (checkpoint == "none") return {};
@@ -40,9 +21,9 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
   const auto blocks = gr::survey_blocks<planned>(step);
   if (checkpoint == "attention") return gr::every_block(blocks, gr::save_all_but<gr::op::attention>{});
   if (checkpoint == "matmul") return gr::every_block(blocks, gr::save_only<gr::op::matmul>{});
-  const gr::save_listed policy = read_policy(checkpoint);
   try {
-    return gr::every_block(blocks, policy);
+    return gr::every_block(
+        blocks, gr::save_listed{.names = listed_operations(checkpoint), .all_but = checkpoint.starts_with("drop:")});
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
 }
 
@@ -84,8 +65,26 @@ std::size_t most_of_ranks(step_options step, const gr::region_schedule& regions)
 
 }  // namespace
 
+step_options step_of(const options& o, gr::region_schedule regions, std::vector<std::size_t> group_order) {
+  return {.dropout = o.dropout,
+          .clip = o.clip,
+          .accumulate = o.accumulate,
+          .seed = o.seed,
+          .adamw = {.lr = o.lr, .weight_decay = o.weight_decay},
+          .regions = std::move(regions),
+          .ranks = o.ranks,
+          .rank = o.rank,
+          .leaves = o.leaves,
+          .shard = o.shard == "states"       ? gr::sharding::states
+                   : o.shard == "gradients"  ? gr::sharding::gradients
+                   : o.shard == "parameters" ? gr::sharding::parameters
+                                             : gr::sharding::nothing,
+          .order = o.sums == "fastest" ? gr::sum_order::fastest : gr::sum_order::tree,
+          .group_order = std::move(group_order)};
+}
+
 chosen_memory choose_memory(const options& o, double machine_flops) {
-  const step_options step = o.step();
+  const step_options step = step_of(o);
   // All ranks recompute the same, so that their gradients become complete in the same order.
   step_options of_first = step;
   of_first.rank = 0;

@@ -9,6 +9,7 @@
 
 #include "config.hpp"
 #include "options.hpp"
+#include "step.hpp"
 
 namespace gpt {
 
@@ -37,6 +38,9 @@ struct chosen_memory {
 
   std::size_t total_bytes() const { return plan.persistent_bytes + workspace_bytes; }
 };
+
+/// What a trainer is asked for, as its steps see it.
+step_options step_of(const options& o, gr::region_schedule regions = {}, std::vector<std::size_t> group_order = {});
 
 /// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. `machine_flops` is the machine's
 /// rate in matrix products. Throws gr::bad_flag for a policy or a budget that is not possible.

@@ -4,21 +4,29 @@
 
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include <gradus/core/byte_size.hpp>
 #include <gradus/train/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
-
-#include "tools/flags.hpp"
 
 namespace gpt {
 namespace {
 
 using gr::bad_flag, gr::check_flag;
 
-constexpr int most_ranks = 1 << 12;
+constexpr int most_ranks = 1 << 12, most_size = 999999;
 
-// To add a flag: a member of options, a row here, and its name, limits and help in scripts/train.sh.
+const std::vector<std::string> model_sizes{
+    "layers", "heads", "width", "context", "vocabulary", "experts", "experts-per-token", "kv-heads", "hidden", "tied"};
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// To add a flag: a member of options and a row here.
 flag_table flags_of(options& o, std::string& save_every, std::string& config) {
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr long long most = std::numeric_limits<long long>::max();
@@ -37,11 +45,51 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .path(),
        choice("order", o.order, {"random", "shuffled"},
               "random: windows at random places; shuffled: each window of the data once an epoch"),
+       choice("model", o.model, {"tiny", "nano", "seed", "gpt2", "gpt2-medium", "llama-tiny", "llama-15m", "llama-1b"},
+              "tiny (default), nano, seed, gpt2, gpt2-medium, llama-tiny, llama-15m or llama-1b: sizes, and a rate and "
+              "a length of "
+              "sample that suit them")
+           .unsaved(),
+       choice("architecture", o.architecture, {"gpt2", "llama"},
+              "what kind of model has the sizes: gpt2 or llama (default: gpt2; --model llama-... and --init say it)"),
+       whole("layers", o.layers, 1, most_size, "blocks").without_default(),
+       whole("heads", o.heads, 1, most_size, "heads of attention").without_default(),
+       whole("width", o.width, 1, most_size, "features of a token").without_default(),
+       whole("context", o.context, 1, most_size, "tokens that the model sees").without_default(),
+       whole("vocabulary", o.vocabulary, 1, most_size, "tokens that there are (default: those of the tokenizer)")
+           .without_default(),
+       whole("batch", o.batch, 1, most_size,
+             "sequences a step (with --batch-tokens and --memory-budget, the default is the largest that fits)")
+           .without_default(),
+       whole("experts", o.experts, 1, most_size,
+             "of a gpt2: MLPs of each block, of which a token takes some, which are together as wide as the one")
+           .without_default(),
+       whole("experts-per-token", o.experts_per_token, 1, most_size, "experts that a token takes (default: 2)")
+           .without_default(),
+       whole("kv-heads", o.kv_heads, 1, most_size, "of a llama: heads of keys and values (default: --heads)")
+           .without_default(),
+       whole("hidden", o.hidden, 1, most_size, "of a llama: features inside the MLP (default: 8/3 of the width)")
+           .without_default(),
+       choice("tied", o.tied, {"0", "1"},
+              "of a llama: 1 if the head is the token table (default), 0 if it has its own"),
+       choice(
+           "precision", o.precision,
+           {"fp32", "bf16_mixed", "bf16_stream", "bf16_gradients", "fp16_mixed", "bf16_pure", "fp64", "tf32",
+            "fp8_mixed"},
+           "fp32; bf16_mixed and fp16_mixed: parameters in fp32, products in 16 bits; bf16_stream: what blocks add up "
+           "too; bf16_gradients: gradients too; bf16_pure: parameters too; on a GPU also tf32 and fp8_mixed"),
+       choice("optimizer", o.optimizer,
+              {"adamw", "sgd", "lion", "adafactor", "adamw_8bit", "any_precision_adamw", "muon"},
+              "adamw, sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon"),
+       device_flag(o.device, o.gpu),
        whole("workers", o.workers, 0, 64, "threads that make batches ahead; 0: they are made when needed"),
        whole("steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)")
            .without_default(),
        positive("minutes", o.minutes, "stop after this time; the learning rate follows the clock").without_default(),
-       positive("lr", o.lr, "highest learning rate (with --init, a tenth by default)"),
+       positive("lr", o.lr,
+                "highest learning rate (default: the model's, or of an optimizer other than adamw its usual one; with "
+                "--init a tenth of that)")
+           .without_default(),
        choice("schedule", o.schedule, {"constant", "linear", "cosine", "wsd"},
               "learning rate after the warm-up: constant, linear, cosine or wsd (stable, then decay)"),
        whole("warmup", o.warmup, 0, most, "steps over which the learning rate rises (at most a tenth of the run)"),
@@ -50,7 +98,6 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        below_1("dropout", o.dropout, "share of values dropped in training"),
        seed_flag(o.seed, "of the weights, the batches and dropout"),
        threads_flag(o.threads),
-       device_flag(device_name, o.gpu),
        whole("accumulate", o.accumulate, 1, most_batches, "batches a step"),
        whole("batch-tokens", o.batch_tokens, 1, most_batch_tokens, "tokens an update, from which --accumulate follows")
            .without_default(),
@@ -58,7 +105,7 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            "ranks", o.ranks, 1, most_ranks,
            "ranks that share the work, each with batches of its own: threads of this process, on GPUs one a GPU (under "
            "mpirun: its processes)")
-           .only_once(),
+           .unsaved(),
        whole(
            "leaves", o.leaves, 1, most_ranks,
            "partial sums of an update's gradients, a power of two: runs of any power of two of ranks up to it have the "
@@ -90,12 +137,12 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        text("checkpoint", o.checkpoint,
             "activations that are recomputed in backward instead of kept: none, blocks (all of each block), attention, "
             "matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,..."),
-       text("memory-budget", o.memory_budget,
+       size("memory-budget", o.memory_budget,
             "most memory for parameters, optimizer state and steps, such as 600MiB; the text and some 12 MiB of the "
             "process come on top; what is recomputed is chosen for speed"),
        text("memory-report", o.memory_report,
             "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)")
-           .path(),
+           .skipped_in_config(),
        on_off("profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went"),
        on_off("plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing")
            .only_once(),
@@ -112,52 +159,47 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
             "command line come first")
            .only_once()},
       {{"steps", "minutes", nullptr},
+       {"init", "model", "; the sizes are those of the model that --init names"},
        {"anomaly", "profile", ""},
        {"validation", "validation-data", ""},
        {"accumulate", "batch-tokens", "; the tokens decide how many batches a step takes"},
-       {"checkpoint", "memory-budget", "; the budget chooses what to checkpoint"}});
-}
-
-gr::config_entries compiled_in() {
-  gr::config_entries all;
-  all.emplace_back("architecture", architecture_name);
-  for (const auto& [name, size] : sizes.named()) all.emplace_back(name, std::to_string(size));
-  all.emplace_back("batch", std::to_string(batch_size));
-  all.emplace_back("precision", precision_name);
-  all.emplace_back("optimizer", optimizer_name);
-  all.emplace_back("device", device_name);
-  return all;
+       {"checkpoint", "memory-budget", "; the budget chooses what to checkpoint"}},
+      {{"model", joined(model_sizes, {"architecture", "batch", "lr", "sample", "init"})},
+       {"init", joined(model_sizes, {"architecture", "tokenizer"})},
+       {"optimizer", {"lr"}},
+       {"device=cpu", {"graph", "tune-products"}}});
 }
 
 }  // namespace
 
-std::optional<options> read_options(int argc, char** argv) {
-  options o;
-  std::string save_every = "5m", config;
-  flag_table flags = flags_of(o, save_every, config);
-  const gr::config_entries fixed = compiled_in();
-  if (!flags.read(argc, argv, fixed)) return std::nullopt;
+std::vector<std::string> listed_operations(const std::string& checkpoint) {
+  for (const char* word : {"none", "blocks", "attention", "matmul"})
+    if (checkpoint == word) return {};
+  check_flag(checkpoint.starts_with("keep:") || checkpoint.starts_with("drop:"), "--checkpoint",
+             "none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,...", quoted_if_empty(checkpoint));
+  std::vector<std::string> names(1);
+  for (const char c : checkpoint.substr(5))
+    if (c == ',') names.emplace_back();
+    else names.back() += c;
+  for (const std::string& name : names)
+    check_flag(!name.empty(), "--checkpoint", "keep: or drop: and names of operations with commas between", checkpoint);
+  check_flag(names.size() <= 64, "--checkpoint", "a list of at most 64 operations", checkpoint);
+  return names;
+}
 
-  if (o.files.data.empty() && !o.plan) throw bad_flag("--data is required: name a text file to train on");
+command_line::command_line() : flags(flags_of(o, save_every_, config_)) {}
+
+bool command_line::read(int argc, char** argv, const std::string& run_config) {
+  if (!flags.read(argc, argv, run_config)) return false;
+  const bool on_gpu = o.device == "cuda";
   if (o.graph && !on_gpu) throw bad_flag("--graph submits steps to a GPU as CUDA graphs: it is for --device cuda");
   if (!o.tune_products.empty() && !on_gpu)
     throw bad_flag("--tune-products chooses algorithms of a GPU's library: it is for --device cuda");
   if (o.anomaly && on_gpu)
     throw bad_flag(
         "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");
-  if (flags.given("batch-tokens")) {
-    const std::size_t batches = gr::batches_for(o.batch_tokens, batch_size, sizes.context);
-    check_flag(batches <= most_batches, "--batch-tokens",
-               "at most " + std::to_string(most_batches * batch_size * sizes.context) + " with this batch",
-               o.batch_tokens);
-    o.accumulate = static_cast<int>(batches);
-  }
-  o.batches_given = flags.given("accumulate");
-  if (flags.given("memory-budget")) try {
-      gr::parse_bytes(o.memory_budget);
-    } catch (const gr::error& e) { throw bad_flag(std::string("--memory-budget: ") + e.what()); }
-  check_flag(o.memory_report.empty() || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
-             "--memory-report", "a file named *.html or *.json", o.memory_report);
+  check_flag(!flags.given("memory-report") || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
+             "--memory-report", "a file named *.html or *.json", quoted_if_empty(o.memory_report));
   for (const auto* files : {&o.files.data, &o.files.validation_data})
     for (const std::string& file : *files) {
       std::error_code problem;  // where one does not exist, they differ
@@ -168,15 +210,37 @@ std::optional<options> read_options(int argc, char** argv) {
     if (flags.given("out")) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
   }
-  if (flags.given("init") && !flags.given("lr")) o.lr /= 10;
-  if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
-  const pace saves = read_pace(save_every);
+  listed_operations(o.checkpoint);  // throws
+  const pace saves = read_pace(save_every_);
   o.save_seconds = saves.seconds;
   o.save_steps = saves.steps;
-  o.config = fixed;
-  const gr::config_entries run = flags.config();
-  o.config.insert(o.config.end(), run.begin(), run.end());
-  return o;
+  o.batches_given = flags.given("accumulate");
+  return true;
+}
+
+void command_line::finish(double usual_rate) {
+  if (flags.given("batch-tokens")) {
+    const auto batch = static_cast<std::size_t>(o.batch), context = static_cast<std::size_t>(o.context);
+    const std::size_t batches = gr::batches_for(o.batch_tokens, batch, context);
+    check_flag(batches <= most_batches, "--batch-tokens",
+               "at most " + std::to_string(most_batches * batch * context) + " with this batch", o.batch_tokens);
+    o.accumulate = static_cast<int>(batches);
+  }
+  if (o.lr == 0) o.lr = flags.given("init") ? usual_rate / 10 : usual_rate;
+  if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
+  o.config = flags.config();
+}
+
+std::optional<options> read_options(int argc, char** argv, const gr::config_entries& compiled_for, double usual_rate) {
+  command_line line;
+  for (const auto& [name, value] : compiled_for) line.flags.fix(name, value);
+  if (!line.read(argc, argv)) return std::nullopt;
+  if (line.flags.given("model"))
+    throw bad_flag(
+        "--model: this program was compiled for the sizes of one model; scripts/train.sh compiles another one");
+  if (line.o.files.data.empty() && !line.o.plan) throw bad_flag("--data is required: name a text file to train on");
+  line.finish(usual_rate);
+  return std::move(line.o);
 }
 
 options options::of_rank(int number, int count) const {

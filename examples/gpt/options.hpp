@@ -1,19 +1,18 @@
 #pragma once
-// What a training run was asked for.
+// What a training run was asked for. No model is known here: `gradus train` reads the same table before it compiles one.
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gradus/data/dataset_files.hpp>
 #include <gradus/io/config_file.hpp>
+#include <gradus/optim/learning_rate.hpp>
 
-#include "config.hpp"
-#include "training.hpp"
+#include "../command/flags.hpp"
 
 namespace gpt {
 
@@ -22,9 +21,15 @@ struct options {
   gr::dataset_files files;
   std::string order = "random";
   int workers = 1;
+  /// What the trainer is compiled for; 0 and empty: not given.
+  std::string model, architecture, precision = "fp32", optimizer = "adamw", device = "cpu";
+  int layers = 0, heads = 0, width = 0, context = 0, vocabulary = 0, batch = 0;
+  int experts = 0, experts_per_token = 0, kv_heads = 0, hidden = 0;
+  std::string tied;  ///< "0" or "1"; of a llama
+  int gpu = 0;
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take
-  double lr = usual_rate<decltype(optimizer<precision::store, gr::cpu, precision::gradient>::options)>();
+  double lr = 0;        ///< 0: the optimizer's usual one
   std::string schedule = "cosine";
   long long warmup = 100;
   double weight_decay = 0.1;
@@ -32,7 +37,6 @@ struct options {
   double dropout = 0;
   std::uint64_t seed = 1;
   int threads = 0;  ///< 0: all cores
-  int gpu = 0;
   int accumulate = 1;
   std::uint64_t batch_tokens = 0;  ///< 0: not given
   int ranks = 1, rank = 0;         ///< of this run, and which of them this one is
@@ -52,27 +56,8 @@ struct options {
   gr::config_entries config;   ///< repeats this run, its sizes included
   bool batches_given = false;  ///< --accumulate was
 
-  step_options step(gr::region_schedule regions = {}, std::vector<std::size_t> group_order = {}) const {
-    return {.dropout = dropout,
-            .clip = clip,
-            .accumulate = accumulate,
-            .seed = seed,
-            .adamw = {.lr = lr, .weight_decay = weight_decay},
-            .regions = std::move(regions),
-            .ranks = ranks,
-            .rank = rank,
-            .leaves = leaves,
-            .shard = sharded(),
-            .order = sums == "fastest" ? gr::sum_order::fastest : gr::sum_order::tree,
-            .group_order = std::move(group_order)};
-  }
   int batches_here() const { return accumulate / ranks; }  ///< batches a step of this rank
-  gr::sharding sharded() const {
-    if (shard == "states") return gr::sharding::states;
-    if (shard == "gradients") return gr::sharding::gradients;
-    return shard == "parameters" ? gr::sharding::parameters : gr::sharding::nothing;
-  }
-  /// The same, as rank `number` of `count` sees them: batches and leaves that were not given follow from the ranks.
+  /// The options as rank `number` of `count` sees them: batches and leaves that were not given follow from the ranks.
   /// Throws gr::bad_flag if the ranks do not divide the leaves, or the leaves the batches.
   options of_rank(int number, int count) const;
   /// The fraction of the run that is over after `step` steps and `elapsed` seconds: the larger of both.
@@ -96,12 +81,34 @@ struct options {
   }
 };
 
+/// The operations that a --checkpoint of keep:NAME,... or drop:NAME,... lists; none for those that are one word. Throws
+/// gr::bad_flag for anything else.
+std::vector<std::string> listed_operations(const std::string& checkpoint);
+
 /// Most batches a step: a plan traces each, which takes seconds.
 inline constexpr int most_batches = 1000;
 
 inline constexpr std::size_t most_batch_tokens = std::size_t{1} << 31;
 
-/// Reads the trainer's command line. Throws gr::bad_flag; returns nothing if --help was asked for and printed.
-std::optional<options> read_options(int argc, char** argv);
+/// A command line and what it says.
+struct command_line {
+  options o;
+  flag_table flags;
+
+  command_line();
+  command_line(const command_line&) = delete;  // the table writes to the options
+  /// Reads a command line after a run's config, unless that is empty, and checks what needs no model. Throws
+  /// gr::bad_flag; returns false if --help was asked for and printed.
+  bool read(int argc, char** argv, const std::string& run_config = "");
+  /// Sets what follows from the model and its batch. Throws gr::bad_flag for more batches than a step may have.
+  void finish(double usual_rate);
+
+ private:
+  std::string save_every_ = "5m", config_;
+};
+
+/// Reads the command line of a trainer that was compiled for these values of flags; the usual rate is its optimizer's.
+/// Throws gr::bad_flag; returns nothing if --help was asked for and printed.
+std::optional<options> read_options(int argc, char** argv, const gr::config_entries& compiled_for, double usual_rate);
 
 }  // namespace gpt

@@ -97,7 +97,7 @@ void train(const gpt::options& o, gpt::rank_team& team) {
   gpt::tune(memory.transient, o.tune_products);
   gpt::tune(memory.persistent, o.tune_products);
   const auto connected = team.connect(memory.persistent);
-  trainer t(memory.persistent, memory.transient, o.step(plan.regions, plan.group_order), &team.trained());
+  trainer t(memory.persistent, memory.transient, step_of(o, plan.regions, plan.group_order), &team.trained());
   if (resumed) read_checkpoint(from, o, data, memory.persistent, t, team);
   start.load(t.net, memory.persistent, [&](auto& p) { t.take_value(p); });
 
@@ -175,7 +175,8 @@ void train(const gpt::options& o, gpt::rank_team& team) {
 
 int main(int argc, char** argv) {
   const auto work = [&] {
-    const auto o = gpt::read_options(argc, argv);
+    const auto o = gpt::read_options(argc, argv, gpt::compiled_for(),
+                                     gpt::usual_rate<decltype(trainer::optimizer_type::options)>());
     if (!o) return 0;
     gpt::use_gpu(o->gpu);
     if (o->plan) return print_plan(*o);

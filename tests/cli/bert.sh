@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# bert.sh TRAIN SCRIPT WORK: bert_train and scripts/train-bert.sh as a user meets them. The program is compiled for the
+# bert.sh TRAIN GRADUS WORK: bert_train and gradus train-bert as a user meets them. The program is compiled for the
 # model called bert-tiny.
 set -euo pipefail
-[[ $# -eq 3 ]] || { echo "usage: $0 TRAIN SCRIPT WORK" >&2; exit 2; }
-train=$1 script=$2 work=$3
+[[ $# -eq 3 ]] || { echo "usage: $0 TRAIN GRADUS WORK" >&2; exit 2; }
+train=$1 gradus=$2 work=$3
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -98,7 +98,7 @@ succeeds "$train" --plan --memory-budget 90MiB
 has out '^planned: [0-9]+ bytes of parameters'
 
 # What is wrong is one line.
-refuses 1 '^bert_train: nowhere: no such file' "${quick[@]}" --data nowhere
+refuses 1 '^bert_train: nowhere: no such file' "${quick[@]}" --data nowhere --tokenizer tokenizer.json
 refuses 2 '--tokenizer is required' "$train" --data named.tsv
 refuses 2 '--data is required' "$train"
 refuses 2 '--epochs must be at most [0-9.]+ with these data' "${quick[@]}" --data named.tsv --epochs 1e18
@@ -123,28 +123,28 @@ refuses 1 "^bert_train: other/config.json: 'hidden_size' is 256, and this progra
 sed 's/"bert"/"gpt2"/' run/model/config.json >other/config.json
 refuses 1 "^bert_train: other/config.json: 'model_type' is \"gpt2\" where \"bert\" is needed$" \
   "${quick[@]}" --data named.tsv --init other
-refuses 2 '--init: other/config.json: is not of a BERT' "$script" --init other --data named.tsv
-refuses 2 '--model is .gpt2.: bert-tiny, bert-base or bert-large' "$script" --model gpt2 --dummy
-refuses 2 '--data: nowhere: no such file' "$script" --data nowhere
-refuses 2 '--width 100 is not divisible by --heads 3' "$script" --width 100 --heads 3 --dummy
-refuses 2 '--length must be 3 to' "$script" --length 600 --dummy
-refuses 2 "unknown argument '--what'" "$script" --what
-# The script says it before it compiles.
-script_refuses() { refuses 2 "^train-bert.sh: $1" "$script" "${@:2}"; }
-script_refuses '--precision is .none.' --data three.tsv --tokenizer tokenizer.json --precision none
+refuses 2 '--init: other/config.json: is not of a BERT' "$gradus" train-bert --init other --data named.tsv
+refuses 2 '--model must be bert-tiny, bert-base or bert-large, not gpt2' "$gradus" train-bert --model gpt2 --dummy
+refuses 2 '--data: nowhere: no such file' "$gradus" train-bert --data nowhere --tokenizer tokenizer.json
+refuses 2 '--width 100 is not divisible by --heads 3' "$gradus" train-bert --width 100 --heads 3 --dummy
+refuses 2 '--length must be 3 to' "$gradus" train-bert --length 600 --dummy
+refuses 2 '--what' "$gradus" train-bert --what
+# The command says it before it compiles.
+command_refuses() { refuses 2 "^gradus train-bert: $1" "$gradus" train-bert "${@:2}"; }
+command_refuses '--precision must be fp32, .*, not none' --data three.tsv --tokenizer tokenizer.json --precision none
 [[ ! -e 3 ]] || wrong "counting the classes writes a file"
-script_refuses '--data is required'
-script_refuses '--data and --dummy: give one of them' --data named.tsv --dummy
-script_refuses '--data: other: is empty, or is not a plain file' --data other
-script_refuses '--tokenizer is required' --data named.tsv
-script_refuses '--lr must be a positive number, not x' --dummy --lr x
-script_refuses '--warmup must be at least 0 and below 1, not 100' --dummy --warmup 100
-script_refuses '--save-every must be a number of steps' --dummy --save-every 5x
-script_refuses '--resume: nowhere: no such folder' --dummy --resume nowhere
-script_refuses '--out: run: is not empty' --dummy --out run
-script_refuses '--labels 3: the model of --init, run/model, has 2' --init run/model --data named.tsv --labels 3
+command_refuses '--data is required'
+command_refuses '--data and --dummy: give one of them' --data named.tsv --dummy
+command_refuses '--data: other: is a directory; name a file' --data other --tokenizer tokenizer.json
+command_refuses '--tokenizer is required' --data named.tsv
+command_refuses '--lr must be a positive number, not x' --dummy --lr x
+command_refuses '--warmup must be at least 0 and below 1, not 100' --dummy --warmup 100
+command_refuses '--save-every must be a number of steps' --dummy --save-every 5x
+command_refuses '--resume: nowhere: no such folder' --dummy --resume nowhere
+command_refuses '--out: run: is not empty' --dummy --out run
+command_refuses '--labels 3: the model of --init, run/model, has 2' --init run/model --data named.tsv --labels 3
 cp run/model/config.json run/model/tokenizer.json other
-script_refuses '--init: other: has no model.safetensors' --init other --data named.tsv
+command_refuses '--init: other: has no model.safetensors' --init other --data named.tsv
 sed -i 's/"type_vocab_size": 2/"type_vocab_size": 1/' other/config.json
-script_refuses "--init: other/config.json: its 'type_vocab_size' must be 2" --init other --data named.tsv
+command_refuses "--init: other/config.json: its 'type_vocab_size' must be 2" --init other --data named.tsv
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# canary.sh SOURCE WORK CALLS: hostile values through every flag of the scripts, every entry of a --config, of a run's
+# canary.sh SOURCE GRADUS WORK CALLS: hostile values through every flag of the scripts and of the command they run, every entry of a --config, of a run's
 # config and of a model's config.json, in several locales, CALLS of them drawn at random (all: every one). None may be
 # executed; each call ends with one line and status 2, or takes the value as it is and comes as far as the compiler,
 # for which a stand-in is there. GRADUS_TEST_SEED draws the calls of another run again.
 set -euo pipefail
-[[ $# -eq 3 ]] || { echo "usage: $0 SOURCE WORK CALLS|all" >&2; exit 2; }
-source=$1 work=$2 calls=$3
+[[ $# -eq 4 ]] || { echo "usage: $0 SOURCE GRADUS WORK CALLS|all" >&2; exit 2; }
+source=$1 gradus=$2 work=$3 calls=$4
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
-mkdir -p "$work"/{bin,checkout,run,model}
+mkdir -p "$work"/{bin,checkout/include/gradus,checkout/build/command/examples,run,model}
 cd "$work"
 source "$here/support.sh"
 
 cp -r "$source/scripts" checkout/
-printf '#!/bin/sh\nif [ "$1" = --version ]; then echo "cmake version 3.31.0"; exit; fi\necho "error: a stand-in"\nexit 1\n' \
+cp "$gradus" checkout/build/command/examples/
+: >checkout/build/command/build.ninja
+printf '#!/bin/sh\nif [ "$1" = --version ]; then echo "cmake version 3.31.0"; exit; fi\ncase "$*" in *gradus_command*) exit ;; esac\necho "error: a stand-in"\nexit 1\n' \
   >bin/cmake
 chmod +x bin/cmake
 export PATH=$work/bin:$PATH

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh GROUP TRAIN SAMPLE SCRIPT WORK: one group of checks, in the folder WORK, which is emptied.
-#   flags   bad flags of scripts/train.sh and of both programs: one line on stderr, exit status 2
+# check.sh GROUP TRAIN SAMPLE GRADUS SCRIPTS WORK: one group of checks, in the folder WORK, which is emptied.
+#   flags   bad flags of gradus train and of both programs: one line on stderr, exit status 2
 #   text    bad training texts: one line, and no run folder is made
 #   data    token shards, texts of their own for validation, shuffled windows
 #   runs    good runs, a run folder that is taken, a run that diverges, too little memory
@@ -11,11 +11,11 @@
 #   model   model files: read back, and refused where they are not this program's
 #   script  scripts/train.sh to its end: it compiles, trains, samples and plans
 set -euo pipefail
-[[ $# -eq 5 ]] || {
-  echo "usage: $0 flags|text|data|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE SCRIPT WORK" >&2
+[[ $# -eq 6 ]] || {
+  echo "usage: $0 flags|text|data|runs|signals|disk|resume|memory|model|script TRAIN SAMPLE GRADUS SCRIPTS WORK" >&2
   exit 2
 }
-group=$1 train=$2 sample=$3 script=$4 work=$5
+group=$1 train=$2 sample=$3 gradus=$4 scripts=$5 work=$6
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -53,30 +53,30 @@ flip() {
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
 quick=("$train" --data text --steps 2 --sample 20 --eval-every 1)
 
-# refuses_alike FLAG VALUE: the script does, before it compiles, in the words of the trainer.
+# refuses_alike FLAG VALUE: the command does, before it compiles, in the words of the trainer.
 refuses_alike() {
-  refuses 2 "^train.sh: $1 must be .*, not $2\$" "$script" --data text "$1" "$2"
+  refuses 2 "^gradus train: $1 must be .*, not $2\$" "$gradus" train --data text "$1" "$2"
   cp err said
   refuses 2 "^gpt_train: $1 must be .*, not $2\$" "$train" --data text "$1" "$2"
-  [[ $(sed 's/^train.sh: //' said) == "$(sed 's/^gpt_train: //' err)" ]] ||
-    wrong "the script says '$(cat said)', the trainer '$(cat err)'"
+  [[ $(sed 's/^gradus train: //' said) == "$(sed 's/^gpt_train: //' err)" ]] ||
+    wrong "the command says '$(cat said)', the trainer '$(cat err)'"
 }
 
 flags() {
-  refuses 2 'width 130 is not divisible by --heads 4; try --width 132' "$script" --width 130
-  refuses 2 '--layers must be a whole number above 0.*0' "$script" --layers 0
-  refuses 2 '--heads must be a whole number' "$script" --heads four
-  refuses 2 '--context must be a whole number' "$script" --context -8
-  refuses 2 '--batch must be a whole number' "$script" --batch 1.5
-  refuses 2 '--minutes must be a positive number, not soon' "$script" --minutes=soon
-  refuses 2 '--ranks must be a power of two from 1 to 4096, not 3$' "$script" --ranks 3
-  refuses 2 '--leaves must be a power of two from 1 to 4096, not 8192$' "$script" --leaves 8192
-  refuses 2 '--shard must be nothing, states, gradients or parameters, not all$' "$script" --shard all
-  refuses 2 '--sums must be tree or fastest, not slow$' "$script" --sums slow
+  refuses 2 'width 130 is not divisible by --heads 4; try --width 132' "$gradus" train --width 130
+  refuses 2 '--layers must be a whole number from 1 to 999999, not 0' "$gradus" train --layers 0
+  refuses 2 '--heads must be a whole number' "$gradus" train --heads four
+  refuses 2 '--context must be a whole number' "$gradus" train --context -8
+  refuses 2 '--batch must be a whole number' "$gradus" train --batch 1.5
+  refuses 2 '--minutes must be a positive number, not soon' "$gradus" train --minutes=soon
+  refuses 2 '--ranks must be a power of two, not 3$' "$gradus" train --ranks 3
+  refuses 2 '--leaves must be a whole number from 1 to 4096, not 8192$' "$gradus" train --leaves 8192
+  refuses 2 '--shard must be nothing, states, gradients or parameters, not all$' "$gradus" train --shard all
+  refuses 2 '--sums must be tree or fastest, not slow$' "$gradus" train --sums slow
   refuses 2 '--ranks: mpirun or srun has started 4; leave it out' \
-    env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "$script" --data text --ranks 2
+    env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "$gradus" train --data text --ranks 2
   refuses 2 'srun has started 4 processes.*--mpi=pmix' \
-    env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u PMIX_RANK SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 "$script" --data text
+    env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u PMIX_RANK SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 "$gradus" train --data text
   local flag value
   while read -r flag value; do
     for value in $value; do refuses_alike "$flag" "$value"; done
@@ -109,7 +109,7 @@ END
   while read -r flag value; do
     for value in $value; do
       refuses 1 'nothing: is empty' "$train" --data nothing "$flag" "$value"
-      refuses 2 '--data: nothing: is empty' "$script" --data nothing "$flag" "$value"
+      refuses 2 '--data: nothing: is empty' "$gradus" train --data nothing "$flag" "$value"
     done
   done <<'END'
 --steps 1 007 4294967295
@@ -128,86 +128,88 @@ END
 --memory-report x.json
 --validation 0.5
 END
-  refuses 2 '--memory-budget must be a number and a unit, such as 600MiB' "$script" --memory-budget 600
-  refuses 2 '--memory-budget must be a number and a unit' "$script" --memory-budget 0MiB
+  refuses 2 '--memory-budget: size "600": no unit' "$gradus" train --memory-budget 600
+  refuses 2 '--memory-budget: .*a size of 0 bytes' "$gradus" train --memory-budget 0MiB
   refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' \
-    "$script" --data text --batch-tokens 3000000
+    "$gradus" train --data text --batch-tokens 3000000
   mkdir run_of_old folder
   : >run_of_old/flags
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
-    "$script" --resume run_of_old
+    "$gradus" train --resume run_of_old
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
-    "${script%/*}/sample.sh" run_of_old
+    "$scripts/sample.sh" run_of_old
   # Operations that the blocks do not apply: in the words of the trainer, and the script knows all that they do.
   operations() { sed 's/.*they apply //' "$1" | tr -d ' ' | tr ',' '\n' | sort; }
   for value in 0.1 0.0; do
     refuses 2 "^gpt_train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
       "$train" --data text --dropout $value --checkpoint drop:linear,nosuch
     cp err said
-    refuses 2 "^train.sh: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
-      "$script" --data text --checkpoint drop:linear,nosuch --dropout $value
+    refuses 2 "^gradus train: --checkpoint: .* the blocks apply nothing named 'nosuch'; they apply " \
+      "$gradus" train --data text --checkpoint drop:linear,nosuch --dropout $value
     [[ $(operations said) == "$(operations err)" ]] ||
       wrong "--dropout $value: the blocks apply $(operations said), and the script says $(operations err)"
   done
   # A project in a folder where nothing can be made: here, a file is where build/ would be.
   mkdir -p taken/scripts
-  cp "${script%/*}"/*.sh taken/scripts/
+  cp "$scripts"/*.sh taken/scripts/
   : >taken/build
-  refuses 1 'train.sh: .*/taken/build/train/l4-.*: cannot be written, and the trainer is compiled there; copy the project to a folder of your own$' \
+  refuses 1 '/taken/build/command: cannot be written; copy the project to a folder of your own$' \
     taken/scripts/train.sh --data text
   mkfifo pipe
   local program
-  for program in "$script" "$train"; do
-    refuses 2 '--config: nowhere: no such file' "$program" --config nowhere
-    refuses 2 '--config: folder: is a directory; name a file' "$program" --config folder
-    refuses 2 '--config: pipe: is not a plain file' "$program" --config pipe
+  for program in "$gradus train" "$train"; do
+    read -ra program <<<"$program"
+    refuses 2 '--config: nowhere: no such file' "${program[@]}" --config nowhere
+    refuses 2 '--config: folder: is a directory; name a file' "${program[@]}" --config folder
+    refuses 2 '--config: pipe: is not a plain file' "${program[@]}" --config pipe
     printf '\r\n# a comment\r\n \r\nsteps\r\n' >lines
-    refuses 2 "--config: lines: line 4: must be 'name = value', not 'steps'" "$program" --config lines
+    refuses 2 "--config: lines: line 4: must be 'name = value', not 'steps'" "${program[@]}" --config lines
     printf 'data = text\r\nsteps = 3\r\nlr = abc\r\n' >lines
-    refuses 2 '--config: lines: --lr must be a positive number, not abc$' "$program" --config lines
-    refuses 2 '--minutes must be a positive number, not -1$' "$program" --config lines --lr 1 --minutes -1
+    refuses 2 '--config: lines: --lr must be a positive number, not abc$' "${program[@]}" --config lines
+    refuses 2 '--minutes must be a positive number, not -1$' "${program[@]}" --config lines --lr 1 --minutes -1
   done
-  refuses 2 "test.sh: --only: '\[' is not a regular expression" "${script%/*}/test.sh" --only '['
-  refuses 2 "--model is 'huge': tiny, nano" "$script" --model huge
-  refuses 2 '--experts must be a whole number above 0' "$script" --experts 0
-  refuses 2 '--experts-per-token 9: there are 8 experts' "$script" --experts 8 --experts-per-token 9
-  refuses 2 '--experts-per-token is for a model with --experts' "$script" --experts-per-token 2
-  refuses 2 '--experts is for --architecture gpt2' "$script" --architecture llama --experts 8
-  refuses 2 "--optimizer is 'adam': adamw, sgd, lion" "$script" --optimizer adam
-  refuses 2 '--optimizer muon makes its steps in float' "$script" --optimizer muon --precision fp64
+  refuses 2 "test.sh: --only: '\[' is not a regular expression" "$scripts/test.sh" --only '['
+  refuses 2 '--model must be tiny, nano, .*, not huge' "$gradus" train --model huge
+  refuses 2 '--experts must be a whole number from 1' "$gradus" train --experts 0
+  refuses 2 '--experts-per-token 9: there are 8 experts' "$gradus" train --experts 8 --experts-per-token 9
+  refuses 2 '--experts-per-token is for a model with --experts' "$gradus" train --experts-per-token 2
+  refuses 2 '--experts is for --architecture gpt2' "$gradus" train --architecture llama --experts 8
+  refuses 2 '--optimizer must be adamw, sgd, lion, .*, not adam$' "$gradus" train --optimizer adam
+  refuses 2 '--optimizer muon makes its steps in float' "$gradus" train --optimizer muon --precision fp64
   refuses 2 '--schedule must be constant, linear, cosine or wsd.*steep' "$train" --data text --schedule steep
-  refuses 2 "--precision is 'fp8': fp32" "$script" --precision fp8
-  refuses 2 '--precision tf32 is for --device cuda' "$script" --precision tf32
-  refuses 2 '--precision fp8_mixed is for --device cuda' "$script" --precision fp8_mixed
-  refuses 2 "--device is 'gpu': cpu or cuda" "$script" --device gpu
-  refuses 2 "--device is 'cuda:first': cpu or cuda, or a GPU by number, such as cuda:1" "$script" --device cuda:first
-  refuses 2 "--device must be cpu, which this program was compiled for, not cuda:1" "${quick[@]}" --device cuda:1
-  refuses 2 '--graph .*: it is for --device cuda' "$script" --graph
+  refuses 2 '--precision must be fp32, .*, not fp8$' "$gradus" train --precision fp8
+  refuses 2 '--precision tf32 is for --device cuda' "$gradus" train --precision tf32
+  refuses 2 '--precision fp8_mixed is for --device cuda' "$gradus" train --precision fp8_mixed
+  refuses 2 '--device must be cpu or cuda, .*, not gpu' "$gradus" train --device gpu
+  refuses 2 '--device must be cpu or cuda, or a GPU by number, such as cuda:1, not cuda:first' "$gradus" train --device cuda:first
+  refuses 2 '--device must be cpu, which this program was compiled for .*, not cuda' "${quick[@]}" --device cuda:1
+  refuses 2 '--graph .*: it is for --device cuda' "$gradus" train --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
-  refuses 2 '--tune-products .*: it is for --device cuda' "$script" --tune-products products
+  refuses 2 '--tune-products .*: it is for --device cuda' "$gradus" train --tune-products products
   refuses 2 '--tune-products .*: it is for --device cuda' "${quick[@]}" --tune-products products
-  # In the same words, by the script before it compiles and by the trainer: flags that exclude each other.
-  for program in "$script" "$train"; do
-    refuses 2 '^[a-z_]*(.sh)?: --anomaly and --profile: give one of them$' "$program" --data text --anomaly --profile
+  # By the command before it compiles, and by the trainer: flags that exclude each other.
+  for program in "$gradus train" "$train"; do
+    read -ra program <<<"$program"
+    refuses 2 '^[a-z_ ]*: --anomaly and --profile: give one of them$' "${program[@]}" --data text --anomaly --profile
     refuses 2 '--validation and --validation-data: give one of them$' \
-      "$program" --data text --validation 0.1 --validation-data text
+      "${program[@]}" --data text --validation 0.1 --validation-data text
     refuses 2 '--accumulate and --batch-tokens: give one of them; the tokens decide ' \
-      "$program" --data text --accumulate 2 --batch-tokens 4096
+      "${program[@]}" --data text --accumulate 2 --batch-tokens 4096
     refuses 2 '--checkpoint and --memory-budget: give one of them; the budget chooses ' \
-      "$program" --data text --checkpoint blocks --memory-budget 1GiB
+      "${program[@]}" --data text --checkpoint blocks --memory-budget 1GiB
   done
-  refuses 2 '--vocabulary must be 256 or more' "$script" --vocabulary 100
-  refuses 2 "unknown argument '--spets'" "$script" --spets 3
-  refuses 2 '--data needs' "$script" --data
-  refuses 2 '--data needs' "$script" --data ''
-  refuses 2 'train.sh: --width needs a value' "$script" --width ''
-  refuses 2 'train.sh: --steps needs a value' "$script" --steps=
-  refuses 2 'train.sh: --lr needs a value' "$script" --lr ''
-  refuses 2 'train.sh: --memory-report needs a value' "$script" --memory-report ''
-  refuses 2 '--data: nowhere.txt: no such file' "$script" --data nowhere.txt
-  refuses 2 '--data: .: a folder without shards' "$script" --data .
-  succeeds "$script" --help
-  has out '--minutes M'
+  refuses 2 '--vocabulary must be 256 or more' "$gradus" train --vocabulary 100
+  refuses 2 '--spets' "$gradus" train --spets 3
+  refuses 2 '--data' "$gradus" train --data
+  refuses 2 "--data must be the name of a file, not ''" "$gradus" train --data ''
+  refuses 2 "gradus train: --width must be .*, not ''" "$gradus" train --width ''
+  refuses 2 "gradus train: --steps" "$gradus" train --steps=
+  refuses 2 "gradus train: --lr must be .*, not ''" "$gradus" train --lr ''
+  refuses 2 "gradus train: --memory-report must be a file named" "$gradus" train --memory-report ''
+  refuses 2 '--data: nowhere.txt: no such file' "$gradus" train --data nowhere.txt
+  refuses 2 '--data: .: a folder without shards' "$gradus" train --data .
+  succeeds "$gradus" train --help
+  has out '--minutes'
 
   refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
   refuses 2 '--steps' "$train" --data text --steps 0
@@ -328,9 +330,9 @@ data() {
   refuses 2 '--validation and --validation-data: give one' \
     "$train" --data text --validation 0.2 --validation-data judged
   refuses 2 '--order must be random or shuffled, not odd' "$train" --data text --order odd
-  refuses 2 '--data: none: a folder without shards' "$script" --data none
-  refuses 2 '--validation-data: gone: no such file' "$script" --data text --validation-data gone
-  refuses 2 '--tokenizer: gone: no such file' "$script" --data text --tokenizer gone
+  refuses 2 '--data: none: a folder without shards' "$gradus" train --data none
+  refuses 2 '--validation-data: gone: no such file' "$gradus" train --data text --validation-data gone
+  refuses 2 '--tokenizer: gone: no such file' "$gradus" train --data text --tokenizer gone
   [[ ! -e run ]] || wrong "refused data left a run folder"
 }
 
@@ -403,7 +405,7 @@ runs() {
   printf '\n\nsteps\n' >bad
   refuses 2 "--config: bad: line 3: must be 'name = value', not 'steps'" "$train" --data text --config bad
   printf 'layers = 5\n' >bad
-  refuses 2 '--config: bad: its layers is 5, and this program was compiled for 4' "$train" --data text --config bad
+  refuses 2 '--config: bad: --layers must be 4, which this program was compiled for .*, not 5' "$train" --data text --config bad
   printf 'spets = 5\n' >bad
   refuses 2 'spets' "$train" --data text --config bad
   # Line ends of Windows.
@@ -898,20 +900,20 @@ model() {
 # The model is tiny, with its sizes given: the trainer of the release build has the same ones, so that ccache has
 # compiled it before.
 script() {
-  source "${script%/*}/setup.sh"
+  source "$scripts/setup.sh"
   local missing tree tiny=(--layers 4 --heads 4 --width 128 --context 128 --vocabulary 256 --batch 16)
   missing=$(gradus_missing build)
   if [[ -n $missing ]]; then  # which train.sh would install: not for a test to do
     echo "left out, because packages are missing: ${missing//$'\n'/, }"
     return
   fi
-  tree=$(cd "${script%/*}/.." && pwd)
+  tree=$(cd "$scripts/.." && pwd)
   mkdir -p "$tree/build"
   # Tests of two presets may run at once, and both compile in build/train.
   alone() { flock "$tree/build/train.lock" "$@"; }
   command -v flock >/dev/null || alone() { "$@"; }
 
-  succeeds alone "$script" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
+  succeeds alone "$scripts/train.sh" --data text "${tiny[@]}" --steps 2 --sample 5 --out run --threads 1
   has out '^compiled for these sizes in [0-9]+ s$'
   has out '^gpt: 4 layers, width 128, 4 heads, context 128, fp32, .* parameters$'
   has out '^batch 16: 2048 tokens an update;'
@@ -929,46 +931,46 @@ script() {
     # Another train.sh compiles for the same sizes.
     flock "$build/lock" sleep 3 &
     sleep 1
-    succeeds alone "$script" --data text "${tiny[@]}" --plan
-    has out '^waiting for another train.sh, which compiles for these sizes$'
+    succeeds alone "$scripts/train.sh" --data text "${tiny[@]}" --plan
+    has out '^waiting for another process, which compiles for these sizes$'
     wait
   fi
 
   # It is resumed with the flags that it was started with; those that are given again override them.
-  succeeds alone "$script" --resume run --steps 4
+  succeeds alone "$scripts/train.sh" --resume run --steps 4
   has out '^machine: 1 thread, '
   has out '^resumed after step 2$'
   has out '^step +4  loss .* validation '
-  refuses 2 '--resume: nowhere: no such folder' "$script" --resume nowhere
-  refuses 2 "--resume: .*: no run of train.sh: it has no file 'config'" "$script" --resume .
-  refuses 2 '--model: a resumed run keeps the model' "$script" --resume run --model nano
+  refuses 2 '--resume: nowhere: no such folder' "$scripts/train.sh" --resume nowhere
+  refuses 2 "--resume: .*: no run of gradus train: it has no file 'config'" "$scripts/train.sh" --resume .
+  refuses 2 '--model: a resumed run keeps the model' "$scripts/train.sh" --resume run --model nano
   mkdir bad
   echo bogus = 1 >bad/config
-  refuses 2 "train.sh: bad/config: unknown argument '--bogus'" "$script" --resume bad
+  refuses 2 "gradus train: bad/config: there is no flag 'bogus'" "$scripts/train.sh" --resume bad
   echo bogus >bad/config
-  refuses 2 "train.sh: bad/config: line 1: must be 'name = value', not 'bogus'" "$script" --resume bad
+  refuses 2 "gradus train: bad/config: line 1: must be 'name = value', not 'bogus'" "$scripts/train.sh" --resume bad
   # And repeated with its configuration, whatever its line ends.
   sed 's/$/\r/' run/config >windows
-  succeeds alone "$script" --config windows --out repeated --steps 2 --threads 1
+  succeeds alone "$scripts/train.sh" --config windows --out repeated --steps 2 --threads 1
   [[ $(grep '^threads' repeated/config) == 'threads = 1' ]] ||
     wrong "a flag that was given does not take the place of the configuration's"
   [[ $(losses repeated) == "$(losses run | head -n 2)" ]] || wrong "the repeated run has other losses"
-  refuses 2 '--config and --resume: give one of them' "$script" --config run/config --resume run
+  refuses 2 '--config and --resume: give one of them' "$scripts/train.sh" --config run/config --resume run
   mv windows repeated/config
-  succeeds alone "${script%/*}/sample.sh" repeated --count 3
+  succeeds alone "$scripts/sample.sh" repeated --count 3
 
   # Another run starts from its weights, whose sizes the script takes over.
-  succeeds alone "$script" --init run --data text --batch 16 --steps 2 --sample 0 --out tuned --threads 1
+  succeeds alone "$scripts/train.sh" --init run --data text --batch 16 --steps 2 --sample 0 --out tuned --threads 1
   has out '^starting from run/model.safetensors$'
   has tuned/config '^layers = 4$'
   mv run away
-  succeeds alone "$script" --resume tuned --steps 3
+  succeeds alone "$scripts/train.sh" --resume tuned --steps 3
   has out '^resumed after step 2$'
   mv away run
 
   # Ctrl-C in a terminal goes to the script, the trainer and tee.
   set -m
-  alone "$script" --data text "${tiny[@]}" --minutes 10 --out interrupted 2>err | tee log >/dev/null &
+  alone "$scripts/train.sh" --data text "${tiny[@]}" --minutes 10 --out interrupted 2>err | tee log >/dev/null &
   wait_for interrupted/log.jsonl '"step": 2'
   kill -INT -- "-$(jobs -p | tail -n 1)"
   wait
@@ -979,7 +981,7 @@ script() {
   done
   succeeds "$build/examples/gpt_sample" interrupted/model.safetensors --count 1
 
-  succeeds alone "$script" "${tiny[@]}" --plan --memory-report plan.html
+  succeeds alone "$scripts/train.sh" "${tiny[@]}" --plan --memory-report plan.html
   has out '^peak +[0-9.]+ MiB'
   has plan.html 'Peak [0-9.]+ MiB'
   [[ ! -e runs ]] || wrong "a run folder was made that nobody asked for"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# fine_tuning.sh TRAIN CONVERT TOKENS SCRIPT TOKENIZERS WORK: --init as a user meets it. The programs are compiled for
+# fine_tuning.sh TRAIN CONVERT TOKENS GRADUS TOKENIZERS WORK: --init as a user meets it. The programs are compiled for
 # the model called tiny. tests/parity/compare_fine_tuning.py does the same with transformers on the other side.
 set -euo pipefail
-[[ $# -eq 6 ]] || { echo "usage: $0 TRAIN CONVERT TOKENS SCRIPT TOKENIZERS WORK" >&2; exit 2; }
-train=$1 convert=$2 tokens=$3 script=$4 tokenizers=$5 work=$6
+[[ $# -eq 6 ]] || { echo "usage: $0 TRAIN CONVERT TOKENS GRADUS TOKENIZERS WORK" >&2; exit 2; }
+train=$1 convert=$2 tokens=$3 gradus=$4 tokenizers=$5 work=$6
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -93,32 +93,32 @@ refuses 1 'larger/model.safetensors: its width is 256, and this program was comp
   "${quick[@]}" --init larger --data other
 compgen -G 'runs' >/dev/null && wrong "a run that was refused has a folder"
 
-# scripts/train.sh takes the sizes from the model, and says what is wrong before it compiles.
+# gradus train takes the sizes from the model, and says what is wrong before it compiles.
 for from in run $model theirs parts; do
-  refuses 2 "^train.sh: --layers 6: the model of --init, $from.*, has 4; leave it out\$" \
-    "$script" --init $from --layers 6 --data other
+  refuses 2 "^gradus train: --layers 6: the model of --init, $from.*, has 4; leave it out\$" \
+    "$gradus" train --init $from --layers 6 --data other
 done
 refuses 2 '--vocabulary 300: the model of --init, theirs, has 256; leave it out' \
-  "$script" --init theirs --vocabulary 300 --data other
-refuses 2 '--init and --model: give one of them' "$script" --init theirs --model tiny --data other
-refuses 2 '--init and --resume: give one of them' "$script" --init theirs --resume run
-refuses 2 '--init: nowhere: no such file or folder' "$script" --init nowhere --data other
-refuses 2 '--init: empty: has neither config.json' "$script" --init empty --data other
-refuses 2 '--init: text: is not a safetensors file' "$script" --init text --data other
+  "$gradus" train --init theirs --vocabulary 300 --data other
+refuses 2 '--init and --model: give one of them' "$gradus" train --init theirs --model tiny --data other
+refuses 2 '--init and --resume: give one of them' "$gradus" train --init theirs --resume run
+refuses 2 '--init: nowhere: no such file or folder' "$gradus" train --init nowhere --data other
+refuses 2 '--init: empty: has neither config.json' "$gradus" train --init empty --data other
+refuses 2 '--init: text: .*not a safetensors file' "$gradus" train --init text --data other
 refuses 2 '--init: theirs/model.safetensors: does not say its layers' \
-  "$script" --init theirs/model.safetensors --data other
+  "$gradus" train --init theirs/model.safetensors --data other
 refuses 2 '--init: torch: has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c ' \
-  "$script" --init torch --data other
-refuses 2 '--init: words: has no tokenizer.json; name one with --tokenizer' "$script" --init words --data other
+  "$gradus" train --init torch --data other
+refuses 2 '--init: words: has no tokenizer.json; name one with --tokenizer' "$gradus" train --init words --data other
 refuses 2 '--init: theirs: its vocabulary is 256, and .*tokenizer.json has 700 tokens' \
-  "$script" --init theirs --tokenizer "$tokenizers/tokenizer.json" --data other
+  "$gradus" train --init theirs --tokenizer "$tokenizers/tokenizer.json" --data other
 # A length is no id.
 echo '{"truncation": {"max_length": 1024}, "model": {"vocab": {"a}\"": 254, "b": 255}}}' >lengths.json
-refuses 2 '--data: nowhere: no such file' "$script" --init theirs --tokenizer lengths.json --data nowhere
+refuses 2 '--data: nowhere: no such file' "$gradus" train --init theirs --tokenizer lengths.json --data nowhere
 sed 's/"gpt2"/"bert"/' theirs/config.json >bert/config.json
 cp $model bert
-refuses 2 '--init: bert/config.json: is not of a GPT-2 or a Llama' "$script" --init bert --data other
+refuses 2 '--init: bert/config.json: is not of a GPT-2 or a Llama' "$gradus" train --init bert --data other
 sed 's/"vocab_size": 256/"vocab_size": 61/' theirs/config.json >bert/config.json
 refuses 2 "--init: bert/config.json: its vocabulary is 61, and this trainer's is 256 or more" \
-  "$script" --init bert --data other
+  "$gradus" train --init bert --data other
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# generation.sh TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user
-# meets them, and what scripts/sample.sh says of folders that are no runs. The programs are compiled for the model
+# generation.sh TRAIN SAMPLE EVALUATE CONVERT GRADUS TOKENIZERS WORK: gpt_sample, gpt_evaluate and gpt_convert as a user
+# meets them, and what gradus sample says of folders that are no runs. The programs are compiled for the model
 # called tiny.
 set -euo pipefail
-[[ $# -eq 7 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT SCRIPT TOKENIZERS WORK" >&2; exit 2; }
-train=$1 sample=$2 evaluate=$3 convert=$4 script=$5 tokenizers=$6 work=$7
+[[ $# -eq 7 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT GRADUS TOKENIZERS WORK" >&2; exit 2; }
+train=$1 sample=$2 evaluate=$3 convert=$4 gradus=$5 tokenizers=$6 work=$7
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -105,18 +105,20 @@ head -c 100000 $model >cut
 refuses 1 'cut: holds' "$convert" --to-huggingface cut --out other
 compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen -G 'other*')"
 
-# ---- scripts/sample.sh
-refuses 2 'sample.sh: name the run folder first' "$script"
-refuses 2 'sample.sh: nowhere: no such folder' "$script" nowhere
-refuses 2 'sample.sh: text: is a file' "$script" text
-refuses 2 "sample.sh: .: no run of train.sh: it has no file 'config'" "$script" .
+# ---- gradus sample
+refuses 2 'gradus sample: name the folder of a run first' "$gradus" sample
+refuses 2 'gradus sample: nowhere: no such folder' "$gradus" sample nowhere
+refuses 2 'gradus sample: the model: text: .*not a safetensors file' "$gradus" sample text
+refuses 2 "gradus sample: .: no run of gradus train: it has no file 'config'" "$gradus" sample .
 mkdir bad
 echo bogus = 1 >bad/config
-refuses 2 'sample.sh: bad/config: it does not say layers' "$script" bad
+refuses 2 "gradus sample: bad/config: there is no flag 'bogus'" "$gradus" sample bad
+grep -v '^layers' run/config >bad/config
+refuses 2 'gradus sample: bad/config: it does not say layers' "$gradus" sample bad
 cp run/config bad/config
-refuses 2 'sample.sh: bad: no model was saved yet' "$script" bad
+refuses 2 'gradus sample: bad: no model was saved yet' "$gradus" sample bad
 touch bad/model.safetensors
-refuses 2 "sample.sh: --device is 'gpu': cpu or cuda" "$script" bad --device gpu
-refuses 2 "sample.sh: --device is '': cpu or cuda" "$script" bad --device
+refuses 2 'gradus sample: --device must be cpu or cuda, .*, not gpu' "$gradus" sample bad --device gpu
+refuses 2 'gradus sample: --device needs a value' "$gradus" sample bad --device
 rm bad/model.safetensors
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

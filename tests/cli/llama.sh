@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# llama.sh TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT WORK: the programs compiled for a small Llama
-# (kv-heads 2 of heads 4, hidden 48, a head of its own), and scripts/train.sh --architecture.
+# llama.sh TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT GRADUS WORK: the programs compiled for a small Llama
+# (kv-heads 2 of heads 4, hidden 48, a head of its own), and gradus train --architecture.
 set -euo pipefail
-[[ $# -eq 8 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT WORK" >&2; exit 2; }
-train=$1 sample=$2 evaluate=$3 convert=$4 gpt_train=$5 gpt_convert=$6 project=$7 work=$8
+[[ $# -eq 9 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT GRADUS WORK" >&2; exit 2; }
+train=$1 sample=$2 evaluate=$3 convert=$4 gpt_train=$5 gpt_convert=$6 project=$7 gradus=$8 work=$9
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -62,20 +62,19 @@ sed -i 's/"num_key_value_heads": 2/"num_key_value_heads": 4/' theirs/config.json
 refuses 1 "theirs/config.json: 'num_key_value_heads' is 4, and this program was compiled for 2" \
   "${quick[@]}" --init theirs
 
-# scripts/train.sh says what is wrong before it compiles.
-script=$project/scripts/train.sh
-refuses 2 "train.sh: --architecture is 'bert': gpt2 or llama" "$script" --architecture bert --data text
-refuses 2 'train.sh: --model llama-15m is a Llama: leave out --architecture gpt2' \
-  "$script" --model llama-15m --architecture gpt2 --data text
-refuses 2 'train.sh: --hidden is for --architecture llama' "$script" --hidden 100 --data text
-refuses 2 'train.sh: --heads 4 is not divisible by --kv-heads 3' "$script" --architecture llama --kv-heads 3 --data text
-refuses 2 'train.sh: --tied must be 0 or 1, not' "$script" --architecture llama --tied 2 --data text
-refuses 2 'train.sh: --checkpoint: .* they apply rms_norm, ' \
-  "$script" --model llama-tiny --checkpoint keep:gelu --data text
-refuses 2 'train.sh: --kv-heads 2: the model of --init, theirs, has 4; leave it out' \
-  "$script" --init theirs --kv-heads 2 --data text
-refuses 2 'train.sh: --context 64: the model of --init, theirs, has 32' \
-  "$script" --init theirs --context 64 --data text
-refuses 2 'train.sh: --hidden 50: the model of --init, run/model.safetensors, has 48; leave it out' \
-  "$script" --init run --hidden 50 --data text
+# gradus train says what is wrong before it compiles.
+refuses 2 'gradus train: --architecture must be gpt2 or llama, not bert' "$gradus" train --architecture bert --data text
+refuses 2 'gradus train: --model llama-15m is a Llama: leave out --architecture gpt2' \
+  "$gradus" train --model llama-15m --architecture gpt2 --data text
+refuses 2 'gradus train: --hidden is for --architecture llama' "$gradus" train --hidden 100 --data text
+refuses 2 'gradus train: --heads 4 is not divisible by --kv-heads 3' "$gradus" train --architecture llama --kv-heads 3 --data text
+refuses 2 'gradus train: --tied must be 0 or 1, not' "$gradus" train --architecture llama --tied 2 --data text
+refuses 2 'gradus train: --checkpoint: .* they apply rms_norm, ' \
+  "$gradus" train --model llama-tiny --checkpoint keep:gelu --data text
+refuses 2 'gradus train: --kv-heads 2: the model of --init, theirs, has 4; leave it out' \
+  "$gradus" train --init theirs --kv-heads 2 --data text
+refuses 2 'gradus train: --context 64: the model of --init, theirs, has 32' \
+  "$gradus" train --init theirs --context 64 --data text
+refuses 2 'gradus train: --hidden 50: the model of --init, run/model.safetensors, has 48; leave it out' \
+  "$gradus" train --init run --hidden 50 --data text
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "gpt/tools/flags.hpp"
+#include "command/flags.hpp"
 
 TEST_CASE("a flag takes every text as it is: brackets, braces and quotes are no lists") {
   for (const std::string word : {"[INST] hi [/INST]", "[a,b]", "[]", "{}", "{a}", "'a'", "\"a,b\"", "a,b", "%%", "]",

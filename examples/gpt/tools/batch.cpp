@@ -10,9 +10,10 @@
 #include <gradus/planning.hpp>
 #include <gradus/train/token_budget.hpp>
 
+#include "../../command/flags.hpp"
 #include "../config.hpp"
 #include "../options.hpp"
-#include "flags.hpp"
+#include "../training.hpp"
 
 namespace gr = gradus;
 
@@ -52,12 +53,9 @@ int main(int argc, char** argv) {
     gpt::flag_table flags(
         "Prints the largest batch for a number of tokens an update that fits into memory.",
         {gpt::whole("batch-tokens", tokens, 1, gpt::most_batch_tokens, "tokens an update").required(),
-         gpt::text("memory-budget", memory, "most memory for parameters, optimizer state and steps").required()});
+         gpt::size("memory-budget", memory, "most memory for parameters, optimizer state and steps").required()});
     if (!flags.read(argc, argv)) return 0;
-    std::size_t budget = 0;
-    try {
-      budget = gr::parse_bytes(memory);
-    } catch (const gr::error& e) { throw gr::bad_flag(std::string("--memory-budget: ") + e.what()); }
+    const std::size_t budget = gr::parse_bytes(memory);
 
     const auto print = [](const gr::token_split& split) {
       std::printf("%zu\n", split.batch);

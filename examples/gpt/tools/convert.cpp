@@ -7,9 +7,9 @@
 #include <string>
 #include <system_error>
 
+#include "../../command/flags.hpp"
 #include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
-#include "flags.hpp"
 #include "huggingface.hpp"
 #include "unfinished_folder.hpp"
 

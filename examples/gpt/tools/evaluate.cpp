@@ -9,9 +9,9 @@
 #include <gradus/cpu/processors.hpp>
 #include <gradus/data/dataset.hpp>
 
+#include "../../command/flags.hpp"
 #include "../model_file.hpp"
 #include "evaluate.hpp"
-#include "flags.hpp"
 
 namespace gr = gradus;
 

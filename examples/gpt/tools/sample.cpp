@@ -18,10 +18,11 @@
 #include <gradus/generate/stop_text.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/train/program.hpp>
+#include <gradus/train/progress.hpp>
 
+#include "../../command/flags.hpp"
 #include "../device.hpp"
 #include "../model_file.hpp"
-#include "flags.hpp"
 
 namespace gr = gradus;
 
@@ -40,7 +41,7 @@ struct options {
   gr::generation how;
 };
 
-gpt::flag_table flags_of(options& o) {
+gpt::flag_table flags_of(options& o, std::string& device) {
   constexpr int most = std::numeric_limits<int>::max();
   gr::sampling_rule& rule = o.how.rule;
   return gpt::flag_table(
@@ -62,7 +63,7 @@ gpt::flag_table flags_of(options& o) {
        gpt::text("tokenizer", o.tokenizer,
                  "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
        gpt::on_off("speed", o.speed, "say on stderr how many tokens a second were written"),
-       gpt::threads_flag(o.threads), gpt::device_flag(gpt::device_name, o.gpu)});
+       gpt::threads_flag(o.threads), gpt::device_flag(device, o.gpu)});
 }
 
 std::string standard_input() {
@@ -209,7 +210,10 @@ int main(int argc, char** argv) {
 #endif
   return gr::run_program("gpt_sample", [&] {
     options o;
-    if (!flags_of(o).read(argc, argv)) return 0;
+    std::string device;
+    gpt::flag_table flags = flags_of(o, device);
+    flags.fix("device", gpt::device_name);
+    if (!flags.read(argc, argv)) return 0;
     for (const std::string& text : o.stop) gr::check_flag(!text.empty(), "--stop", "a text", "''");
     return write_texts(o);
   });

@@ -1,17 +1,16 @@
 #pragma once
-// A program's flags as one table, which drives the command line, --config, the config of a run and --help. Only sources
-// that read flags include this: CLI11 takes seconds to compile.
+// A program's flags as one table, which drives the command line, --config, the config of a run, --help and the command
+// line of another program.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -19,10 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/core/byte_size.hpp>
 #include <gradus/core/parse_number.hpp>
 #include <gradus/io/config_file.hpp>
 #include <gradus/train/program.hpp>
-#include <gradus/train/progress.hpp>
 
 namespace gpt {
 
@@ -38,13 +37,23 @@ struct flag {
   std::string text;                        ///< for --help
   kind_type kind = value;
   bool show_default = true, is_required = false;
-  enum { repeated, file, once } in_config = repeated;  ///< as given, as an absolute path, or not at all
-  std::vector<std::string> given = {};
+  /// Written as given, or as an absolute path; read only; refused; or skipped, where an earlier version has written it.
+  enum { repeated, file, read_only, once, skipped } in_config = repeated;
+  std::vector<std::string> given = {};  ///< values that were read, in order
 
   flag without_default() && { return show_default = false, std::move(*this); }  ///< 0 means that it is not given
   flag required() && { return is_required = true, std::move(*this); }
-  flag path() && { return in_config = file, std::move(*this); }
-  flag only_once() && { return in_config = once, std::move(*this); }  ///< never part of a run's config
+  flag path() && {
+    in_config = file;
+    read = [read = read, name = name](std::string& word) {
+      read(word);
+      gr::check_flag(!word.empty(), "--" + name, "the name of a file", "''");
+    };
+    return std::move(*this);
+  }
+  flag only_once() && { return in_config = once, std::move(*this); }     ///< never part of a config
+  flag unsaved() && { return in_config = read_only, std::move(*this); }  ///< never part of a run's config
+  flag skipped_in_config() && { return in_config = skipped, std::move(*this); }
 };
 
 inline std::string quoted_if_empty(const std::string& text) { return text.empty() ? "''" : text; }
@@ -91,6 +100,17 @@ inline flag below_1(const std::string& name, double& member, std::string text) {
 inline flag text(const std::string& name, std::string& member, std::string text) {
   return {name, [&member](std::string& word) { member = word; }, [&member] { return member; }, std::move(text)};
 }
+/// A size of memory, such as 600MiB.
+inline flag size(const std::string& name, std::string& member, std::string text) {
+  return {name,
+          [=, &member](std::string& word) {
+            try {
+              gr::parse_bytes(word);
+            } catch (const gr::error& e) { throw gr::bad_flag("--" + name + ": " + e.what()); }
+            member = word;
+          },
+          [&member] { return member; }, std::move(text)};
+}
 /// A text that must not be empty: `must` says what it is.
 inline flag named(const std::string& name, std::string& member, const std::string& must, std::string text) {
   return {name,
@@ -127,25 +147,19 @@ inline flag on_off(const std::string& name, bool& member, std::string text) {
   return {name, [&member](std::string& word) { member = word == "true"; },
           [&member] { return std::string(member ? "true" : "false"); }, std::move(text), flag::on_off};
 }
-/// The device must be the one that the program was compiled for; a GPU's number may follow: cuda:1.
-inline flag device_flag(const std::string& compiled_for, int& gpu) {
-  const bool cuda = compiled_for == "cuda";
-  const std::string must =
-      cuda ? "cuda, or a GPU by number, such as cuda:1" : compiled_for + ", which this program was compiled for";
+/// "cpu", or "cuda" with the number of a GPU, such as cuda:1. No number is part of a run's config.
+inline flag device_flag(std::string& device, int& gpu) {
+  const std::string must = "cpu or cuda, or a GPU by number, such as cuda:1";
   return {"device",
-          [=, &gpu](std::string& word) {
-            int n = word == compiled_for ? 0 : -1;
-            if (cuda && word.starts_with("cuda:"))
-              n = gr::parse_number<int>(std::string_view(word).substr(5)).value_or(-1);
-            gr::check_flag(n >= 0, "--device", must, quoted_if_empty(word));
-            gpu = n;
+          [=, &device, &gpu](std::string& word) {
+            const bool numbered = word.starts_with("cuda:");
+            const auto n = gr::parse_number<int>(numbered ? std::string_view(word).substr(5) : "0");
+            gr::check_flag(word == "cpu" || word == "cuda" || (numbered && n && *n >= 0 && *n < 1000), "--device", must,
+                           quoted_if_empty(word));
+            device = word = numbered ? "cuda" : word;
+            gpu = *n;
           },
-          [] { return std::string(); },
-          must,
-          flag::value,
-          false,
-          false,
-          flag::once};
+          [&device] { return device; }, must};
 }
 inline flag threads_flag(int& threads) { return whole("threads", threads, 0, 4096, "threads; 0: one a core"); }
 inline flag seed_flag(std::uint64_t& seed, std::string text) {
@@ -174,19 +188,38 @@ struct alternative {
   const char *one, *other;
   const char* reason;  ///< why only one may be given; null: both may
 };
+/// A flag that, given on the command line, drops others from a --config: those that belong to its former value.
+struct replacement {
+  std::string flag;  ///< "optimizer", or with a value: "device=cpu"
+  std::vector<std::string> dropped;
+};
 
 class flag_table {
  public:
-  flag_table(std::string what, std::vector<flag> flags, std::vector<alternative> alternatives = {})
-      : what_(std::move(what)), flags_(std::move(flags)), alternatives_(std::move(alternatives)) {}
+  flag_table(std::string what, std::vector<flag> flags, std::vector<alternative> alternatives = {},
+             std::vector<replacement> replacements = {})
+      : what_(std::move(what)),
+        flags_(std::move(flags)),
+        alternatives_(std::move(alternatives)),
+        replacements_(std::move(replacements)) {}
 
-  /// Reads a command line, after the files that its --config names; what the command line says takes precedence.
-  /// Entries of those files that are `compiled_in` must have the same value. Throws gr::bad_flag; returns false if
-  /// --help was asked for and printed.
-  bool read(int argc, char** argv, const gr::config_entries& compiled_in = {}) {
+  /// Fixes the value of a flag: the program was compiled for it, and refuses another.
+  void fix(const std::string& name, std::string value) {
+    flag& f = *find(name);
+    f.read(value);
+    f.given = {value};
+    f.read = [read = f.read, name, value](std::string& word) {
+      read(word);
+      gr::check_flag(word == value, "--" + name,
+                     value + ", which this program was compiled for (scripts/train.sh compiles another one)", word);
+    };
+  }
+  /// Reads a command line, after the files that its --config names and `run_config`, unless that is empty; what the
+  /// command line says takes precedence. Throws gr::bad_flag; returns false if --help was asked for and printed.
+  bool read(int argc, char** argv, const std::string& run_config = "") {
     words_.clear();
     files_.clear();
-    const std::vector<std::string> own = split_configs(argc, argv, compiled_in);
+    const std::vector<std::string> own = split_configs(argc, argv, run_config);
     words_.insert(words_.end(), own.begin(), own.end());
     try {
       if (!parse(argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "")) return false;
@@ -194,20 +227,51 @@ class flag_table {
       return true;
     } catch (const gr::bad_flag& e) { throw gr::bad_flag(origin_of(e.what()) + e.what()); }
   }
+  /// The value of a flag on a command line that is still to be read; empty: not given.
+  static std::string word_after(int argc, char** argv, const std::string& flag) {
+    std::string value;
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      if (word == flag && i + 1 < argc) value = argv[++i];
+      else if (word.starts_with(flag + "=")) value = word.substr(flag.size() + 1);
+    }
+    return value;
+  }
   bool given(std::string_view name) const {
     const flag* f = find(name);
     return f != nullptr && !f->given.empty();
+  }
+  /// Gives a flag a value, as a command line would.
+  void set(const std::string& name, std::string value) {
+    flag& f = *find(name);
+    f.read(value);
+    f.given = {std::move(value)};
+  }
+  /// As if a flag had not been given; its member keeps its value.
+  void forget(const std::string& name) { find(name)->given.clear(); }
+  /// The command line that gives the flags what they were given, for another program with this table.
+  std::vector<std::string> words() const {
+    std::vector<std::string> all;
+    for (const flag& f : flags_) {
+      if (f.given.empty() || f.name == "config") continue;
+      if (f.kind == flag::on_off) all.push_back((f.given.back() == "true" ? "--" : "--no-") + f.name);
+      else if (f.kind != flag::list) all.push_back("--" + f.name + "=" + f.given.back());
+      else
+        for (const std::string& value : f.given) all.push_back("--" + f.name + "=" + value);
+    }
+    return all;
   }
   /// The entries that repeat this run: every flag, given or not, with files by absolute names.
   gr::config_entries config() const {
     gr::config_entries all;
     for (const flag& f : flags_) {
-      if (f.in_config == flag::once) continue;
+      if (f.in_config != flag::repeated && f.in_config != flag::file) continue;
       if (f.given.empty()) {
         if (const std::string v = f.now(); !v.empty() && (f.show_default || v != "0") && !replaced(f))
           all.emplace_back(f.name, v);
       } else {
-        for (const std::string& v : f.given)
+        const std::size_t first = f.kind == flag::list ? 0 : f.given.size() - 1;
+        for (const std::string& v : std::span(f.given).subspan(first))
           all.emplace_back(f.name, f.in_config == flag::file ? std::filesystem::absolute(v).string() : v);
       }
     }
@@ -217,7 +281,7 @@ class flag_table {
 
  private:
   // The words of the command line without --config FILE; those of the files go to words_.
-  std::vector<std::string> split_configs(int argc, char** argv, const gr::config_entries& compiled_in) {
+  std::vector<std::string> split_configs(int argc, char** argv, const std::string& run_config) {
     std::vector<std::string> own, files, names;
     for (int i = 1; i < argc; ++i) {
       const std::string_view word = argv[i];
@@ -231,41 +295,45 @@ class flag_table {
         if (!word.starts_with("--")) continue;
         const std::string_view name = word.substr(2, word.find('=') - 2);
         names.emplace_back(name.starts_with("no-") ? name.substr(3) : name);
+        if (word.find('=') != word.npos) names.emplace_back(word.substr(2));
+        else if (i + 1 < argc) names.push_back(names.back() + "=" + argv[i + 1]);
       }
     }
-    for (const std::string& file : files)
-      for (const auto& [name, value] : read_config(file))
-        if (!is_compiled_in(compiled_in, file, name, value) && !replaced_by(name, names)) add_words(file, name, value);
+    for (const std::string& file : files) add_file("--config: ", file, names);
+    if (!run_config.empty()) add_file("", run_config, names);
     return own;
   }
-  static gr::config_entries read_config(const std::string& file) {
+  void add_file(const std::string& from, const std::string& file, const std::vector<std::string>& names) {
+    gr::config_entries entries;
     try {
-      return gr::read_config(file);
-    } catch (const gr::error& e) { throw gr::bad_flag(std::string("--config: ") + e.what()); }
+      entries = gr::read_config(file);
+    } catch (const gr::error& e) { throw gr::bad_flag(from + e.what()); }
+    for (const auto& [name, value] : entries) {
+      const flag* f = find(name);
+      if (f == nullptr) throw gr::bad_flag(from + file + ": there is no flag '" + name + "'");
+      if (f->in_config == flag::once) throw gr::bad_flag(from + file + ": " + name + " is for the command line");
+      if (f->in_config != flag::skipped && !replaced_by(name, names)) add_words(from + file + ": ", *f, value);
+    }
   }
-  static bool is_compiled_in(const gr::config_entries& compiled_in, const std::string& file, const std::string& name,
-                             const std::string& value) {
-    const auto at = std::ranges::find(compiled_in, name, [](const auto& entry) { return entry.first; });
-    if (at == compiled_in.end()) return false;
-    if (at->second == value) return true;
-    throw gr::bad_flag("--config: " + file + ": its " + name + " is " + value + ", and this program was compiled for " +
-                       at->second + "; scripts/train.sh --config compiles one for it");
-  }
-  void add_words(const std::string& file, const std::string& name, const std::string& value) {
-    const flag* f = find(name);
-    if (f == nullptr || f->kind != flag::on_off) {
-      words_.push_back("--" + name);
+  void add_words(const std::string& origin, const flag& f, const std::string& value) {
+    files_.emplace(f.name, origin);
+    if (f.kind != flag::on_off) {
+      words_.push_back("--" + f.name);
       words_.push_back(value);
-      files_.emplace(name, file);
       return;
     }
-    gr::check_flag(value == "true" || value == "false", "--config: " + file + ": " + name, "true or false", value);
-    if (value != f->now()) words_.push_back((value == "true" ? "--" : "--no-") + name);
+    gr::check_flag(value == "true" || value == "false", origin + f.name, "true or false", value);
+    if (value != f.now()) words_.push_back((value == "true" ? "--" : "--no-") + f.name);
   }
   bool replaced_by(std::string_view name, const std::vector<std::string>& names) const {
     return std::ranges::any_of(names, [&](const std::string& given) {
-      return given == name || std::ranges::any_of(alternatives_, [&](const alternative& a) {
-               return (given == a.one && name == a.other) || (given == a.other && name == a.one);
+      return given == name ||
+             std::ranges::any_of(alternatives_,
+                                 [&](const alternative& a) {
+                                   return (given == a.one && name == a.other) || (given == a.other && name == a.one);
+                                 }) ||
+             std::ranges::any_of(replacements_, [&](const replacement& r) {
+               return given == r.flag && std::ranges::find(r.dropped, name) != r.dropped.end();
              });
     });
   }
@@ -282,69 +350,28 @@ class flag_table {
   }
   // "--config: FILE: " if the message is about a flag that came from a file.
   std::string origin_of(std::string_view message) const {
-    for (const auto& [name, file] : files_)
+    for (const auto& [name, origin] : files_)
       if (const std::size_t at = message.find("--" + name); at != message.npos) {
         const std::string_view rest = message.substr(at + 2 + name.size());
-        if (rest.empty() || rest.front() == ' ' || rest.front() == ':') return "--config: " + file + ": ";
+        if (rest.empty() || rest.front() == ' ' || rest.front() == ':') return origin;
       }
     return "";
   }
 
-  bool parse(const std::string& program) {
-    CLI::App app{what_};
-    if (!program.empty()) app.name(program);
-    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    for (flag& f : flags_) add(app, f);
-    for (std::string& word : words_)
-      if (word.ends_with(']') || word.ends_with('}')) word += literal;
-    try {
-      std::ranges::reverse(words_);  // as CLI11 takes them
-      app.parse(std::move(words_));
-      return true;
-    } catch (const CLI::CallForHelp&) {
-      const std::size_t columns = gr::output_columns(), indent = columns < 80 ? 4 : 30;
-      app.get_formatter()->column_width(indent);
-      std::fputs(gr::wrap_text(app.help(), columns, indent).c_str(), stdout);
-      return false;
-    } catch (const CLI::ParseError& e) {
-      std::string message = e.what();
-      std::erase(message, literal);
-      throw gr::bad_flag(message);
-    }
-  }
-  // Ends a word that CLI11 would take apart as a list: [a,b] or {}.
-  static constexpr char literal = '\x1f';
-  static void add(CLI::App& app, flag& f) {
-    const auto take = [&f](std::string word) {
-      if (word.ends_with(literal)) word.pop_back();
-      f.read(word);
-      f.given.push_back(word);
-    };
-    if (f.kind == flag::on_off) {
-      const bool on = f.now() == "true";
-      app.add_flag_function(
-          on ? "--" + f.name + ",!--no-" + f.name : "--" + f.name,
-          [take](std::int64_t n) { take(n > 0 ? "true" : "false"); }, f.text);
-      return;
-    }
-    const auto each = [take](const std::vector<std::string>& words) { std::ranges::for_each(words, take); };
-    auto* option = app.add_option_function<std::vector<std::string>>((f.kind == flag::positional ? "" : "--") + f.name,
-                                                                     each, f.text);
-    if (f.kind == flag::list) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1, -1);
-    else option->expected(1);
-    option->required(f.is_required)->type_name("");
-    if (f.show_default) option->default_str(f.now());
-  }
+  bool parse(const std::string& program);
+
   const flag* find(std::string_view name) const {
     const auto at = std::ranges::find(flags_, name, &flag::name);
     return at == flags_.end() ? nullptr : &*at;
   }
+  flag* find(std::string_view name) { return const_cast<flag*>(std::as_const(*this).find(name)); }
 
   std::string what_;
   std::vector<flag> flags_;
   std::vector<alternative> alternatives_;
+  std::vector<replacement> replacements_;
   std::vector<std::string> words_;
-  std::map<std::string, std::string> files_;  // flags that a file gives, with the file's name
+  std::map<std::string, std::string> files_;  // flags that a file gives, with what a message about them begins with
 };
 
 }  // namespace gpt

@@ -1,0 +1,203 @@
+#include "build.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <gradus/core/printable.hpp>
+#include <gradus/train/program.hpp>
+
+namespace command {
+namespace {
+
+namespace fs = std::filesystem;
+namespace gr = gradus;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream from(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(from), {}};
+}
+
+/// Holds a folder against other processes that compile in it.
+class lock {
+ public:
+  lock(const fs::path& folder, const launched_job& job) {
+    std::error_code problem;
+    fs::create_directories(folder, problem);
+    if (!problem) file_ = open((folder / "lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (file_ < 0)
+      throw gr::error(folder.string() +
+                      ": cannot be written, and the trainer is compiled there; copy the project to a "
+                      "folder of your own");
+    if (!job.leads()) usleep(200'000);  // the process that prints compiles, where it is on this machine
+    if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+    if (job.leads()) std::puts("waiting for another process, which compiles for these sizes");
+    std::fflush(stdout);
+    while (flock(file_, LOCK_EX) != 0 && errno == EINTR) {}
+  }
+  lock(const lock&) = delete;
+  ~lock() { close(file_); }
+
+ private:
+  int file_ = -1;
+};
+
+/// Shows how far Ninja is: a line that is written anew on a terminal, one line elsewhere.
+class progress {
+ public:
+  progress(std::string what, std::string last, bool shown)
+      : what_(std::move(what) + (last.empty() ? ": a minute or two" : ": " + last + " s the last time")),
+        shown_(shown) {}
+  progress(const progress&) = delete;
+  ~progress() {
+    if (begun_ && terminal_) std::printf("\r\33[K");
+  }
+  void see(std::string_view line) {
+    const std::size_t end = line.find(']');
+    if (!shown_ || !line.starts_with("[") || end == line.npos) return;
+    const std::string_view done = line.substr(1, end - 1);
+    const std::size_t bar = done.find('/');
+    if (bar == done.npos || (!begun_ && done.substr(bar + 1).size() < 2 && done.substr(bar + 1) < "3")) return;
+    if (!begun_ || terminal_)
+      std::printf("%scompiling %s%s", terminal_ ? "\r" : "", what_.c_str(), terminal_ ? "" : "\n");
+    if (terminal_) std::printf(" (%s)\33[K", std::string(done).c_str());
+    std::fflush(stdout);
+    begun_ = true;
+  }
+
+ private:
+  std::string what_;
+  bool shown_, begun_ = false, terminal_ = isatty(1) == 1;
+};
+
+std::string joined(const std::vector<std::string>& names, const char* between) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : between) + name;
+  return all;
+}
+
+[[noreturn]] void fail(const fs::path& log) {
+  std::ifstream lines(log);
+  int shown = 0;
+  for (std::string line; shown < 5 && std::getline(lines, line);)
+    if (line.find("rror") != line.npos) {
+      std::fprintf(stderr, "%s\n", gr::printable(line).c_str());
+      ++shown;
+    }
+  throw gr::error("the trainer could not be compiled; see " + log.string());
+}
+
+}  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+fs::path project_folder(const char* program) {
+  std::error_code problem;
+  fs::path at = fs::canonical("/proc/self/exe", problem);
+  if (problem) at = fs::canonical(program, problem);
+  for (; at.has_relative_path(); at = at.parent_path())
+    if (is_there(at / "scripts" / "setup.sh") && is_there(at / "include" / "gradus")) return at;
+  throw gr::error(std::string(program) + ": is not in a folder of gradus, whose examples it compiles");
+}
+
+void trainer_build::set_device(const std::string& device) {
+  const bool on_gpu = device == "cuda";
+  definitions.emplace_back("GRADUS_CUDA", on_gpu ? "ON" : "OFF");
+  if (!on_gpu) return;
+  definitions.emplace_back("GRADUS_CUDA_PTX", gpu_launcher().empty() ? "" : "ON");
+  if (is_there("/dev/nvidiactl") || is_there("/dev/dxg"))
+    definitions.emplace_back("CMAKE_CUDA_ARCHITECTURES", "native");
+}
+
+void compile(const trainer_build& what, const std::vector<std::string>& targets, const launched_job& job) {
+  using clock = std::chrono::steady_clock;
+  const auto began = clock::now();
+  const auto began_at = fs::file_time_type::clock::now();
+  const lock held(what.folder, job);
+  const fs::path log = what.folder / "build.log", compiled = what.folder / "compiled",
+                 seconds = what.folder / ("seconds-" + targets.front());
+  // Another process of this job has compiled them since this one began.
+  std::error_code problem;
+  if (job.ranks > 0 && text_of(compiled) == joined(targets, " ") && fs::last_write_time(compiled, problem) >= began_at)
+    return;
+  std::ofstream{log};  // empty
+  std::string configured;
+  std::vector<std::string> words{"cmake",
+                                 "-S",
+                                 what.project.string(),
+                                 "-B",
+                                 what.folder.string(),
+                                 "-G",
+                                 "Ninja",
+                                 "-DCMAKE_BUILD_TYPE=Release",
+                                 "-DGRADUS_BUILD_TESTS=OFF",
+                                 "-DGRADUS_BUILD_BENCHMARKS=OFF"};
+  for (const auto& [name, value] : what.definitions) words.push_back("-D" + name + "=" + value);
+  configured = joined(words, "\n");
+  if (!is_there(what.folder / "build.ninja") || text_of(what.folder / "configured") != configured) {
+    if (run(words, log) != 0) fail(log);
+    std::ofstream(what.folder / "configured") << configured;
+  }
+  words = {"cmake", "--build", what.folder.string(), "--target"};
+  words.insert(words.end(), targets.begin(), targets.end());
+  bool worked = false;
+  {
+    progress shown(joined(targets, " and ") + " for these sizes", text_of(seconds), job.leads());
+    bool first = true;
+    worked = run(words, log, [&](std::string_view line) {
+               if (!std::exchange(first, false) || line.starts_with("[")) shown.see(line);
+             }) == 0;
+  }
+  if (!worked) fail(log);
+  const auto took = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count();
+  if (took >= 5) std::ofstream(seconds) << took;
+  if (job.ranks > 0) std::ofstream(compiled) << joined(targets, " ");
+  if (job.leads()) std::printf("compiled for these sizes in %lld s\n", static_cast<long long>(took));
+}
+
+void check_device(const std::string& device, int gpu, bool only_planned) {
+  if (device != "cuda") return;
+  if (!is_on_path("nvcc") && access("/usr/local/cuda/bin/nvcc", X_OK) != 0)
+    throw gr::bad_flag(
+        "--device cuda: there is no nvcc: install the CUDA toolkit (with cuBLAS), or leave --device out to "
+        "use the CPU");
+  // A GPU's driver makes one of these; an emulator, which GRADUS_CUDA_LAUNCHER starts, needs none.
+  if (only_planned || !gpu_launcher().empty()) return;
+  if (!is_there("/dev/nvidiactl") && !is_there("/dev/dxg"))
+    throw gr::bad_flag(
+        "--device cuda: there is no NVIDIA GPU here, or no driver for it; leave --device out to use the "
+        "CPU");
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // renumbers them: then the trainer says which there are
+  if (gpu > 0 && (visible == nullptr || *visible == 0) && is_there("/dev/nvidiactl") &&
+      !is_there("/dev/nvidia" + std::to_string(gpu)))
+    throw gr::bad_flag("--device cuda:" + std::to_string(gpu) + ": there is no such GPU; the first one is cuda:0");
+}
+
+void check_file(const std::string& flag, const std::string& file) {
+  const auto refuse = [&](const std::string& what) { throw gr::bad_flag(flag + ": " + file + ": " + what); };
+  struct stat found {};
+  if (stat(file.c_str(), &found) != 0) refuse(errno == EACCES ? "cannot be read: Permission denied" : "no such file");
+  if (S_ISDIR(found.st_mode)) refuse("is a directory; name a file");
+  if (access(file.c_str(), R_OK) != 0) refuse("cannot be read: Permission denied");
+  if (S_ISREG(found.st_mode) && found.st_size == 0) refuse("is empty");
+}
+
+}  // namespace command

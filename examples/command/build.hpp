@@ -1,0 +1,41 @@
+#pragma once
+// Compiling a trainer, and the tools beside it, for a model.
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "process.hpp"
+
+namespace command {
+
+/// Whether there is such a file or folder; false for what cannot be looked at.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+/// The folder of the project that a program was built in. Throws gr::error if it is in none.
+std::filesystem::path project_folder(const char* program);
+
+/// What is compiled where.
+struct trainer_build {
+  std::filesystem::path project, folder;
+  std::vector<std::pair<std::string, std::string>> definitions;  ///< of CMake
+
+  /// Compiled for a GPU ("cuda"), or not; one that is here, unless it is only for a plan.
+  void set_device(const std::string& device);
+  std::filesystem::path program(const std::string& name) const { return folder / "examples" / name; }
+};
+
+/// Compiles programs, whose names are targets of CMake; that takes a moment where they are compiled already. One process
+/// at a time compiles in a folder. Says how far it is and how long it takes. Throws gr::error, with the compiler's first
+/// complaints before, if they cannot be compiled.
+void compile(const trainer_build& what, const std::vector<std::string>& targets, const launched_job& job);
+
+/// Throws gr::bad_flag unless there are a compiler for GPUs and, unless it is only planned, a GPU.
+void check_device(const std::string& device, int gpu, bool only_planned);
+
+/// Throws gr::bad_flag unless the file, named by a flag, is there, is no folder, can be read and is not empty.
+void check_file(const std::string& flag, const std::string& file);
+
+}  // namespace command

@@ -1,0 +1,126 @@
+#include "process.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include <gradus/core/parse_number.hpp>
+#include <gradus/train/program.hpp>
+
+namespace command {
+namespace {
+
+namespace gr = gradus;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int number_in(const char* name) {
+  const auto n = gr::parse_number<int>(variable(name));
+  if (!n || *n < 0 || *n > 999999)
+    throw gr::bad_flag("mpirun or srun says " + std::string(name) + "=" + variable(name));
+  return *n;
+}
+
+[[noreturn]] void execute(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  execvp(all.front(), all.data());
+  throw gr::error(words.front() + ": cannot be started: " + std::strerror(errno));
+}
+
+}  // namespace
+
+launched_job find_job() {
+  if (!variable("OMPI_COMM_WORLD_SIZE").empty())  // Open MPI's mpirun
+    return {number_in("OMPI_COMM_WORLD_SIZE"), number_in("OMPI_COMM_WORLD_RANK")};
+  const bool numbered = !variable("PMI_RANK").empty();
+  if (!variable("PMI_SIZE").empty())  // MPICH's, and srun --mpi=pmi2
+    return {number_in("PMI_SIZE"), numbered ? number_in("PMI_RANK") : 0};
+  const char* tasks = variable("SLURM_STEP_NUM_TASKS").empty() ? "SLURM_NTASKS" : "SLURM_STEP_NUM_TASKS";
+  const bool several = !variable(tasks).empty() && number_in(tasks) > 1;
+  if (!variable("PMIX_RANK").empty())
+    return {several ? number_in(tasks) : 1, number_in("PMIX_RANK")};  // srun --mpi=pmix
+  if (gr::parse_number<int>(variable("SLURM_STEP_ID")) && several && std::strcmp(tasks, "SLURM_STEP_NUM_TASKS") == 0)
+    throw gr::bad_flag("srun has started " + variable(tasks) +
+                       " processes that know nothing of each other: give it --mpi=pmix (or pmi2)");
+  return {};
+}
+
+int run(const std::vector<std::string>& words, const std::filesystem::path& log,
+        const std::function<void(std::string_view)>& seen) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) throw gr::error(std::string("a pipe cannot be made: ") + std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) throw gr::error(words.front() + ": cannot be started: " + std::strerror(errno));
+  if (child == 0) {
+    for (const char* name : {"CMAKE_GENERATOR", "CMAKE_BUILD_TYPE", "CMAKE_CONFIGURATION_TYPES", "NINJA_STATUS"})
+      unsetenv(name);
+    setenv("LC_ALL", "C", 1);
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
+    close(ends[0]);
+    close(ends[1]);
+    try {
+      execute(words);
+    } catch (const gr::error& e) {
+      const std::string text = std::string(e.what()) + "\n";
+      if (write(2, text.data(), text.size()) < 0) _exit(126);
+    }
+    _exit(127);
+  }
+  close(ends[1]);
+  std::ofstream written(log, std::ios::app);
+  std::string line;
+  std::array<char, 4096> block{};
+  for (ssize_t got = 1; got != 0;) {
+    got = read(ends[0], block.data(), block.size());
+    if (got < 0 && errno != EINTR) break;
+    for (const char c : std::string_view(block.data(), got > 0 ? static_cast<std::size_t>(got) : 0)) {
+      if (c != '\n') {
+        line += c;
+        continue;
+      }
+      written << line << '\n';
+      if (seen) seen(line);
+      line.clear();
+    }
+  }
+  written << line << std::flush;
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void become(const std::vector<std::string>& words) {
+  std::fflush(stdout);
+  execute(words);
+}
+
+std::vector<std::string> gpu_launcher() {
+  std::istringstream text(variable("GRADUS_CUDA_LAUNCHER"));
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
+bool is_on_path(const std::string& name) {
+  std::istringstream folders(variable("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+}  // namespace command

@@ -1,0 +1,29 @@
+#pragma once
+// What files say of a model. Its source alone includes what reads JSON, which takes seconds to compile.
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace command {
+
+/// Names and values, as text.
+using facts = std::map<std::string, std::string>;
+/// The value of a name; empty if there is none.
+inline std::string value_of(const facts& all, const std::string& name) {
+  const auto found = all.find(name);
+  return found == all.end() ? "" : found->second;
+}
+
+/// The object in a JSON file: numbers and texts as they are, 1 for true and 0 for false, of an object or an array its
+/// number of entries, and nothing for null. The first text of an array has the key "KEY[0]". Throws gradus::error.
+facts read_json_object(const std::filesystem::path& file);
+
+/// The metadata of a safetensors file. Throws gradus::error.
+facts read_metadata(const std::filesystem::path& file);
+
+/// The number of tokens of a tokenizer.json. Throws gradus::error.
+std::size_t count_tokens(const std::filesystem::path& tokenizer);
+
+}  // namespace command
