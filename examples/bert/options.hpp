@@ -1,6 +1,6 @@
 #pragma once
-// What a training run was asked for. No model is known here: `gradus train-bert` reads the same table before it compiles
-// one.
+// What a training run was asked for. No model is known here: `gradus train-bert` reads the same table before it
+// compiles one.
 
 #include <cmath>
 #include <cstdint>

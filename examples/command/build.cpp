@@ -53,31 +53,28 @@ class lock {
   int file_ = -1;
 };
 
-/// Shows how far Ninja is: a line that is written anew on a terminal, one line elsewhere.
+/// Shows how far Ninja is, by its lines "[1/12] ...": a line that is written anew on a terminal, one line elsewhere.
 class progress {
  public:
-  progress(std::string what, std::string last, bool shown)
-      : what_(std::move(what) + (last.empty() ? ": a minute or two" : ": " + last + " s the last time")),
+  progress(const std::string& what, const std::string& last, bool shown)
+      : text_("compiling " + what +
+              " for these sizes: " + (last.empty() ? "a minute or two" : last + " s the last time")),
         shown_(shown) {}
   progress(const progress&) = delete;
   ~progress() {
     if (begun_ && terminal_) std::printf("\r\33[K");
   }
   void see(std::string_view line) {
-    const std::size_t end = line.find(']');
-    if (!shown_ || !line.starts_with("[") || end == line.npos) return;
-    const std::string_view done = line.substr(1, end - 1);
-    const std::size_t bar = done.find('/');
-    if (bar == done.npos || (!begun_ && done.substr(bar + 1).size() < 2 && done.substr(bar + 1) < "3")) return;
-    if (!begun_ || terminal_)
-      std::printf("%scompiling %s%s", terminal_ ? "\r" : "", what_.c_str(), terminal_ ? "" : "\n");
-    if (terminal_) std::printf(" (%s)\33[K", std::string(done).c_str());
+    int done = 0, all = 0;
+    if (!shown_ || std::sscanf(std::string(line).c_str(), "[%d/%d]", &done, &all) != 2 || all < 3) return;
+    if (terminal_) std::printf("\r%s (%d of %d)\33[K", text_.c_str(), done, all);
+    else if (!begun_) std::puts(text_.c_str());
     std::fflush(stdout);
     begun_ = true;
   }
 
  private:
-  std::string what_;
+  std::string text_;
   bool shown_, begun_ = false, terminal_ = isatty(1) == 1;
 };
 
@@ -118,13 +115,30 @@ fs::path project_folder(const char* program) {
   throw gr::error(std::string(program) + ": is not in a folder of gradus, whose examples it compiles");
 }
 
-void trainer_build::set_device(const std::string& device) {
-  const bool on_gpu = device == "cuda";
+trainer_build::trainer_build(fs::path where, const std::string& prefix, const gpt::flag_table& flags,
+                             const std::vector<std::string>& names)
+    : project(std::move(where)) {
+  std::string values;
+  for (std::string name : names) {
+    const std::string value = flags.value(name).empty() && name == "device" ? "cpu" : flags.value(name);
+    values += (values.empty() ? "" : "-") + value;
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
+    definitions.emplace_back(prefix + name, value);
+  }
+  folder = project / "build" / "train" / values;
+  const bool on_gpu = values.ends_with("-cuda");
   definitions.emplace_back("GRADUS_CUDA", on_gpu ? "ON" : "OFF");
   if (!on_gpu) return;
   definitions.emplace_back("GRADUS_CUDA_PTX", gpu_launcher().empty() ? "" : "ON");
   if (is_there("/dev/nvidiactl") || is_there("/dev/dxg"))
     definitions.emplace_back("CMAKE_CUDA_ARCHITECTURES", "native");
+}
+std::vector<std::string> trainer_build::start(const std::string& name) const {
+  std::vector<std::string> words;
+  if (std::ranges::find(definitions, std::pair<std::string, std::string>("GRADUS_CUDA", "ON")) != definitions.end())
+    words = gpu_launcher();
+  words.push_back(program(name).string());
+  return words;
 }
 
 void compile(const trainer_build& what, const std::vector<std::string>& targets, const launched_job& job) {
@@ -160,11 +174,8 @@ void compile(const trainer_build& what, const std::vector<std::string>& targets,
   words.insert(words.end(), targets.begin(), targets.end());
   bool worked = false;
   {
-    progress shown(joined(targets, " and ") + " for these sizes", text_of(seconds), job.leads());
-    bool first = true;
-    worked = run(words, log, [&](std::string_view line) {
-               if (!std::exchange(first, false) || line.starts_with("[")) shown.see(line);
-             }) == 0;
+    progress shown(joined(targets, " and "), text_of(seconds), job.leads());
+    worked = run(words, log, [&](std::string_view line) { shown.see(line); }) == 0;
   }
   if (!worked) fail(log);
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "flags.hpp"
 #include "process.hpp"
 
 namespace command {
@@ -22,14 +23,18 @@ struct trainer_build {
   std::filesystem::path project, folder;
   std::vector<std::pair<std::string, std::string>> definitions;  ///< of CMake
 
-  /// Compiled for a GPU ("cuda"), or not; one that is here, unless it is only for a plan.
-  void set_device(const std::string& device);
+  /// A program whose types have the values of these flags: the definitions are their names behind a prefix, and the
+  /// folder has the values for its name.
+  trainer_build(std::filesystem::path project, const std::string& prefix, const gpt::flag_table& flags,
+                const std::vector<std::string>& names);
   std::filesystem::path program(const std::string& name) const { return folder / "examples" / name; }
+  /// The words that start a program, which stands for this one: under GRADUS_CUDA_LAUNCHER, if it has GPU code.
+  std::vector<std::string> start(const std::string& name) const;
 };
 
-/// Compiles programs, whose names are targets of CMake; that takes a moment where they are compiled already. One process
-/// at a time compiles in a folder. Says how far it is and how long it takes. Throws gr::error, with the compiler's first
-/// complaints before, if they cannot be compiled.
+/// Compiles programs, whose names are targets of CMake; where they are compiled already, that takes a moment. One
+/// process at a time compiles in a folder. Says how far it is and how long it takes. Throws gr::error, after the
+/// compiler's first complaints, if they cannot be compiled.
 void compile(const trainer_build& what, const std::vector<std::string>& targets, const launched_job& job);
 
 /// Throws gr::bad_flag unless there are a compiler for GPUs and, unless it is only planned, a GPU.

@@ -247,8 +247,19 @@ class flag_table {
     f.read(value);
     f.given = {std::move(value)};
   }
+  /// Gives flags that were not given values, from words NAME=VALUE with blanks between.
+  void set_defaults(const std::string& words) {
+    std::istringstream text(words);
+    for (std::string word; text >> word;)
+      if (const auto at = word.find('='); !given(word.substr(0, at))) set(word.substr(0, at), word.substr(at + 1));
+  }
   /// As if a flag had not been given; its member keeps its value.
   void forget(const std::string& name) { find(name)->given.clear(); }
+  /// The value that a flag was given; empty if it was not.
+  std::string value(const std::string& name) const {
+    const flag* f = find(name);
+    return f == nullptr || f->given.empty() ? "" : f->given.back();
+  }
   /// The command line that gives the flags what they were given, for another program with this table.
   std::vector<std::string> words() const {
     std::vector<std::string> all;

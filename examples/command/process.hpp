@@ -16,12 +16,12 @@ struct launched_job {
 
   bool leads() const { return rank == 0; }  ///< whether this process prints
 };
-/// Reads what mpirun or srun says in the environment. Throws gr::bad_flag for a job whose processes know nothing of each
-/// other.
+/// Reads what mpirun or srun says in the environment. Throws gr::bad_flag for a job whose processes know nothing of
+/// each other.
 launched_job find_job();
 
-/// Runs a program with its output in a file, and calls seen(line) for each line of it. Returns its exit status. Variables
-/// of the environment that change what CMake and Ninja do are not passed on. Throws gr::error if it cannot be started.
+/// Runs a program with its output in a file, and calls seen(line) for each line of it. Returns its exit status, 127 if
+/// it cannot be started. Variables of the environment that change what CMake and Ninja do are not passed on.
 int run(const std::vector<std::string>& words, const std::filesystem::path& log,
         const std::function<void(std::string_view)>& seen = {});
 

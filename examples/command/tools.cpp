@@ -1,5 +1,6 @@
 // gradus sample, evaluate, convert, tokens: compile a tool for the sizes of a model, and become it.
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ void read_run(gpt::command_line& line, const fs::path& run) {
   std::string name = "gradus";
   char* words[] = {name.data()};
   line.flags.read(1, words, config.string());
-  if (line.o.architecture.empty()) line.o.architecture = "gpt2";  // of runs of earlier versions
+  line.flags.set_defaults("architecture=gpt2");  // of runs of earlier versions
   std::vector<std::string> needed = sizes_of(line.o.architecture);
   needed.emplace_back("batch");
   for (const std::string& size : needed)
@@ -54,66 +55,65 @@ fs::path model_named(gpt::command_line& line, const std::string& named) {
     read_run(line, run);
   } else {
     take_sizes(line, named, "the model");
-    line.flags.set("batch", "8");
   }
   return named;
 }
 
-[[noreturn]] void become_tool(const char* tool, const gpt::options& o, const surroundings& here,
+// Compiles a tool for the model of these flags and becomes it. It says nothing while it compiles: the output is the
+// tool's.
+[[noreturn]] void become_tool(const char* tool, gpt::command_line& line, const surroundings& here,
                               const std::vector<std::string>& arguments) {
-  const trainer_build build = gpt_build(here.project, o, {});
-  std::vector<std::string> words = o.device == "cuda" ? gpu_launcher() : std::vector<std::string>{};
-  compile(build, {tool}, {.ranks = 0, .rank = 1});  // without a word: the output is the tool's
-  words.push_back(build.program(tool).string());
+  const gpt::options& o = line.o;
+  line.flags.set_defaults("batch=8 precision=" + o.precision + " optimizer=" + o.optimizer + " device=" + o.device);
+  const trainer_build build = gpt_build(here.project, line, {});
+  compile(build, {tool}, {.ranks = 0, .rank = 1});
+  std::vector<std::string> words = build.start(tool);
   words.insert(words.end(), arguments.begin(), arguments.end());
   become(words);
 }
-
+// Its --help: as the tool of a small model, which is soon compiled, says it.
 bool wants_help(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (argv[i] == std::string_view("--help") || argv[i] == std::string_view("-h")) return true;
-  return false;
+  return std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
 }
+void take_any_model(gpt::command_line& line) { line.flags.set_defaults("architecture=gpt2 " + preset_of("tiny")); }
 
 // `gradus TOOL MODEL ...`: the tool of the model in a run's folder or a file.
-int become_tool_of_model(const char* tool, const char* what, int argc, char** argv, const surroundings& here) {
-  if (argc < 2 || (argv[1][0] == '-' && !wants_help(argc, argv)))
-    throw bad_flag("name the folder of a run first, or its model.safetensors; --help says more");
+int become_tool_of_model(const char* tool, int argc, char** argv, const surroundings& here) {
   gpt::command_line line;
-  std::string device = "cpu";
   std::vector<std::string> passed;
-  if (wants_help(argc, argv)) {  // of a small model, which is soon compiled
-    std::printf("gradus %s RUN ...: RUN is the folder of a run or its model.safetensors\n\n", what);
-    std::fflush(stdout);
-    line.o.architecture = "gpt2";
-    complete_sizes(line, &find_preset("tiny"));
-    line.flags.set("batch", "16");
+  std::string device = "cpu";
+  int gpu = 0;
+  gpt::flag_table where("", {gpt::device_flag(device, gpu)});
+  if (wants_help(argc, argv)) {
+    std::puts("Names a model by the folder of a run, too.");
+    take_any_model(line);
     passed = {"--help"};
   } else {
+    if (argc < 2 || argv[1][0] == '-')
+      throw bad_flag("name the folder of a run first, or its model.safetensors; --help says more");
     passed.push_back(model_named(line, argv[1]).string());
-    gpt::flag_table where("", {gpt::device_flag(device, line.o.gpu)});
     for (int i = 2; i < argc; ++i) {
       const std::string word = argv[i];
-      const bool is_device = word == "--device" || word.starts_with("--device=");
-      if (is_device && word == "--device" && i + 1 == argc) throw bad_flag("--device needs a value");
-      if (is_device) where.set("device", word == "--device" ? argv[++i] : word.substr(9));
+      if (word == "--device" && i + 1 == argc) throw bad_flag("--device needs a value");
+      if (word == "--device" || word.starts_with("--device="))
+        where.set("device", word == "--device" ? argv[++i] : word.substr(9));
       else passed.push_back(word);
     }
   }
-  check_device(device, line.o.gpu, false);
-  line.o.device = device;
-  if (line.o.gpu > 0) passed.push_back("--device=cuda:" + std::to_string(line.o.gpu));
-  become_tool(tool, line.o, here, passed);
+  check_device(device, gpu, false);
+  line.flags.set("device", device);
+  if (gpu > 0) passed.push_back("--device=cuda:" + std::to_string(gpu));
+  become_tool(tool, line, here, passed);
 }
 
 }  // namespace
 
 int sample(int argc, char** argv, const surroundings& here) {
-  return become_tool_of_model("gpt_sample", "sample", argc, argv, here);
+  return become_tool_of_model("gpt_sample", argc, argv, here);
 }
 
 int evaluate(int argc, char** argv, const surroundings& here) {
-  return become_tool_of_model("gpt_evaluate", "evaluate", argc, argv, here);
+  return become_tool_of_model("gpt_evaluate", argc, argv, here);
 }
 
 int convert(int argc, char** argv, const surroundings& here) {
@@ -121,34 +121,26 @@ int convert(int argc, char** argv, const surroundings& here) {
   std::vector<std::string> passed(argv + 1, argv + argc);
   const std::string to = gpt::flag_table::word_after(argc, argv, "--to-huggingface");
   const std::string from = gpt::flag_table::word_after(argc, argv, "--from-huggingface");
-  if (wants_help(argc, argv)) passed = {"--help"};
-  else if (to.empty() == from.empty())
+  if (wants_help(argc, argv)) {
+    take_any_model(line);
+  } else if (to.empty() == from.empty()) {
     throw bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
-  if (!to.empty()) {
-    const std::string model = model_named(line, to).string();
-    for (std::string& word : passed)
-      if (word == to) word = model;
-      else if (word == "--to-huggingface=" + to) word = "--to-huggingface=" + model;
-  } else if (!from.empty()) {
+  } else if (!to.empty()) {
+    passed.push_back("--to-huggingface=" + model_named(line, to).string());  // the last one counts
+    line.flags.set("device", "cpu");
+  } else {
     if (!is_there(fs::path(from) / "config.json"))
       throw bad_flag("--from-huggingface: " + from + ": has no config.json: it is no folder of Hugging Face's");
     take_sizes(line, fs::path(from) / "config.json", "--from-huggingface");
-    line.flags.set("batch", "8");
-  } else {
-    line.o.architecture = "gpt2";
-    complete_sizes(line, &find_preset("tiny"));
-    line.flags.set("batch", "16");
   }
-  line.o.device = "cpu";
-  become_tool("gpt_convert", line.o, here, passed);
+  become_tool("gpt_convert", line, here, passed);
 }
 
 int tokens(int argc, char** argv, const surroundings& here) {
-  trainer_build build{.project = here.project, .folder = here.project / "build" / "command", .definitions = {}};
-  build.set_device("cpu");
-  build.definitions.emplace_back("GRADUS_MPI", "OFF");
+  trainer_build build(here.project, "", gpt::flag_table("", {}), {});
+  build.folder = here.project / "build" / "command";
   compile(build, {"gpt_tokens"}, {.ranks = 0, .rank = 1});
-  std::vector<std::string> words{build.program("gpt_tokens").string()};
+  std::vector<std::string> words = build.start("gpt_tokens");
   words.insert(words.end(), argv + 1, argv + argc);
   become(words);
 }

@@ -66,15 +66,7 @@ fs::path sizes_file(std::string& init) {
     if (model.empty()) fail("has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
     return init = model.string();
   }
-  if (!is_there(folder / "model.safetensors") && !is_there(folder / "model.safetensors.index.json")) {
-    if (is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json"))
-      fail(
-          "has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c 'from "
-          "transformers "
-          "import AutoModelForCausalLM as M; M.from_pretrained(\"" +
-          init + "\").save_pretrained(\"" + init + "\")'");
-    fail("has no model.safetensors");
-  }
+  check_tensors(init, "--init", "AutoModelForCausalLM");
   return folder / "config.json";
 }
 
@@ -161,15 +153,14 @@ std::string default_text(const fs::path& project) {
 // The batch for --batch-tokens: the largest that fits into the budget, where there is one.
 void choose_batch(gpt::command_line& line, const surroundings& here) {
   gpt::options& o = line.o;
-  const std::string tokens = std::to_string(o.batch_tokens);
   if (!o.memory_budget.empty()) {
-    const trainer_build build = gpt_build(here.project, o, here.job);
+    const trainer_build build = gpt_build(here.project, line, here.job);
     compile(build, {"gpt_batch"}, here.job);
     const fs::path answers = build.folder / ("batch.log-" + std::to_string(getpid()));
     std::string answer;
-    const int status =
-        run({build.program("gpt_batch").string(), "--batch-tokens", tokens, "--memory-budget", o.memory_budget},
-            answers, [&](std::string_view text) { answer = text; });
+    const std::vector<std::string> question{build.program("gpt_batch").string(), "--batch-tokens",
+                                            line.flags.value("batch-tokens"), "--memory-budget", o.memory_budget};
+    const int status = run(question, answers, [&](std::string_view text) { answer = text; });
     std::error_code ignored;
     fs::remove(answers, ignored);
     if (status != 0) throw bad_flag(answer.substr(answer.starts_with("gpt_batch: ") ? 11 : 0));
@@ -190,10 +181,10 @@ int train(int argc, char** argv, const surroundings& here) {
   if (!line.read(argc, argv, run_config)) return 0;
 
   // What the model is.
-  const bool from_init = !o.init.empty() && !resumed;
-  const preset* from = nullptr;
+  const bool from_init = !o.init.empty() && !resumed, lr_given = line.flags.given("lr");
+  bool batch_given = line.flags.given("batch");
   if (resumed) {
-    if (o.architecture.empty()) line.flags.set("architecture", "gpt2");  // of runs of earlier versions
+    line.flags.set_defaults("architecture=gpt2");  // of runs of earlier versions
     std::vector<std::string> needed = sizes_of(o.architecture);
     needed.insert(needed.end(), {"batch", "precision", "optimizer", "data"});
     for (const std::string& name : needed)
@@ -203,18 +194,20 @@ int train(int argc, char** argv, const surroundings& here) {
     const fs::path file = sizes_file(o.init);
     line.flags.set("init", o.init);
     take_sizes(line, file, "--init");
+    take_vocabulary(line, true);
+    line.flags.set_defaults("batch=8 sample=300");
   } else {
-    from = &find_preset(o.model.empty() ? "tiny" : o.model);
+    line.flags.set_defaults("model=tiny");
+    if (o.model.starts_with("llama") && o.architecture == "gpt2")
+      throw bad_flag("--model " + o.model + " is a Llama: leave out --architecture gpt2");
+    if (o.model.starts_with("llama")) line.flags.set("architecture", "llama");
+    if (o.model == "tiny" && !line.flags.given("steps")) line.flags.set_defaults("minutes=4");
+    take_vocabulary(line, false);
+    line.flags.set_defaults(preset_of(o.model));
+    if (o.optimizer != "adamw" && !lr_given) line.flags.forget("lr");
   }
-  if (!resumed) take_vocabulary(line, from_init);
-  complete_sizes(line, from);
-  const bool batch_given = o.batch > 0;
-  if (!batch_given) line.flags.set("batch", std::to_string(from != nullptr ? from->batch : 8));
-  if (from != nullptr && o.optimizer == "adamw" && !line.flags.given("lr")) line.flags.set("lr", from->lr);
-  if (!line.flags.given("sample")) line.flags.set("sample", std::to_string(from != nullptr ? from->sample : 300));
-  if (!line.flags.given("steps") && !line.flags.given("minutes") && from != nullptr &&
-      from->name == std::string("tiny"))
-    line.flags.set("minutes", "4");
+  complete_sizes(line);
+  line.flags.set_defaults("precision=" + o.precision + " optimizer=" + o.optimizer + " device=" + o.device);
 
   // What the trainer would say, but only after it was compiled.
   check_device(o.device, o.gpu, o.plan);
@@ -245,7 +238,7 @@ int train(int argc, char** argv, const surroundings& here) {
   if (o.batch_tokens > 0 && !batch_given) choose_batch(line, here);
   line.finish(1);                                                      // throws for more batches than a step may have
   static_cast<void>(o.of_rank(0, std::max(here.job.ranks, o.ranks)));  // and for ranks and leaves that do not divide
-  const trainer_build build = gpt_build(here.project, o, here.job);
+  const trainer_build build = gpt_build(here.project, line, here.job);
   std::vector<std::string> targets{"gpt_train"};
   if (!on_gpu && here.job.ranks == 0) targets.emplace_back("gpt_sample");
   compile(build, targets, here.job);
@@ -255,8 +248,7 @@ int train(int argc, char** argv, const surroundings& here) {
     line.flags.set("ranks", std::to_string(here.job.ranks));
   }
   line.flags.forget("model");
-  std::vector<std::string> words = on_gpu ? gpu_launcher() : std::vector<std::string>{};
-  words.push_back(build.program("gpt_train").string());
+  std::vector<std::string> words = build.start("gpt_train");
   for (std::string& word : line.flags.words()) words.push_back(std::move(word));
   if (o.gpu > 0) words.push_back("--device=cuda:" + std::to_string(o.gpu));
   become(words);

@@ -1,7 +1,6 @@
 // gradus train-bert: decides sizes, compiles the trainer for them, and becomes it.
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -13,7 +12,7 @@
 #include <gradus/train/program.hpp>
 
 #include "../bert/options.hpp"
-#include "build.hpp"
+#include "models.hpp"
 #include "readers.hpp"
 #include "subcommands.hpp"
 
@@ -37,43 +36,22 @@ void take_sizes(bert::command_line& line) {
   if (value_of(values, "model_type") != "bert") fail("/config.json: is not of a BERT: its model_type must be \"bert\"");
   if (value_of(values, "type_vocab_size") != "2")
     fail("/config.json: its 'type_vocab_size' must be 2: the texts of a pair");
-  const auto take = [&](const std::string& name, const std::string& size, int given) {
-    try {
-      line.flags.set(name, size);
-    } catch (const bad_flag& e) { fail("/config.json: its " + std::string(e.what())); }
-    if (given > 0 && std::to_string(given) != size)
-      throw bad_flag("--" + name + " " + std::to_string(given) + ": the model of --init, " + init + ", has " + size +
-                     "; leave it out");
-  };
-  const bert::options& o = line.o;
-  const std::array<std::tuple<const char*, const char*, int>, 6> sizes{
-      {{"layers", "num_hidden_layers", o.layers},
-       {"heads", "num_attention_heads", o.heads},
-       {"width", "hidden_size", o.width},
-       {"hidden", "intermediate_size", o.hidden},
-       {"positions", "max_position_embeddings", o.positions},
-       {"vocabulary", "vocab_size", o.vocabulary}}};
-  for (const auto& [name, key, given] : sizes) {
+  const std::pair<const char*, const char*> sizes[] = {
+      {"layers", "num_hidden_layers"}, {"heads", "num_attention_heads"},         {"width", "hidden_size"},
+      {"hidden", "intermediate_size"}, {"positions", "max_position_embeddings"}, {"vocabulary", "vocab_size"}};
+  for (const auto& [name, key] : sizes) {
     const std::string found = value_of(values, key);
     if (found.empty()) fail(std::string("/config.json: has no '") + key + "'");
-    take(name, found, given);
+    take(line.flags, name, found, "--init", folder / "config.json");
   }
   if (value_of(values, "architectures[0]").ends_with("ForSequenceClassification")) {
-    const std::string named = value_of(values, "id2label");
-    take("labels", named.empty() ? "2" : named, o.labels);  // 2: transformers leaves it out
+    const std::string named = value_of(values, "id2label");  // transformers leaves it out for two
+    take(line.flags, "labels", named.empty() ? "2" : named, "--init", folder / "config.json");
   }
-  if (!is_there(folder / "model.safetensors") && !is_there(folder / "model.safetensors.index.json")) {
-    if (is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json"))
-      fail(
-          ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c 'from "
-          "transformers "
-          "import AutoModelForSequenceClassification as M; M.from_pretrained(\"" +
-          init + "\").save_pretrained(\"" + init + "\")'");
-    fail(": has no model.safetensors");
-  }
+  check_tensors(init, "--init", "AutoModelForSequenceClassification");
 }
 
-// Labels that a file has: as many as there are names, or one more than the largest number. The trainer checks each line.
+// Classes of a file: as many as there are names, or one more than the largest number. The trainer checks each line.
 int count_labels(const std::string& file) {
   std::ifstream lines(file);
   std::vector<std::string> names;
@@ -93,22 +71,6 @@ int count_labels(const std::string& file) {
     if (std::ranges::find(names, label) == names.end() && names.size() < 65536) names.push_back(label);
   }
   return numbers ? largest + 1 : std::max(static_cast<int>(names.size()), 2);
-}
-
-trainer_build bert_build(const fs::path& project, const bert::options& o) {
-  trainer_build all{.project = project, .folder = {}, .definitions = {}};
-  const auto text = [](int n) { return std::to_string(n); };
-  all.definitions = {
-      {"BERT_LAYERS", text(o.layers)}, {"BERT_HEADS", text(o.heads)},         {"BERT_WIDTH", text(o.width)},
-      {"BERT_HIDDEN", text(o.hidden)}, {"BERT_POSITIONS", text(o.positions)}, {"BERT_VOCABULARY", text(o.vocabulary)},
-      {"BERT_LABELS", text(o.labels)}, {"BERT_LENGTH", text(o.length)},       {"BERT_BATCH", text(o.batch)},
-      {"BERT_PRECISION", o.precision}, {"BERT_OPTIMIZER", o.optimizer},       {"BERT_DEVICE", o.device}};
-  all.set_device(o.device);
-  all.folder = project / "build" / "bert" /
-               ("l" + text(o.layers) + "-h" + text(o.heads) + "-w" + text(o.width) + "-" + text(o.hidden) + "-p" +
-                text(o.positions) + "-v" + text(o.vocabulary) + "-c" + text(o.labels) + "-t" + text(o.length) + "-b" +
-                text(o.batch) + "-" + o.precision + "-" + o.optimizer + "-" + o.device);
-  return all;
 }
 
 }  // namespace
@@ -135,26 +97,13 @@ int train_bert(int argc, char** argv, const surroundings& here) {
         !is_there(fs::path(o.resume) / "checkpoint-previous.safetensors"))
       throw bad_flag("--resume: " + o.resume + ": has no checkpoint");
   }
-  struct preset {
-    std::string_view name;
-    int layers, heads, width;
-  };
-  constexpr std::array presets{preset{"bert-tiny", 2, 2, 128}, preset{"bert-base", 12, 12, 768},
-                               preset{"bert-large", 24, 16, 1024}};
-  const preset& from = *std::ranges::find(
-      presets, o.model.empty() ? std::string_view("bert-tiny") : std::string_view(o.model), &preset::name);
-  const auto complete = [&](const char* name, int now, int value) {
-    if (now == 0) line.flags.set(name, std::to_string(value));
-  };
-  complete("layers", o.layers, from.layers);
-  complete("heads", o.heads, from.heads);
-  complete("width", o.width, from.width);
-  complete("hidden", o.hidden, 4 * o.width);
-  complete("positions", o.positions, 512);
-  complete("vocabulary", o.vocabulary, 30522);
-  complete("length", o.length, 128);
-  complete("batch", o.batch, 16);
-  complete("labels", o.labels, o.files.data.empty() ? 2 : count_labels(o.files.data));
+  line.flags.set_defaults(o.model == "bert-large"  ? "layers=24 heads=16 width=1024"
+                          : o.model == "bert-base" ? "layers=12 heads=12 width=768"
+                                                   : "layers=2 heads=2 width=128");
+  const int labels = o.files.data.empty() ? 2 : count_labels(o.files.data);
+  line.flags.set_defaults("hidden=" + std::to_string(4 * o.width) + " labels=" + std::to_string(labels) +
+                          " positions=512 vocabulary=30522 length=128 batch=16 precision=" + o.precision +
+                          " optimizer=" + o.optimizer + " device=" + o.device);
   if (o.width % o.heads != 0)
     throw bad_flag("--width " + std::to_string(o.width) + " is not divisible by --heads " + std::to_string(o.heads));
   if (o.length > o.positions)
@@ -164,11 +113,12 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   if (o.precision == "fp64" && (o.optimizer == "adafactor" || o.optimizer == "adamw_8bit" || o.optimizer == "muon"))
     throw bad_flag("--optimizer " + o.optimizer + " makes its steps in float; give another --precision");
 
-  const trainer_build build = bert_build(here.project, o);
+  const trainer_build build(here.project, "BERT_", line.flags,
+                            {"layers", "heads", "width", "hidden", "positions", "vocabulary", "labels", "length",
+                             "batch", "precision", "optimizer", "device"});
   compile(build, {"bert_train"}, here.job);
   line.flags.forget("model");
-  std::vector<std::string> words = o.device == "cuda" ? gpu_launcher() : std::vector<std::string>{};
-  words.push_back((build.folder / "examples" / "bert" / "bert_train").string());
+  std::vector<std::string> words = build.start("bert/bert_train");
   for (std::string& word : line.flags.words()) words.push_back(std::move(word));
   become(words);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What a training run was asked for. No model is known here: `gradus train` reads the same table before it compiles one.
+// What a training run was asked for. No model is known here: `gradus train` reads the same table before it compiles
+// one.
 
 #include <algorithm>
 #include <cstdint>

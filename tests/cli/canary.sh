@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# canary.sh SOURCE GRADUS WORK CALLS: hostile values through every flag of the scripts and of the command they run, every entry of a --config, of a run's
-# config and of a model's config.json, in several locales, CALLS of them drawn at random (all: every one). None may be
-# executed; each call ends with one line and status 2, or takes the value as it is and comes as far as the compiler,
-# for which a stand-in is there. GRADUS_TEST_SEED draws the calls of another run again.
+# canary.sh SOURCE GRADUS WORK CALLS: hostile values through every flag of the scripts and of the command that they run,
+# every entry of a --config, of a run's config and of a model's config.json, in several locales, CALLS of them drawn at
+# random (all: every one). None may be executed; each call ends with one line and status 2, or takes the value as it is
+# and comes as far as the compiler, for which a stand-in is there. GRADUS_TEST_SEED draws the calls of another run
+# again.
 set -euo pipefail
 [[ $# -eq 4 ]] || { echo "usage: $0 SOURCE GRADUS WORK CALLS|all" >&2; exit 2; }
 source=$1 gradus=$2 work=$3 calls=$4
@@ -120,9 +121,9 @@ done 4<drawn
 # Letters and digits are those of C, so a flag means the same in every locale.
 for locale in "${locales[@]}"; do
   LANG=$locale LC_ALL='' checkout/scripts/train.sh --data text --width 64 --heads 2 >out 2>err || true
-  grep -q -- 'w64' err || wrong "LANG=$locale: --width 64 is not taken: $(cat err)"
+  grep -q -- '-64-' err || wrong "LANG=$locale: --width 64 is not taken: $(cat err)"
   LANG=$locale LC_ALL='' checkout/scripts/train.sh --data text --architecture llama --hidden 96 >out 2>err || true
-  grep -q -- 'f96' err || wrong "LANG=$locale: --hidden 96 is not taken: $(cat err)"
+  grep -q -- '-96-' err || wrong "LANG=$locale: --hidden 96 is not taken: $(cat err)"
   LANG=$locale refuses 2 'width must be' env LC_ALL= checkout/scripts/train.sh --data text --width "٣٢"
 done
 echo "canary: $called calls"

@@ -76,7 +76,8 @@ flags() {
   refuses 2 '--ranks: mpirun or srun has started 4; leave it out' \
     env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 "$gradus" train --data text --ranks 2
   refuses 2 'srun has started 4 processes.*--mpi=pmix' \
-    env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u PMIX_RANK SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 "$gradus" train --data text
+    env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE -u PMIX_RANK SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 \
+    "$gradus" train --data text
   local flag value
   while read -r flag value; do
     for value in $value; do refuses_alike "$flag" "$value"; done
@@ -181,7 +182,8 @@ END
   refuses 2 '--precision tf32 is for --device cuda' "$gradus" train --precision tf32
   refuses 2 '--precision fp8_mixed is for --device cuda' "$gradus" train --precision fp8_mixed
   refuses 2 '--device must be cpu or cuda, .*, not gpu' "$gradus" train --device gpu
-  refuses 2 '--device must be cpu or cuda, or a GPU by number, such as cuda:1, not cuda:first' "$gradus" train --device cuda:first
+  refuses 2 '--device must be cpu or cuda, or a GPU by number, such as cuda:1, not cuda:first' \
+    "$gradus" train --device cuda:first
   refuses 2 '--device must be cpu, which this program was compiled for .*, not cuda' "${quick[@]}" --device cuda:1
   refuses 2 '--graph .*: it is for --device cuda' "$gradus" train --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
@@ -211,37 +213,13 @@ END
   succeeds "$gradus" train --help
   has out '--minutes'
 
-  refuses 2 '--minutes must be a positive number, not -1' "${quick[@]}" --minutes -1
-  refuses 2 '--steps' "$train" --data text --steps 0
-  refuses 2 '--steps' "$train" --data text --steps many
-  refuses 2 '--steps must be a whole number from 1 to 4294967295, not 4294967296' \
-    "$train" --data text --steps 4294967296
-  refuses 2 '--lr must be a positive number' "${quick[@]}" --lr 0
-  refuses 2 '--lr must be a positive number' "${quick[@]}" --lr nan
-  refuses 2 '--dropout must be at least 0 and below 1, not 1' "${quick[@]}" --dropout 1
   refuses 2 '--save-every must be a number of steps, such as 100, or a time, such as 30s, 5m or 1h, not -1' \
     "${quick[@]}" --save-every=-1
-  refuses 2 '--save-every must be .*, not 1.5' "${quick[@]}" --save-every 1.5
-  refuses 2 '--save-every must be .*, not 5d' "${quick[@]}" --save-every 5d
   refuses 2 "--save-every must be .*, not ''" "${quick[@]}" --save-every ''
-  refuses 2 '--save-retry must be 0 or more, not nan' "${quick[@]}" --save-retry nan
-  refuses 2 '--accumulate must be a whole number from 1 to 1000, not 0' "${quick[@]}" --accumulate 0
-  refuses 2 '--accumulate must be a whole number from 1 to 1000, not 1000000' "${quick[@]}" --accumulate 1000000
-  refuses 2 '--batch-tokens must be a whole number from 1 .*, not 0' "${quick[@]}" --batch-tokens 0
   refuses 2 '--batch-tokens must be at most 2048000 with this batch, not 3000000' "${quick[@]}" --batch-tokens 3000000
   refuses 2 '--spets' "${quick[@]}" --spets 3
   refuses 2 '--data is required' "$train"
-  refuses 2 '--seed must be a whole number from 0 .*, not -1' "${quick[@]}" --seed -1
-  refuses 2 '--seed must be .* to 18446744073709551615, not 18446744073709551616' \
-    "${quick[@]}" --seed 18446744073709551616
-  refuses 2 '--seed must be .*, not 0x10' "${quick[@]}" --seed 0x10
   refuses 2 "--seed must be .*, not ''" "${quick[@]}" --seed ''
-  refuses 2 '--steps must be .*, not 99999999999999999999' "$train" --data text --steps 99999999999999999999
-  refuses 2 '--steps must be .*, not 1.5' "$train" --data text --steps 1.5
-  refuses 2 '--warmup must be .*, not 99999999999999999999' "${quick[@]}" --warmup 99999999999999999999
-  refuses 2 '--eval-every must be a whole number from 1 .*, not 0' "$train" --data text --eval-every 0
-  refuses 2 '--threads must be a whole number from 0 to 4096, not 5000' "${quick[@]}" --threads 5000
-  refuses 2 '--sample must be .*, not 99999999999' "$train" --data text --sample 99999999999
   refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
   refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
   refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
@@ -405,7 +383,8 @@ runs() {
   printf '\n\nsteps\n' >bad
   refuses 2 "--config: bad: line 3: must be 'name = value', not 'steps'" "$train" --data text --config bad
   printf 'layers = 5\n' >bad
-  refuses 2 '--config: bad: --layers must be 4, which this program was compiled for .*, not 5' "$train" --data text --config bad
+  refuses 2 '--config: bad: --layers must be 4, which this program was compiled for .*, not 5' \
+    "$train" --data text --config bad
   printf 'spets = 5\n' >bad
   refuses 2 'spets' "$train" --data text --config bad
   # Line ends of Windows.
@@ -922,7 +901,7 @@ script() {
   has out '^step +2  loss .* validation '
   has out '^a sample:$'
   [[ -s run/model.safetensors ]] || wrong "no model was saved"
-  local build=$tree/build/train/l4-h4-w128-c128-v256-b16-fp32
+  local build=$tree/build/train/gpt2-4-4-128-128-256-16-fp32-adamw-cpu
   has "$build/compile_commands.json" 'GPT_BATCH=16 .*GPT_CONTEXT=128 .*GPT_HEADS=4 .*GPT_LAYERS=4 .*GPT_PRECISION=fp32 .*GPT_VOCABULARY=256 .*GPT_WIDTH=128 '
   succeeds "$build/examples/gpt_sample" run/model.safetensors --count 3
   [[ $(wc -c <out) -ge 3 ]] || wrong "gpt_sample wrote nothing"

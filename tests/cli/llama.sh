@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# llama.sh TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT GRADUS WORK: the programs compiled for a small Llama
-# (kv-heads 2 of heads 4, hidden 48, a head of its own), and gradus train --architecture.
+# llama.sh TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT GRADUS WORK: the programs compiled for a small
+# Llama (kv-heads 2 of heads 4, hidden 48, a head of its own), and gradus train --architecture.
 set -euo pipefail
-[[ $# -eq 9 ]] || { echo "usage: $0 TRAIN SAMPLE EVALUATE CONVERT GPT_TRAIN GPT_CONVERT PROJECT GRADUS WORK" >&2; exit 2; }
+[[ $# -eq 9 ]] || { sed -n 2p "$0" >&2; exit 2; }
 train=$1 sample=$2 evaluate=$3 convert=$4 gpt_train=$5 gpt_convert=$6 project=$7 gradus=$8 work=$9
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -67,7 +67,8 @@ refuses 2 'gradus train: --architecture must be gpt2 or llama, not bert' "$gradu
 refuses 2 'gradus train: --model llama-15m is a Llama: leave out --architecture gpt2' \
   "$gradus" train --model llama-15m --architecture gpt2 --data text
 refuses 2 'gradus train: --hidden is for --architecture llama' "$gradus" train --hidden 100 --data text
-refuses 2 'gradus train: --heads 4 is not divisible by --kv-heads 3' "$gradus" train --architecture llama --kv-heads 3 --data text
+refuses 2 'gradus train: --heads 4 is not divisible by --kv-heads 3' \
+  "$gradus" train --architecture llama --kv-heads 3 --data text
 refuses 2 'gradus train: --tied must be 0 or 1, not' "$gradus" train --architecture llama --tied 2 --data text
 refuses 2 'gradus train: --checkpoint: .* they apply rms_norm, ' \
   "$gradus" train --model llama-tiny --checkpoint keep:gelu --data text
