@@ -148,18 +148,18 @@ inline flag on_off(const std::string& name, bool& member, std::string text) {
           [&member] { return std::string(member ? "true" : "false"); }, std::move(text), flag::on_off};
 }
 /// "cpu", or "cuda" with the number of a GPU, such as cuda:1. No number is part of a run's config.
-inline flag device_flag(std::string& device, int& gpu) {
+inline flag device_flag(std::string& chosen, int& gpu) {
   const std::string must = "cpu or cuda, or a GPU by number, such as cuda:1";
   return {"device",
-          [=, &device, &gpu](std::string& word) {
+          [=, &chosen, &gpu](std::string& word) {
             const bool numbered = word.starts_with("cuda:");
             const auto n = gr::parse_number<int>(numbered ? std::string_view(word).substr(5) : "0");
             gr::check_flag(word == "cpu" || word == "cuda" || (numbered && n && *n >= 0 && *n < 1000), "--device", must,
                            quoted_if_empty(word));
-            device = word = numbered ? "cuda" : word;
+            chosen = word = numbered ? "cuda" : word;
             gpu = *n;
           },
-          [&device] { return device; }, must};
+          [&chosen] { return chosen; }, must};
 }
 inline flag threads_flag(int& threads) { return whole("threads", threads, 0, 4096, "threads; 0: one a core"); }
 inline flag seed_flag(std::uint64_t& seed, std::string text) {

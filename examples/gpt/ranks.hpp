@@ -125,10 +125,29 @@ class rank_team {
     if (problem) std::rethrow_exception(problem);
     throw leader_failed{};
   }
+  /// Rank 0 calls lead(), which calls begin_round() any number of times; the others call join() after each, whose errors
+  /// rank 0 has, too. Returns what lead() returns; on the others an empty text.
+  template <class Lead, class Join>
+  std::string rounds(const Lead& lead, Join join) {
+    if (leads()) {
+      std::string result = lead();
+      end_rounds();
+      return result;
+    }
+    while (joins_round()) try {
+        join();
+      } catch (const gr::rank_failed&) { throw; } catch (const gr::error&) {
+      }
+    return {};
+  }
+  void begin_round() { from_leader(true); }
+  void end_rounds() { from_leader(false); }
+  bool joins_round() { return from_leader(false); }
+
   /// Rank 0's clock, and whether any rank was asked to end.
   struct moment {
-    double elapsed;
-    bool stop;
+    double elapsed = 0;
+    bool stop = false;
   };
   moment agree(double elapsed, bool stop) {
     std::array<double, 2> both{leads() ? elapsed : 0, stop ? 1.0 : 0.0};

@@ -16,12 +16,12 @@
 #include <gradus/train/anomaly.hpp>
 #include <gradus/train/profile.hpp>
 #include <gradus/train/run_saver.hpp>
+#include <gradus/train/shared_checkpoint.hpp>
 #include <gradus/train/stopwatch.hpp>
 
 #include "model_file.hpp"
 #include "ranks.hpp"
 #include "run_state.hpp"
-#include "shared_work.hpp"
 
 namespace gpt {
 
@@ -61,6 +61,9 @@ class step_observers {
   bool tracing_ = false;
 };
 
+inline constexpr std::size_t a_validation = 8192, last_validation = 32768;  ///< tokens
+
+/// Every rank calls its functions in the same order. Rank 0 leads: folder, log and screen are its own.
 template <class Trainer, class Memory>
 class run {
  public:
@@ -78,40 +81,57 @@ class run {
         team_(team),
         stop_(std::move(stop)),
         resumed_(facts.resumed),
-        folder_(make_folder()),
-        report_(folder_,
-                {.program = "gpt_train",
-                 .title = std::string("Training a ") + sizes.title,
-                 .machine_flops = facts.machine_flops,
-                 .loss = data.files.bytes() ? "nats a byte" : "nats a token",
-                 .best = o.save ? "best.safetensors" : ""},
-                from.state.step),
         lock_(std::move(from.lock)),
-        saver_([this] { check(); }, [this] { write_checkpoint(); }, [this](auto& text) { report_.warn(text); },
-               o.save_retry) {
+        saver_(
+            [this] {
+              report_->record_held();  // the log gets every step that a checkpoint has, whatever ends the run
+              if (t_.shares_states()) team_.begin_round();
+              check();
+            },
+            [this] {
+              if (t_.shares_states()) team_.begin_round();
+              write_checkpoint();
+            },
+            [this](auto& text) { report_->warn(text); }, o.save_retry) {
     state = from.state;
     state.loss = std::nan("");
     state.fraction = o.fraction(state.step, state.elapsed);
+    ended_before_ = state.fraction >= 1;
     first_ = state.step;
     before_ = state.elapsed;
     flops_per_token_ = training_flops_per_token(facts.parameters - unused_parameters(sizes));
+    if (!team_.leads()) return;
+    make_folder();
+    report_.emplace(folder_,
+                    gr::reporter_names{.program = "gpt_train",
+                                       .title = std::string("Training a ") + sizes.title,
+                                       .machine_flops = facts.machine_flops,
+                                       .loss = data.files.bytes() ? "nats a byte" : "nats a token",
+                                       .best = o.save ? "best.safetensors" : ""},
+                    from.state.step);
     if (!resumed_) {
       lock_ = std::make_unique<gr::run_lock>(folder_);
       write_settings();
-    } else if (report_.attempt([this] { write_settings(); })) {
-      report_.attempt([this] { write_report(options_.memory_report, plan_, nullptr); });
+    } else if (report_->attempt([this] { write_settings(); })) {
+      report_->attempt([this] { write_report(options_.memory_report, plan_, nullptr); });
     }
-    if (o.tensorboard) report_.write_events(state.step);
+    if (o.tensorboard) report_->write_events(state.step);
     if (!from.damage.empty())
-      report_.warn(from.damage + "; resuming from " + from.path.filename().string() + ", step " +
-                   std::to_string(state.step));
-    report_start(report_, folder_, o, plan, data, facts, state);
+      report_->warn(from.damage + "; resuming from " + from.path.filename().string() + ", step " +
+                    std::to_string(state.step));
+    report_start(*report_, folder_, o, plan, data, facts, state);
     saver_.set_pace(o.save_seconds, o.save_steps);
     if (!t_.shares_states()) saver_.write_in_background([this] { return prepare_checkpoint(); });
   }
 
-  /// Seconds of the run, those before it was resumed included.
-  double elapsed() const { return before_ + clock_.seconds(); }
+  /// Whether there is another step to take; not if a rank was asked to end.
+  bool next() {
+    if (state.fraction >= 1) return false;
+    now_ = team_.agree(elapsed(), stop_());
+    return !now_.stop;
+  }
+  /// The learning rate of the next step.
+  double next_rate() const { return options_.rate(state.step, options_.fraction(state.step, now_.elapsed)); }
 
   /// Waits for a checkpoint that is being written: the update changes what it is written from.
   void begin_update() {
@@ -119,111 +139,116 @@ class run {
     updating_ = true;
   }
   /// Counts the step and holds its report: its loss may be on its way. On a GPU it shows the step before, and waits
-  /// for no loss. `now` is the time of the run.
-  void end_update(const typename Trainer::step_loss& loss, double seconds, double now) {
+  /// for no loss.
+  void end_update(const typename Trainer::step_loss& loss, double seconds) {
+    now_ = team_.agree(elapsed(), stop_());
     updating_ = false;
-    report_.show_held();
+    if (report_) report_->show_held();
     ++state.step;
     state.tokens += static_cast<double>(run_data::batch_tokens) * options_.accumulate;
     state.training_seconds += seconds;
-    state.elapsed = now;
+    state.elapsed = now_.elapsed;
     state.fraction = options_.fraction(state.step, state.elapsed);
     state.tokens_per_second = state.tokens / state.training_seconds;
     state.flops = flops_per_token_ * state.tokens_per_second;
     state.validation = std::nan("");
     state.fields.clear();
     state.note.clear();
+    if (!report_) return;
     loss_ = loss;
     hold();
-    if constexpr (!on_gpu) report_.held_loss();
+    if constexpr (!on_gpu) report_->held_loss();
     if (options_.anomaly && !t_.shares_parameters()) check_parameters();
   }
   /// The validation loss, after the steps that --eval-every names and after the last one.
   void validate_if_due() {
+    if (now_.stop) return;
     if (state.fraction >= 1) validate(last_validation, stop_);
     else if (state.step % options_.eval_every == 0) validate(a_validation, stop_);
   }
   /// Saves what is due. Then shows the step: stdout may be a closed pipe.
   void save_and_show() {
-    const request_end last(*this);
-    restore_folder();
+    if (now_.stop) return;
+    if (team_.leads()) restore_folder();
     if (state.fraction >= 1) {
       save_at_end();
     } else {
       keep_best();
-      if (options_.save) saver_.save_if_due(state.step);
+      if (options_.save) saves([this] { return saver_.save_if_due(state.step), std::string(); });
     }
-    if (!on_gpu || !std::isnan(state.validation)) report_.show_held();
+    if (report_ && (!on_gpu || !std::isnan(state.validation))) report_->show_held();
   }
 
-  /// Ends a run that was asked to end before its last step: the model is saved first, and validated then.
-  void end_early() {
+  /// Ends the steps. If the run was asked to end before its last one, drops an unfinished step; the model is saved
+  /// first, and validated then. Returns whether the run had all its steps.
+  bool end_steps() {
+    if (state.fraction >= 1 && !ended_before_ && !now_.stop) return true;
     t_.abandon();
-    report_.record_held();
-    {
-      const request_end last(*this);
-      save_at_end();
-    }
+    if (report_) report_->record_held();
+    save_at_end();
     validate(a_validation, [] { return false; });
-    const request_end last(*this);
-    if (keep_best() && options_.save && unsaved_.empty()) unsaved_ = saver_.save();
-    report_.show_held();
+    if (keep_best() && options_.save) unsaved_ = saves([this] { return unsaved_.empty() ? saver_.save() : unsaved_; });
+    if (report_) report_->show_held();
+    return state.fraction >= 1;
   }
   /// Saves the last whole step after an exception in the loop (the text has changed, say, or memory is short), unless
   /// the model diverged. The caller rethrows the exception.
   void save_after(const std::exception& e) {
     const bool spoilt =
         dynamic_cast<const diverged*>(&e) != nullptr || dynamic_cast<const gr::anomaly_finder::found*>(&e) != nullptr;
-    if (spoilt || !options_.save || updating_ || state.step == first_) return;
+    if (!report_ || spoilt || !options_.save || updating_ || state.step == first_) return;
     if (t_.shares_states()) {
-      report_.warn("not saved: ranks share optimizer states, and one has ended; resume from the last checkpoint");
+      report_->warn("not saved: ranks share optimizer states, and one has ended; resume from the last checkpoint");
       return;
     }
-    report_.warn(std::string(e.what()) + "; the run is saved and ends");
+    report_->warn(std::string(e.what()) + "; the run is saved and ends");
     try {
       save_at_end();
     } catch (const std::exception& problem) { unsaved_ = problem.what(); }
-    if (!unsaved_.empty()) report_.warn(unsaved_);
-    else report_.line("saved " + model_file().string() + " after step " + std::to_string(state.step));
+    if (!unsaved_.empty()) report_->warn(unsaved_);
+    else report_->line("saved " + model_file().string() + " after step " + std::to_string(state.step));
   }
   /// Reports the end. Throws gr::error if the run could not be saved.
   void end(double peak_mib) {
     if (!unsaved_.empty()) throw gr::error(unsaved_);
     state.loss_scale = t_.loss_scale();
-    if (options_.save) report_.line("saved " + model_file().string());
-    report_end(report_, plan_, state, data_.bytes_a_token(state.fraction >= 1 ? last_validation : a_validation),
+    if (!report_) return;
+    if (options_.save) report_->line("saved " + model_file().string());
+    report_end(*report_, plan_, state, data_.bytes_a_token(state.fraction >= 1 ? last_validation : a_validation),
                peak_mib);
     if (Trainer::scales_loss)
-      report_.line(line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", state.loss_scale,
-                        static_cast<std::size_t>(state.step) - t_.optimizer.steps()));
+      report_->line(line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", state.loss_scale,
+                         static_cast<std::size_t>(state.step) - t_.optimizer.steps()));
   }
   void report_profile(const gr::profiler& profile, const gr::machine_rates& rates) {
-    report_.line(gr::profile_table(profile, rates, gr::output_columns()));
-    report_.attempt([&] { gr::write_file_atomically(folder_ / "profile.txt", gr::profile_table(profile, rates)); });
+    if (!report_) return;
+    report_->line(gr::profile_table(profile, rates, gr::output_columns()));
+    report_->attempt([&] { gr::write_file_atomically(folder_ / "profile.txt", gr::profile_table(profile, rates)); });
   }
   void report_memory(const gr::step_trace& step) {
-    report_.attempt([&] { write_report(options_.memory_report, plan_, &step); });
+    if (report_) report_->attempt([&] { write_report(options_.memory_report, plan_, &step); });
   }
   /// Prints what the model writes (unless the run ended early), and how to get more of it.
   void print_closing_sample(bool finished) {
+    if (!report_) return;
     const bool readable = data_.files.bytes() || data_.files.tokenizer() != nullptr;
     const bool has_model = options_.save || (!on_gpu && !t_.shares_parameters());
     if (finished && options_.sample > 0 && readable && has_model && !stop_()) {
-      report_.line("a sample:");
+      report_->line("a sample:");
       memory_.free_workspace();  // makes room for keys and values
       sample_by(t_.net, memory_.pooled);
     }
-    if (options_.save) report_.line("more of it: scripts/sample.sh " + folder_.string());
+    if (options_.save) report_->line("more of it: scripts/sample.sh " + folder_.string());
   }
 
  private:
   std::filesystem::path model_file() const { return folder_ / "model.safetensors"; }
+  /// Seconds of the run, those before it was resumed included.
+  double elapsed() const { return before_ + clock_.seconds(); }
   // Writes the plan's picture while the folder is empty: if that fails, the same command works again.
-  std::filesystem::path make_folder() const {
-    if (resumed_) return options_.resume;
-    const std::filesystem::path folder = gr::make_run_folder(options_.out);
-    write_report(options_.memory_report, plan_, nullptr);
-    return folder;
+  void make_folder() {
+    folder_ = resumed_ ? std::filesystem::path(options_.resume) : gr::make_run_folder(options_.out);
+    if (!resumed_) write_report(options_.memory_report, plan_, nullptr);
   }
   // What sampling and resuming need besides a checkpoint.
   void write_settings() {
@@ -235,13 +260,13 @@ class run {
   void restore_folder() {
     std::error_code problem;
     if (std::filesystem::exists(folder_ / "config", problem)) return;
-    report_.attempt(folder_failed_, [&] {
+    report_->attempt(folder_failed_, [&] {
       const bool whole = !lock_->holds(folder_);  // the log may have made it again
       std::filesystem::create_directories(folder_, problem);
       write_settings();
       if (whole) lock_ = std::make_unique<gr::run_lock>(folder_);
-      report_.warn(whole ? folder_.string() + ": was removed; it is made again"
-                         : (folder_ / "config").string() + ": was removed; it is written again");
+      report_->warn(whole ? folder_.string() + ": was removed; it is made again"
+                          : (folder_ / "config").string() + ": was removed; it is written again");
       if (!std::filesystem::exists(folder_ / "best.safetensors", problem))
         state.best_validation = std::numeric_limits<double>::infinity();
       saver_.hurry();
@@ -250,7 +275,7 @@ class run {
 
   void hold() {
     if (!loss_) return;
-    report_.hold(state, [loss = *loss_, step = state.step] {
+    report_->hold(state, [loss = *loss_, step = state.step] {
       const double value = loss.value();
       check_finite("loss", value, step);
       return value;
@@ -260,32 +285,21 @@ class run {
     if (const std::string name = gr::find_not_finite(t_.net); !name.empty())
       throw gr::error("not saved: the parameter " + name + " is no longer finite; try a lower --lr");
   }
-  // Before a save. The log gets every step that a checkpoint has, whatever ends the run.
+  // Saves: rank 0 tries as often as it has to, and the others join each try if they have a part in it. Returns why
+  // rank 0 could not save.
+  template <class F>
+  std::string saves(const F& by_leader) {
+    if (!t_.shares_states()) return team_.leads() ? by_leader() : "";
+    return team_.rounds(by_leader, [this, checked = false]() mutable {
+      if (!std::exchange(checked, true)) check();
+      else write_checkpoint();
+    });
+  }
   void check() {
-    report_.record_held();
     if (!t_.shares_parameters()) return check_parameters();
-    ask(request::check_values);
-    if (!shared_values_are_finite(t_, memory_.persistent, team_))
+    if (team_.agree(0, !gr::own_values_are_finite(memory_.persistent, t_.pieces())).stop)
       throw gr::error("not saved: a parameter is no longer finite; try a lower --lr");
   }
-  // Asks something of the other ranks, if they share what is saved.
-  void ask(request what) {
-    if (t_.shares_states()) team_.from_leader(what);
-  }
-  // While it lives, rank 0 asks things of the others, who then go on.
-  class request_end {
-   public:
-    explicit request_end(run& of) : of_(of) {}
-    request_end(const request_end&) = delete;
-    request_end& operator=(const request_end&) = delete;
-    ~request_end() noexcept(false) {
-      if (std::uncaught_exceptions() == exceptions_) of_.ask(request::go_on);
-    }
-
-   private:
-    run& of_;
-    int exceptions_ = std::uncaught_exceptions();
-  };
   gr::run_metadata metadata_now() {
     restore_folder();
     state.loss_scale = t_.loss_scale();
@@ -296,26 +310,39 @@ class run {
   }
   void write_checkpoint() {
     if (!t_.shares_states()) return prepare_checkpoint()();
-    const gr::run_metadata metadata = metadata_now();
-    ask(request::write_checkpoint);
-    write_shared_checkpoint(t_, memory_.persistent, team_, folder_, static_cast<std::size_t>(options_.keep_checkpoints),
-                            metadata);
+    const auto keep = static_cast<std::size_t>(options_.keep_checkpoints);
+    const gr::run_metadata metadata = team_.leads() ? metadata_now() : gr::run_metadata{};
+    gr::write_checkpoint(gr::checkpoint_path(folder_), memory_.persistent, t_.net, t_.optimizer, metadata,
+                         gr::older_checkpoint_paths(folder_, keep), t_.pieces(), team_.trained());
+    if (team_.leads()) gr::remove_old_checkpoints(folder_, keep);
   }
-  // If ranks share parameters, the others gather each tensor with this one.
-  void write_model(const std::filesystem::path& path) {
-    if (!t_.shares_parameters()) return save_model(t_.net, path);
-    ask(request::write_model);
-    memory_.use(reading_plan);
-    std::exception_ptr problem;
-    try {
-      save_model(t_.net, path, [this] { ask(request::next_tensor); });
-    } catch (const gr::rank_failed&) { throw; } catch (const gr::error&) {
-      problem = std::current_exception();
+  // Rank 0 writes the model. If ranks share parameters, all gather each tensor before it is written.
+  void write_model(const char* name) {
+    const std::filesystem::path path = folder_ / name;
+    if (!t_.shares_parameters()) {
+      if (team_.leads()) save_model(t_.net, path);
+      return;
     }
-    ask(request::go_on);
+    memory_.use(reading_plan);
+    std::string problem;
+    if (team_.leads()) {
+      try {
+        save_model(t_.net, path, [this] { team_.begin_round(); });
+      } catch (const gr::rank_failed&) { throw; } catch (const gr::error& e) {
+        problem = e.what();
+      }
+      team_.end_rounds();
+    } else {
+      bool more = true;
+      gr::for_each_tensor(t_.net, [&](std::string_view, const auto& p) {
+        more = more && team_.joins_round();
+        if (more) static_cast<void>(p.value().data());
+      });
+      if (more) team_.joins_round();  // the end
+    }
     t_.release_values();
     memory_.use(training_plan);
-    if (problem) std::rethrow_exception(problem);
+    if (problem = team_.from_leader(problem); !problem.empty()) throw gr::error(problem);
   }
   std::function<void()> prepare_checkpoint() {
     const gr::run_metadata metadata = metadata_now();
@@ -328,33 +355,65 @@ class run {
   // The run first, then the model alone, for use.
   void save_at_end() {
     if (!options_.save) return;
-    unsaved_ = saver_.save();
-    if (!unsaved_.empty()) return;
+    unsaved_ = saves([this] { return saver_.save(); });
+    if (t_.shares_states() ? team_.from_leader(!unsaved_.empty()) : !unsaved_.empty()) return;
     const auto write = [this] {
+      if (t_.shares_parameters()) team_.begin_round();
       restore_folder();
-      write_model(model_file());
+      write_model("model.safetensors");
     };
-    unsaved_ = gr::retry(
-        write, [this](auto& text) { report_.warn(text); }, options_.save_retry);
+    const auto by_leader = [&] {
+      return gr::retry(
+          write, [this](auto& text) { report_->warn(text); }, options_.save_retry);
+    };
+    if (t_.shares_parameters()) unsaved_ = team_.rounds(by_leader, [this] { write_model("model.safetensors"); });
+    else if (team_.leads()) unsaved_ = by_leader();
   }
   // Of the validations that --eval-every asks for; the last one of a run is over more tokens.
   bool keep_best() {
-    if (state.step % options_.eval_every != 0 || !(state.validation < state.best_validation)) return false;
-    const auto write = [this] { write_model(folder_ / "best.safetensors"); };
-    if (options_.save && !report_.attempt(best_failed_, write)) return false;
+    if (!team_.from_leader(state.step % options_.eval_every == 0 && state.validation < state.best_validation))
+      return false;
+    bool kept = true;
+    if (options_.save) try {
+        write_model("best.safetensors");
+      } catch (const gr::rank_failed&) { throw; } catch (const gr::error& e) {
+        kept = false;
+        if (report_) report_->attempt(best_failed_, [&] { throw e; });
+      }
+    best_failed_ = best_failed_ && !kept;
+    if (!team_.from_leader(kept)) return false;
     state.best_validation = state.validation;
     return true;
   }
 
+  // The mean loss of about `tokens` tokens, in windows spread evenly over the validation data, which ranks divide; none
+  // if a rank's `stop` says to end.
+  std::optional<double> validation_loss(std::size_t tokens, const std::function<bool()>& stop) {
+    memory_.use(evaluation_plan);
+    const std::size_t batches = data_.validation_batches(tokens), ranks = static_cast<std::size_t>(team_.size());
+    double sum = 0;
+    std::size_t done = 0;
+    for (; done < batches && !(now_.stop = team_.agree(0, stop()).stop); done += ranks) {
+      const std::size_t own = std::min(done + static_cast<std::size_t>(team_.rank()), batches - 1);
+      const auto batch = data_.validation.template spread_batch<batch_size>(own, batches);
+      const std::vector<double> losses =
+          team_.gather(static_cast<double>(t_.evaluate(batch.inputs.data(), batch.targets.data())));
+      for (std::size_t i = 0; i < ranks && done + i < batches; ++i) sum += losses[i];
+    }
+    memory_.use(training_plan);
+    if (done < batches) return std::nullopt;
+    return sum / static_cast<double>(batches);
+  }
   void validate(std::size_t tokens, const std::function<bool()>& stop) {
-    if (const std::string files = replaced_ ? "" : data_.files.replaced_files(); !files.empty()) {
-      report_.warn(files +
-                   ": rewritten, replaced or removed since it was opened; the run continues with what it opened, and "
-                   "can be resumed with nothing else");
+    if (const std::string files = replaced_ || !report_ ? "" : data_.files.replaced_files(); !files.empty()) {
+      report_->warn(files +
+                    ": rewritten, replaced or removed since it was opened; the run continues with what it opened, and "
+                    "can be resumed with nothing else");
       replaced_ = true;
     }
-    const std::optional<double> loss = validation_loss(t_, memory_, data_, team_, tokens, stop);
+    const std::optional<double> loss = validation_loss(tokens, stop);
     state.validation = loss.value_or(std::nan(""));
+    if (!report_) return;
     if (loss) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
     if constexpr (requires { t_.net.expert_load(); }) report_load(t_.net.expert_load(), state);
     state.elapsed = elapsed();
@@ -376,8 +435,10 @@ class run {
   rank_team& team_;
   std::function<bool()> stop_;
   bool resumed_;
+  rank_team::moment now_ = {};
+  bool ended_before_ = false;  // but for its model
   std::filesystem::path folder_;
-  gr::run_reporter report_;
+  std::optional<gr::run_reporter> report_;  // rank 0's
   std::unique_ptr<gr::run_lock> lock_;
   gr::run_saver saver_;
   std::optional<typename Trainer::step_loss> loss_;  // of the last step

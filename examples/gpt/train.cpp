@@ -1,7 +1,6 @@
 // Trains a GPT on text, as bytes or as tokens. The loop is in train(), the model in model.hpp, a step's arithmetic in
 // training.hpp and step.hpp, its memory in memory.cpp, what surrounds the loop (log, checkpoints, validation) in
-// run.hpp, the flags in options.cpp. Ranks that share the work are in ranks.hpp; those that do not lead have
-// following_run.hpp.
+// run.hpp, the flags in options.cpp. Ranks that share the work are in ranks.hpp; each runs all of this.
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +16,6 @@
 #include <gradus/train/run_memory.hpp>
 
 #include "device.hpp"
-#include "following_run.hpp"
 #include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
@@ -106,66 +104,46 @@ void train(const gpt::options& o, gpt::rank_team& team) {
   if (team.is_first_of_process()) watched.emplace();
   const auto stopped = [] { return interrupted_at != 0; };
 
-  gpt::step_observers observers(o, memory, trainer::scales_loss);
-  const auto loop = [&](auto& run) {
-    gpt::run_state& at = run.state;
-    gpt::step_graph graph(memory.transient, t.tape(), t.optimizer);
-    const auto here = static_cast<std::uint64_t>(o.batches_here()), all = static_cast<std::uint64_t>(o.accumulate);
-    const auto make_batch = [&](std::uint64_t i) {
-      return data.batch(o, i / here * all + static_cast<std::uint64_t>(t.number_of(static_cast<int>(i % here))));
-    };
-    gr::prefetcher batches(make_batch, {.first = static_cast<std::uint64_t>(at.step) * here,
-                                        .workers = static_cast<std::size_t>(o.workers),
-                                        .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
-    const auto agree = [&] { return team.agree(run.elapsed(), stopped()); };
-
-    // Of a run that had ended, but for its model, only that is left to write.
-    const bool had_ended = o.fraction(at.step, at.elapsed) >= 1;
-    bool finished = had_ended;
-    try {
-      for (auto now = agree(); !finished && !now.stop; now = agree()) {
-        const gr::stopwatch watch;
-        at.lr = o.rate(at.step, o.fraction(at.step, now.elapsed));
-        gpt::set_rate(t.optimizer.options, at.lr);
-        const bool observed = observers.begin(at.step + 1);
-        const bool as_graph = o.graph && !observed;
-
-        int i = 0;
-        for (; i < o.batches_here() && (i == 0 || team.size() > 1 || !stopped()); ++i) {
-          const auto batch = batches.next();
-          t.load(i, batch.inputs.data(), batch.targets.data());
-          if (!as_graph) t.backward(i);
-        }
-        if (i < o.batches_here()) break;  // asked to end within a step
-        run.begin_update();
-        if (as_graph) graph.run([&] { t.step(); });  // backward of all batches, and the update
-        else t.update();
-        run.end_update(t.send_loss(), watch.seconds(), agree().elapsed);
-        if (const gr::step_trace* trace = observers.end(watch.seconds())) run.report_memory(*trace);
-
-        run.validate_if_due();
-        if (agree().stop) break;
-        run.save_and_show();
-        finished = at.fraction >= 1;
-      }
-    } catch (const std::exception& e) {
-      run.save_after(e);
-      throw;
-    }
-    if (!finished || had_ended) run.end_early();  // Ctrl-C: drops an unfinished step, saves, validates
-    return finished;
-  };
-
-  // The run: its folder, its log, its checkpoints.
-  if (!team.leads()) {
-    gpt::following_run run(o, data, memory, t, team, from.state, stopped);
-    loop(run);
-    return;
-  }
   const gpt::run_facts facts{gr::parameter_count(t.net),  machine_flops, gpt::machine_name(stream),
                              gpt::thread_note(o.threads), start.text(),  resumed};
   gpt::run run(o, data, plan, memory, t, team, std::move(from), facts, stopped);
-  const bool finished = loop(run);
+  gpt::step_observers observers(o, memory, trainer::scales_loss);
+  gpt::step_graph graph(memory.transient, t.tape(), t.optimizer);
+  const auto here = static_cast<std::uint64_t>(o.batches_here()), all = static_cast<std::uint64_t>(o.accumulate);
+  const auto make_batch = [&](std::uint64_t i) {
+    return data.batch(o, i / here * all + static_cast<std::uint64_t>(t.number_of(static_cast<int>(i % here))));
+  };
+  gr::prefetcher batches(make_batch, {.first = static_cast<std::uint64_t>(run.state.step) * here,
+                                      .workers = static_cast<std::size_t>(o.workers),
+                                      .ahead = static_cast<std::size_t>(std::max(2 * o.workers, 1))});
+  try {
+    while (run.next()) {
+      const gr::stopwatch watch;
+      gpt::set_rate(t.optimizer.options, run.state.lr = run.next_rate());
+      const bool observed = observers.begin(run.state.step + 1);
+      const bool as_graph = o.graph && !observed;
+
+      int i = 0;
+      for (; i < o.batches_here() && (i == 0 || team.size() > 1 || !stopped()); ++i) {
+        const auto batch = batches.next();
+        t.load(i, batch.inputs.data(), batch.targets.data());
+        if (!as_graph) t.backward(i);
+      }
+      if (i < o.batches_here()) break;  // asked to end within a step
+      run.begin_update();
+      if (as_graph) graph.run([&] { t.step(); });  // backward of all batches, and the update
+      else t.update();
+      run.end_update(t.send_loss(), watch.seconds());
+      if (const gr::step_trace* trace = observers.end(watch.seconds())) run.report_memory(*trace);
+
+      run.validate_if_due();
+      run.save_and_show();
+    }
+  } catch (const std::exception& e) {
+    run.save_after(e);
+    throw;
+  }
+  const bool finished = run.end_steps();
   run.end(gpt::peak_mib(heap));
   if (o.profile) run.report_profile(observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
   run.print_closing_sample(finished);
