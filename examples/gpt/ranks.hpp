@@ -125,8 +125,8 @@ class rank_team {
     if (problem) std::rethrow_exception(problem);
     throw leader_failed{};
   }
-  /// Rank 0 calls lead(), which calls begin_round() any number of times; the others call join() after each, whose errors
-  /// rank 0 has, too. Returns what lead() returns; on the others an empty text.
+  /// Rank 0 calls lead(), which calls begin_round() any number of times; the others call join() after each. What join()
+  /// throws, rank 0 has thrown as well. Returns what lead() returns; on the others an empty text.
   template <class Lead, class Join>
   std::string rounds(const Lead& lead, Join join) {
     if (leads()) {
