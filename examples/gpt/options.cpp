@@ -126,6 +126,8 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
              "(scripts/train.sh --resume reads them from its folder)")
            .only_once(),
        whole("eval-every", o.eval_every, 1, most, "steps between validation losses"),
+       whole("early-stop", o.early_stop, 0, most_bytes,
+             "end after this many validations in a row of which none is the best; 0: never"),
        whole("sample", o.sample, 0, most_bytes, "tokens to write at the end (bytes without a tokenizer); 0: none"),
        on_off("save", o.save, "keep the trained parameters (on by default)"),
        text("save-every", save_every,

@@ -45,6 +45,7 @@ struct options {
   std::string shard = "nothing", sums = "tree";
   std::string out, init, resume;
   long long eval_every = 100;
+  int early_stop = 0;  ///< validations; 0: never
   int sample = 400;
   bool save = true;
   double save_seconds = 300;  ///< between checkpoints; 0: not by the clock

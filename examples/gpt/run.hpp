@@ -126,7 +126,7 @@ class run {
 
   /// Whether there is another step to take; not if a rank was asked to end.
   bool next() {
-    if (state.fraction >= 1) return false;
+    if (state.fraction >= 1 || early_) return false;
     now_ = team_.agree(elapsed(), stop_());
     return !now_.stop;
   }
@@ -152,6 +152,7 @@ class run {
     state.tokens_per_second = state.tokens / state.training_seconds;
     state.flops = flops_per_token_ * state.tokens_per_second;
     state.validation = std::nan("");
+    state.bits_per_byte = 0;
     state.fields.clear();
     state.note.clear();
     if (!report_) return;
@@ -214,8 +215,7 @@ class run {
     state.loss_scale = t_.loss_scale();
     if (!report_) return;
     if (options_.save) report_->line("saved " + model_file().string());
-    report_end(*report_, plan_, state, data_.bytes_a_token(state.fraction >= 1 ? last_validation : a_validation),
-               peak_mib);
+    report_end(*report_, plan_, state, bytes_a_token(state.fraction >= 1 ? last_validation : a_validation), peak_mib);
     if (Trainer::scales_loss)
       report_->line(line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", state.loss_scale,
                          static_cast<std::size_t>(state.step) - t_.optimizer.steps()));
@@ -371,8 +371,11 @@ class run {
   }
   // Of the validations that --eval-every asks for; the last one of a run is over more tokens.
   bool keep_best() {
-    if (!team_.from_leader(state.step % options_.eval_every == 0 && state.validation < state.best_validation))
+    if (!team_.from_leader(state.step % options_.eval_every == 0 && state.validation < state.best_validation)) {
+      count_worse();
       return false;
+    }
+    worse_ = 0;
     bool kept = true;
     if (options_.save) try {
         write_model("best.safetensors");
@@ -386,6 +389,13 @@ class run {
     return true;
   }
 
+  // Asks the run to end after as many validations in a row as --early-stop says, none of which was the best one.
+  void count_worse() {
+    if (options_.early_stop == 0 || state.step % options_.eval_every != 0 || ++worse_ < options_.early_stop) return;
+    if (report_)
+      report_->line("early stop: none of the last " + std::to_string(worse_) + " validations was the best one");
+    early_ = true;
+  }
   // The mean loss of about `tokens` tokens, in windows spread evenly over the validation data, which ranks divide; none
   // if a rank's `stop` says to end.
   std::optional<double> validation_loss(std::size_t tokens, const std::function<bool()>& stop) {
@@ -416,8 +426,15 @@ class run {
     if (!report_) return;
     if (loss) check_finite("validation loss", state.validation, state.step);  // no other loss has the last update
     if constexpr (requires { t_.net.expert_load(); }) report_load(t_.net.expert_load(), state);
+    if (loss)
+      if (const double bytes = bytes_a_token(tokens); bytes > 0) state.bits_per_byte = *loss / bytes / std::log(2.0);
     state.elapsed = elapsed();
     hold();
+  }
+  // Bytes of text that a token of a validation stands for, on average; 0: unknown.
+  double bytes_a_token(std::size_t tokens) {
+    if (bytes_of_ != tokens) bytes_a_token_ = data_.bytes_a_token(bytes_of_ = tokens);
+    return bytes_a_token_;
   }
   template <class Net, class D>
   void sample_by(const Net& net, gr::context<D>& ctx) {
@@ -444,8 +461,11 @@ class run {
   std::optional<typename Trainer::step_loss> loss_;  // of the last step
   std::string unsaved_;                              // why the run could not be saved
   bool updating_ = false;                            // an update is under way
+  bool early_ = false;                               // --early-stop ends the run
+  int worse_ = 0;                                    // validations since the best one
   bool folder_failed_ = false, best_failed_ = false, replaced_ = false;
-  double before_ = 0, flops_per_token_ = 0;
+  std::size_t bytes_of_ = 0;  // tokens of the validation for which the next was computed
+  double before_ = 0, flops_per_token_ = 0, bytes_a_token_ = 0;
   long long first_ = 0;
   gr::stopwatch clock_;
 };

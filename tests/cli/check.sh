@@ -101,6 +101,7 @@ flags() {
 --save-retry -1 nan
 --keep-checkpoints 0 101
 --eval-every 0
+--early-stop -1
 --validation 0 1 0.0 x
 --sample -1 2147483648
 --memory-report picture.png
@@ -321,8 +322,9 @@ runs() {
   succeeds "${quick[@]}" --out first
   has out '^step +2  loss .* validation .* s  .* tokens/s'
   has out '^step +2  loss .* [0-9]+ % of GEMM'
+  has out 'bits/byte'
   fits 80
-  has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+'
+  has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+.* "bits_per_byte": [0-9.]+'
   has first/loss.svg '</svg>'
   has first/loss.svg 'loss \(nats a byte\)'
   # More threads than processors take turns: no more are made than there are.
@@ -353,6 +355,11 @@ runs() {
     --out overfit
   has out '^overfitting: since step [0-9]+ the validation loss has risen, from'
   [[ $(grep -c '^overfitting' out) -le 2 ]] || wrong "overfitting was told $(grep -c '^overfitting' out) times"
+
+  succeeds "$train" --data noise --validation-data other_noise --steps 60 --eval-every 4 --sample 0 --lr 1e-2 \
+    --early-stop 2 --out stopped
+  has out '^early stop: none of the last 2 validations was the best one$'
+  [[ -s stopped/model.safetensors && $(losses stopped | wc -l) -lt 60 ]] || wrong "--early-stop ended nothing"
 
   # The same seed gives the same losses on any number of threads; another gives others.
   succeeds "${quick[@]}" --out second --threads 1

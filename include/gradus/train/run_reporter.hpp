@@ -26,6 +26,7 @@ struct step_report {
   double fraction = 0;  ///< of the run
   double loss = 0;
   double validation = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not measured after this step
+  double bits_per_byte = 0;                                      ///< of the validation loss; 0: unknown
   double lr = 0;
   double tokens = 0;
   double elapsed = 0;                  ///< seconds
@@ -92,7 +93,8 @@ class run_reporter {
   double held_loss();
   /// Logs a step. Log it again once its validation loss is known: a resumed run keeps the last line of a step.
   void record(const step_report& r);
-  /// Shows a step; if it was validated, draws the curves, and warns of overfitting (see find_overfitting), once for
+  /// Shows a step, with the mean of the last losses, of which each has 0.9 of the weight of the next; if it was
+  /// validated, draws the curves, and warns of overfitting (see find_overfitting), once for
   /// each lowest loss.
   void show(const step_report& r);
 
@@ -102,6 +104,8 @@ class run_reporter {
   void read_log(long long steps);
   static void add_point(curve& c, long long step, double y);
   static curve thinned(const curve& c, std::size_t most);
+  /// The mean of the last values of a curve, of which each has 0.9 of the weight of the next.
+  static double smoothed(const curve& c);
   void draw() const;
   void write_event(const step_report& r);
   void report_overfitting();

@@ -74,6 +74,7 @@ GRADUS_IMPL void run_reporter::record(const step_report& r) {
                                   {"tokens_per_second", r.tokens_per_second},
                                   {"tflops", r.flops / 1e12},
                                   {"share_of_gemm", r.flops / names_.machine_flops}};
+    if (r.bits_per_byte > 0) fields.emplace_back("bits_per_byte", r.bits_per_byte);
     fields.insert(fields.end(), r.fields.begin(), r.fields.end());
     log(fields);
   } else {
@@ -156,6 +157,16 @@ GRADUS_IMPL curve run_reporter::thinned(const curve& c, std::size_t most) {
   return out;
 }
 
+GRADUS_IMPL double run_reporter::smoothed(const curve& c) {
+  double sum = 0, weight = 0;
+  for (std::size_t i = c.y.size() - std::min<std::size_t>(c.y.size(), 100); i < c.y.size(); ++i) {
+    if (std::isnan(c.y[i])) continue;
+    sum = 0.9 * sum + c.y[i];
+    weight = 0.9 * weight + 1;
+  }
+  return sum / weight;
+}
+
 GRADUS_IMPL void run_reporter::draw() const {
   const std::vector<curve> curves{thinned(train_, 300), validation_};
   write_file_atomically(folder_ / "loss.svg",
@@ -170,6 +181,7 @@ GRADUS_IMPL void run_reporter::write_event(const step_report& r) {
                             {"loss/validation", r.validation},
                             {"learning rate", r.lr},
                             {names_.unit + "s per second", r.tokens_per_second}});
+  if (r.bits_per_byte > 0) events_->scalars(r.step, {{"bits per byte", r.bits_per_byte}});
 }
 
 GRADUS_IMPL void run_reporter::report_overfitting() {
@@ -197,8 +209,9 @@ GRADUS_IMPL std::string run_reporter::figures(const step_report& r, std::size_t 
   // Beside the bar of a narrow screen, which says how far the run is, the number of the step gives way to the time that
   // is left.
   add(columns < 40 && runs ? 3 : 0, narrow ? "step %lld" : "step %5lld", r.step);
-  add(0, "loss %.4f", r.loss);
+  add(0, "loss %.4f", smoothed(train_));
   if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
+  if (r.bits_per_byte > 0) add(2, "%.4f bits/byte", r.bits_per_byte);
   add(6, "lr %.2e", r.lr);
   add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
   add(runs ? 5 : 2, "%s", time_text(r.elapsed).c_str());
