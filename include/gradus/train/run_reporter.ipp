@@ -211,7 +211,7 @@ GRADUS_IMPL std::string run_reporter::figures(const step_report& r, std::size_t 
   add(columns < 40 && runs ? 3 : 0, narrow ? "step %lld" : "step %5lld", r.step);
   add(0, "loss %.4f", smoothed(train_));
   if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
-  if (r.bits_per_byte > 0) add(2, "%.4f bits/byte", r.bits_per_byte);
+  if (r.bits_per_byte > 0) add(5, "%.4f bits/byte", r.bits_per_byte);
   add(6, "lr %.2e", r.lr);
   add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
   add(runs ? 5 : 2, "%s", time_text(r.elapsed).c_str());
