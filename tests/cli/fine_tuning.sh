@@ -112,9 +112,6 @@ refuses 2 '--init: torch: has pytorch_model.bin and no model.safetensors, which 
 refuses 2 '--init: words: has no tokenizer.json; name one with --tokenizer' "$gradus" train --init words --data other
 refuses 2 '--init: theirs: its vocabulary is 256, and .*tokenizer.json has 700 tokens' \
   "$gradus" train --init theirs --tokenizer "$tokenizers/tokenizer.json" --data other
-# A length is no id.
-echo '{"truncation": {"max_length": 1024}, "model": {"vocab": {"a}\"": 254, "b": 255}}}' >lengths.json
-refuses 2 '--data: nowhere: no such file' "$gradus" train --init theirs --tokenizer lengths.json --data nowhere
 sed 's/"gpt2"/"bert"/' theirs/config.json >bert/config.json
 cp $model bert
 refuses 2 '--init: bert/config.json: is not of a GPT-2 or a Llama' "$gradus" train --init bert --data other
