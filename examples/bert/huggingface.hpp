@@ -49,15 +49,15 @@ inline gpt::huggingface_tensor huggingface_place(const std::string& name, const 
 }
 
 /// Throws gradus::error unless a folder's config.json is that of a BERT of these sizes.
-inline void check_huggingface(const gpt::huggingface_config& file, const config& sizes) {
+inline void check_huggingface(const gpt::huggingface_config& file, const config& of) {
   file.check_text("model_type", "bert");
-  file.check_size("num_hidden_layers", sizes.layers);
-  file.check_size("num_attention_heads", sizes.heads);
-  file.check_size("hidden_size", sizes.width);
-  file.check_size("intermediate_size", sizes.hidden);
-  file.check_size("max_position_embeddings", sizes.positions);
-  file.check_size("vocab_size", sizes.vocabulary);
-  file.check_size("type_vocab_size", sizes.segments);
+  file.check_size("num_hidden_layers", of.layers);
+  file.check_size("num_attention_heads", of.heads);
+  file.check_size("hidden_size", of.width);
+  file.check_size("intermediate_size", of.hidden);
+  file.check_size("max_position_embeddings", of.positions);
+  file.check_size("vocab_size", of.vocabulary);
+  file.check_size("type_vocab_size", of.segments);
   file.check_text("hidden_act", "gelu");
   if (!file.value("position_embedding_type").is_null()) file.check_text("position_embedding_type", "absolute");
   if (!(std::abs(file.number("layer_norm_eps", norm_epsilon) / norm_epsilon - 1) < 1e-6))

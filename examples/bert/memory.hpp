@@ -6,6 +6,7 @@
 
 #include <gradus/plan/step_summary.hpp>
 
+#include "config.hpp"
 #include "options.hpp"
 #include "training.hpp"
 

@@ -31,8 +31,10 @@
 #include <gradus/train/run_saver.hpp>
 #include <gradus/train/stopwatch.hpp>
 
+#include "data.hpp"
 #include "huggingface.hpp"
 #include "memory.hpp"
+#include "options.hpp"
 
 namespace {
 

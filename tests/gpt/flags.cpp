@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "../support/scratch_folder.hpp"
 #include "command/flags.hpp"
-#include "support/scratch_folder.hpp"
 
 namespace {
 
