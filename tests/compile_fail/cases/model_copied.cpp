@@ -1,4 +1,5 @@
 // expect: a model is not copied: pass a reference, or gradus::copy\(from, to\) its values
+// expect-lines: 30
 #include <gradus/gradus.hpp>
 
 struct net {
