@@ -62,7 +62,7 @@ succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --tune-products produc
 cmp -s products kept || wrong "a second run has timed its products again"
 cmp -s tuned/model.safetensors tuned2/model.safetensors || wrong "runs of one file of tuned products differ"
 # On another GPU too, where there is one, and any number but one of a GPU is refused.
-refuses 2 '--device must be cuda, or a GPU by number, such as cuda:1, not cuda:x' \
+refuses 2 '--device must be cpu or cuda, or a GPU by number, such as cuda:1, not cuda:x' \
   "${train[@]}" "${flags[@]}" --device cuda:x
 refuses 1 'there is no GPU 64 here' "${train[@]}" "${flags[@]}" --steps 3 --device cuda:64
 if "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --device cuda:1 --out second >out 2>err </dev/null; then

@@ -107,7 +107,7 @@ compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen
 
 # ---- gradus sample
 refuses 2 'gradus sample: name the folder of a run first' "$gradus" sample
-refuses 2 'gradus sample: nowhere: no such folder' "$gradus" sample nowhere
+refuses 2 'gradus sample: nowhere: no such file or folder' "$gradus" sample nowhere
 refuses 2 'gradus sample: the model: text: .*not a safetensors file' "$gradus" sample text
 refuses 2 "gradus sample: .: no run of gradus train: it has no file 'config'" "$gradus" sample .
 mkdir bad

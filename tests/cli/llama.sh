@@ -54,7 +54,7 @@ refuses 1 'gpt/model.safetensors: its model is gradus gpt, and this program was 
   "${quick[@]}" --init gpt
 refuses 1 'run/model.safetensors: its model is gradus llama, and this program was compiled for gradus gpt$' \
   "$gpt_train" --data text --init run
-refuses 2 "--config: run/config: its architecture is llama, and this program was compiled for gpt2" \
+refuses 2 "--config: run/config: --architecture must be gpt2, which this program was compiled for .*, not llama" \
   "$gpt_train" --config run/config
 succeeds "$gpt_convert" --to-huggingface gpt/model.safetensors --out gpt2
 refuses 1 "gpt2/config.json: 'model_type' is \"gpt2\" where \"llama\" is needed" "${quick[@]}" --init gpt2
