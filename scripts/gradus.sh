@@ -15,7 +15,12 @@ if ! { mkdir -p "$build" && : >>"$build/lock"; } 2>/dev/null; then
 fi
 exec {building}>"$build/lock"  # one process of a machine at a time
 if command -v flock >/dev/null; then flock "$building"; fi
-if [[ ${1:-} == train && " $*" != *" --data"* ]]; then gradus_setup train; else gradus_setup build; fi >&2
+# A GPT's training without a text of its own has the default one.
+if [[ " $* " == " train "* && ! " $* " =~ \ --(data|config|resume|plan|help) ]]; then
+  gradus_setup train
+else
+  gradus_setup build
+fi >&2
 if ! {
   { [[ -f $build/build.ninja ]] ||
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_MPI=OFF \
