@@ -391,7 +391,8 @@ class run {
 
   // Asks the run to end after as many validations in a row as --early-stop says, none of which was the best one.
   void count_worse() {
-    if (options_.early_stop == 0 || state.step % options_.eval_every != 0 || ++worse_ < options_.early_stop) return;
+    if (early_ || options_.early_stop == 0 || state.step % options_.eval_every != 0) return;
+    if (++worse_ < options_.early_stop) return;
     if (report_)
       report_->line("early stop: none of the last " + std::to_string(worse_) + " validations was the best one");
     early_ = true;
