@@ -92,8 +92,8 @@ inline std::filesystem::path huggingface_tensors(const std::filesystem::path& fo
   return folder / "model.safetensors";
 }
 
-/// Rejects tensors that a model does not have, such as those of more layers: those whose name is not in `known`. `what`
-/// names the model.
+/// Rejects tensors whose name is not in `known`, which this model does not have, such as further layers. `what` names
+/// the model.
 inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::vector<std::string> known,
                                     const std::string& what) {
   std::ranges::sort(known);
