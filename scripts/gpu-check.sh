@@ -149,14 +149,14 @@ if [[ -d .gpu-deps/include ]]; then include+=(-isystem .gpu-deps/include); fi
   gpt="-DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_VOCABULARY=256"
   gpt+=" ${GPT_SIZES:--DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 -DGPT_BATCH=16}"
   objects=()
-  for source in train.cu tools/sample.cu memory.cpp model_file.cpp options.cpp run_state.cpp ../command/flags.cpp; do
+  for source in train.cu tools/sample.cu memory.cpp model_file.cpp options.cpp run_state.cpp ../flags/flags.cpp; do
     object=\$builddir/gpt_${source//\//_}.o
     if [[ $source == *.cu ]]; then echo "build $object: cu examples/gpt/$source"; echo "  cuflags = \$cuflags $gpt"
     else echo "build $object: cxx examples/gpt/$source"; echo "  cxxflags = \$cxxflags $gpt"; fi
     if [[ $source != tools/sample.cu ]]; then objects+=("$object"); fi
   done
   echo "build \$builddir/gpt_train: link ${objects[*]}"
-  echo 'build $builddir/gpt_sample: link $builddir/gpt_tools_sample.cu.o $builddir/gpt_model_file.cpp.o $builddir/gpt_.._command_flags.cpp.o'
+  echo 'build $builddir/gpt_sample: link $builddir/gpt_tools_sample.cu.o $builddir/gpt_model_file.cpp.o $builddir/gpt_.._flags_flags.cpp.o'
   echo 'build trainer: phony $builddir/gpt_train $builddir/gpt_sample'
   printf 'default tests'
   printf ' $builddir/%s' cuda_mlp cuda_own_kernel bench gpt_step_small gpt_step gpt_step_64

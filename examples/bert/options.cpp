@@ -42,9 +42,7 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
               {"fp32", "bf16_mixed", "fp16_mixed", "bf16_stream", "bf16_gradients", "bf16_pure", "fp64", "tf32"},
               "what parameters are stored in and products computed in: fp32, bf16_mixed, fp16_mixed, bf16_stream, "
               "bf16_gradients, bf16_pure or fp64; on a GPU also tf32"),
-       choice("optimizer", o.optimizer,
-              {"adamw", "sgd", "lion", "adafactor", "adamw_8bit", "any_precision_adamw", "muon"},
-              "adamw, sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon"),
+       optimizer_flag(o.optimizer),
        device_flag(o.device, o.gpu),
        positive("epochs", o.epochs, "times that each text is used"),
        whole("steps", o.steps, 1, most_steps, "optimizer steps, in place of --epochs").without_default(),

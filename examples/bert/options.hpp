@@ -10,7 +10,7 @@
 #include <gradus/io/config_file.hpp>
 #include <gradus/optim/learning_rate.hpp>
 
-#include "../command/flags.hpp"
+#include "../flags/flags.hpp"
 #include "text_files.hpp"
 
 namespace bert {

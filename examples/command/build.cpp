@@ -97,15 +97,6 @@ std::string joined(const std::vector<std::string>& names, const char* between) {
 
 }  // namespace
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 fs::path project_folder(const char* program) {
   std::error_code problem;
   fs::path at = fs::canonical("/proc/self/exe", problem);

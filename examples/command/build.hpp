@@ -1,19 +1,18 @@
 #pragma once
-// Compiling a trainer, and the tools beside it, for a model.
+// Compiles a trainer and its tools for the sizes of a model.
 
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "flags.hpp"
+#include "../flags/flags.hpp"
+#include "../gpt/model_folder.hpp"
 #include "process.hpp"
 
 namespace command {
 
-/// Whether there is such a file or folder; false for what cannot be looked at.
-bool is_there(const std::filesystem::path& path);
-bool is_folder(const std::filesystem::path& path);
+using gpt::is_folder, gpt::is_there;
 
 /// The folder of the project that a program was built in. Throws gr::error if it is in none.
 std::filesystem::path project_folder(const char* program);
@@ -40,7 +39,7 @@ void compile(const trainer_build& what, const std::vector<std::string>& targets,
 /// Throws gr::bad_flag unless there are a compiler for GPUs and, unless it is only planned, a GPU.
 void check_device(const std::string& device, int gpu, bool only_planned);
 
-/// Throws gr::bad_flag unless the file, named by a flag, is there, is no folder, can be read and is not empty.
+/// Throws gr::bad_flag, which begins with the flag, for a file that is missing, a folder, unreadable or empty.
 void check_file(const std::string& flag, const std::string& file);
 
 }  // namespace command

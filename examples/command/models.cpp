@@ -84,25 +84,19 @@ std::vector<std::string> sizes_of(const std::string& architecture) {
   return all;
 }
 
-fs::path model_of_run(const fs::path& run) {
-  std::error_code problem;
-  const fs::path model = run / "model.safetensors", last = run / "checkpoint.safetensors";
-  // The model of a run that ended and was resumed is not its last one.
-  const bool resumed =
-      is_there(model) && is_there(last) && fs::last_write_time(last, problem) > fs::last_write_time(model, problem);
-  if (is_there(model) && !resumed) return model;
-  return is_there(run / "best.safetensors") ? run / "best.safetensors" : is_there(last) ? last : fs::path();
+void check_tensors(const std::string& folder, const std::string& named, const char* auto_class) {
+  fs::path tensors;
+  try {
+    tensors = gpt::huggingface_tensors(folder, auto_class);
+  } catch (const gr::error& e) { throw bad_flag(named + ": " + e.what()); }
+  if (!is_there(tensors)) throw bad_flag(named + ": " + folder + ": has no model.safetensors");
 }
 
-void check_tensors(const std::string& folder, const std::string& named, const char* auto_class) {
-  const auto has = [&](const char* name) { return is_there(fs::path(folder) / name); };
-  if (has("model.safetensors") || has("model.safetensors.index.json")) return;
-  if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
-    throw bad_flag(named + ": " + folder +
-                   ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c 'from "
-                   "transformers import " +
-                   auto_class + " as M; M.from_pretrained(\"" + folder + "\").save_pretrained(\"" + folder + "\")'");
-  throw bad_flag(named + ": " + folder + ": has no model.safetensors");
+void check_numbers(const std::string& device, const std::string& precision, const std::string& optimizer) {
+  if (device == "cpu" && (precision == "tf32" || precision == "fp8_mixed"))
+    throw bad_flag("--precision " + precision + " is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs");
+  if (precision == "fp64" && (optimizer == "adafactor" || optimizer == "adamw_8bit" || optimizer == "muon"))
+    throw bad_flag("--optimizer " + optimizer + " makes its steps in float; give another --precision than fp64");
 }
 
 void take(gpt::flag_table& flags, const std::string& name, const std::string& value, const std::string& named,

@@ -16,12 +16,11 @@ std::string preset_of(const std::string& model);
 /// The flags that are sizes of an architecture, without experts.
 std::vector<std::string> sizes_of(const std::string& architecture);
 
-/// The model in the folder of a run: its last one, or of a run that has not ended the best, or else the checkpoint;
-/// empty if there is none.
-std::filesystem::path model_of_run(const std::filesystem::path& run);
-
 /// Throws gr::bad_flag, which begins with `named`, unless a folder of Hugging Face's has its tensors as safetensors.
 void check_tensors(const std::string& folder, const std::string& named, const char* auto_class);
+
+/// Throws gr::bad_flag for a precision that the device has not, or the optimizer cannot use.
+void check_numbers(const std::string& device, const std::string& precision, const std::string& optimizer);
 
 /// Gives a flag a value that a file says of its model. Throws gr::bad_flag if the flag was given another one, or cannot
 /// have it.

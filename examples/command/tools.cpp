@@ -44,18 +44,15 @@ fs::path model_named(gpt::command_line& line, const std::string& named) {
   if (!is_there(named)) throw bad_flag(named + ": no such file or folder");
   if (is_folder(named)) {
     read_run(line, named);
-    const fs::path model = model_of_run(named);
-    if (model.empty()) throw bad_flag(named + ": no model was saved yet");
+    const fs::path model = gpt::model_in(named);
+    if (!is_there(model)) throw bad_flag(named + ": no model was saved yet");
     if (model.filename() != "model.safetensors")
       std::fprintf(stderr, "gradus: the run has not ended; reading %s\n", model.c_str());
     return model;
   }
   const fs::path run = fs::path(named).parent_path();
-  if (is_there(run / "config")) {
-    read_run(line, run);
-  } else {
-    take_sizes(line, named, "the model");
-  }
+  if (is_there(run / "config")) read_run(line, run);
+  else take_sizes(line, named, "the model");
   return named;
 }
 
@@ -130,7 +127,7 @@ int convert(int argc, char** argv, const surroundings& here) {
     line.flags.set("device", "cpu");
   } else {
     if (!is_there(fs::path(from) / "config.json"))
-      throw bad_flag("--from-huggingface: " + from + ": has no config.json: it is no folder of Hugging Face's");
+      throw bad_flag("--from-huggingface: " + from + ": has no config.json: it is not a Hugging Face folder");
     take_sizes(line, fs::path(from) / "config.json", "--from-huggingface");
   }
   become_tool("gpt_convert", line, here, passed);

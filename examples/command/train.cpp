@@ -62,8 +62,9 @@ fs::path sizes_file(std::string& init) {
   const fs::path folder = init;
   if (!is_folder(folder)) return folder;
   if (!is_there(folder / "config.json")) {
-    const fs::path model = model_of_run(folder);
-    if (model.empty()) fail("has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
+    const fs::path model = gpt::model_in(folder);
+    if (!is_there(model))
+      fail("has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
     return init = model.string();
   }
   check_tensors(init, "--init", "AutoModelForCausalLM");
@@ -181,8 +182,8 @@ int train(int argc, char** argv, const surroundings& here) {
   if (!line.read(argc, argv, run_config)) return 0;
 
   // What the model is.
-  const bool from_init = !o.init.empty() && !resumed, lr_given = line.flags.given("lr");
-  bool batch_given = line.flags.given("batch");
+  const bool from_init = !o.init.empty() && !resumed, lr_given = line.flags.given("lr"),
+             batch_given = line.flags.given("batch");
   if (resumed) {
     line.flags.set_defaults("architecture=gpt2");  // of runs of earlier versions
     std::vector<std::string> needed = sizes_of(o.architecture);
@@ -212,10 +213,7 @@ int train(int argc, char** argv, const surroundings& here) {
   // What the trainer would say, but only after it was compiled.
   check_device(o.device, o.gpu, o.plan);
   const bool on_gpu = o.device == "cuda";
-  if (!on_gpu && (o.precision == "tf32" || o.precision == "fp8_mixed"))
-    throw bad_flag("--precision " + o.precision + " is for --device cuda: TF32 and FP8 are formats of NVIDIA GPUs");
-  if (o.precision == "fp64" && (o.optimizer == "adafactor" || o.optimizer == "adamw_8bit" || o.optimizer == "muon"))
-    throw bad_flag("--optimizer " + o.optimizer + " makes its steps in float; give another --precision than fp64");
+  check_numbers(o.device, o.precision, o.optimizer);
   check_operations(o);
   if (here.job.ranks > 0) {
     if (is_given(argc, argv, "--ranks"))

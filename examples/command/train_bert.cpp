@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -54,10 +55,9 @@ void take_sizes(bert::command_line& line) {
 // Classes of a file: as many as there are names, or one more than the largest number. The trainer checks each line.
 int count_labels(const std::string& file) {
   std::ifstream lines(file);
-  std::vector<std::string> names;
-  bool numbers = true;
+  std::set<std::string> names;
+  bool numbers = true, first = true;
   int largest = 1;
-  bool first = true;
   for (std::string line; std::getline(lines, line); first = false) {
     const std::size_t tab = line.find('\t');
     if (tab == line.npos) continue;
@@ -68,7 +68,7 @@ int count_labels(const std::string& file) {
     const auto n = gr::parse_number<int>(label);
     if (n && *n >= 0 && *n <= 65535) largest = std::max(largest, *n);
     else numbers = false;
-    if (std::ranges::find(names, label) == names.end() && names.size() < 65536) names.push_back(label);
+    names.insert(label);
   }
   return numbers ? largest + 1 : std::max(static_cast<int>(names.size()), 2);
 }
@@ -79,7 +79,12 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   bert::command_line line;
   bert::options& o = line.o;
   if (!line.read(argc, argv)) return 0;
+  if (here.job.ranks > 1)
+    throw bad_flag("mpirun or srun has started " + std::to_string(here.job.ranks) +
+                   " processes, and a BERT is trained by one");
   if (!o.files.data.empty()) check_file("--data", o.files.data);
+  if (!o.files.data.empty() && !fs::is_regular_file(o.files.data))  // it is read twice
+    throw bad_flag("--data: " + o.files.data + ": is not a plain file");
   if (!o.files.validation_data.empty()) check_file("--validation-data", o.files.validation_data);
   if (!o.init.empty()) {
     if (!is_there(o.init)) throw bad_flag("--init: " + o.init + ": no such folder");
@@ -109,9 +114,7 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   if (o.length > o.positions)
     throw bad_flag("--length must be 3 to the model's " + std::to_string(o.positions) + " positions");
   check_device(o.device, o.gpu, o.plan);
-  if (o.precision == "tf32" && o.device != "cuda") throw bad_flag("--precision tf32 is for --device cuda");
-  if (o.precision == "fp64" && (o.optimizer == "adafactor" || o.optimizer == "adamw_8bit" || o.optimizer == "muon"))
-    throw bad_flag("--optimizer " + o.optimizer + " makes its steps in float; give another --precision");
+  check_numbers(o.device, o.precision, o.optimizer);
 
   const trainer_build build(here.project, "BERT_", line.flags,
                             {"layers", "heads", "width", "hidden", "positions", "vocabulary", "labels", "length",

@@ -10,31 +10,12 @@
 #include <gradus/train/run_folder.hpp>
 
 #include "../llama/huggingface.hpp"
+#include "model_folder.hpp"
 #include "tools/huggingface.hpp"
 
 namespace gpt {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// The model in a run's folder, as scripts/sample.sh chooses it: the last one; if the run has not ended, or was resumed,
-// the best one.
-fs::path model_in(const fs::path& folder) {
-  const fs::path model = folder / "model.safetensors", best = folder / "best.safetensors",
-                 checkpoint = gr::checkpoint_path(folder);
-  std::error_code ignored;
-  const bool resumed = is_there(model) && is_there(checkpoint) &&
-                       fs::last_write_time(model, ignored) < fs::last_write_time(checkpoint, ignored);
-  if (is_there(model) && !resumed) return model;
-  return is_there(best) ? best : checkpoint;
-}
-
-}  // namespace
 
 gr::run_metadata check_sizes(const fs::path& path) {
   const gr::run_metadata metadata(gr::safetensors_file(path).metadata());

@@ -62,7 +62,7 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
              "sequences a step (with --batch-tokens and --memory-budget, the default is the largest that fits)")
            .without_default(),
        whole("experts", o.experts, 1, most_size,
-             "of a gpt2: MLPs of each block, of which a token takes some, which are together as wide as the one")
+             "of a gpt2: MLPs of each block; a token takes some of them, and together they are as wide as the one")
            .without_default(),
        whole("experts-per-token", o.experts_per_token, 1, most_size, "experts that a token takes (default: 2)")
            .without_default(),
@@ -78,9 +78,7 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
             "fp8_mixed"},
            "fp32; bf16_mixed and fp16_mixed: parameters in fp32, products in 16 bits; bf16_stream: what blocks add up "
            "too; bf16_gradients: gradients too; bf16_pure: parameters too; on a GPU also tf32 and fp8_mixed"),
-       choice("optimizer", o.optimizer,
-              {"adamw", "sgd", "lion", "adafactor", "adamw_8bit", "any_precision_adamw", "muon"},
-              "adamw, sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon"),
+       optimizer_flag(o.optimizer),
        device_flag(o.device, o.gpu),
        whole("workers", o.workers, 0, 64, "threads that make batches ahead; 0: they are made when needed"),
        whole("steps", o.steps, 1, most_steps, "optimizer steps (default: 1000 unless --minutes is given)")
@@ -127,7 +125,7 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .only_once(),
        whole("eval-every", o.eval_every, 1, most, "steps between validation losses"),
        whole("early-stop", o.early_stop, 0, most_bytes,
-             "end after this many validations in a row of which none is the best; 0: never"),
+             "end when this many validations in a row bring no new best; 0: never"),
        whole("sample", o.sample, 0, most_bytes, "tokens to write at the end (bytes without a tokenizer); 0: none"),
        on_off("save", o.save, "keep the trained parameters (on by default)"),
        text("save-every", save_every,
@@ -238,8 +236,7 @@ std::optional<options> read_options(int argc, char** argv, const gr::config_entr
   for (const auto& [name, value] : compiled_for) line.flags.fix(name, value);
   if (!line.read(argc, argv)) return std::nullopt;
   if (line.flags.given("model"))
-    throw bad_flag(
-        "--model: this program was compiled for the sizes of one model; scripts/train.sh compiles another one");
+    throw bad_flag("--model: this program was compiled for the sizes of one model; scripts/gradus.sh compiles others");
   if (line.o.files.data.empty() && !line.o.plan) throw bad_flag("--data is required: name a text file to train on");
   line.finish(usual_rate);
   return std::move(line.o);

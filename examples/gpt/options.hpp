@@ -13,7 +13,7 @@
 #include <gradus/io/config_file.hpp>
 #include <gradus/optim/learning_rate.hpp>
 
-#include "../command/flags.hpp"
+#include "../flags/flags.hpp"
 
 namespace gpt {
 

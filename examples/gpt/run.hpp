@@ -389,12 +389,11 @@ class run {
     return true;
   }
 
-  // Asks the run to end after as many validations in a row as --early-stop says, none of which was the best one.
+  // Ends the run when --early-stop validations in a row have brought no new best.
   void count_worse() {
     if (early_ || options_.early_stop == 0 || state.step % options_.eval_every != 0) return;
     if (++worse_ < options_.early_stop) return;
-    if (report_)
-      report_->line("early stop: none of the last " + std::to_string(worse_) + " validations was the best one");
+    if (report_) report_->line("early stop: the last " + std::to_string(worse_) + " validations brought no new best");
     early_ = true;
   }
   // The mean loss of about `tokens` tokens, in windows spread evenly over the validation data, which ranks divide; none

@@ -324,6 +324,14 @@ runs() {
   has out '^step +2  loss .* [0-9]+ % of GEMM'
   fits 80
   has first/log.jsonl '"step": 2, "loss": [0-9.]+, "validation": [0-9.]+.* "bits_per_byte": [0-9.]+'
+  # The screen has a smoothed loss, and a byte has as many bits as its nats by ln 2.
+  local one two shown
+  { read -r one; read -r two; } < <(losses first)
+  shown=$(sed -n 's/^step  *2  loss \([0-9.]*\).*/\1/p' out)
+  awk -v a="$one" -v b="$two" -v s="$shown" 'BEGIN { d = (0.9 * a + b) / 1.9 - s; exit !(d * d < 4e-9) }' ||
+    wrong "losses $one and $two are shown as $shown"
+  sed -n 's/.*"validation": \([^,]*\),.*"bits_per_byte": \([^,}]*\).*/\1 \2/p' first/log.jsonl |
+    awk '{ d = $1 / log(2) - $2; if (d * d > 1e-12) exit 1 }' || wrong "bits per byte of $(tail -n 1 first/log.jsonl)"
   has first/loss.svg '</svg>'
   has first/loss.svg 'loss \(nats a byte\)'
   # More threads than processors take turns: no more are made than there are.
@@ -357,7 +365,7 @@ runs() {
 
   succeeds "$train" --data noise --validation-data other_noise --steps 60 --eval-every 4 --sample 0 --lr 1e-2 \
     --early-stop 2 --out stopped
-  [[ $(grep -c '^early stop: none of the last 2 validations was the best one$' out) -eq 1 ]] ||
+  [[ $(grep -c '^early stop: the last 2 validations brought no new best$' out) -eq 1 ]] ||
     wrong "--early-stop said: $(grep early out)"
   [[ -s stopped/model.safetensors && $(losses stopped | wc -l) -lt 60 ]] || wrong "--early-stop ended nothing"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../support/scratch_folder.hpp"
-#include "command/flags.hpp"
+#include "flags/flags.hpp"
 
 namespace {
 

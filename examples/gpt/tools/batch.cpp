@@ -10,7 +10,7 @@
 #include <gradus/planning.hpp>
 #include <gradus/train/token_budget.hpp>
 
-#include "../../command/flags.hpp"
+#include "../../flags/flags.hpp"
 #include "../config.hpp"
 #include "../options.hpp"
 #include "../training.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "../../command/flags.hpp"
+#include "../../flags/flags.hpp"
 #include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
 #include "huggingface.hpp"

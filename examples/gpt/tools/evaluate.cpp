@@ -9,7 +9,7 @@
 #include <gradus/cpu/processors.hpp>
 #include <gradus/data/dataset.hpp>
 
-#include "../../command/flags.hpp"
+#include "../../flags/flags.hpp"
 #include "../model_file.hpp"
 #include "evaluate.hpp"
 

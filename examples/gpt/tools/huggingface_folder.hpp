@@ -26,6 +26,7 @@
 #include <gradus/io/sharded_safetensors.hpp>
 
 #include "../architecture.hpp"
+#include "../model_folder.hpp"
 
 namespace gpt {
 
@@ -73,24 +74,6 @@ class huggingface_config {
   std::string path_;
   nlohmann::json values_;
 };
-
-/// The file, or the index of several, that holds a folder's tensors. `auto_class` of transformers reads such a model.
-inline std::filesystem::path huggingface_tensors(const std::filesystem::path& folder,
-                                                 const std::string& auto_class = "AutoModelForCausalLM") {
-  const auto has = [&](const char* name) {
-    std::error_code ignored;
-    return std::filesystem::exists(folder / name, ignored);
-  };
-  if (!has("model.safetensors")) {
-    if (has("model.safetensors.index.json")) return folder / "model.safetensors.index.json";
-    if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
-      throw gr::error(folder.string() +
-                      ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: " +
-                      "python3 -c 'from transformers import " + auto_class + " as M; M.from_pretrained(\"" +
-                      folder.string() + "\").save_pretrained(\"" + folder.string() + "\")'");
-  }
-  return folder / "model.safetensors";
-}
 
 /// Rejects tensors that a model does not have, such as those of more layers: those whose name is not in `known`. `what`
 /// names the model.

@@ -20,7 +20,7 @@
 #include <gradus/train/program.hpp>
 #include <gradus/train/progress.hpp>
 
-#include "../../command/flags.hpp"
+#include "../../flags/flags.hpp"
 #include "../device.hpp"
 #include "../model_file.hpp"
 

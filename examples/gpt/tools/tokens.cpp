@@ -23,7 +23,7 @@
 #include <gradus/data/tokenizer_json.hpp>
 #include <gradus/io/random_access_file.hpp>
 
-#include "../../command/flags.hpp"
+#include "../../flags/flags.hpp"
 #include "unfinished_folder.hpp"
 
 namespace gr = gradus;

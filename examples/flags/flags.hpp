@@ -161,6 +161,10 @@ inline flag device_flag(std::string& chosen, int& gpu) {
           },
           [&chosen] { return chosen; }, must};
 }
+inline flag optimizer_flag(std::string& member) {
+  return choice("optimizer", member, {"adamw", "sgd", "lion", "adafactor", "adamw_8bit", "any_precision_adamw", "muon"},
+                "adamw, sgd (with momentum), lion, adafactor, adamw_8bit, any_precision_adamw or muon");
+}
 inline flag threads_flag(int& threads) { return whole("threads", threads, 0, 4096, "threads; 0: one a core"); }
 inline flag seed_flag(std::uint64_t& seed, std::string text) {
   return whole("seed", seed, 0, std::numeric_limits<std::uint64_t>::max(), std::move(text));
@@ -211,7 +215,7 @@ class flag_table {
     f.read = [read = f.read, name, value](std::string& word) {
       read(word);
       gr::check_flag(word == value, "--" + name,
-                     value + ", which this program was compiled for (scripts/train.sh compiles another one)", word);
+                     value + ", which this program was compiled for (scripts/gradus.sh compiles others)", word);
     };
   }
   /// Reads a command line, after the files that its --config names and `run_config`, unless that is empty; what the

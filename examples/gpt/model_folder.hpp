@@ -1,0 +1,53 @@
+#pragma once
+// Which file of a folder is the model: of a run's, and of one of Hugging Face's.
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include <gradus/core/error.hpp>
+
+namespace gpt {
+
+namespace gr = gradus;
+
+/// Whether there is such a file or folder; false for what cannot be looked at.
+inline bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+inline bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+/// The model in a run's folder: the last one; if the run has not ended, or was resumed, the best one, or else the
+/// checkpoint, which may not be there either.
+inline std::filesystem::path model_in(const std::filesystem::path& run) {
+  const std::filesystem::path model = run / "model.safetensors", best = run / "best.safetensors",
+                              checkpoint = run / "checkpoint.safetensors";
+  std::error_code ignored;
+  const bool resumed =
+      is_there(model) && is_there(checkpoint) &&
+      std::filesystem::last_write_time(model, ignored) < std::filesystem::last_write_time(checkpoint, ignored);
+  if (is_there(model) && !resumed) return model;
+  return is_there(best) ? best : checkpoint;
+}
+
+/// The file, or the index of several, that holds the tensors of a folder of Hugging Face's; it may not be there.
+/// `auto_class` of transformers reads such a model. Throws gr::error for a folder that has them in another format.
+inline std::filesystem::path huggingface_tensors(const std::filesystem::path& folder,
+                                                 const std::string& auto_class = "AutoModelForCausalLM") {
+  const auto has = [&](const char* name) { return is_there(folder / name); };
+  if (!has("model.safetensors")) {
+    if (has("model.safetensors.index.json")) return folder / "model.safetensors.index.json";
+    if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
+      throw gr::error(folder.string() +
+                      ": has pytorch_model.bin and no model.safetensors, which transformers makes of it: " +
+                      "python3 -c 'from transformers import " + auto_class + " as M; M.from_pretrained(\"" +
+                      folder.string() + "\").save_pretrained(\"" + folder.string() + "\")'");
+  }
+  return folder / "model.safetensors";
+}
+
+}  // namespace gpt
