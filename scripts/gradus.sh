@@ -21,6 +21,7 @@ if [[ " $* " == " train "* && ! " $* " =~ \ --(data|config|resume|plan|help) ]];
 else
   gradus_setup build
 fi >&2
+[[ -x $build/examples/gradus ]] || echo "compiling the command gradus, once: half a minute" >&2
 if ! {
   { [[ -f $build/build.ninja ]] ||
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGRADUS_CUDA=OFF -DGRADUS_MPI=OFF \

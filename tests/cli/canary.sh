@@ -126,5 +126,13 @@ for locale in "${locales[@]}"; do
   grep -q -- '-96-' err || wrong "LANG=$locale: --hidden 96 is not taken: $(cat err)"
   LANG=$locale refuses 2 'width must be' env LC_ALL= checkout/scripts/train.sh --data text --width "٣٢"
 done
+# Sizes that are not given follow from others, and the folder of the trainer has them all.
+for sizes in "--architecture llama:llama-4-4-128-128-256-4-352-1-16-fp32-adamw-cpu" \
+  "--model llama-15m --tied 0:llama-6-6-288-256-32000-6-768-0-8-fp32-adamw-cpu" \
+  "--experts 8 --optimizer lion:gpt2-4-4-128-128-256-8-2-16-fp32-lion-cpu"; do
+  read -ra flags <<<"${sizes%%:*}"
+  checkout/scripts/train.sh --data text "${flags[@]}" >out 2>err || true
+  grep -q -- "/${sizes#*:}/" err || wrong "${sizes%%:*}: $(cat err)"
+done
 echo "canary: $called calls"
 [[ $failures -eq 0 ]]
