@@ -25,7 +25,7 @@ struct config {
   gr::index_t experts = 0;  ///< MLPs of a block, of which a token takes a few; 0: one MLP for all tokens
   gr::index_t experts_per_token = 0;
 
-  /// Features inside an expert: those of a token's experts are as many as those of one MLP for all, or some more.
+  /// Hidden features of one expert; a token's experts together are at least as wide as a dense MLP.
   constexpr gr::index_t expert_features() const { return (4 * width / experts_per_token + 31) / 32 * 32; }
   /// Parameters of the experts that a token does not take.
   constexpr gr::index_t unused_parameters() const {

@@ -35,7 +35,7 @@ class step_observers {
   /// Returns whether something observes this step, which then cannot be a graph.
   bool begin(long long step) {
     anomalies_.step = static_cast<std::size_t>(step);
-    tracing_ = !options_.memory_report.empty() && taken_ == 1;  // the first step differs: states come into being
+    tracing_ = !options_.memory_report.empty() && taken_ == 1;  // not the first step: it allocates the optimizer state
     gr::observer* const anomalies = options_.anomaly ? &anomalies_ : nullptr;
     gr::observer* const watching = options_.profile ? &profile : anomalies;
     if (tracing_) memory_.start_trace(anomalies);

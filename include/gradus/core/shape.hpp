@@ -48,14 +48,14 @@ struct shape {
 
   static constexpr index_t rank = sizeof...(Extents);
   static constexpr index_t bounded_axes = (index_t{detail::is_bounded(Extents)} + ... + index_t{0});
-  static constexpr bool bounded = bounded_axes > 0;  ///< has extents that are known at run time
+  static constexpr bool bounded = bounded_axes > 0;  ///< some extent is known only at run time
   static constexpr index_t size = detail::checked_product({detail::bound_of(Extents)...});  ///< number of elements
   static constexpr std::array<index_t, rank> extents{detail::bound_of(Extents)...};
   static constexpr std::array<index_t, rank> in_type{Extents...};  ///< upto<N> for bounded axes
 
   /// Extent of `axis`, counted from the front when >= 0 and from the back when negative.
   static constexpr index_t extent(std::ptrdiff_t axis) { return extents[detail::axis_from_front<rank>(axis)]; }
-  /// The same in the type: upto<N> for a bounded axis.
+  /// Extent of `axis` in the type: upto<N> for a bounded axis.
   static constexpr index_t extent_in_type(std::ptrdiff_t axis) { return in_type[detail::axis_from_front<rank>(axis)]; }
   /// Elements between neighbours along `axis` in row-major order.
   static constexpr index_t stride(std::ptrdiff_t axis) {
@@ -104,7 +104,7 @@ class bounded_extents {
   std::array<index_t, rank> extents{};
   index_t size = 0;  ///< number of elements that are there
 
-  /// Those of an empty tensor.
+  /// The extents of an empty tensor: all 0.
   constexpr bounded_extents() = default;
   /// One extent for each bounded axis, outermost first. Throws error if one is 0 or above its bound.
   template <std::integral... N>

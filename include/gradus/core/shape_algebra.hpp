@@ -23,13 +23,13 @@ struct shape_from<Rank, F, std::index_sequence<I...>> {
   using type = shape<F{}()[I]...>;
 };
 
-/// The extent of an axis counted from the back, in the type; 1 for one that S lacks.
+/// The extent of an axis counted from the back, in the type; 1 for an axis that S lacks.
 template <class S>
 constexpr index_t padded_in_type(index_t axis_from_back) {
   if constexpr (S::rank == 0) return 1;
   else return axis_from_back < S::rank ? S::in_type[S::rank - 1 - axis_from_back] : index_t{1};
 }
-/// The same of the extents that are there.
+/// The extent, at run time, of an axis counted from the back; 1 for an axis that the extents lack.
 template <class Extents>
 constexpr index_t padded_extent([[maybe_unused]] const Extents& of, index_t axis_from_back) {
   if constexpr (Extents::rank == 0) return 1;

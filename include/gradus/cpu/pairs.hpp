@@ -30,7 +30,7 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
   std::memcpy(&y, static_cast<const void*>(second), sizeof y);
   to = __builtin_convertvector(x, words) | (__builtin_convertvector(y, words) << 16);
 }
-/// The same for floats, rounded to bf16, to nearest even; subnormals become 0.
+/// join_pairs for floats, rounded to bf16, to nearest even; subnormals become 0.
 template <index_t N>
 GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
@@ -51,7 +51,7 @@ template <index_t N>
 GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t, N>::type& to) {
   std::memcpy(&to, static_cast<const void*>(from), sizeof to);
 }
-/// The same for floats, rounded as in join_pairs.
+/// load_pairs for floats: N adjacent pairs, rounded as in join_pairs.
 template <index_t N>
 GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
                               [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {

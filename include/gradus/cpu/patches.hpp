@@ -36,7 +36,7 @@ struct patch_matrix {
   index_t plane() const { return y.extent * x.extent; }
   index_t rows() const { return channels * y.taps * x.taps; }
   index_t positions() const { return y.positions * x.positions; }
-  /// The same matrix with rows as long as possible.
+  /// This matrix with rows as long as possible.
   patch_matrix flattened() const {
     if (!y.is_whole() || !x.is_whole()) return *this;
     patch_matrix flat = *this;
@@ -46,7 +46,7 @@ struct patch_matrix {
   }
 };
 
-/// A row of a matrix of patches: its elements are `offset` behind those of its columns, for taps number y and x.
+/// A row of a matrix of patches: each element is `offset` behind its column's place, for taps number y and x.
 struct patch_row {
   std::ptrdiff_t offset;
   std::uint32_t y, x;

@@ -70,7 +70,8 @@ void launch_with_shared(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 
   void* addresses[sizeof...(Parameters) + 1] = {&arguments...};
   cuda_kit::launch_any(ctx, reinterpret_cast<const void*>(kernel), blocks, threads, bytes, addresses);
 }
-/// The same without dynamic shared memory.
+/// Launches a kernel on the context's stream, without dynamic shared memory. Throws an error that names the kernel if
+/// the launch fails.
 template <class... Parameters>
 void launch(context<cuda>& ctx, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
             std::type_identity_t<Parameters>... arguments) {

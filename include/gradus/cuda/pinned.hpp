@@ -31,9 +31,9 @@ class pinned_resource final : public memory_resource {
   }
 };
 
-/// The same as memory of a GPU's contexts: kernels read and write it over the bus while they compute. For optimizer
-/// states that do not fit into the GPU's memory: pass optimizer.step() a context of this resource and the model's
-/// stream. A block is freed after the work of its stream, for which the host waits.
+/// Pinned memory of the host for a GPU's contexts: kernels read and write it over the bus while they compute. For
+/// optimizer states that do not fit into the GPU's memory: pass optimizer.step() a context of this resource and the
+/// model's stream. A block is freed after the work of its stream, for which the host waits. Throws out_of_memory.
 class pinned_gpu_resource final : public cuda_resource {
   void* do_allocate(const memory_request& request, cuda_stream& on) override {
     const cuda_kit::device_guard guard(on.device());

@@ -28,7 +28,7 @@ struct column_layout {
   static __device__ unsigned lanes_of_block() { return lanes; }
   static __device__ unsigned rows_of_block() { return row_lanes; }
 };
-/// The same with a number of lanes that is known at run time, for bounded shapes: the block has two dimensions.
+/// column_layout with a number of lanes that is known at run time, for bounded shapes: the block has two dimensions.
 template <int Width>
 struct bounded_column_layout {
   static constexpr int width = Width;
@@ -40,7 +40,7 @@ struct bounded_column_layout {
   static __device__ unsigned rows_of_block() { return blockDim.y; }
 };
 
-/// Adds the partial sums of all rows of threads into those of the first row; see column_layout.
+/// Adds the partial sums of all rows of threads to the first row's; see column_layout.
 template <class Layout, class C>
 __device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
   __shared__ C room[block_threads / 2 * Layout::width];  // [row, element of a run, lane]
@@ -81,7 +81,7 @@ struct plain_rows {
   Count out_stride, step_stride;
   __device__ Count row(Count out_row, Count step) const { return out_row * out_stride + step * step_stride; }
 };
-/// The same with more outer axes.
+/// Where the rows of a reduction start, with more reduced or kept axes outside a row.
 template <class Reduction>
 struct nested_rows {
   __device__ index_t row(index_t out_row, index_t step) const { return Reduction::row(out_row, step); }

@@ -98,7 +98,8 @@ host_array<T> read_csv(const std::filesystem::path& path, const csv_options& opt
   return {fields.extents(), std::move(values)};
 }
 
-/// The same as a tensor on ctx's device. Throws gradus::error, too, unless Shape is the number of rows and of columns.
+/// Reads the numbers of a CSV file into a tensor on ctx's device. Throws gradus::error as read_csv(path), and unless
+/// Shape is the number of rows and of columns.
 template <class T, class Shape, class D>
 tensor<T, Shape, D> read_csv(context<D>& ctx, const std::filesystem::path& path, const csv_options& options = {},
                              category what = category::activation) {

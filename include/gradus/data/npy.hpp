@@ -47,7 +47,8 @@ void write_npy(const std::filesystem::path& path, const host_array<T>& array) {
   detail::write_npy(path, dtype_name<T>(), array.extents, std::as_bytes(std::span(array.values)));
 }
 
-/// The same for a tensor; waits for the device.
+/// Writes a tensor as the .npy file that np.save writes, atomically; waits for the device. Throws gradus::error if the
+/// file cannot be written, or t is empty.
 template <class T, class Shape, class D>
 void write_npy(const std::filesystem::path& path, const tensor<T, Shape, D>& t) {
   static_assert(!std::is_same_v<T, bf16>, "write_npy: NumPy has no bf16; write gr::cast<float>(x)");

@@ -16,10 +16,10 @@
 namespace gradus {
 
 namespace detail {
-/// Throws gradus::error, which says what to do, if a file's first bytes, 8 or all, are those of a compressed file, an
-/// archive, or a format of tables or texts that nothing here reads.
+/// Throws gradus::error, which says what to do, if `head`, a file's first 8 bytes or all, begins like a compressed
+/// file, an archive, or a format of tables or texts that nothing here reads.
 void refuse_other_formats(const std::filesystem::path& path, std::span<const std::byte> head);
-/// The same, and throws gradus::error if the file is empty. A pipe is not checked.
+/// refuse_other_formats for an open file; also throws gradus::error if the file is empty. A pipe is not checked.
 void check_text_file(const random_access_file& file);
 }  // namespace detail
 

@@ -45,7 +45,7 @@ class token_sequence {
   /// Bytes per token.
   std::size_t token_bytes() const { return token_bytes_; }
   const std::string& name() const { return name_; }
-  /// The position of its first token in the sequence of which it is a part().
+  /// The position of its first token in the sequence that part() was called on.
   std::size_t first() const { return first_; }
   /// `count` tokens from `start` on.
   token_sequence part(std::size_t start, std::size_t count) const {
@@ -56,8 +56,8 @@ class token_sequence {
     p.first_ += start;
     return p;
   }
-  /// The same tokens in memory, read into `buffer` if they are in a file. Throws gradus::error if they cannot be read
-  /// or the file has changed since it was opened.
+  /// A copy of this sequence in memory, its tokens read into `buffer` if they are in a file. Throws gradus::error if
+  /// they cannot be read or the file has changed since it was opened.
   token_sequence read(std::vector<std::byte>& buffer) const {
     token_sequence r = *this;
     if (file_ == nullptr) return r;

@@ -182,7 +182,8 @@ class communicator {
     c.options = o;
     return begin(ctx, std::move(c));
   }
-  /// The same, of which each rank gets its share at `to`. In place: `to` is where the rank's share of `from` begins.
+  /// Like all_reduce, but each rank receives only its own share, or counts[rank] elements, at `to`. In place: `to` is
+  /// where the rank's share of `from` begins.
   template <class T>
   [[nodiscard]] pending reduce_scatter(context<D>& ctx, const T* from, T* to, index_t n, const reduce_options& o = {}) {
     return reduce_scatter(ctx, from, to, shares(n), o);
@@ -214,7 +215,8 @@ class communicator {
     const std::vector<index_t> each(size_, n);
     return all_to_all(ctx, from, to, each, each);
   }
-  /// The same with `sent[r]` elements to rank r and `received[r]` from rank r. Not in place, unless they are all equal.
+  /// All-to-all with `sent[r]` elements to rank r and `received[r]` from rank r. Not in place, unless they are all
+  /// equal.
   template <class T>
   [[nodiscard]] pending all_to_all(context<D>& ctx, const T* from, T* to, std::vector<index_t> sent,
                                    std::vector<index_t> received) {

@@ -70,7 +70,7 @@ class mpi_session {
     throw rank_failed("rank " + std::to_string(rank_) + ": MPI: " + text);
   }
 
-  /// The same for functions that free something, whose errors nobody can use.
+  /// Calls f(), which frees something, as call() does, but ignores errors: nobody can use them.
   template <class F>
   void end(const F& f) noexcept {
     const std::lock_guard in_turn(mutex_);

@@ -52,7 +52,7 @@ class nccl_communicator final : public communicator<cuda> {
         link_(stream_.device(), id, rank, size) {
     device_access<cuda>::zero(on_, staging_.data(), staging_.bytes());  // a barrier adds up what is there
   }
-  /// With the ranks of another communicator.
+  /// Connects the ranks of an existing host communicator, on the GPU of the context. A collective.
   nccl_communicator(context<cuda>& ctx, communicator<cpu>& ranks, context<cpu>& ctx_of_ranks,
                     const nccl_options& o = {})
       : nccl_communicator(ctx, nccl_id::shared_by(ranks, ctx_of_ranks), ranks.rank(), ranks.size(), o) {}

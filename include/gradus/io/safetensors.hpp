@@ -169,10 +169,12 @@ class safetensors_writer {
                 }
               });
   }
-  /// The same for `count` values whose type is given by its dtype ("F32").
+  /// Adds a tensor of `count` values whose type is given by its dtype ("F32"). The bytes are read when write() is
+  /// called. Throws gradus::error if the name exists, or `count` does not match the shape.
   void add_bytes(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  std::span<const std::byte> bytes);
-  /// The same for values that `source` has when write() calls it, as it comes to this tensor.
+  /// Adds a tensor of `count` values that `source` has when write() calls it, as it comes to this tensor. Throws as
+  /// add_bytes.
   void add_parts(std::string_view name, const std::string& dtype, std::span<const std::size_t> shape, std::size_t count,
                  byte_source source);
 

@@ -61,7 +61,8 @@ class context {
     }
     return b;
   }
-  /// The same over memory that the resource did not allocate. It is not freed: end(argument) is called, if not null.
+  /// Wraps foreign memory, which the resource did not allocate, in a block with reference count 1. When its last handle
+  /// goes, calls `end(argument)`, unless `end` is null, instead of freeing it.
   memory_block<D>* borrow(void* data, std::size_t bytes, category what, void (*end)(void*), void* argument) {
     memory_block<D>* b = describe(bytes, what);
     b->data = data;

@@ -48,7 +48,8 @@ struct mlp_experts {
   }
 };
 
-/// The same with SwiGLU, as in Mixtral: down(silu(gate(x)) * up(x)).
+/// MLPs with SwiGLU, down(silu(gate(x)) * up(x)), one for each expert, without biases, as in Mixtral: rows [N, Width]
+/// in the groups of `offsets` -> [N, Width].
 template <class X, index_t Experts, index_t Width, index_t Hidden, index_t Depth = 1>
 struct swiglu_experts {
   param<X, Experts, Width, Hidden> gate{start::drawn, 1, fans{Width, Hidden}}, up{start::drawn, 1, fans{Width, Hidden}};

@@ -190,7 +190,8 @@ struct recurrent_stack {
 template <class X, index_t In, index_t Hidden, index_t Layers = 1>
 using lstm = detail::recurrent_stack<detail::lstm_layer, X, In, Hidden, Layers>;
 
-/// The same of gated recurrent units. Weights are [In, 3*Hidden] and [Hidden, 3*Hidden], each with a bias.
+/// Layers of gated recurrent units with In inputs and Hidden units, x [B, T, In] -> [B, T, Hidden]; called like lstm.
+/// Weights are [In, 3*Hidden] and [Hidden, 3*Hidden], each with a bias.
 template <class X, index_t In, index_t Hidden, index_t Layers = 1>
 using gru = detail::recurrent_stack<detail::gru_layer, X, In, Hidden, Layers>;
 

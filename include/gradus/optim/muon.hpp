@@ -72,9 +72,9 @@ struct muon_step {
 /// Muon (Jordan 2024), for hidden matrices: m = lerp(m, g, 1 - momentum); the update is g (or with Nesterov lerp(g, m,
 /// momentum)) made orthogonal by five Newton-Schulz iterations, times sqrt(max(1, outputs / inputs)), where weights are
 /// [inputs, outputs]. The iterations run in float on the CPU. On a GPU they run in bf16 with sums in float, matrices of
-/// equal shape together, in up to 64 MiB of scratch memory, or that of one matrix if it needs more. A matrix is a
-/// parameter of two axes here. All other parameters take steps of AdamW; param_settings should leave embeddings and
-/// heads to it, too. State: 4 bytes a parameter of a matrix, 8 of others. Of param_pieces, it orthogonalises whole
+/// equal shape together, in scratch memory of up to 64 MiB, or of one matrix if that is larger. A matrix is a parameter
+/// of two axes here. All other parameters take steps of AdamW; param_settings should leave embeddings and heads to it,
+/// too. State: 4 bytes per matrix element, 8 per element of other parameters. Of param_pieces, it orthogonalises whole
 /// matrices, and throws error for others.
 /// @tparam T type that parameters are stored in; not double
 /// @tparam G type that their gradients accumulate in

@@ -126,7 +126,8 @@ template <class T, class Values>
 inline constexpr bool values_are = std::is_same_v<std::remove_cvref_t<decltype(*std::declval<Values>().data())>, T>;
 }  // namespace detail
 
-/// The same from a std::vector, std::array or std::span of T. Throws error unless it has one value for each element.
+/// A tensor of Shape, row-major, of a std::vector, std::array or std::span of T. Throws error unless it has one value
+/// for each element.
 template <class T, class Shape, class D, class Values>
   requires requires(const Values& v) { v.data() + v.size(); }
 tensor<T, Shape, D> from_values(context<D>& ctx, const Values& values,

@@ -58,7 +58,7 @@ class staging_buffer {
   constexpr void download(const tensor<T, Shape, D>& from, index_t to = 0) {
     if constexpr (D::computes) download(from.data(), from.extents().size, to);
   }
-  /// The same of `count` elements at an address on the device.
+  /// Submits a copy of `count` elements at an address on the device to the values from `to` on.
   constexpr void download(const T* from, index_t count, index_t to) {
     if constexpr (D::computes) {
       check(to, count);

@@ -252,7 +252,7 @@ gradcheck_result gradcheck(const testing::tolerances& within, const F& f, const 
   return detail::gradcheck_problem_of(within, problem);
 }
 
-/// The same with the library's default tolerances.
+/// gradcheck(within, f, x...) with the library's default tolerances.
 template <class F, class... Xs>
   requires(!std::is_same_v<F, testing::tolerances>)
 gradcheck_result gradcheck(const F& f, const Xs&... xs) {

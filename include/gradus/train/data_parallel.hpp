@@ -1,5 +1,5 @@
 #pragma once
-// Training one model on several ranks, each with batches of its own: the sums of gradients, and who updates what.
+// Data-parallel training: reduces gradients over ranks and assigns parameters to the ranks that update them.
 
 #include <algorithm>
 #include <bit>
@@ -377,7 +377,7 @@ class data_parallel final : gradient_observer {
     g.staging = {};
   }
 
-  // Complete subtrees that the i-th leaf ends: as many as it has bits 1 at its end.
+  // Number of subtrees that leaf i completes: its trailing one bits.
   static index_t count_before(index_t leaf) { return static_cast<index_t>(std::countr_one(leaf)); }
   // The sums that the i-th leaf, which is not the last one, makes.
   buffer<D>& level_of(index_t leaf) {

@@ -66,7 +66,8 @@ class run_reporter {
     bool failed = false;
     return attempt(failed, write);
   }
-  /// The same for repeated attempts; of failures in a row, it warns of the first. `failed`: the last attempt failed.
+  /// Calls `write` as attempt(write) does, repeatedly: of failures in a row, it warns of the first. `failed`: the last
+  /// attempt failed.
   template <class F>
   bool attempt(bool& failed, const F& write) {
     try {

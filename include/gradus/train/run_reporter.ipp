@@ -107,8 +107,8 @@ GRADUS_IMPL void run_reporter::check_log() const {
     throw error((folder_ / "log.jsonl").string() + ": is not a plain file; move it away");
 }
 
-// A step that is there twice was validated when it had been logged, or was taken again by a run that was resumed; the
-// last line with a loss counts, and the steps that were there behind the first are taken again, too.
+// A step can appear twice: once before and once after its validation, or again after a resume. The last line with a
+// loss counts, and drops the steps between the two, which the resumed run takes again.
 GRADUS_IMPL void run_reporter::read_log(long long steps) {
   check_log();
   if (steps == 0) return;

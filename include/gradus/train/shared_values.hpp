@@ -16,9 +16,9 @@
 
 namespace gradus {
 
-/// The values of parameters of which each rank updates its shares. All groups are in memory, one block each, and after
-/// an update every rank sends its shares; or a rank has its shares alone, and operations gather the groups that they
-/// use (see parameter_residency). @tparam T, D, G as of param_base
+/// Storage of parameters whose updates are divided among ranks. All groups are in memory, one block each, and after an
+/// update every rank sends its shares; or a rank has its shares alone, and operations gather the groups that they use
+/// (see parameter_residency). @tparam T, D, G as of param_base
 template <class T, class D, class G>
 class shared_values {
   using param_type = param_base<T, G, D>;

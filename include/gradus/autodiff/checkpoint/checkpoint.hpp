@@ -81,7 +81,7 @@ constexpr decltype(auto) plain_argument(X&& x) {
 
 /// Runs `f(x...)`, and keeps its arguments and the results that `policy` selects, no others. Backward replays `f`: it
 /// recomputes the operations whose outputs it needs and that were not kept, with the same random draws. The gradients
-/// are bit for bit those of `f(x...)` alone. On plain operands (inference) it only calls `f`.
+/// have the bits of `f(x...)` alone. On plain operands (inference) it only calls `f`.
 ///
 /// `f` is copied, and called again during backward: parameters and constants that it refers to must still exist, and
 /// every traced value must be an argument (a capture does not compile). It returns one traced value or a std::tuple of
@@ -106,7 +106,8 @@ constexpr auto checkpoint(const Policy& policy, F f, Xs&&... xs) {
     }
   }
 }
-/// The same with a policy type: `checkpoint<save_only<op::matmul>>(f, x...)`. By default the region keeps no results.
+/// checkpoint(policy, f, x...) with a policy type: `checkpoint<save_only<op::matmul>>(f, x...)`. By default the region
+/// keeps no results.
 template <save_policy Policy = save_none, class F, operand... Xs>
   requires(!save_policy<F>)
 constexpr auto checkpoint(F f, Xs&&... xs) {

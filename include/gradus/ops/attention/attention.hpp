@@ -217,9 +217,10 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   }
 }
 
-/// The same with options: `attention<8>(q, k, v, {.causal = true, .window = 256})`. Scores are never stored: forward
-/// and backward compute them in tiles, and skip those that are wholly masked. Throws gradus::error if an option does
-/// not fit, before anything is written; lengths out of range are clamped where the host cannot read them.
+/// Attention with options, of the shapes of attention(q, k, v): `attention<8>(q, k, v, {.causal = true, .window =
+/// 256})`. Scores are never stored: forward and backward compute them in tiles, and skip tiles that are wholly masked.
+/// Throws gradus::error if an option does not fit, before anything is written; lengths out of range are clamped where
+/// the host cannot read them.
 template <auto Heads = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
                                          const attention_options<typename tensor_of<Q>::device>& options) {
@@ -227,9 +228,9 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
     return detail::attend_with<Heads>(options, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v));
 }
 
-/// The same with a bias [1 or B, 1 or Heads, Tq, Tk] that is added to the scaled products q k^T, and has a gradient
+/// Attention with a bias [1 or B, 1 or Heads, Tq, Tk], which is added to the scaled products q k^T, and has a gradient
 /// (relative positions; ALiBi, Press et al. 2022). Minus infinity masks. A bool tensor of that shape is a mask: queries
-/// attend to keys with true.
+/// attend to keys with true. `options` as in attention(q, k, v, options).
 template <auto Heads = false, operand Q, operand K, operand V, operand Bias>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
                                          const attention_options<typename tensor_of<Q>::device>& options = {}) {

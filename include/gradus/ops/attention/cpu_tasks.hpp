@@ -13,7 +13,7 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Scratch of a task: that of blocks, and that of the rules of a head.
+/// Scratch of a task: of its blocks, and of the rules of a head.
 template <class Blocks, class Head>
 struct attention_scratch : Blocks, Head::buffers {};
 
@@ -43,7 +43,7 @@ void attention_forward(context<cpu>& ctx, attention_extents extents, attention_o
   extents.key_block = B::key_block(extents.queries);
   attention_forward_by<B, plain_head<B>>(ctx, extents, extents, out, lse, q, k, v);
 }
-/// The same with options.
+/// attention_forward with options: scale, causal, window, lengths, mask, bias and dropout are in `rules`.
 template <index_t Depth, class C, class T>
 void attention_forward_ruled(context<cpu>& ctx, attention_extents extents, const attention_rules<C>& rules,
                              attention_operand<T> out, C* lse, attention_operand<const T> q,
@@ -86,14 +86,14 @@ void attention_cached_by(context<cpu>& ctx, attention_extents extents, const Rul
   });
 }
 /// Appends the first `count` positions of k and v to the cache, from position `first` on, and attends from them; later
-/// rows of `out` become zero. The bits are those of attention with as many queries as the cache has positions.
+/// rows of `out` become zero. Has the bits of attention with as many queries as the cache has positions.
 template <index_t Depth, class C, class T>
 void attention_cached(context<cpu>& ctx, const attention_extents& extents, attention_operand<T> out,
                       const gradus::detail::cached_operands<T>& x) {
   using B = attention_blocks<C, T, Depth>;
   attention_cached_by<B, plain_head<B>, C>(ctx, extents, extents, out, x);
 }
-/// The same with options.
+/// attention_cached with options: scale, window, lengths and mask are in `rules`.
 template <index_t Depth, class C, class T>
 void attention_cached_ruled(context<cpu>& ctx, const attention_extents& extents, const attention_rules<C>& rules,
                             attention_operand<T> out, const gradus::detail::cached_operands<T>& x) {
@@ -193,8 +193,9 @@ void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, 
   });
 }
 
-/// Writes those of dq, dk and dv that are not null. One task per head; or, if that leaves threads idle, tasks per query
-/// block for dq, and per key range for dk and dv: 7 products per block instead of 5, summed in the same order.
+/// Writes each of dq, dk and dv unless its address is null. One task per head; or, if that leaves threads idle, tasks
+/// per query block for dq, and per key range for dk and dv: 7 products per block instead of 5, summed in the same
+/// order.
 template <index_t Depth, class C, class T>
 void attention_backward(context<cpu>& ctx, attention_extents extents, attention_operand<T> dq, attention_operand<T> dk,
                         attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,

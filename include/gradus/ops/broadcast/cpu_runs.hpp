@@ -143,7 +143,7 @@ constexpr axes_between<Out, Ins...> merged_axes(const Out& out, const Ins&... in
   if (axes.count == 0) axes.surround(1, next);  // one element
   return axes;
 }
-/// The same, computed by the compiler if no shape is bounded.
+/// merged_axes(out, in...), computed by the compiler if no shape is bounded.
 template <class Out, class... Ins>
 GRADUS_INLINE constexpr axes_between<Out, Ins...> axes_of(const Out& out, const Ins&... in) {
   if constexpr (Out::bounded || (Ins::bounded || ...)) {

@@ -45,8 +45,8 @@ void sum_pairs(context<cpu>& ctx, index_t outputs, index_t terms, const Term& te
   for_channel_strips(ctx, outputs,
                      [=](index_t first, index_t width) { sum_strip(first, width, 0, terms, term, finish); });
 }
-/// The same for the columns of a matrix [batch, channels]: of blocks of rows first, whose sums are in `parts`, because
-/// the elements of a column are pages apart.
+/// sum_pairs for the columns of a matrix [batch, channels], whose elements are pages apart: adds up blocks of rows
+/// first, whose sums are in `parts`, then the blocks.
 template <class C, class Term, class Finish>
 void sum_pairs_of_columns(context<cpu>& ctx, const channel_groups& of, C* parts, const Term& term,
                           const Finish& finish) {

@@ -243,7 +243,7 @@ GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w) {
   if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4)
     return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
 }
-/// The same with a bias b [O].
+/// Convolution of images with a bias b [O]: conv2d(x, w) + b for each filter, [B, O, Ho, Wo].
 template <conv Options = conv{}, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w, B&& b) {
   static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1,
@@ -259,7 +259,7 @@ GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w) {
   if constexpr (shape_of<X>::rank == 3 && shape_of<W>::rank == 3)
     return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
 }
-/// The same with a bias b [O].
+/// Convolution of sequences with a bias b [O]: conv1d(x, w) + b for each filter, [B, O, Lo].
 template <conv Options = conv{}, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w, B&& b) {
   static_assert(shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1,

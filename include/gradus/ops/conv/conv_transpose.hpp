@@ -59,7 +59,7 @@ GRADUS_OF_BUILD constexpr auto conv_transpose2d(X&& x, W&& w) {
   if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4)
     return detail::convolve_transposed<Options>(std::forward<X>(x), std::forward<W>(w));
 }
-/// The same with a bias b [O].
+/// Transposed convolution with a bias b [O]: conv_transpose2d(x, w) + b for each channel of the result.
 template <conv_transpose Options = conv_transpose{}, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto conv_transpose2d(X&& x, W&& w, B&& b) {
   static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1,

@@ -57,8 +57,8 @@ struct conv_sizes {
   }
   /// Elements of the filters that it transforms, of `rows` results and `terms` operands, in rows of registers.
   static constexpr index_t winograd_elements(index_t rows, index_t terms) { return 16 * terms * (rows * 4 / 3 + 32); }
-  /// Its tiles of 2 x 2 results, and the parts of them whose sums for the gradient of the filters are separate: few
-  /// enough to fit in 8 MB, so that their number depends on the sizes alone.
+  /// Winograd tiles (2 x 2 results), cut into parts with a partial filter gradient each. Their number depends on the
+  /// sizes alone and keeps the sums under 8 MB.
   constexpr index_t winograd_tiles() const { return batch * ((y.out + 1) / 2) * ((x.out + 1) / 2); }
   constexpr index_t winograd_parts() const {
     const index_t fit = (index_t{1} << 21) / (16 * channels * filters), wanted = (winograd_tiles() + 255) / 256;

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 }  // namespace cuda_kit
 
-/// The same bits as on the CPU: a draw depends only on the key and the element.
+/// Draws the CPU's mask, bit for bit: a draw depends only on the key and the element.
 template <>
 struct kernel<op::dropout, cuda> {
   template <class T, class S>

@@ -197,7 +197,7 @@ GRADUS_OF_BUILD constexpr auto einsum_one(X&& x) {
   else return arranged<kept>(Out{}, without<L>(chosen<L, L, true, Out, false>{}, std::forward<X>(x)));
 }
 
-// The product of a and b with axes A and B, each of which the other or the result has, too.
+// The product of a and b with axes A and B. Every axis of a or b also occurs in the other operand or in the result.
 template <class A, class B, class Out, class X, class Y>
 GRADUS_OF_BUILD constexpr auto einsum_product(X&& a, Y&& b) {
   using batch = chosen<Out, A, true, B, true>;

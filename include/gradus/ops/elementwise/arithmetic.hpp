@@ -60,7 +60,7 @@ struct affine { static constexpr std::string_view name = "affine";
       return math::wrapping_add(math::wrapping_multiply(x, static_cast<T>(factor)), static_cast<T>(offset));
     else return x * T(factor) + T(offset);
   } };
-/// The same for integers, with 64-bit constants.
+/// x * factor + offset of integers, with 64-bit constants.
 struct affine_whole { static constexpr std::string_view name = "affine";
   std::int64_t factor, offset; static constexpr bool linear = true; static constexpr std::size_t flops = 2;
   template <class T> GRADUS_HD T operator()(T x) const {
@@ -73,7 +73,7 @@ struct divide_by { static constexpr std::string_view name = "divide_by";
     if constexpr (std::is_integral_v<T>) return math::quotient(x, static_cast<T>(divisor));
     else return x / T(divisor);
   } };
-/// The same for integers, with a 64-bit divisor; infinity is one that is larger than all of them.
+/// x / divisor of integers, truncated, with a 64-bit divisor. `infinite`: the divisor is larger than all of them.
 struct divide_by_whole { static constexpr std::string_view name = "divide_by";
   std::int64_t divisor; bool infinite = false; static constexpr bool linear = true;
   template <class T> GRADUS_HD T operator()(T x) const {

@@ -60,7 +60,7 @@ struct where { static constexpr std::string_view name = "where";
     using math::select;
     return select(condition != T(0), a, b);
   } };
-/// The same with a run-time constant as b, or as a if `inverted`. N: double or std::int64_t.
+/// `where` with a run-time constant as b, or as a if `inverted`. N: double or std::int64_t.
 template <class N>
 struct where_or { static constexpr std::string_view name = "where";
   N other; bool inverted; static constexpr bool selects = true;
@@ -159,7 +159,7 @@ GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool
                std::forward<X>(x));
 }
 }  // namespace detail
-/// The same with a number as a or b: `where(mask, scores, -1e9)`.
+/// a where the condition is true, b elsewhere, with a number as a or b: `where(mask, scores, -1e9)`.
 template <operand C, operand A, constant B>
 GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B b) {
   return detail::where_or(condition, std::forward<A>(a), b, false);

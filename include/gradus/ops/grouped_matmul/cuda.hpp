@@ -14,7 +14,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// Offset number g, cut off at the rows that there are.
+/// Offset g, clamped to the number of rows.
 template <class I>
 __device__ inline index_t offset_of(const I* offsets, index_t g, index_t rows) {
   const auto at = static_cast<long long>(offsets[g]);

@@ -185,8 +185,8 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
   }
 }
 
-/// The same with a reduction: `linear_cross_entropy<reduction::sum>(x, table, targets)` is the sum over the rows whose
-/// target counts, the mean times count_targets(targets, ignore).
+/// linear_cross_entropy with a reduction: `linear_cross_entropy<reduction::sum>(x, table, targets)` is the sum over the
+/// rows whose target counts, the mean times count_targets(targets, ignore).
 template <reduction R, index_t Vocabulary = 0, index_t ChunkRows = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, const Targets& targets,
                                                     long long ignore = -1) {

@@ -15,7 +15,8 @@ struct pool {
   per_axis padding = 0;  ///< entries on each side of the image
 };
 
-/// Windows along one axis: of `size` entries, every `stride`, or, if not 0, so many `outputs` that divide the axis.
+/// Windows along one axis: of `size` entries, `stride` apart; or, if `outputs` is not 0, that many windows that divide
+/// the axis as evenly as they can.
 struct pool_rule {
   index_t size = 1, stride = 1, padding = 0, outputs = 0;
 };

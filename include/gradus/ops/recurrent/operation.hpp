@@ -166,7 +166,7 @@ struct recurrence {
   template <class Products>
   using sums_of = accumulate_in<std::conditional_t<std::is_same_v<Products, fp8_products>, float, Products>>;
 
-  // In place of a state that there is not.
+  // Stands in for an absent state.
   template <class T>
   struct no_state {
     static constexpr T* data() { return nullptr; }

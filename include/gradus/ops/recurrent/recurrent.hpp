@@ -83,8 +83,9 @@ GRADUS_OF_BUILD constexpr auto lstm(X&& gates, W&& w,
     return detail::apply_recurrence<lstm_cell, false>(options, std::forward<X>(gates), std::forward<W>(w));
 }
 
-/// The same from the states h and c [B, H]: returns the tuple {y, h, c}, with the states after the last step, from
-/// which another call continues. c is float for 16-bit gates. All have gradients.
+/// A layer of long short-term memory from the states h and c [B, H]: returns the tuple {y, h, c} of the hidden states
+/// [B, T, H] and the states after the last step, from which another call continues. c is float for 16-bit gates. All
+/// have gradients.
 template <operand X, operand W, operand H, operand C>
 GRADUS_OF_BUILD constexpr auto lstm(X&& gates, W&& w, H&& h, C&& c,
                                     const recurrent_options<typename tensor_of<X>::device>& options = {}) {
@@ -113,7 +114,8 @@ GRADUS_OF_BUILD constexpr auto gru(X&& gates, W&& w, B&& b,
                                                      std::forward<B>(b));
 }
 
-/// The same from the state h [B, H]: returns the tuple {y, h}, with the state after the last step.
+/// A layer of gated recurrent units from the state h [B, H]: returns the tuple {y, h} of the hidden states [B, T, H]
+/// and the state after the last step, from which another call continues.
 template <operand X, operand W, operand B, operand H>
 GRADUS_OF_BUILD constexpr auto gru(X&& gates, W&& w, B&& b, H&& h,
                                    const recurrent_options<typename tensor_of<X>::device>& options = {}) {

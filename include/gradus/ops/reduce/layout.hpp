@@ -87,7 +87,7 @@ struct merged_reduction {
     return offset;
   }
 
-  /// The same for kernels that serve all shapes; it refers to `extent`.
+  /// This layout for kernels that serve all shapes; the result refers to `extent`.
   constexpr reduction_walk walk() const {
     const index_t kept = inner_reduced ? 1 : 2, reduced = inner_reduced ? 2 : 1;  // the first axes around a row
     return {extent.data(),

@@ -24,7 +24,7 @@ namespace op::inline GRADUS_BUILD {
 /// Shares its operand's elements; so does its gradient.
 template <class Shape>
 struct reshape {
-  [[no_unique_address]] extents_of<Shape> to{};  ///< of a bounded shape; none: those of x, as reshaped_extents says
+  [[no_unique_address]] extents_of<Shape> to{};  ///< of a bounded shape; none: x's, as reshaped_extents says
 
   static constexpr std::string_view name = "reshape";
   static constexpr save_rule saves = save_nothing();
@@ -64,8 +64,8 @@ GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
     return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
 }
 
-/// The same for a bounded shape whose extents do not follow from x's: `reshape<upto<8>, upto<9>>(x, {2, 3})` of
-/// [upto<72>] with six elements.
+/// x with a bounded shape whose extents do not follow from x's: `reshape<upto<8>, upto<9>>(x, {2, 3})` of [upto<72>]
+/// with six elements. Shares x's elements. Throws error if `extents` have another number of elements.
 template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x, const extents_of<shape<Extents...>>& extents) {
   static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
@@ -108,7 +108,8 @@ inline constexpr bool one_extent_is_open = ((static_cast<std::ptrdiff_t>(Extents
 template <index_t Elements, index_t Others>
 inline constexpr bool others_divide_elements = Elements % Others == 0;
 }  // namespace detail
-/// The same with one extent of -1, which is inferred: `reshape<-1, 2>(x)` of six elements is [3, 2].
+/// x reshaped, with one extent of -1 inferred: `reshape<-1, 2>(x)` of six elements is [3, 2]. Shares x's
+/// elements.
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // the compiler prints the message first

@@ -41,7 +41,7 @@ namespace op::inline GRADUS_BUILD {
 /// Copies (or adds) a block: kernel forward(ctx, T* to, const T* from, block_move, bool accumulate).
 struct move_block {};
 
-/// Copies (or adds) `count` entries along an axis, those of `from` from `from_first` on, to `to` from `to_first` on.
+/// Copies (or adds) `count` entries along an axis, from entry `from_first` of `from` on, to `to` from `to_first` on.
 template <index_t Axis, class To, class From>
 constexpr void move_entries(context<typename To::device>& ctx, To& to, index_t to_first, const From& from,
                             index_t from_first, index_t count, bool accumulate = false) {
@@ -204,8 +204,9 @@ GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first) {
                 "slice<axis, count>(x, first): count is bounded; slice(x, first, count)");
   return detail::slice_at<axis, count>(std::forward<X>(x), first, count);
 }
-/// The same for a number of entries that is known at run time: `slice<0, upto<64>>(x, first, count)`. If Count is a
-/// number, `count` must be it.
+/// `count` entries of x along Axis from the run-time index `first` on: `slice<0, upto<64>>(x, first, count)`. If Count
+/// is a number, `count` must be it. Throws error if the entries are not all within the axis, or `count` is 0 or above
+/// its bound.
 template <index_t Axis, index_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first, index_t count) {
   return detail::slice_at<Axis, Count>(std::forward<X>(x), first, count);

@@ -18,7 +18,7 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Adds Before and After entries of one value around an axis. Gradient: that of the entries between.
+/// Adds Before and After entries of one value around an axis. Gradient: the entries between them.
 template <index_t Axis, index_t Before, index_t After, class T>
 struct pad {
   T value;
