@@ -25,7 +25,7 @@ class arena {
     for (std::byte* chunk : chunks_) ::operator delete(chunk);
   }
 
-  /// Memory for one object of `bytes` (at most a chunk), aligned to `alignment` (at most that of std::max_align_t).
+  /// Memory for one object of `bytes` (at most a chunk), aligned to `alignment` (at most std::max_align_t's).
   void* allocate(std::size_t bytes, std::size_t alignment) {
     std::size_t at = (used_ + alignment - 1) / alignment * alignment;
     if (current_ == chunks_.size() || at + bytes > chunk_bytes) {
@@ -64,7 +64,7 @@ struct node {
   node* previous = nullptr;
 };
 
-/// One recorded operation: the values that it saved, the slots of its inputs' gradients, and that of its output's.
+/// One recorded operation: the values that it saved, the slots of its inputs' gradients, and its output's slot.
 /// @tparam Inputs the tensors in which the inputs' gradients accumulate
 template <class Op, class Output, class Saved, class... Inputs>
 struct op_node : node {

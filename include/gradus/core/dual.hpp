@@ -191,8 +191,8 @@ GRADUS_HD inline dual<V, N> softplus(const dual<V, N>& x) {
   using math::softplus;
   return detail::chain(softplus(x.value), x, sigmoid(x.value));
 }
-/// The angle of the point (x, y). The derivatives are those of y/h and x/h by h, the longer side: no square overflows.
-/// At the origin they are 0.
+/// The angle of the point (x, y). The derivatives are computed from y/h and x/h, where h is the longer side, and
+/// divided by h: no square overflows. At the origin they are 0.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> atan2(const dual<V, N>& y, const dual<V, N>& x) {
   using math::abs;

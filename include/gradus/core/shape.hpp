@@ -102,7 +102,7 @@ class bounded_extents {
   static constexpr index_t rank = S::rank;
   static constexpr bool bounded = true;
   std::array<index_t, rank> extents{};
-  index_t size = 0;  ///< number of elements that are there
+  index_t size = 0;  ///< number of the tensor's elements
 
   /// The extents of an empty tensor: all 0.
   constexpr bounded_extents() = default;

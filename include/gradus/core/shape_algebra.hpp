@@ -201,13 +201,13 @@ using with_extent = typename detail::replace_rule<S, Axis, Extent>::type;
 template <class S, index_t Count>
 using leading_shape = typename detail::leading_rule<S, Count>::type;
 
-/// The extents of `A` followed by those of `B`.
+/// The extents of `A` followed by the extents of `B`.
 template <class A, class B>
 using joined_shape = typename detail::join_rule<A, B>::type;
 
 // ---- the same rules on the extents of tensors, for bounded shapes --------------------------------------------------
 
-/// The extents of a tensor of shape S: those that `all()` returns, or those of its type.
+/// The extents of a tensor of shape S: the values that `all()` returns if S is bounded, else the numbers in S.
 template <class S, class F>
 constexpr extents_of<S> extents_from([[maybe_unused]] const F& all) {
   if constexpr (S::bounded) return extents_of<S>(all());

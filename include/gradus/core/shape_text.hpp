@@ -25,7 +25,7 @@ template <class Shape>
 std::string shape_text() {
   return text_of_extents(Shape::in_type.data(), Shape::rank);
 }
-/// The shape of one tensor: `shape<2, 3>`, or, if it is bounded, the extents that are there: `shape<5 of 64, 3>`.
+/// The shape of one tensor: `shape<2, 3>`, or, if it is bounded, with the tensor's own extents: `shape<5 of 64, 3>`.
 template <class Shape>
 std::string shape_text(const extents_of<Shape>& of) {
   return text_of_extents(Shape::in_type.data(), Shape::rank, of.extents.data());

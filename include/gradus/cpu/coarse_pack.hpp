@@ -9,7 +9,7 @@
 namespace gradus::inline GRADUS_BUILD {
 
 /// A pack of floats for functors with `coarse_form = true` whose result has 16 bits: exp and functions built on it have
-/// relative errors of a few parts in 100,000, for half the instructions. All other operations are those of pack.
+/// relative errors of a few parts in 100,000, for half the instructions. All other operations are pack's.
 class coarse_pack : public functor_number {
  public:
   coarse_pack() = default;

@@ -26,7 +26,7 @@ __device__ inline float coarse_exp(float x) { return coarse_exp2(x * 1.44269504f
 
 /// The number for functors with `coarse_form = true` whose result has 16 bits, as coarse_pack on the CPU: exp,
 /// quotients and functions built on them have relative errors of a few parts in 1,000,000, the derivatives of silu and
-/// gelu as much of the derivative's largest value. All other operations are those of float.
+/// gelu as much of the derivative's largest value. All other operations are as in float.
 class coarse_number : public functor_number {
  public:
   coarse_number() = default;

@@ -41,7 +41,7 @@ struct cudnn_problem {
   auto operator<=>(const cudnn_problem&) const = default;
 };
 
-/// The addresses of a problem's operands, and last that of the log-sum-exp.
+/// The addresses of a problem's operands, and last the address of the log-sum-exp.
 using cudnn_addresses = std::array<void*, cudnn_problem::operands + 1>;
 
 /// A cuDNN handle of a stream, and the graphs built with it.

@@ -28,7 +28,7 @@ struct cuda_device {
   int number = 0;
   friend bool operator==(cuda_device, cuda_device) = default;
 
-  /// The calling thread's current GPU: 0, or that of cudaSetDevice.
+  /// The calling thread's current GPU: 0, or the one given to cudaSetDevice.
   static cuda_device current() noexcept {
     cuda_device found;
     if (cudaGetDevice(&found.number) != cudaSuccess) static_cast<void>(cudaGetLastError());

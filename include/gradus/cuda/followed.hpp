@@ -41,7 +41,7 @@ class followed_values {
   followed_values& operator=(const followed_values&) = delete;
   ~followed_values() { static_cast<void>(cudaFree(memory_)); }
 
-  /// Starts a new capture. Identifies counters by their addresses; that of the tape is null.
+  /// Starts a new capture. Identifies counters by their addresses; the tape's is null.
   void begin(const cuda_stream& on, std::vector<const void*> counters) {
     const device_guard guard(on.device());
     if (memory_ == nullptr) check(cudaMalloc(&memory_, followed_bytes::most), "cudaMalloc (step_graph)");

@@ -100,8 +100,8 @@ inline constexpr bool is_fp8_sums = false;
 template <class First, class Second>
 inline constexpr bool is_fp8_sums<fp8_sums<First, Second>> = true;
 
-/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the column sums
-/// of B: the gradient of a bias, if B is that of a linear layer's output.
+/// What a product does besides: `bias` adds n elements to every row of c; `bias_gradient` writes the column sums of B:
+/// the gradient of a bias, if B is the gradient of a linear layer's output.
 enum class epilogue { none, bias, bias_gradient };
 
 /// A product C = op(A) op(B) + beta C of row-major, dense matrices: op(A) is m x k, op(B) is k x n.

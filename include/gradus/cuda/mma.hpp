@@ -24,7 +24,7 @@ namespace gradus::cuda_kit {
 __device__ inline std::uint32_t shared_address(const void* in_shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(in_shared));
 }
-/// Starts a copy of 16 bytes to shared memory, of which the first `valid` (0 or 16) are read, and zeros for the others.
+/// Starts a copy of 16 bytes to shared memory: reads the first `valid` (0 or 16), and writes zeros for the others.
 __device__ inline void cp_async_16_bytes(std::uint32_t to, const void* from, int valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
@@ -192,7 +192,7 @@ class tile_copy {
       : stride_(static_cast<int>(stride) * rows_at_once),
         next_(from + static_cast<index_t>(first + row()) * stride + run() * 8) {}
 
-  /// Starts copies of the next Rows rows, of which `left` are there; the others become zero.
+  /// Starts copies of the next Rows rows: `left` of them exist, the others become zero.
   __device__ void start(tile to, int left) {
     if (run() >= tile::runs || row() >= Rows) return;
     if (left >= Rows) start_rows<true>(to, left);

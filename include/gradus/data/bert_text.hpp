@@ -10,8 +10,8 @@
 
 namespace gradus {
 
-/// How a text is rewritten before BERT's tokenizer splits it (Devlin et al. 2019, tokenization.py), in this order. The
-/// result is that of BertNormalizer of Hugging Face's tokenizers 0.23.
+/// How a text is rewritten before BERT's tokenizer splits it (Devlin et al. 2019, tokenization.py), in this order.
+/// Gives the result of BertNormalizer of Hugging Face's tokenizers 0.23.
 struct bert_normalizer {
   bool clean_text = true;                  ///< removes control characters, and makes each white space a space
   bool handle_chinese_chars = true;        ///< puts spaces around CJK ideographs, so that each is a word

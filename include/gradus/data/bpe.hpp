@@ -35,7 +35,7 @@ struct encode_options {
   bool added_tokens = true;  ///< false: `<|endoftext|>` in a text is thirteen ordinary characters
 };
 
-/// What a BPE tokenizer has besides its tokens and merges. The defaults are those of GPT-2.
+/// What a BPE tokenizer has besides its tokens and merges, with GPT-2's defaults.
 struct bpe_settings {
   word_pattern pattern = word_pattern::gpt2;     ///< how a text is split into words
   bool whole_words = false;                      ///< a word that is a token is not merged: `ignore_merges`

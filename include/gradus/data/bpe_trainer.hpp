@@ -27,8 +27,8 @@ struct bpe_training {
 /// Learns a byte-level BPE: counts words, starts from bytes, and merges the most frequent pair of neighbours until the
 /// vocabulary is full (Sennrich et al. 2016). Call `count()` for each text, then `train()`.
 ///
-/// Deterministic: of equally frequent pairs, merges the one with the smaller left, then right id. The merges are
-/// those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet (tokenizers 0.23).
+/// Deterministic: of equally frequent pairs, merges the one with the smaller left, then right id. Gives the merges of
+/// Hugging Face's BpeTrainer with the 256 bytes as initial alphabet (tokenizers 0.23).
 class bpe_trainer {
  public:
   using token = bpe_tokenizer::token;

@@ -49,7 +49,7 @@ class dataset {
   /// The files replaced, removed or rewritten since they were opened: "a.txt, b.txt". The tokens stay those opened.
   std::string replaced_files() const;
 
-  /// True if the name is that of a file of tokens: *.bin.
+  /// True if a file of this name has tokens: *.bin.
   static bool is_shard(const std::filesystem::path& path);
 
  private:

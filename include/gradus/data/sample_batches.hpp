@@ -27,7 +27,7 @@ template <class Input, class Target>
 struct sample_batch {
   host_array<Input> inputs;
   host_array<Target> targets;
-  /// The number of samples: that of the options, or fewer in the last batch of an epoch.
+  /// The number of samples: the options' batch, or fewer in the last batch of an epoch.
   index_t rows() const { return inputs.extents.front(); }
 };
 
@@ -61,7 +61,7 @@ class sample_batches {
   index_t batches() const { return batches_; }
 
   /// Batch `number`, counted from 0 through all epochs: number / batches() is its epoch. Each epoch has every sample
-  /// once (without those of a dropped batch), in another order.
+  /// once (without the samples of a dropped batch), in another order.
   sample_batch<Input, Target> shuffled_batch(std::uint64_t seed, std::uint64_t number) const {
     const std::uint64_t epoch = number / batches_;
     const random_key key{seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32),

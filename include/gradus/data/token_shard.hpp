@@ -23,7 +23,7 @@ enum class shard_layout {
 
 /// A file of tokens, mapped into memory (see mapped_file). Recognizes llm.c's header: it begins with no GPT-2 token.
 ///
-/// Throws gradus::error, which names the file, if its size is not a whole number of tokens, 0, or not that of its
+/// Throws gradus::error, which names the file, if its size is 0, not a whole number of tokens, or not the size in its
 /// header, or if the header has an unsupported version or kind.
 class token_shard {
  public:

@@ -20,7 +20,7 @@
 
 namespace gradus {
 
-/// How a WordPiece tokenizer treats text, besides its tokens. The defaults are those of bert-base-uncased.
+/// How a WordPiece tokenizer treats text, besides its tokens, with the defaults of bert-base-uncased.
 struct wordpiece_settings {
   bert_normalizer normalizer = {};
   std::string unknown = "[UNK]";    ///< the token of words that no tokens spell
@@ -38,7 +38,7 @@ struct wordpiece_input {
 
 /// WordPiece (Wu et al. 2016; Devlin et al. 2019, tokenization.py): rewrites a text and splits it into words as BERT
 /// does, then spells each word by the longest token that it begins with, the longest that its rest begins with, and so
-/// on. The ids are those of Hugging Face's tokenizers.
+/// on. Gives the ids of Hugging Face's tokenizers.
 ///
 /// Immutable, so threads may share it. wordpiece_json.hpp reads one from a tokenizer.json.
 class wordpiece_tokenizer {

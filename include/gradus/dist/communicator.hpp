@@ -100,8 +100,8 @@ struct collective {
   std::vector<index_t> received = {};  ///< all_to_all: those that it receives from each
 };
 
-/// The first element of rank `rank`'s share of n elements that `size` ranks divide as evenly as possible. It ends where
-/// that of rank + 1 begins.
+/// The first element of rank `rank`'s share of n elements that `size` ranks divide as evenly as possible. The share
+/// ends where the share of rank + 1 begins.
 constexpr index_t share_begin(index_t n, index_t rank, index_t size) {
   return n / size * rank + (n % size < rank ? n % size : rank);
 }
@@ -146,7 +146,7 @@ class pending_collective {
 /// result. One thread a rank uses a communicator.
 ///
 /// Shares: where a function takes n elements that ranks divide, rank r has those from share_begin(n, r, size()) on, or
-/// counts[r] elements that follow those of the ranks before. Counts may be 0.
+/// counts[r] elements, which follow the shares of the ranks before. Counts may be 0.
 template <class D>
 class communicator {
  public:

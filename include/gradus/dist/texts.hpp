@@ -42,9 +42,9 @@ std::vector<std::string> gather_texts(context<D>& ctx, communicator<D>& ranks, c
   return texts;
 }
 
-/// Calls f() on every rank. If it throws error on some, all throw that of the first of these: out_of_memory, if that is
-/// what it is. A collective; f itself may call collectives if it completes them before it throws. rank_failed is thrown
-/// as it is.
+/// Calls f() on every rank. If it throws error on some, all throw the error of the first of these: out_of_memory, if
+/// that is what it is. A collective; f itself may call collectives if it completes them before it throws. rank_failed
+/// is thrown as it is.
 template <class D, class F>
 void try_together(context<D>& ctx, communicator<D>& ranks, const F& f) {
   std::string problem;  // behind a letter for its kind

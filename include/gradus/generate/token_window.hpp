@@ -39,8 +39,8 @@ auto next_logits(const Model& net, const tensor<std::int32_t, shape<Texts, T>, D
 }
 
 /// The tokens of `Texts` texts that a model sees, equally many of each, and the logits of the next ones. A key-value
-/// cache holds the tokens before, so that a new token costs a forward pass over itself alone. The logits are those of a
-/// forward pass over all tokens of the window, bit for bit.
+/// cache holds the tokens before, so that a new token costs a forward pass over itself alone. The logits have the bits
+/// of a forward pass over all tokens of the window.
 ///
 /// When the window is full it slides: it recomputes the last half of the context from position 0, in one pass for each
 /// half context written. (Positions are learned, so keys and values cannot move.)

@@ -135,7 +135,7 @@ void check_dlpack(const context<D>& ctx, const DLTensor& t) {
 /// A DLPack tensor that shares the elements of x and keeps them alive until its deleter is called: once, by the thread
 /// that uses x's context, which must exist until then. On a GPU, work on x may still be in the context's stream: the
 /// other library works in that stream, waits for it, or synchronize() is called before.
-/// @tparam Managed `dlpack::managed_tensor_versioned`, `dlpack::managed_tensor`, or those of DLPack's header
+/// @tparam Managed `dlpack::managed_tensor_versioned`, `dlpack::managed_tensor`, or the types of DLPack's header
 template <class Managed = dlpack::managed_tensor_versioned, class T, class Shape, class D>
 Managed* to_dlpack(tensor<T, Shape, D> x) {
   x.check_present();

@@ -39,8 +39,8 @@ constexpr auto as_mdspan(view<T, shape<Extents...>, D> v) {
 #endif
 
 #if __has_include(<cuda/std/mdspan>)
-/// The elements of a view as a cuda::std::mdspan, for kernels: `launch(ctx, &kernel, blocks, threads,
-/// as_cuda_mdspan(x.view()))`. Bounded extents are dynamic.
+/// The elements of a view as a cuda::std::mdspan, for kernels; bounded extents are dynamic:
+/// `launch(ctx, &kernel, blocks, threads, as_cuda_mdspan(x.view()))`.
 template <class T, index_t... Extents, class D>
 constexpr auto as_cuda_mdspan(view<T, shape<Extents...>, D> v) {
   using extents =

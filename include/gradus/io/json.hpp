@@ -14,7 +14,7 @@ namespace gradus {
 
 namespace detail {
 
-/// Builds a JSON value from the parser's events; stops at a duplicate key, of which nlohmann's parser keeps the last.
+/// Builds a JSON value from the parser's events; stops at a duplicate key (nlohmann's parser keeps the last one).
 class strict_json_builder {
  public:
   using json = nlohmann::json;

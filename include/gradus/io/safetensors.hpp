@@ -82,7 +82,7 @@ class safetensors_file {
 
   /// Reads a tensor's bytes into `to`. The tensor must have this dtype ("F32") and as many bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::span<std::byte> to);
-  /// Reads those of a tensor's bytes that begin with byte `begin`. The tensor must have this dtype, and these bytes.
+  /// Reads to.size() bytes of a tensor from byte `begin` on. The tensor must have this dtype, and these bytes.
   void read_bytes(std::string_view name, std::string_view dtype, std::size_t begin, std::span<std::byte> to);
 
   /// Throws gradus::error unless read_as<T>() can read the tensor: it exists with this shape, in a floating-point type.

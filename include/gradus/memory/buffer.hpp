@@ -32,7 +32,7 @@ class buffer {
     return buffer(ctx.borrow(data, bytes, what, end, argument));
   }
   /// A buffer whose memory comes and goes while handles and parts stay: it has none until restore(), and between
-  /// evict() and restore(). `by`, unless it is null, is notified of each use of the bytes, as of those of `page`, until
+  /// evict() and restore(). `by`, unless it is null, is notified of each use of the bytes, as a use of `page`, until
   /// end_paging(). One thread at a time uses such a buffer.
   static constexpr buffer paged(context<D>& ctx, std::size_t bytes, category what, pager* by, std::size_t page = 0) {
     return buffer(ctx.acquire_paged(bytes, what, by, page));

@@ -28,7 +28,7 @@ struct memory_block {
   std::size_t offset = 0;         ///< of a part: its first byte in the whole block
   gradus::origin origin{};        ///< see buffer::origin()
   bool borrowed = false;          ///< the resource did not allocate it; see buffer::borrow()
-  bool paged = false;             ///< its memory, or that of its whole block, comes and goes; see buffer::paged()
+  bool paged = false;             ///< its memory, or its whole block's, comes and goes; see buffer::paged()
   bool resident = true;           ///< false for a paged block without memory
   pager* by = nullptr;            ///< of a paged block: is notified of its use, as `page`; null: nothing is
   std::size_t page = 0;

@@ -53,7 +53,8 @@ std::vector<named_tensor> named_tensors(const Model& model) {
   return all;
 }
 
-// For each tensor of `to`, that of `from` with its name. Throws error, which names the first one that does not fit.
+// For each tensor of `to`, the tensor of `from` with its name. Throws error, which names the first one that does not
+// fit.
 GRADUS_NOINLINE inline std::vector<const named_tensor*> pair_tensors(const std::vector<named_tensor>& from,
                                                                      const std::vector<named_tensor>& to) {
   const auto find = [](const std::vector<named_tensor>& all, const std::string& name) {
@@ -82,8 +83,8 @@ GRADUS_NOINLINE inline std::vector<const named_tensor*> pair_tensors(const std::
 
 }  // namespace detail
 
-/// Copies the values of all parameters and states of `from` to those of `to` with the same names (see param_names), in
-/// place: tensors that share their memory change with them.
+/// Copies the values of all parameters and states of `from` to the tensors of `to` with the same names (see
+/// param_names), in place: tensors that share their memory change with them.
 ///
 /// The models may be of different types, element types (each value is rounded once), contexts and devices; both
 /// are initialised. Waits for both devices. Throws error, which names the first path that does not fit, and leaves `to`

@@ -39,7 +39,7 @@ class file_store final : public group_store<T> {
       }
     }
   }
-  /// Makes the values in the file those of the parameters: counts a change of each.
+  /// Makes the parameters use the values in the file: counts a change of each.
   void attach() const {
     for_each([](const auto& param, const auto& value) { param->set_storage(value); });
   }

@@ -21,8 +21,8 @@ constexpr std::string_view group_of_param(std::string_view name) {
   return name.substr(0, name.find('.') == name.npos ? 0 : name.find('.'));
 }
 
-/// The parameters of a model in groups. The values of a group are one array: those of its parameters in the order of
-/// the model, each from a multiple of `alignment` bytes on. The model must not move while the groups are in use.
+/// The parameters of a model in groups. The values of a group are one array: its parameters in the order of the model,
+/// each from a multiple of `alignment` bytes on. The model must not move while the groups are in use.
 /// @tparam T type of values
 /// @tparam G type of gradients
 template <class T, class D, class G = T>

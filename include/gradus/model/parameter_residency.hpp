@@ -92,7 +92,7 @@ class parameter_residency final : private pager {
     const auto& e = groups_[group].params[number];
     return values_[group].part(e.first * sizeof(T), e.param->size() * sizeof(T));
   }
-  /// Memory of the groups, without that of copies in the compute type.
+  /// Bytes of the groups that are in memory, without copies in the compute type.
   std::size_t resident_bytes() const {
     std::size_t sum = 0;
     for (const std::size_t g : held_) sum += groups_[g].bytes();
@@ -117,8 +117,8 @@ class parameter_residency final : private pager {
   /// The order in which groups are expected in a step: the numbers of the groups, each as often as its use begins.
   /// Empty until a step was learned.
   const std::vector<std::size_t>& order() const { return order_; }
-  /// Expects this order from now on, as of the beginning of a step: that of another residency, say of a plan. An empty
-  /// one: learns it again.
+  /// Expects this order from now on, as at the beginning of a step, such as the order() of another residency, say of a
+  /// plan. An empty order is learned again.
   void follow(std::vector<std::size_t> order) {
     order_ = std::move(order);
     learned_.clear();

@@ -66,8 +66,8 @@ struct swiglu_mlp {
   GRADUS_OF_BUILD constexpr auto operator()(const auto& x) const { return down(swiglu(gate(x), up(x))); }
 };
 
-/// A block of a Llama: x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches. Depth is that of the
-/// model, with which residual projections start smaller.
+/// A block of a Llama: x + attention(norm(x)), then x + mlp(norm(x)); dropout on both branches. Depth is the model's
+/// number of blocks, by which residual projections start smaller.
 template <class X, index_t Width, index_t Heads, index_t KvHeads, index_t Hidden, index_t Depth = 1>
 struct llama_block {
   using norm = rms_norm<typename detail::norms_before_products<X>::type, Width>;

@@ -14,7 +14,7 @@
 
 namespace gradus {
 
-/// Settings of adafactor; the defaults are those of Hugging Face's Adafactor.
+/// Settings of adafactor, with the defaults of Hugging Face's Adafactor.
 struct adafactor_options {
   double lr = 0;                ///< 0: the relative step min(1e-2, 1 / sqrt(t))
   bool warmup = false;          ///< the relative step is min(1e-6 t, 1 / sqrt(t))

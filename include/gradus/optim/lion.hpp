@@ -9,7 +9,7 @@
 
 namespace gradus {
 
-/// Settings and rule of lion; the defaults are those of its authors.
+/// Settings and rule of lion, with its authors' defaults.
 struct lion_options {
   double lr = 1e-4;
   double beta1 = 0.9;

@@ -12,7 +12,7 @@
 
 namespace gradus {
 
-/// Settings of loss_scaler; the defaults are those of PyTorch's GradScaler.
+/// Settings of loss_scaler, with the defaults of PyTorch's GradScaler.
 struct loss_scaler_options {
   double init_scale = 65536;
   double growth_factor = 2;
@@ -26,7 +26,7 @@ struct loss_scaler_options {
 ///
 ///     backward(scaler.scale(loss));   // of each batch
 ///     optimizer.unscale(scaler);
-///     optimizer.clip(ctx, 1.0);       // optional; the norm is that of the unscaled gradients
+///     optimizer.clip(ctx, 1.0);       // optional; the norm of the unscaled gradients
 ///     optimizer.step(ctx);            // changes nothing if a gradient was infinite or NaN
 ///     scaler.update(ctx);
 template <class D>
@@ -57,7 +57,7 @@ class loss_scaler {
   }
   /// The scale, on the device; item() reads it.
   constexpr const tensor<float, shape<>, D>& value() const { return scale_; }
-  /// Sets the scale to that of an earlier run.
+  /// Sets the scale, such as an earlier run's.
   constexpr void set_value(float scale) {
     ++changes_;
     device_access<D>::upload(scale_.owner(), scale_.data(), &scale, sizeof scale);

@@ -17,7 +17,7 @@
 
 namespace gradus {
 
-/// Settings of muon; the defaults are those of its author.
+/// Settings of muon, with its author's defaults.
 struct muon_options {
   double lr = 0.02;
   double momentum = 0.95;

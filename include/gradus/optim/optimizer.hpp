@@ -90,9 +90,9 @@ class optimizer {
     scaler_ = &scaler;
     scale_changes_ = scaler.changes();
   }
-  /// Makes the norm and the overflow flag those of all ranks' gradients, where the optimizers of the ranks are made of
-  /// param_pieces that together are the model: clip, and a step that unscales, are then collectives. The communicator
-  /// must outlive the optimizer. The norm has the same bits however the pieces are cut.
+  /// Takes the norm and the overflow flag of all ranks' gradients, where the ranks' optimizers are made of param_pieces
+  /// that together are the model: clip, and a step that unscales, are then collectives. The communicator must outlive
+  /// the optimizer. The norm has the same bits however the pieces are cut.
   constexpr void share_norm(communicator<D>& ranks) { ranks_ = &ranks; }
   /// Frees the accumulated gradients and drops the requests for the next step.
   constexpr void clear_gradients() {

@@ -45,7 +45,7 @@ struct named_state {
   std::string_view dtype;      ///< of its elements; see dtype_name
   index_t size;                ///< elements
   void* data;                  ///< on device D
-  index_t begin = 0;           ///< the first of its elements among those of the whole parameter's state
+  index_t begin = 0;           ///< position of its first element in the whole parameter's state
   index_t whole = size;        ///< elements of the whole parameter's state
 };
 
@@ -177,7 +177,7 @@ class param_list {
         spans_.push_back(span(e, missed));
     return spans_;
   }
-  /// Spans of the parameters of which only some rows have a gradient.
+  /// Spans of the touched rows of parameters whose gradients have only some rows.
   std::vector<span_of_rows<update_span<T, G>>>& row_spans(const double* missed) {
     row_spans_.clear();
     for (const entry& e : entries_)
@@ -193,7 +193,7 @@ class param_list {
         gradient_spans_.push_back({e.param->gradient_data(), e.param->size(), e.unit});
     return gradient_spans_;
   }
-  /// Spans of the units of gradients of which only some rows exist.
+  /// Spans of the units of gradients that have only some rows.
   std::vector<span_of_rows<gradient_span<G>>>& gradient_row_spans() {
     gradient_row_spans_.clear();
     for (const entry& e : entries_)

@@ -17,7 +17,7 @@ namespace gradus {
 
 /// Finds the fastest recompute schedule of a chain within a budget of bytes, for all budgets at once.
 ///
-/// The dynamic programme is that of rotor (Beaumont et al., arXiv 1911.13214) with two changes: a stage has any number
+/// The dynamic programme is rotor's (Beaumont et al., arXiv 1911.13214) with two changes: a stage has any number
 /// of options, and a subproblem has a Pareto front of (bytes, extra time) instead of a table over bytes. front(d, i,
 /// j), of the stages i..j from the input of i with regions nested at most d deep, has the best of
 ///   - an option of stage i, then front(d, i+1, j) while what the option keeps is live;

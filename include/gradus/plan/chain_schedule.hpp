@@ -26,7 +26,7 @@ struct chain_stage {
 };
 
 /// Stages that run forward from first to last and backward from last to first. The input of a stage lives until its
-/// backward ends. The gradient of the chain's output counts as live from the start: it is that of a loss.
+/// backward ends. The gradient of the chain's output counts as live from the start, whenever the loss computes it.
 struct stage_chain {
   std::vector<chain_stage> stages;
   std::size_t output = 0;  ///< bytes of the last stage's output

@@ -117,7 +117,7 @@ region_schedule every_block(const std::vector<block_facts>& blocks, const Policy
   return s;
 }
 
-/// Finds the Pareto-optimal recompute schedules of a model, and the fastest within a budget, among those that
+/// Finds the Pareto-optimal recompute schedules of a model, and the fastest within a budget, among the schedules that
 /// chain_planner compares.
 /// @tparam Training as for trace_step, constructed from `Options`, which has a member `regions` that it passes to
 /// gradus::chain

@@ -11,7 +11,7 @@
 
 namespace gradus {
 
-/// The precision lists of operations, those of PyTorch's autocast.
+/// The precision lists of operations, as in PyTorch's autocast.
 enum class op_precision {
   low,    ///< products (matmul, linear, conv, attention): operands are cast to the policy's `compute`
   full,   ///< exp, log, pow, softmax, norms, sums, losses: operands are not cast, results have type `reduce`
@@ -88,8 +88,8 @@ using tf32 = precision<float, float, tf32_products>;
 using fp8_mixed = precision<float, bf16, fp8_products>;
 
 /// A rule that moves operations to the list `low`: `in_low<op::softmax<false>>`, or a family, `in_low<op::matmul>`.
-/// Results of those of the list `full` are rounded to `compute`. Those of the list `widest` also take parameters in
-/// `compute`.
+/// Operations from the list `full` round their results to `compute`; operations from the list `widest` also take
+/// parameters in `compute`.
 template <class... Ops>
 struct in_low {
   static constexpr op_precision list = op_precision::low;

@@ -91,7 +91,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
 
   /// Matrices start random, vectors (biases) at zero; see is_matrix.
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
-  /// A parameter with another start; `scale` multiplies random values. Without fans, they are those of a matrix: the
+  /// A parameter with another start; `scale` multiplies random values. Without fans, it has the fans of a matrix: the
   /// product of all extents but the last, and the last.
   constexpr explicit param(start from, double scale = 1, fans of = {rows_of<shape>, columns_of<shape>})
       : known_(new bookkeeping), start_(from), scale_(scale), fans_(of) {}

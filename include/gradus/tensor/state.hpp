@@ -92,7 +92,7 @@ inline constexpr bool is_state = false;
 template <class X, index_t... E>
 inline constexpr bool is_state<state<X, E...>> = true;
 
-/// True for the tensors of models, parameters and states. They are persistent, in a context that is not that of a step.
+/// True for the tensors of models, parameters and states. They are persistent: their context is not a step's.
 template <class X>
 inline constexpr bool is_model_tensor = is_param<X> || is_state<X>;
 

@@ -32,8 +32,8 @@ inline constexpr std::size_t span_extent = Shape::bounded ? std::dynamic_extent 
 /// the last copy frees the memory. A default-constructed or moved-from tensor is empty (`operator bool` is false; of
 /// `bool` elements, so that a comparison is no condition, `storage()` tells).
 ///
-/// If the shape is bounded, each tensor has extents of its own; its memory is that of the largest ones, and its
-/// elements are dense at the beginning. Sizes in the type are the largest ones; `extents()` are those of the tensor.
+/// If the shape is bounded, each tensor has extents of its own; it has memory for the largest ones, and its elements
+/// are dense at the beginning. Sizes in the type are the largest ones; `extents()` has the tensor's own.
 ///
 /// Creation and `data()` write elements; an operation never overwrites an operand that has other owners.
 template <class T, class Shape, class D = cpu>
@@ -82,9 +82,9 @@ class tensor {
   }
   constexpr const gradus::buffer<D>& storage() const& { return storage_; }
   constexpr gradus::buffer<D> storage() && { return std::move(storage_); }
-  /// The shape, as a value; of a bounded shape, with the extents that are there: `x.extents().size` elements.
+  /// The shape, as a value; of a bounded shape, with the tensor's own extents: `x.extents().size` elements.
   constexpr const extents_of<shape>& extents() const { return extents_; }
-  /// Extent of `axis` that is there, counted from the front when >= 0 and from the back when negative.
+  /// The tensor's own extent of `axis`, counted from the front when >= 0 and from the back when negative.
   constexpr index_t extent(std::ptrdiff_t axis) const { return extents_.extent(axis); }
   /// True if no other tensor shares the elements.
   constexpr bool unique() const { return storage_.unique(); }

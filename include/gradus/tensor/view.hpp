@@ -22,7 +22,7 @@ class view {
       : data_(data) {}
   constexpr view(T* data, const extents_of<Shape>& extents) : data_(data), extents_(extents) {}
   constexpr T* data() const { return data_; }
-  /// The shape, as a value; of a bounded shape, with the extents that are there.
+  /// The shape, as a value; of a bounded shape, with the extents of the tensor viewed.
   constexpr const extents_of<Shape>& extents() const { return extents_; }
   constexpr T* begin() const { return data_; }
   constexpr T* end() const { return data_ + extents_.size; }

@@ -22,7 +22,7 @@ struct link_speed {
 };
 
 /// Makes the collectives of a communicator end as if they had gone over a slow link, one after another. Takes no
-/// processor's time. Results are those of the communicator beneath, which outlives it.
+/// processor's time. Results come from the communicator beneath, which outlives it.
 class slowed_communicator final : public communicator<cpu> {
   using clock = std::chrono::steady_clock;
 

@@ -50,13 +50,13 @@ struct data_parallel_options {
 ///       }
 ///       parallel.end_leaf();
 ///     }
-///     parallel.finish();     // the gradients are those of all leaves
+///     parallel.finish();     // the gradients are the sums of all leaves
 ///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
-/// Gradients are summed by the tree of dist/tree_sum.hpp: the bits are those of one rank with the same leaves. Groups
-/// of parameters are reduced while backward goes on, the model's last one first, on all ranks in this order: a group
-/// when backward has completed its gradients and those of the groups before it.
+/// Gradients are summed by the tree of dist/tree_sum.hpp: one rank with the same leaves gets the same bits. Groups of
+/// parameters are reduced while backward runs, the model's last one first, on all ranks in this order: a group when
+/// backward has completed its gradients and the gradients of the groups before it.
 ///
 /// A parameter that some leaves do not use has zeros from these, and in an update that none of them uses, a gradient of
 /// zeros, unless it is frozen. With sharding::parameters all ranks must use the same groups of parameters. A second
@@ -68,7 +68,7 @@ class data_parallel final : gradient_observer {
   static_assert(group_layout::unit % piece_unit == 0);
 
  public:
-  /// `persistent` is the context of what lives as long as the model, `transient` that of a step. Throws error unless
+  /// `persistent` is the context of what lives as long as the model, `transient` a step's. Throws error unless
   /// the leaves are a power of two and the ranks a power of two that divides it. Then give the parameters their values,
   /// and call take_value() for each, or take_values(). The model must not move.
   template <class Model>
@@ -145,7 +145,7 @@ class data_parallel final : gradient_observer {
     if (!shares_gradients() && leaf_ + 1 < leaves_here()) return merge_leaf();
     while (to_reduce_ > 0) reduce(groups_[--to_reduce_]);  // the loss may not depend on all of their parameters
   }
-  /// Waits for the sums of all leaves. The gradients are those of the update.
+  /// Waits for the sums of all leaves, which then are the parameters' gradients.
   void finish() {
     for (group& g : groups_) take_sum(g);
     levels_.clear();

@@ -17,7 +17,7 @@ struct overfitting {
 };
 
 /// Detects overfitting: the last `evaluations` validation losses are all above the lowest, the last of them is above
-/// the first, and the mean training loss since the lowest is below that of as many steps before it. Steps are
+/// the first, and the mean training loss since the lowest is below the mean of as many steps before it. Steps are
 /// ascending.
 std::optional<overfitting> find_overfitting(const std::vector<double>& train_steps, const std::vector<double>& train,
                                             const std::vector<double>& validation_steps,

@@ -66,9 +66,9 @@ inline void check_stack_limit() {
 
 }  // namespace detail
 
-/// Runs `work` and returns the exit status of the program: that of `work`, 2 for bad_flag, and 1 for any other
+/// Runs `work` and returns the exit status of the program: what `work` returned, 2 for bad_flag, and 1 for any other
 /// exception and for output that cannot be written. The message goes to stderr as one line that begins with `name`;
-/// `out_of_memory_advice` is added to those about memory.
+/// `out_of_memory_advice` is added to messages about memory.
 inline int run_program(const char* name, const std::function<int()>& work, const char* out_of_memory_advice = nullptr) {
   int status = 1;
   std::string problem;

@@ -18,7 +18,7 @@ bool output_is_a_terminal();
 /// Columns of standard output: the environment variable COLUMNS (20 or more), the terminal's, or else 80.
 std::size_t output_columns();
 
-/// `####------`: a bar `width` characters wide of which `fraction` (held to 0 … 1; NaN is 0) is filled.
+/// `####------`: a bar `width` characters wide, filled to `fraction` (held to 0 … 1; NaN is 0).
 std::string progress_bar(double fraction, std::size_t width = 20);
 
 /// Breaks the lines of `text` at spaces, to at most `columns` characters each unless a word is longer, and indents

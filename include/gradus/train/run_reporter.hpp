@@ -66,8 +66,8 @@ class run_reporter {
     bool failed = false;
     return attempt(failed, write);
   }
-  /// Calls `write` as attempt(write) does, repeatedly: of failures in a row, it warns of the first. `failed`: the last
-  /// attempt failed.
+  /// Calls `write` and returns true; if it throws gradus::error, returns false, and warns unless the attempt before,
+  /// noted in `failed`, has failed, too.
   template <class F>
   bool attempt(bool& failed, const F& write) {
     try {

@@ -55,7 +55,7 @@ class shared_values {
       for (std::size_t i = 0; i < (*groups_)[g].params.size(); ++i)
         if ((*groups_)[g].params[i].param == &p) return take(p, value, g, i);
   }
-  /// After an update of this rank's shares: the model has those of all ranks.
+  /// After an update of this rank's shares: gives the model the new values of all ranks' shares.
   void gather() {
     if (residency_) return residency_->invalidate();
     std::vector<pending_collective<D>> under_way;

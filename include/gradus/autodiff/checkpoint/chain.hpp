@@ -47,8 +47,8 @@ class region_schedule {
   /// How deep regions of a schedule may nest. Each level compiles the block once more.
   static constexpr int max_depth = 1;
 
-  /// Each of `blocks` blocks is a region that keeps the results of the operations in `keep`, and in host memory those
-  /// of the operations in `offload`.
+  /// Each of `blocks` blocks is a region that keeps the results of the operations in `keep`, and of the operations in
+  /// `offload` in host memory.
   static constexpr region_schedule every_block(std::size_t blocks, std::uint64_t keep = 0, std::uint64_t offload = 0) {
     region_schedule s;
     for (std::size_t i = 0; i < blocks; ++i) s.parts.push_back({i, i, true, keep, {}, offload});

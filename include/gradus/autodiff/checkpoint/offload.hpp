@@ -178,7 +178,7 @@ class offload_list {
     g.previous_ = last_;
     last_ = pending_ = &g;
   }
-  /// The region of `g` is replayed next: its results are on the device, and those of the region before it return.
+  /// The region of `g` is replayed next: its results are on the device, and the results of the region before it return.
   constexpr void prepare_replay(group& g) {
     group* before = last_;
     if (before == &g) {

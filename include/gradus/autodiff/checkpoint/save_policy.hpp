@@ -46,7 +46,7 @@ struct save_only {
   static constexpr std::array<std::string_view, sizeof...(Ops)> names{Ops::name...};
   constexpr bool saves(const region_op& op) const { return (op.is(Ops::name) || ...); }
 };
-/// Keeps all outputs but those of the listed operations.
+/// Keeps the outputs of all operations but the listed ones.
 template <class... Ops>
 struct save_all_but {
   static constexpr std::array<std::string_view, sizeof...(Ops)> names{Ops::name...};

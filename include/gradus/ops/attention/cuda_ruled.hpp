@@ -10,8 +10,8 @@
 
 namespace gradus::cuda_kit {
 
-/// The gradient of a tile [block_m queries, block_n keys] of one head of the bias: adds those of all heads that share
-/// it, in order, in registers. Heads of the bias vary over batch and heads as `is` says.
+/// The gradient of a tile [block_m queries, block_n keys] of one head of the bias: adds the gradients of all heads that
+/// share it, in order, in registers. Heads of the bias vary over batch and heads as `is` says.
 template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
     attention_bias_kernel(C* dbias, bool accumulate, index_t batch, index_t heads, attention_inputs<C, T> from,

@@ -21,7 +21,7 @@ struct attention_gradients {
   float* delta;
 };
 
-/// dy . y of a row that four adjacent lanes share; 0 if there is no such row. The order of the sum is that of
+/// dy . y of a row that four adjacent lanes share; 0 if there is no such row. Sums in the order of
 /// attention_delta_kernel.
 template <class F, class T>
 __device__ inline float row_delta(const attention_gradients<T>& g, int pair, int row) {

@@ -149,7 +149,7 @@ struct attention_rules {
   GRADUS_HD constexpr index_t bias_head(index_t b, index_t h) const {
     return (bias_per_batch ? b * (bias_per_head ? heads : 1) : 0) + (bias_per_head ? h : 0);
   }
-  /// The number of the draw for one weight: that of draw_of(pair, j) plus the query. Adjacent queries share words.
+  /// The number of the draw for a weight is draw_of(pair, j) plus its query. Adjacent queries share words.
   GRADUS_HD constexpr std::uint64_t draw_of(index_t pair, index_t j) const {
     return (std::uint64_t{pair} * keys + j) * ((queries + 7) / 8 * 8);
   }

@@ -39,7 +39,7 @@ namespace op::inline GRADUS_BUILD {
 
 /// Mean and variance (of the population) of each group of x [B, C, ...]: [C, 2], or [B, Groups, 2]. Of each run first,
 /// then joined (Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
-/// 1979), so that x is read from memory once. It has no gradient of its own: that of channel_norm includes it.
+/// 1979), so that x is read from memory once. It has no gradient of its own: channel_norm's includes it.
 /// Kernel: forward(ctx, moments, parts, x, groups); parts [2, runs] is scratch.
 template <index_t Groups>
 struct channel_moments {

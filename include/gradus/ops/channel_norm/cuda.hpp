@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(long_row_threads)
   parts[of.runs() + run] = product;
 }
 
-/// dw and db, the sums of each channel, from those of its runs, or, if these are null, from runs of one element; and,
-/// if the channels are the groups, the means of the groups [groups, 2].
+/// dw and db, the sums of each channel: from the sums of its runs in `parts`, or, if that is null, from runs of one
+/// element; and, if the channels are the groups, the means of the groups [groups, 2].
 template <int Threads, class C, class TW, class TDW, class TDB, class TY, class T, class M>
 __global__ void __launch_bounds__(long_row_threads)
     channel_gradients_kernel(C eps, elementwise_target<TDW> dw, elementwise_target<TDB> db, C* means, const C* parts,

@@ -6,8 +6,8 @@
 
 namespace gradus {
 
-/// x [B, C, ...] as B * C runs of `length` adjacent elements, one for each sample and channel. The runs are in groups:
-/// those of one channel in all samples (batch norm), or of `together` adjacent channels of a sample.
+/// x [B, C, ...] as B * C runs of `length` adjacent elements, one for each sample and channel. A group has the runs of
+/// one channel in all samples (batch norm), or of `together` adjacent channels of a sample.
 struct channel_groups {
   index_t batch, channels, length;
   index_t together;  ///< 0: batch norm

@@ -30,7 +30,7 @@ struct conv_rule {
                          image_shape<X::rank, X::extent_in_type(0), sizes.filters, sizes.y.out, sizes.x.out>>;
 };
 
-/// The extents of a result of shape Y for images with extents `of`: those of Y, with the images' batch.
+/// The extents of a result of shape Y for images with extents `of`: Y's, with the images' batch.
 template <class Y, class X>
 constexpr extents_of<Y> with_batch_of(const X& of) {
   return extents_from<Y>([&] {
@@ -118,7 +118,7 @@ struct convolution {
 /// with filters w [O, C / groups, (KH,) KW]: y[b, o, i] = sum over c, k of x[b, c, i stride - padding + k dilation]
 /// w[o, c, k] + b[o]. With gradus::conv_transpose: y = the gradient of conv(y, w) for x as the gradient of its result,
 /// plus b, for x [B, I, H, W] and w [I, O / groups, KH, KW]; so its gradient for x is that convolution of dy, and its
-/// gradient for w that of the convolution.
+/// gradient for w is the convolution's.
 template <auto Options>
 struct conv {
   static constexpr bool transposed = gradus::detail::is_transposed<Options>;

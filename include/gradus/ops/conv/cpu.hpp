@@ -30,8 +30,8 @@ inline patch_axis patches_along(const conv_axis& a) {
 /// The elements of an axis of a result.
 inline patch_axis elements_along(index_t extent) { return {extent, 1, 0, 1, 1, extent}; }
 
-/// Elements r, r + stride, ... of an axis of the image, which are those of one phase: the same taps of the kernel reach
-/// them, from adjacent elements of the result.
+/// A phase: elements r, r + stride, ... of an axis of the image, which the same taps of the kernel reach, from adjacent
+/// elements of the result.
 struct conv_phase {
   index_t first_tap, tap_step;
   patch_axis from;  ///< patches of the result

@@ -27,7 +27,7 @@ struct winograd_sizes {
   index_t tiles_y() const { return (high_y + 1) / 2; }
   index_t tiles_x() const { return (wide_y + 1) / 2; }
   index_t tiles() const { return batch * tiles_y() * tiles_x(); }
-  /// That of the convolution itself,
+  /// The sizes of the convolution itself.
   explicit winograd_sizes(const gradus::detail::conv_sizes& s)
       : batch(s.batch),
         channels(s.channels),
@@ -38,7 +38,7 @@ struct winograd_sizes {
         wide_y(s.x.out),
         above(s.y.padding),
         left(s.x.padding) {}
-  /// and that of its gradient for the images, a convolution with the turned filters.
+  /// The sizes of its gradient for the images, a convolution with the turned filters.
   winograd_sizes back() const {
     winograd_sizes b = *this;
     std::swap(b.channels, b.filters);
@@ -68,8 +68,8 @@ class winograd : packed_gemm<T, native_gemm_registers.rows, native_gemm_register
   static constexpr auto all = std::make_index_sequence<width>{};
 
  public:
-  /// Transforms filters [filters, channels, 3, 3], or with `back` those of the gradient: for each point the strips of
-  /// rows that the product takes.
+  /// Transforms filters [filters, channels, 3, 3], or with `back` the turned filters of the gradient: for each point
+  /// the strips of rows that the product takes.
   static void turn_filters(context<cpu>& ctx, const winograd_sizes& s, T* to, const T* w, bool back) {
     const index_t strips = count_strips(s.filters), stride = strips * s.channels * strip;
     parallel_tasks(ctx, strips, [=](index_t number) {

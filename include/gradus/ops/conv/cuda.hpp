@@ -216,7 +216,7 @@ inline conv_layout conv_rows(const gradus::detail::conv_sizes& s) {
   const gradus::detail::conv_axis all{s.positions(), 1, s.positions(), 1, 0, 1};
   return conv_layout({s.batch, s.filters, s.filters, 1, {}, all});
 }
-/// The matrices of one chunk of images, the patches in T and those of the results in S, and `more` bytes.
+/// The matrices of one chunk of images, the patches in T and the results in S, and `more` bytes.
 template <class T, class S>
 struct conv_chunks {
   static constexpr index_t most_bytes = index_t{64} << 20;

@@ -18,7 +18,8 @@ struct conv {
   index_t groups = 1;     ///< group i of the filters reads group i of the channels only
 };
 
-/// Options of a transposed convolution: those of the convolution whose gradient it is.
+/// Options of a transposed convolution: it is the gradient of the convolution with this stride, padding, dilation and
+/// groups.
 struct conv_transpose {
   per_axis stride = 1;
   per_axis padding = 0;         ///< elements cut off on each side of the result
@@ -83,13 +84,13 @@ constexpr conv_axis transposed_axis(index_t out, index_t kernel, index_t stride,
   return a;
 }
 
-/// Whether options are those of a transposed convolution.
+/// Whether options are of type conv_transpose.
 template <auto Options>
 inline constexpr bool is_transposed = std::is_same_v<std::remove_cvref_t<decltype(Options)>, conv_transpose>;
 
 /// The sizes of a convolution by the extents of images [B, C, (H,) W] and filters [O, C / groups, (KH,) KW]; or, by
-/// options of a transposed one, of images [B, I, H, W] and weights [I, O / groups, KH, KW], those of the convolution
-/// that it inverts.
+/// options of a transposed one, of images [B, I, H, W] and weights [I, O / groups, KH, KW], the sizes of the
+/// convolution that it inverts.
 template <auto Options, class X, class W>
 constexpr conv_sizes conv_sizes_of(const X& x, const W& w) {
   constexpr auto o = Options;

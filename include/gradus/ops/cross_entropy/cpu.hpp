@@ -80,7 +80,7 @@ C mean_loss(const double* row_losses, index_t rows, index_t count) {
   return static_cast<C>(static_cast<compute_type<C>>(result));
 }
 
-/// gradient *= dloss / kept; no pass if that is 1.
+/// gradient *= dloss / kept; nothing if the quotient is 1.
 template <class T, class C>
 void scale_gradient(context<cpu>& ctx, T* gradient, index_t size, C dloss, int kept) {
   using A = compute_type<T>;

@@ -45,7 +45,7 @@ struct logit_gradient {
   static constexpr bool divided = kept == 1;
 };
 
-/// e^x for results of type G, of which those of 16 bits are rounded more coarsely than the GPU's approximation.
+/// e^x for results of type G. Results of 16 bits are rounded more coarsely than the GPU's approximation.
 template <class G, class C>
 __device__ inline C exp_for(C x) {
   if constexpr (sizeof(G) == 2) return coarse_exp(x);

@@ -141,8 +141,8 @@ inline constexpr bool weights_have_places = std::is_same_v<Weights, Places>;
 }  // namespace detail
 
 /// Copies each row to its places: x [N, C], places [N, K] -> y [N K, C], y[places[n, k]] = x[n]. `places` are a
-/// permutation of 0 .. N K - 1, such as those of sort_by_group. Throws error for a place out of range (on the CPU; a
-/// GPU leaves it out).
+/// permutation of 0 .. N K - 1, such as sort_by_group returns. Throws error for a place out of range (on the CPU; a GPU
+/// leaves it out).
 template <operand X, operand P>
 GRADUS_OF_BUILD constexpr auto dispatch_rows(X&& x, P&& places) {
   using sx = shape_of<X>;

@@ -274,7 +274,7 @@ GRADUS_OF_BUILD constexpr auto einsum_checked(std::index_sequence<I...>, Xs&&...
 /// Sums of products over named axes: `einsum<"bij,bjk->bik">(a, b)`. A letter names an axis of one extent; axes whose
 /// letters the result, after ->, does not have are summed. Of one operand it is sums and a permutation: "ij->j". Of two
 /// it is one matmul if they share an axis that is summed and either has others, else an elementwise product; the
-/// element type is that of these functions. No diagonals ("ii->i").
+/// element type is what these functions return. No diagonals ("ii->i").
 template <detail::fixed_string Text, operand... Xs>
   requires(sizeof...(Xs) == 1 || sizeof...(Xs) == 2)
 GRADUS_OF_BUILD constexpr auto einsum(Xs&&... xs) {

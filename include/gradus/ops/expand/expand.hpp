@@ -118,7 +118,7 @@ GRADUS_OF_BUILD constexpr auto expand(X&& x) {
 }
 
 /// x repeated to the shape of y, and to its extents where y is bounded: a row for each sample of a batch. No gradient
-/// flows to y. Throws error if an extent of x is neither 1 nor that of y. Copies, as expand() does.
+/// flows to y. Throws error if an extent of x is neither 1 nor y's. Copies, as expand() does.
 template <operand X, operand Y>
 GRADUS_OF_BUILD constexpr auto expand_as(X&& x, const Y& y) {
   using to = shape_of<Y>;

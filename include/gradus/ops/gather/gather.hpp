@@ -37,8 +37,8 @@ constexpr void check_beside(std::string_view name, const X& x, const I& indices)
     if (i != Axis) check_extents_meet(name, i, x.extents().extents[i], indices.extents().extents[i]);
 }
 
-/// Entries of x along an axis: those of a vector of indices, or with an index for each element of the output.
-/// Gradient: adds each element's to the one that it came from.
+/// Entries of x along an axis, at a vector of indices, or at an index for each element of the output. Gradient: adds
+/// each element's to the one that it came from.
 template <index_t Axis, bool Each>
 struct pick {
   static constexpr std::string_view name = Each ? "gather" : "index_select";
@@ -85,7 +85,7 @@ struct pick {
   }
 };
 
-/// x with values added at indices along an axis: those of a vector, or with an index for each value. Gradients: dx =
+/// x with values added at indices along an axis: at a vector of indices, or at an index for each value. Gradients: dx =
 /// dy, dvalues = dy at the indices.
 template <index_t Axis, bool Each>
 struct scatter_add {
@@ -194,8 +194,8 @@ inline constexpr bool values_are_beside = std::is_same_v<Values, with_extent<X, 
 }  // namespace detail
 
 /// The elements of x at indices along Axis: y[.., i, ..] = x[.., indices[.., i, ..], ..]. `indices` are integers of the
-/// output's shape, which is that of x but for the extent of Axis. Throws error for an index outside 0 .. n-1 (on the
-/// CPU; on a GPU it reads as NaN).
+/// output's shape, which is x's but for the extent of Axis. Throws error for an index outside 0 .. n-1 (on the CPU; on
+/// a GPU it reads as NaN).
 template <std::ptrdiff_t Axis, operand X, operand I>
 GRADUS_OF_BUILD constexpr auto gather(X&& x, I&& indices) {
   constexpr auto axis = static_cast<index_t>(Axis);
@@ -249,7 +249,7 @@ GRADUS_OF_BUILD constexpr auto scatter_add(X&& x, I&& indices, V&& values) {
 }
 
 /// x with whole entries added along Axis at a vector of integers: x [.., n, ..], indices [k], values [.., k, ..];
-/// y[.., indices[i], ..] += values[.., i, ..]. The order of sums and the errors are those of scatter_add().
+/// y[.., indices[i], ..] += values[.., i, ..]. The order of sums and the errors are as in scatter_add().
 template <std::ptrdiff_t Axis, operand X, operand I, operand V>
 GRADUS_OF_BUILD constexpr auto index_add(X&& x, I&& indices, V&& values) {
   constexpr auto axis = static_cast<index_t>(Axis);

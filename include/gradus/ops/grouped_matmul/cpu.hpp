@@ -22,8 +22,8 @@ void check_offsets(const I* offsets, index_t groups, index_t rows) {
   if (!good) throw error("grouped_matmul(x, w, offsets): offsets must ascend, from 0 or more to at most the rows of x");
 }
 
-/// c (+)= a op(b[g]) for the rows of each group g, where c has n columns and a has k; rows outside are 0. The bits of
-/// an element are those of gemm() on its group: they do not depend on the division into tiles.
+/// c (+)= a op(b[g]) for the rows of each group g, where c has n columns and a has k; rows outside are 0. Elements have
+/// the bits of gemm() on their group: they do not depend on the division into tiles.
 template <class Acc, class SA, class SB, class SC, class I>
 void multiply_groups(context<cpu>& ctx, bool transpose_b, index_t groups, index_t rows, index_t n, index_t k,
                      const I* offsets, const SA* a, const SB* b, bool accumulate, SC* c) {

@@ -10,8 +10,8 @@
 
 namespace gradus::cuda_kit {
 
-/// C = op(A) op(B) from the tile's first element on: m x n elements of k terms are left, of which a tile computes as
-/// many as it has. Strides are from row to row, as stored.
+/// C = op(A) op(B) from the tile's first element on: m x n elements of k terms are left; a tile computes as many as it
+/// has. Strides are from row to row, as stored.
 template <class TA, class TB, class TC>
 struct tile_product {
   const TA* a;

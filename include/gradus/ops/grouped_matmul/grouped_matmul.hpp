@@ -86,7 +86,7 @@ inline constexpr bool offsets_are_one_more_than_matrices = Offsets == Matrices +
 
 /// A product for each group of rows: x [N, In], w [Groups, In, Out], offsets [Groups + 1] -> [N, Out]. The rows
 /// offsets[g] .. offsets[g + 1] - 1 are multiplied by w[g]; a group may be empty. Rows outside of all groups become 0.
-/// Offsets are integers that ascend, at most N, such as those of sort_by_group; they are read on the device. Throws
+/// Offsets are integers that ascend, at most N, such as sort_by_group's; they are read on the device. Throws
 /// error for other offsets (on the CPU; a GPU cuts them off).
 template <operand X, operand W, operand Offsets>
 GRADUS_OF_BUILD constexpr auto grouped_matmul(X&& x, W&& w, Offsets&& offsets) {

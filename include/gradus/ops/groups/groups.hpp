@@ -103,7 +103,7 @@ GRADUS_OF_BUILD constexpr auto bincount(X&& x) {
 
 /// Sorts entries by group, stably: integers [...] of 0 .. Groups-1 -> places [...], offsets [Groups + 1] and counts
 /// [Groups], integers without a gradient. A group keeps its first `capacity` entries; the others are dropped: their
-/// places follow those of all groups. Throws error for a group out of range (on the CPU; a GPU drops its entries).
+/// places come after all groups. Throws error for a group out of range (on the CPU; a GPU drops its entries).
 template <index_t Groups, operand X>
 GRADUS_OF_BUILD constexpr auto sort_by_group(const X& groups, index_t capacity = shape_of<X>::size) {
   static_assert(detail::are_indices<value_of_t<X>>, "sort_by_group<groups>(x): x must be integers");

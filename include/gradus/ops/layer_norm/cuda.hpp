@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(row_layout<Columns, T, TY, TW>::block)
 template <index_t Columns, class... Ts>
 using norm_gradient_layout = basic_row_layout<24, Columns, Ts...>;
 
-/// Blocks that a multiprocessor must have room for: those of 512 threads, with 128 registers each. Sums in double, and
-/// rows whose elements are loaded one by one, get the registers that they need.
+/// Blocks that a multiprocessor must have room for: as many as have 512 threads together, with 128 registers each. Sums
+/// in double, and rows whose elements are loaded one by one, get the registers that they need.
 template <class C, class Layout>
 inline constexpr int resident_norm_blocks =
     sizeof(C) == 4 && Layout::width > 1 && Layout::block <= 512 ? 512 / Layout::block : 1;

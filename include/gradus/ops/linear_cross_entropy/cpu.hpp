@@ -47,7 +47,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
         targets.data(), rows_in(x.extents()), columns_in(x.extents()), chunk, columns_of<Chunk>, Vocabulary);
   }
 
-  /// gradient *= dloss; no pass if that is 1.
+  /// gradient *= dloss; nothing if dloss is 1.
   template <class T, class S, class C>
   static void backward(context<cpu>& ctx, view<T, S> gradient, view<const C, shape<>> dloss) {
     cpu_kit::scale_gradient(ctx, gradient.data(), gradient.extents().size, *dloss.data(), 1);

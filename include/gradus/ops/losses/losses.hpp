@@ -134,7 +134,7 @@ GRADUS_OF_BUILD constexpr auto kl_divergence(X&& x, Y&& targets) {
 }
 
 /// How many targets are not `ignore`, a float scalar on their device. Losses of parts of a batch with different numbers
-/// of targets add up to that of the whole as sums, divided by the count of all:
+/// of targets add up to the loss of the whole as sums, divided by the count of all:
 /// `backward(cross_entropy<reduction::sum>(logits, targets) / all)`.
 template <operand Targets>
 GRADUS_OF_BUILD constexpr auto count_targets(const Targets& targets, long long ignore = -1) {

@@ -181,7 +181,7 @@ GRADUS_OF_BUILD constexpr auto class_loss(cross_entropy_options options, X&& log
 /// -x[target] of rows of log-probabilities [..., V] with integer targets [...]: their mean, `nll_loss<reduction::sum>`,
 /// or `<reduction::none>`, [...]. Rows whose target is `ignore` do not count; the mean is 0 if all are. Throws
 /// gradus::error for any other target outside 0 .. V-1 (on the CPU; on a GPU the loss is NaN). Weights [V] are factors
-/// of the classes; the mean divides by the sum of those of the targets.
+/// of the classes; the mean divides by the sum of the weights of the targets.
 template <reduction R = reduction::mean, operand X, operand Targets>
 GRADUS_OF_BUILD constexpr auto nll_loss(X&& x, const Targets& targets, long long ignore = -1) {
   return detail::nll_of<R>({.ignore = ignore}, std::forward<X>(x), targets);

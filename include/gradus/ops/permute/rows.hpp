@@ -12,7 +12,7 @@
 
 namespace gradus::detail {
 
-/// The order of axes that puts those of Axes last, and what they become.
+/// The order of axes that puts the axes in Axes last, and what they become.
 template <class S, class Axes>
 struct reduced_last {
   static constexpr std::array<index_t, S::rank> order = [] {

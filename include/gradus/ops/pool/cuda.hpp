@@ -25,7 +25,7 @@ struct plane_grid {
     const auto n = [](index_t count) { return static_cast<std::uint32_t>(count); };
     return {n(w.entries), n(w.outputs), n(w.size), n(w.stride), n(w.padding), w.adaptive};
   }
-  /// A thread for each output, or for each entry, of so many in all planes.
+  /// `size` threads: one for each output, or for each entry, in all planes.
   static plane_grid of_outputs(const pool_windows& rows, const pool_windows& columns, index_t size) {
     return {narrowed(rows), narrowed(columns), divisor<Count>(static_cast<Count>(columns.outputs)),
             divisor<Count>(static_cast<Count>(rows.outputs)), static_cast<Count>(size)};

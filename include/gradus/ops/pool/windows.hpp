@@ -29,7 +29,7 @@ struct basic_pool_windows {
   Count entries, outputs, size, stride, padding;
   bool adaptive;
 
-  /// In an adaptive pooling `size` is that of the longest window, or one more.
+  /// In an adaptive pooling `size` is the length of the longest window, or one more.
   static constexpr basic_pool_windows of(const pool_rule& r, index_t n) {
     if (r.outputs == 0) return {n, (n + 2 * r.padding - r.size) / r.stride + 1, r.size, r.stride, r.padding, false};
     return {n, r.outputs, n % r.outputs == 0 ? n / r.outputs : n / r.outputs + 2, 0, 0, true};

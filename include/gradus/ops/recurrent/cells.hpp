@@ -16,9 +16,9 @@ namespace gradus {
 struct lstm_cell {
   static constexpr std::string_view name = "lstm";
   static constexpr index_t gates = 4;
-  static constexpr bool has_bias = false;        ///< the product with h has none: that of the input's product suffices
-  static constexpr bool carries_memory = true;   ///< the next step reads the memory, which is c
-  static constexpr bool shares_gradient = true;  ///< the product with h has the gradient of `gates`
+  static constexpr bool has_bias = false;           ///< the product with h has none: the input's suffices
+  static constexpr bool carries_memory = true;      ///< the next step reads the memory, which is c
+  static constexpr bool shares_gradient = true;     ///< the product with h has the gradient of `gates`
   static constexpr index_t elementwise_flops = 40;  ///< of one unit's step
 
   /// Turns the input's part of the gates into activated gates, and c_{t-1} into c_t; returns h_t.
@@ -33,7 +33,7 @@ struct lstm_cell {
     return gate[3] * tanh(c);
   }
   /// Turns activated gates into the gradients of their sums, and dc_t into dc_{t-1}; returns the part of dh_{t-1} that
-  /// is not by the product with h. `of_h` are the gradients of the product with h.
+  /// does not come from the product with h. `of_h` are the gradients of the product with h.
   template <class N>
   GRADUS_HD GRADUS_INLINE static N backward(N (&gate)[gates], N (&of_h)[gates], const N& dh, const N&, const N& c,
                                             const N& c_before, N& dc) {

@@ -79,8 +79,8 @@ struct recurrent_forward {
   sequence<T> activated;  ///< what backward reads: the activated gates,
   sequence<C> memories;   ///< and the memory after each step; null if none follows
 };
-/// Those of backward. A step reads the gradients of the state after it in dh and dmemory, and replaces them by those of
-/// the state before it; of dh, without the part by the product with h.
+/// The arrays of backward. A step reads the gradients of the state after it in dh and dmemory, and replaces them by the
+/// gradients of the state before it; dh lacks the part from the product with h.
 template <class T, class TY>
 struct recurrent_backward {
   using C = compute_type<T>;
@@ -90,7 +90,7 @@ struct recurrent_backward {
   const C* first_memory;  ///< [B, H], if the cell carries it
   sequence<T> gates;      ///< the activated gates, then the gradient of `gates`
   T* of_h;                ///< [B, G*H]: the gradient of the product with h, of this step
-  sequence<T> all_of_h;   ///< that of all steps, for the gradient of w; null if it is that of `gates`
+  sequence<T> all_of_h;   ///< of_h of all steps, for the gradient of w; null if `gates` has it
   sequence<T> h_before;   ///< h before each step, for the gradient of w; null if that is not needed
   C *dh, *dmemory;        ///< [B, H]
 };

@@ -44,7 +44,7 @@ struct bounded_reduction : merged_reduction<Rank>, reduction_grid {
   bounded_reduction(const bounded_reduction&) = delete;
   bounded_reduction& operator=(const bounded_reduction&) = delete;
 };
-/// The grid of the reduction that adds up or compares elements of view `big` to those of `small`.
+/// The grid of the reduction of view `big`, whose elements it adds up or compares, to view `small`.
 template <class Big, class Small>
 GRADUS_INLINE decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& small) {
   using from = typename Big::shape;

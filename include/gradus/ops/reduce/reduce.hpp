@@ -117,7 +117,7 @@ struct extremum {
   }
 };
 
-/// Index of the first largest or smallest element, row-major over the reduced axes. Kernel: that of extremum.
+/// Index of the first largest or smallest element, row-major over the reduced axes. Kernel: extremum's.
 template <class Axes, bool Keep, bool Largest>
 struct place_of_extremum {
   static constexpr std::string_view name = Largest ? "argmax" : "argmin";

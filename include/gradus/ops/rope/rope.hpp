@@ -17,7 +17,7 @@ namespace gradus {
 enum class rope_layout { halves, pairs };
 
 /// Llama 3's scaling of frequencies for contexts beyond `original_context`: waves that complete fewer than
-/// low_freq_factor turns in it become `factor` times longer, those of more than high_freq_factor stay.
+/// low_freq_factor turns in it become `factor` times longer, waves of more than high_freq_factor turns stay.
 struct rope_scaling {
   double factor = 1;  ///< 1: no scaling
   double low_freq_factor = 1;

@@ -40,7 +40,7 @@ __device__ inline std::uint64_t ordered_bits(T x) {
   }
 }
 
-/// Keys of the elements at `positions`; those of the first sort are 0, 1, ..., written here.
+/// Keys of the elements at `positions`; the first sort (word 0) writes the positions 0, 1, ... here.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     element_keys_kernel(std::uint32_t* keys, std::uint32_t* positions, const T* x, std::uint32_t count, int word,

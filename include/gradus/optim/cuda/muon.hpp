@@ -27,9 +27,9 @@ struct matrix_batch {
   matrix_span<T, G> at[op::muon_step::most_in_batch];
 };
 
-/// Calls body(whole, at, in_padded, n) for each run of a matrix with padded rows, from its element `in_padded` on: the
-/// first n of its elements are those of the matrix from `at` on. `whole` is true_type if they are all, and `vectors`
-/// says that its addresses are aligned for them.
+/// Calls body(whole, at, in_padded, n) for each run of a matrix with padded rows: from its element `in_padded` on, the
+/// first n elements of the run are the matrix's elements from `at` on. `whole` is true_type if they are all, and
+/// `vectors` says that its addresses are aligned for them.
 template <class Body>
 __device__ inline void for_padded_runs(index_t rows, index_t columns, bool vectors, const Body& body) {
   const index_t runs = op::muon_step::padded(columns) / muon_width;

@@ -86,8 +86,8 @@ __device__ inline void for_runs(index_t begin, index_t end, bool vectors, const 
   }
 }
 
-/// The constants of a tensor's update, in memory that a block shares. They are worked out by one thread, in double,
-/// where they are other than those of the chunk before.
+/// The constants of a tensor's update, in memory that a block shares. One thread computes them, in double, if they
+/// differ from the constants of the chunk before.
 template <class Update>
 class shared_update {
  public:
