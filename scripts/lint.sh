@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks that no file has lines of more than 120 columns, and runs clang-tidy, with the checks of .clang-tidy, over
-# every header (each through its one-line program) and test.
+# Checks that no file has lines of more than 120 columns and that the headers' comments can be read alone, and runs
+# clang-tidy, with the checks of .clang-tidy, over every header (each through its one-line program) and test.
 #
 #   scripts/lint.sh [REGEX]     only files whose path matches, such as ops/softmax or tests/unit
-#   scripts/lint.sh --columns   the 120 columns alone, of all files
+#   scripts/lint.sh --columns   the checks without clang-tidy, of all files
 set -euo pipefail
 export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -63,8 +63,19 @@ check_arithmetic() {
     }
     END { exit bad }' scripts/*.sh >&2
 }
-check_columns && check_arithmetic || exit 1
-if [[ ${1:-} == --columns ]]; then echo "lint.sh: no line is too long"; exit 0; fi
+# Names every comment of a public name, in include, that cannot be understood alone.
+check_words() {
+  git ls-files -z -c -o --exclude-standard include | { grep -zE -e "$pattern" || true; } | xargs -0 -r awk '
+    function report(what) { printf "%s:%d: %s\n", FILENAME, FNR, what; bad = 1 }
+    FNR == 1 || !/\/\/\// { last = "" }
+    !sub(/.*\/\/\//, "") { next }
+    /^<? *The same[^a-z]/ && (/^</ || last == "") { report("say what it is or does, not \047The same\047") }
+    match(last $0, /(^|[^a-z])(that|those) +of([^a-z]|$)/) { report("repeat the noun, not \047that of\047") }
+    { last = match($0, /th(at|ose)$/) ? substr($0, RSTART) : " " }
+    END { exit bad }' >&2
+}
+check_columns && check_arithmetic && check_words || exit 1
+if [[ ${1:-} == --columns ]]; then echo "lint.sh: no line is too long, and comments can be read alone"; exit 0; fi
 
 gradus_setup lint clang
 # clang-tidy reads clang's command lines, so the clang preset is the one to take them from.

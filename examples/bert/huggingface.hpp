@@ -38,7 +38,8 @@ inline gpt::huggingface_tensor huggingface_place(const std::string& name) {
                                                 {"blocks.", "encoder.layer."}}),
           .transposed = name.ends_with("weight") && !of_norm};
 }
-/// The same in a folder that may have no prefix "bert." (BertModel), or the names that norms had in old files.
+/// Where the tensors of a folder have our parameter `name`, with or without the prefix "bert." (a BertModel has none),
+/// and under the names of norms in new or old files.
 inline gpt::huggingface_tensor huggingface_place(const std::string& name, const gr::sharded_safetensors& tensors) {
   gpt::huggingface_tensor place = huggingface_place(name);
   if (place.name.starts_with("bert.") && !tensors.has("bert.embeddings.word_embeddings.weight")) place.name.erase(0, 5);
@@ -48,7 +49,7 @@ inline gpt::huggingface_tensor huggingface_place(const std::string& name, const 
   return place;
 }
 
-/// Throws gradus::error unless a folder's config.json is that of a BERT of these sizes.
+/// Throws gradus::error unless a folder's config.json describes a BERT of these sizes.
 inline void check_huggingface(const gpt::huggingface_config& file, const config& of) {
   file.check_text("model_type", "bert");
   file.check_size("num_hidden_layers", of.layers);

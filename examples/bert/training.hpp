@@ -41,7 +41,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
     const auto counted = std::count_if(b.labels.begin(), b.labels.end(), [](std::int32_t label) { return label >= 0; });
     this->set_share(i, static_cast<double>(counted) / static_cast<double>(Batch));
   }
-  /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
+  /// Submits forward and backward of micro-batch i, which adds to the gradients of the others.
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
     this->begin_batch(i);

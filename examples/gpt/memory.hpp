@@ -22,7 +22,7 @@ std::string line(const char* format, Values... values) {
   return text;
 }
 
-/// The plans, which share one workspace; the last is that of reading all parameters, if ranks share them.
+/// The plans, which share one workspace; the last reads all parameters, if ranks share them.
 enum planned_work : std::size_t { training_plan, evaluation_plan, reading_plan };
 
 struct chosen_memory {

@@ -65,7 +65,7 @@ gr::text_tokenizer read_text_tokenizer(const std::string& file);
 /// Prints `count` tokens that the model writes, until `stop`.
 void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
                   std::uint64_t seed, const std::function<bool()>& stop);
-/// The same with the model in a file, on the CPU.
+/// Prints `count` tokens that the model in a file writes, until `stop`; runs on the CPU.
 void print_sample(const std::filesystem::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop);
 
 /// The model that --init names: a run starts from its weights, with data, batch and length of its own.

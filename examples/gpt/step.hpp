@@ -43,7 +43,7 @@ template <class Settings>
 constexpr double usual_rate() {
   return Settings{}.lr > 0 ? Settings{}.lr : 1e-2;
 }
-/// Sets the learning rate, and in proportion that of an AdamW inside.
+/// Sets the learning rate, and in proportion the rate of an AdamW inside.
 template <class Settings>
 constexpr void set_rate(Settings& s, double lr) {
   s.lr = lr;
@@ -121,7 +121,7 @@ class model_training {
     const int each = batches_of_leaf();
     return static_cast<int>(parallel_->leaf(static_cast<gr::index_t>(i / each))) * each + i % each;
   }
-  /// Submits the copy of the step's loss to the host, that of all ranks' micro-batches.
+  /// Submits the copy of the step's loss, of all ranks' micro-batches, to the host.
   constexpr step_loss send_loss() {
     turn_ = 1 - turn_;
     losses& to = losses_[turn_];
@@ -147,7 +147,7 @@ class model_training {
     if (options_.learned_order != nullptr) *options_.learned_order = parallel_->group_order();
     batches_before_ += static_cast<std::uint32_t>(options_.accumulate);
   }
-  /// Call it after a parameter got another value, as that of a file.
+  /// Call it after a parameter got another value, such as one read from a file.
   constexpr void take_value(auto& p) {
     if (parallel_ != nullptr) parallel_->take_value(p);
   }
@@ -231,9 +231,9 @@ class model_training {
     tape_.set_random(options_.seed, batches_before_ + static_cast<std::uint32_t>(number_of(i)));
     parallel_->begin_batch(tape_, static_cast<gr::index_t>(i / each), (i + 1) % each == 0);
   }
-  /// Submits backward of the loss of micro-batch i; its gradients are added to those of the others.
+  /// Submits backward of the loss of micro-batch i, which adds to the gradients of the others.
   constexpr void add_gradients(int i, const auto& loss) { add_gradients(i, loss, loss); }
-  /// The same of `minimised`, where the run reports `loss`, which lacks an auxiliary loss.
+  /// Submits backward of `minimised`, an auxiliary loss included, where the run reports `loss` without it.
   constexpr void add_gradients(int i, const auto& loss, const auto& minimised) {
     static_assert(std::is_same_v<gr::value_of_t<decltype(loss)>, typename P::reduce>);
     auto& kept = loss_of_[static_cast<std::size_t>(i)];

@@ -40,7 +40,7 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
     s.text.upload(s.inputs);
     s.text.upload(s.targets, ids::size);
   }
-  /// Submits forward and backward of micro-batch i; its gradients are added to those of the others.
+  /// Submits forward and backward of micro-batch i, which adds to the gradients of the others.
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
     this->begin_batch(i);

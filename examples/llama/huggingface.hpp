@@ -33,7 +33,7 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
           .transposed = matrix};
 }
 
-/// Throws gradus::error unless a folder's config.json is that of a Llama of these sizes; `context` may be less than its
+/// Throws gradus::error unless a folder's config.json describes a Llama of these sizes; `context` may be less than its
 /// own.
 inline void check_huggingface(const gpt::huggingface_config& file, const config& of) {
   file.check_text("model_type", "llama");

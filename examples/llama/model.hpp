@@ -99,7 +99,8 @@ struct model {
                        [this](const auto& block, auto v) { return block(std::move(v), settings, dropout); });
     return norm(std::move(x), settings.norm_eps);
   }
-  /// The same for T new tokens that follow those in the cache, of which the first `count` are real; no dropout.
+  /// T new token ids [B, T], which follow the tokens in the cache -> [B, T, width]; the first `count` are real. No
+  /// dropout.
   auto hidden(const auto& ids, auto& past, gr::index_t count) const {
     auto x = embedded(ids);
     for (gr::index_t i = 0; i < C.layers; ++i) x = blocks[i](std::move(x), past.layer(i, count), settings);

@@ -66,7 +66,7 @@ auto channel_norms(gr::context<D>& ctx, const X& x) {
   return gr::batch_norm(x, w, b, mean, variance) + gr::group_norm<2>(x, w, b);
 }
 
-/// The same for those that need a static last axis of 8.
+/// Calls check(name, f) for operations that need a static last axis of 8.
 template <class Check>
 void families_of_rows(const Check& check) {
   check("batch_norm, group_norm", [](auto& ctx, auto& x, auto& y) {
@@ -110,7 +110,7 @@ void families_of_rows(const Check& check) {
   });
 }
 
-/// The same for operations with no kernel of their own, or one that does not depend on shapes.
+/// Calls check(name, f) for operations with no kernel of their own, or with one that does not depend on shapes.
 template <class Check>
 void families_of_other_kernels(const Check& check) {
   check("cast", [](auto&, auto& x, auto& y) { return gr::cast<float>(gr::cast<gr::bf16>(x) * gr::cast<gr::bf16>(y)); });

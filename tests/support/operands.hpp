@@ -123,7 +123,7 @@ inline double error_in_norm_of(const values& found, const values& wanted) {
   if (error == 0) return 0;
   return std::isnan(error) ? INFINITY : std::sqrt(error / length);
 }
-/// Length of the error of `found` relative to that of `wanted`; infinite when an element is NaN.
+/// Length of the error of `found` relative to the length of `wanted`; infinite when an element is NaN.
 template <class A, class B>
 double error_in_norm(const A& found, const B& wanted) {
   return error_in_norm_of(numbers(found), numbers(wanted));

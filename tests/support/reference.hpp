@@ -12,8 +12,8 @@ namespace gradus_test {
 
 using values = std::vector<double>;
 
-/// Output of an operation, and the gradients of its operands for the gradient dy of the output; that of an integer
-/// operand is empty.
+/// Output of an operation, and the gradients of its operands for the gradient dy of the output; empty for an integer
+/// operand.
 struct outcome {
   values y;
   std::vector<values> gradients;
@@ -161,7 +161,7 @@ inline std::size_t largest_of(const values& x, const std::vector<std::size_t>& g
     if (x[group[k]] > x[group[place]] || std::isnan(x[group[k]])) place = k;
   return place;
 }
-/// The same for the smallest; NaN is smaller than all.
+/// Place of the first smallest element within a group; NaN is smaller than all.
 inline std::size_t smallest_of(const values& x, const std::vector<std::size_t>& group) {
   std::size_t place = 0;
   for (std::size_t k = 1; k < group.size() && !std::isnan(x[group[place]]); ++k)
@@ -356,7 +356,7 @@ inline outcome cross_entropy(std::size_t vocabulary, const values& x, const valu
   }
   return r;
 }
-/// The same of logits x table^T.
+/// Mean cross-entropy of logits x table^T over the rows whose target is not `ignore`.
 inline outcome linear_cross_entropy(std::size_t vocabulary, const values& x, const values& table, const values& targets,
                                     double ignore = -1, double dy = 1) {
   const std::size_t rows = targets.size(), width = x.size() / rows;
@@ -428,7 +428,7 @@ inline outcome causal_attention(std::size_t batch, std::size_t length, std::size
 // ---- recurrent layers -----------------------------------------------------------------------------------------------
 
 /// What lstm and gru compute: gates [B, T, G*H], w [H, G*H], the bias of gru [G*H] (empty: lstm), states [B, H] (c is
-/// empty for gru), and steps in each row. Gradients are those of gates, w, bias, h and c.
+/// empty for gru), and steps in each row. Gradients are of gates, w, bias, h and c.
 struct recurrence {
   std::size_t batch, time, width;
   values gates, w, bias, h, c;

@@ -38,7 +38,7 @@ huggingface_tensor huggingface_place(std::string_view name, const std::string& p
 /// The epsilon of GPT-2's norms and ours.
 inline constexpr double layer_norm_epsilon = 1e-5;
 
-/// Throws gradus::error unless a folder's config.json is that of a GPT-2 of these sizes.
+/// Throws gradus::error unless a folder's config.json describes a GPT-2 of these sizes.
 inline void check_huggingface(const huggingface_config& file, const config& of) {
   file.check_text("model_type", "gpt2");
   file.check_size("n_layer", of.layers);

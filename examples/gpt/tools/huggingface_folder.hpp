@@ -75,8 +75,8 @@ class huggingface_config {
   nlohmann::json values_;
 };
 
-/// Rejects tensors that a model does not have, such as those of more layers: those whose name is not in `known`. `what`
-/// names the model.
+/// Rejects tensors whose name is not in `known`, which this model does not have, such as further layers. `what` names
+/// the model.
 inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::vector<std::string> known,
                                     const std::string& what) {
   std::ranges::sort(known);

@@ -16,14 +16,14 @@ namespace gradus {
 
 namespace detail {
 
-// The context of an operation on plain operands: that of the first operand that is not a parameter or state. These are
+// The context of an operation on plain operands: the first operand's that is not a parameter or state. These are
 // persistent, and may have a context of their own.
 template <class X, class... Rest>
 constexpr auto& context_for(const X& x, const Rest&... rest) {
   if constexpr (sizeof...(Rest) > 0 && (is_model_tensor<X> || is_computed_param<X>)) return context_for(rest...);
   else return plain(x).owner();
 }
-// The same. Throws error if all operands are parameters and another thread uses their context.
+// context_for(xs...). Throws error if all operands are parameters and another thread uses their context.
 template <class Op, class... Xs>
 constexpr auto& checked_context_for(const Op& op, const Xs&... xs) {
   auto& ctx = context_for(xs...);

@@ -119,7 +119,8 @@ constexpr auto common_product_type_of(std::type_identity<A> a, Rest... rest) {
 template <class Op, std::size_t I>
 inline constexpr bool casts_operand =
     I < 32 ? ((cast_operands_of<Op>() >> (I % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
-// The same for operands with floating-point elements. One of the list `widest`, moved to `low`, casts only parameters.
+// True if Op casts operand I, of type X, whose elements are floating-point. An operation of the list `widest`, moved to
+// `low`, casts only parameters.
 template <class Op, std::size_t I, class X>
 inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>> &&
                                      (list_of<Op>() == op_precision::low || is_param<std::remove_cvref_t<X>>);

@@ -86,7 +86,7 @@ constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   if (ctx.observed_by() != nullptr) notify_computed(ctx, output_of(result), 0);
   return result;
 }
-// The same for operands that no tape records. The result's origin is that of its operands.
+// Runs forward in `ctx` on operands that no tape records. The result has the origin of its operands.
 template <class Op, class D, class... Xs>
 constexpr auto run_unrecorded(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
   const operand_facts facts[] = {facts_of(xs)...};

@@ -96,7 +96,7 @@ constexpr S statistics_of(with_statistics<O, S>& result) {
   return std::move(result.statistics);
 }
 
-// The name of an operation: its label if it has one, otherwise that of its type.
+// The name of an operation: its label if it has one, otherwise its type's.
 template <class Op>
 constexpr std::string_view name_of(const Op& op) {
   if constexpr (requires { op.label; }) return op.label;

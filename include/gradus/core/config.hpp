@@ -60,7 +60,7 @@
 
 // A program may link files that were compiled for different instruction sets. They share tensors, parameters and tapes,
 // but each must run its own kernels: with equal names the linker would keep only one. Kernels and operations are in the
-// inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. The name is that of the
+// inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. It is named after the
 // instruction sets that the headers or compilers use: a level of the x86-64 ABI, or else the widest registers.
 //
 // GRADUS_KERNELS_COMPILED: whether a library has this build's kernels, announced by GRADUS_KERNELS_OF_<name>=1.

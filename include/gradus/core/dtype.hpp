@@ -12,7 +12,7 @@ namespace gradus {
 
 #if defined(__CUDACC__)
 namespace detail {
-// The GPU's instructions. The results are those of the functions below, except for the bits of a NaN.
+// The GPU's instructions. They return what the functions below return, except for the bits of a NaN.
 #if GRADUS_GPU_PASS
 __device__ inline std::uint16_t bf16_on_gpu(float x) {
   std::uint16_t bits;

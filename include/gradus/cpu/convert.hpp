@@ -55,7 +55,7 @@ GRADUS_INLINE void instruction_to_f16([[maybe_unused]] Floats from, [[maybe_unus
 #endif
 }
 
-// The bits of a float from those of an f16: adds 112 to the exponent, normalises subnormals, makes NaN quiet.
+// The bits of a float from the bits of an f16: adds 112 to the exponent, normalises subnormals, makes NaN quiet.
 template <class Words>
 GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   using floats __attribute__((vector_size(sizeof(Words)))) = float;

@@ -106,7 +106,7 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
       }
     }
   }
-  // The same for a transposed B, whose columns are contiguous.
+  // sums [m, across] += left B for a transposed B, whose columns are contiguous.
   template <class S>
   static void add_columns(const S* b, index_t stride, index_t inner, index_t across, const word* left, index_t m,
                           T* sums) {

@@ -240,7 +240,7 @@ class patch_gemm
   static constexpr index_t few_steps = 144;
   static constexpr index_t most_rows = 24 * tile_rows;  // of a block of patches: packs the other operand again
 
-  // Blocks of which packed B and the sums fit in the L2 cache together.
+  // Blocks whose packed B and sums fit in the L2 cache together.
   static block_sizes sizes_of(index_t kc, index_t k, index_t mc, index_t widest) {
     block_sizes p{};
     p.kc = kc;

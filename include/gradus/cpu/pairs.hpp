@@ -41,7 +41,7 @@ GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unuse
   std::memcpy(&y, second, sizeof y);
   using words = typename vector_of<std::uint32_t, N>::type;
   const words order = words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} * 0x10001u + 0x100000u;
-  words halves;  // those of x, then those of y
+  words halves;  // of x, then of y
   __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(x), "v"(y));
   __asm__("vpermw %1, %2, %0" : "=v"(to) : "v"(halves), "v"(order));
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 // pack<T>: a SIMD register as a value, on the vector extension of g++, clang and nvcc's host compiler. Its width, part
-// of the type, is that of the target processor's registers. Elementwise functors run on packs.
+// of the type, is the width of the target processor's registers. Elementwise functors run on packs.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 // Tensor cores: cp.async copies to shared memory, ldmatrix fragments, and mma.sync m16n8k16 products of 16-bit numbers
-// with float accumulators. The words are those of CUTLASS and FlashAttention, except:
+// with float accumulators. The words are CUTLASS's and FlashAttention's, except:
 //   block_m, block_n     kBlockM and kBlockN, for the tile that a thread block owns and for the tiles that it streams:
 //                        queries and keys in forward and dq, keys and queries in dk and dv
 //   fragment_b           two adjacent n8 fragments of B, as one ldmatrix.x4 loads them

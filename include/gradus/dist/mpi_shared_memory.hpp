@@ -132,7 +132,7 @@ class shared_memory final : public exchange {
 
   part& own() { return *parts_[rank_]; }
 
-  // Fills slots and reads those of the other ranks, a chunk after another. A rank that would wait for others to publish
+  // Fills slots and reads the other ranks' slots, a chunk after another. A rank that would wait for others to publish
   // writes ahead, as far as there are slots: where processors are busy, a wait costs a time slice of the scheduler.
   template <class Write, class Read>
   void in_chunks(index_t chunks, const Write& write, const Read& read) {

@@ -119,7 +119,8 @@ class nccl_communicator final : public communicator<cuda> {
     for (const index_t n : counts) begins.push_back(begins.back() + n);
     return begins;
   }
-  // Whether NCCL's own reduction gives what is asked for. Its least number of some of which one is NaN is not said.
+  // Whether NCCL's own reduction gives what is asked for. NCCL does not say what the least of some numbers is if one is
+  // NaN.
   static bool reduces_by_library(const collective& c) {
     if (!type_of(c.type)) return false;
     return with_element_type(c.type, [&]<class T>(T) {

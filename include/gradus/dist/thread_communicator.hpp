@@ -33,7 +33,7 @@ class thread_group {
 
   // Waits until all ranks have arrived. Throws rank_failed if one of them never will.
   void arrive() { wait_for_all(true); }
-  // The same between two points that each rank reaches without waiting for another, so a failure is no reason to leave:
+  // arrive() between two points that each rank reaches without waiting for another. A failure is no reason to leave:
   // another rank may be using the caller's memory.
   void leave() { wait_for_all(false); }
   void wait_for_all(bool may_fail);

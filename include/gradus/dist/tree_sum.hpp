@@ -2,7 +2,7 @@
 // The order in which gradients are summed: a binary tree over leaves, whatever number of ranks has them.
 //
 // An update has L leaves, a power of two, numbered as their batches are. A leaf is the gradient of its batches, added
-// up one after another. The sum of leaves [b, e) is the sum of its first half plus that of its second half, in float
+// up one after another. The sum of leaves [b, e) is the sum of its first half plus the sum of its second half, in float
 // (or double), rounded to the gradients' type once, at the root. R ranks, a power of two that divides L, have subtrees
 // of this tree, so the bits depend neither on R nor on which rank has which leaf.
 //

@@ -177,7 +177,7 @@ class basic_planned_resource final : public basic_resource<Stream> {
   std::size_t blocks_ = 0;
   bool departed_ = false;
   bool interrupted_ = false;      // by an exception
-  memory_request culprit_{};      // the deviating request, or that of the wrongly freed block
+  memory_request culprit_{};      // the deviating request, or the wrongly freed block's
   const void* ending_ = nullptr;  // that block
 };
 

@@ -37,7 +37,7 @@ inline bool is_poisoned([[maybe_unused]] const void* memory) {
 #endif
 }
 
-// The same for memory of a type of stream, which the host may not be able to address.
+// poison and unpoison for memory of a type of stream, which the host may not be able to address: then nothing.
 template <class Stream>
 constexpr void poison_for(const void* memory, std::size_t bytes) noexcept {
   if constexpr (requires { requires Stream::host_memory; }) poison(memory, bytes);

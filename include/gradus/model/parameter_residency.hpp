@@ -224,12 +224,12 @@ class parameter_residency final : private pager {
   std::size_t capacity_;
   std::vector<buffer<D>> values_;   // of each group
   std::vector<bool> loading_;       // of each group
-  std::vector<std::size_t> held_;   // resident groups, that used longest ago first
+  std::vector<std::size_t> held_;   // resident groups, the one used longest ago first
   std::vector<std::size_t> order_;  // expected
   std::vector<std::size_t> learned_;
   std::size_t current_ = none;             // the group used last
   std::size_t at_ = none;                  // its place in the order
-  std::size_t operation_ = none;           // that of the last use, as activity_log::begun() counts
+  std::size_t operation_ = none;           // number of the last use, as activity_log::begun() counts
   std::vector<std::size_t> of_operation_;  // the groups that it has used
 };
 

@@ -160,7 +160,7 @@ class muon : public optimizer_with<muon_options, T, D, G> {
     std::vector<place> places;
     std::vector<std::array<index_t, 2>> shapes;  // of the matrices
     index_t matrices = 0, others = 0;            // values of the whole model
-    std::vector<index_t> draws;                  // of each parameter, among those of its kind
+    std::vector<index_t> draws;                  // of each parameter, among the draws of its kind
     for (const auto& e : this->params_.wholes()) {
       index_t& size = is_orthogonal(e) ? matrices : others;
       draws.push_back(size);

@@ -143,7 +143,7 @@ class gradient_slot : public any_slot {
   }
 
   Tensor value_;
-  Tensor storage_;                // memory of the gradient; empty: that of the first contribution
+  Tensor storage_;                // memory of the gradient; empty: the first contribution has it
   touched_rows* rows_ = nullptr;  // null: they are not tracked
 };
 

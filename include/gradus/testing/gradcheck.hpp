@@ -65,8 +65,8 @@ class gradcheck_problem {
   virtual ~gradcheck_problem() = default;
 
   virtual const std::vector<elements>& operands() const = 0;
-  // The function's output. With `gradients`, also those of its weighted sum, empty for operands that are not wanted or
-  // have integers. If `add`, each gradient starts with gradcheck_weight()s.
+  // The function's output. With `gradients`, also the gradients of its weighted sum, empty for operands that are not
+  // wanted or have integers. If `add`, each gradient starts with gradcheck_weight()s.
   virtual std::vector<double> run(std::size_t wanted, bool add, std::vector<std::vector<double>>* gradients) = 0;
 
   std::vector<double> value() { return run(all, false, nullptr); }

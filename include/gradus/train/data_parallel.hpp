@@ -352,7 +352,7 @@ class data_parallel final : gradient_observer {
     under_way_.push_back(&g);
     if (under_way_.size() > most_under_way) take_sum(*under_way_.front());
   }
-  // Waits for the sum over ranks that a group has under way, and adds it to those of the leaves before.
+  // Waits for the sum over ranks that a group has under way, and adds it to the leaves before.
   void take_sum(group& g) {
     if (!g.summing) return;
     g.summing = false;

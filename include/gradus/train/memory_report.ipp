@@ -107,7 +107,7 @@ GRADUS_IMPL std::string page_data(const step_trace& planned, const step_trace* m
   return out + ",\n\"names\":" + names.json() + "}";
 }
 
-// Microseconds of each operation of `plan` in `trace`, without those of operations within it.
+// Microseconds of each operation of `plan` in `trace`, without operations within it.
 GRADUS_IMPL std::vector<double> own_times(const step_summary& plan, const step_trace& trace) {
   std::vector<double> own(plan.op_count, 0);
   const auto add = [&](const op_span& op, double us) {

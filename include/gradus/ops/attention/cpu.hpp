@@ -1,5 +1,5 @@
 #pragma once
-// The CPU kernels of attention: passes strided operands to cpu_tasks.hpp, and those of a key-value cache.
+// The CPU kernels of attention, without and with a key-value cache: pass strided operands to cpu_tasks.hpp.
 
 #include <type_traits>
 

@@ -64,7 +64,7 @@ struct attention_blocks {
     }
     for (index_t r = rows; r < padded_rows; ++r) std::fill_n(to + r * words(width), words(width), word(0));
   }
-  // The same with words across the rows: a scratch row interleaves two rows of the head.
+  // load_rows with words across the rows: a scratch row interleaves two rows of the head.
   static void load_row_pairs(word* to, const T* from, index_t stride, index_t rows) {
     if constexpr (pairs) {
       for (index_t r = 0; r < rows; r += 2, from += 2 * stride, to += width) {
@@ -168,7 +168,7 @@ struct attention_blocks {
       if constexpr (Masked) return select(sees(query, j0 + j), e, pack<C>(0));
       else return e;
     }
-    // The same without score().
+    // exp(score - shift), without score() before.
     GRADUS_INLINE pack<C> weight_again(index_t j, const C* at, pack<C> shift) const { return weight(j, at, shift); }
     // What dropout leaves of a weight or of its gradient.
     GRADUS_INLINE pack<C> kept(index_t, pack<C> x) const { return x; }

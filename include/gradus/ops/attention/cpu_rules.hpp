@@ -100,7 +100,7 @@ class ruled_head {
   static constexpr bool adds_to_keys(index_t, index_t) { return true; }
   static C weight_sum_inverse(C sum) { return sum == 0 ? C(0) : 1 / sum; }
 
-  // The scores of a pack of queries, all of which see all keys of the block.
+  // The scores of a pack of queries that all see all keys of the block.
   struct scaled_products {
     static constexpr bool stores_gradients = true;
     C scale;
@@ -165,7 +165,7 @@ class ruled_head {
                      bias_ == nullptr ? nullptr : memory_.bias + i, drops ? memory_.halves + i : nullptr, is_.threshold,
                      is_.kept});
   }
-  // Adds gradients of scores, [keys, queries] from query i0 on, to those of the bias of this head.
+  // Adds gradients of scores, [keys, queries] from query i0 on, to the gradient of this head's bias.
   void add_bias_gradient(C* to, const C* dscores, index_t q0, index_t i0, index_t queries, index_t j0,
                          index_t count) const {
     for (index_t i = i0; i < queries; ++i)

@@ -158,7 +158,7 @@ void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, 
     };
     const index_t part = task % parts, b = task / parts / kv_heads, kv = task / parts % kv_heads;
     const attention_operand<typename sums_of_keys::element> none;
-    // Query blocks first .. last - 1 of one head; its gradients of keys add to those of the heads before.
+    // Query blocks first .. last - 1 of one head; adds to the gradients of keys of the heads before.
     const auto blocks = [&](index_t in_group, index_t first, index_t last, index_t from, index_t to, auto to_q,
                             auto to_k, auto to_v) {
       const index_t h = kv * group + in_group;

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Threads)
     row_losses[row] = ignored ? 0.0 : valid ? loss : static_cast<double>(NAN);
   }
   if (to == nullptr) return;
-  // An ignored row's gradient is that of equal logits, times 0.
+  // An ignored row's gradient is computed as of equal logits, times 0.
   const C weight = ignored ? C(0) : how::divided ? C(Kept) / static_cast<C>(*count) : C(how::kept);
   const C scale = ignored ? C(0) : weight / row_total, top = ignored ? C(0) : row_largest;
   for (int start = 0; start < runs; start += Threads) {

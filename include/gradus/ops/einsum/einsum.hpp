@@ -131,7 +131,7 @@ template <class X>
 using between_steps =
     std::conditional_t<is_model_tensor<std::remove_cvref_t<X>>, const std::remove_cvref_t<X>&, std::remove_cvref_t<X>>;
 
-// x with the axes L, permuted to those of `to`.
+// x with the axes L, permuted to the order of `to`.
 template <class L, char... C, class X>
 GRADUS_OF_BUILD constexpr decltype(auto) arranged(letters<C...> to, X&& x) {
   if constexpr (std::is_same_v<L, decltype(to)>) return between_steps<X>(std::forward<X>(x));
@@ -149,7 +149,7 @@ GRADUS_OF_BUILD constexpr decltype(auto) with_extents(const Extents& extents, X&
   else return apply(op::reshape<S>{extents}, std::forward<X>(x));
 }
 
-// The extents of letters: those of A's operand, or else of B's.
+// The extents of letters: in A's operand, or else in B's.
 template <class A, class SA, class B, class SB>
 struct lettered_extents {
   [[no_unique_address]] extents_of<SA> a;
@@ -172,7 +172,7 @@ struct lettered_extents {
   static constexpr index_t product(letters<C...>) {
     return (bound_of(in_type(C)) * ... * 1) + ((is_bounded(in_type(C)) || ...) ? bounded_mark : 0);
   }
-  // Extents with those of the letters; 1 for the letters that L lacks; followed by those of two products.
+  // Shapes of the letters' extents: as they are; with 1 for the letters that L lacks; followed by two products.
   template <char... C>
   constexpr auto shaped(letters<C...>) const {
     return extents_from<shape<in_type(C)...>>([&] { return std::array<index_t, sizeof...(C)>{of(C)...}; });

@@ -111,7 +111,7 @@ __device__ inline void map_gradient_run(const F& f, const T* grad, Count at, std
   (close_run(runs, at), ...);
 }
 
-// Gradients have the output's shape; a later pass sums those of broadcast operands.
+// Gradients have the output's shape; a later pass sums the gradients of broadcast operands.
 template <class F, class Walk, class T, class... P>
 __global__ void __launch_bounds__(block_threads) map_gradient_kernel(F f, Walk walk, const T* grad, P... operands) {
   walk_run(walk, [&](auto n, auto at) {

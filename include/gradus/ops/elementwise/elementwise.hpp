@@ -90,7 +90,7 @@ struct from_output {
   }
 };
 
-// The gradient of an operand: that of F's result times a derivative of F.
+// The gradient of an operand: the gradient of F's result times a derivative of F.
 template <class F, class V>
 GRADUS_HD inline V gradient_through(V grad, V derivative) {
   if constexpr (is_selecting_functor<F>) return contribution(grad, derivative);

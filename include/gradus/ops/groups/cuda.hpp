@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(block_threads)
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const auto first = static_cast<std::int32_t>(offsets[own]);
   const std::int32_t kept = own < number ? static_cast<std::int32_t>(offsets[own + 1]) - first : 0;
-  std::int32_t dropped = static_cast<std::int32_t>(offsets[number]) - first;  // where those of this group begin
+  std::int32_t dropped = static_cast<std::int32_t>(offsets[number]) - first;  // where this group's dropped ones begin
   for (index_t g = 0; g < own; ++g) dropped += counts[g];
   std::int32_t before = 0;
   for (index_t begin = 0; begin < size; begin += block_threads) {

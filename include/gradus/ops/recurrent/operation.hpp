@@ -1,6 +1,6 @@
 #pragma once
 // The operation of lstm and gru: all steps over time, and their gradient (backpropagation through time). The products
-// with h are those of matmul and linear; its own kernels compute the cells of one step.
+// with h are matmul's and linear's; its own kernels compute the cells of one step.
 
 #include <cstddef>
 #include <cstdint>
@@ -187,7 +187,7 @@ struct recurrence {
                                       all_steps<typename X::value_type>>;
   };
 
-  // The extents that are there, and the order of the steps.
+  // The extents at run time, and the order of the steps.
   struct steps {
     index_t batch, time, width;
     bool reversed;
@@ -258,7 +258,7 @@ struct recurrence {
     if constexpr (I < sizeof...(Rest)) std::get<I>(sinks).give(std::move(gradient));
   }
 
-  // Memory for the activated gates: that of the gates, if nothing else reads them.
+  // Memory for the activated gates: the gates' own, if nothing else reads them.
   template <class X>
   static constexpr X memory_of(context<D>& ctx, const X& gates) {
     if (gates.unique()) return gates;
@@ -287,7 +287,7 @@ struct recurrence {
                                  std::get<0>(operands).view());
     else kernel<matrix_product<false, false>, D>::forward(sums_of<Products>{}, ctx, of_h.view(), h.view(), w.view());
   }
-  // The gradients of w and the bias, for all steps at once: those of a linear layer.
+  // The gradients of w and the bias, for all steps at once, by the kernels of linear.
   template <class Products, class OfH, class H, class W, class... Rest>
   static constexpr void weight_gradients(context<D>& ctx, const OfH& of_h, const H& h, const gradient_sink<W>& dw,
                                          const gradient_sink<Rest>&... drest) {

@@ -1,5 +1,5 @@
 #pragma once
-// The same elements with another shape, without kernel or copy, in forward and backward.
+// Elements in another shape, without kernel or copy, in forward and backward.
 
 #include <cstddef>
 #include <string_view>

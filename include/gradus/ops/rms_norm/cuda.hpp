@@ -1,5 +1,5 @@
 #pragma once
-// The CUDA kernels of rms_norm: those of layer_norm, not centred.
+// The CUDA kernels of rms_norm: layer_norm's, not centred.
 
 #include "../layer_norm/cuda.hpp"
 #include "rms_norm.hpp"
