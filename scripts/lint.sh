@@ -70,8 +70,8 @@ check_words() {
     FNR == 1 || !/\/\/\// { last = "" }
     !sub(/.*\/\/\//, "") { next }
     /^<? *The same[^a-z]/ && (/^</ || last == "") { report("say what it is or does, not \047The same\047") }
-    match(last $0, /(^|[^a-z])(that|those) +of([^a-z]|$)/) { report("repeat the noun, not \047that of\047") }
-    { last = match($0, /th(at|ose)$/) ? substr($0, RSTART) : " " }
+    match(last $0, /(^|[^a-z])([Tt]hat|[Tt]hose) +of([^a-z]|$)/) { report("repeat the noun, not \047that of\047") }
+    { last = match($0, /[Tt]h(at|ose)$/) ? substr($0, RSTART) : " " }
     END { exit bad }' >&2
 }
 check_columns && check_arithmetic && check_words || exit 1

@@ -66,7 +66,7 @@ GRADUS_KERNEL(gemm<float, void, f16, float, f16, f16>)
 GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
-// Those of groups and of images, too: they are made of the same parts.
+// Products of groups and of images, too: they have the same parts.
 GRADUS_KERNEL(multiply_groups<float, float, float, float, std::int64_t>)
 GRADUS_KERNEL(multiply_groups<float, bf16, float, bf16, std::int64_t>)
 GRADUS_KERNEL(multiply_within_groups<float, float, float, float, std::int64_t>)

@@ -73,9 +73,9 @@ constexpr bool is_read_as_copy() {
   else return false;
 }
 
-// Converts an operand to T. A tensor or traced value goes through a recorded `cast`; a parameter uses its cached
-// low-precision copy, or a recorded cast if T is not its policy's compute type. `where` is the recorder of the operands
-// `all`, or their context if no tape records them.
+// Converts an operand to T. A tensor or traced value goes through a recorded `cast`; a parameter uses its cached copy
+// in the compute type, or a recorded cast if T is another type. `where` is the recorder of the operands `all`, or their
+// context if no tape records them.
 template <class T, bool Cast, bool Recorded, class Where, class X, class... Xs>
 GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, X&& x, const Xs&... all) {
   using raw = std::remove_cvref_t<X>;

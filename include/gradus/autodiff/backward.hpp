@@ -84,7 +84,8 @@ constexpr void backward_all(const traced<V, R>& loss, const Losses&... losses) {
 
 namespace detail {
 
-// The slot of a leaf's gradient; null for a variable whose recording has ended, because its slot no longer exists.
+// The slot of the gradient of a parameter or variable; null for a variable whose recording has ended, because its slot
+// no longer exists.
 template <class X>
 constexpr gradient_slot<gradient_tensor_of<X>>* find_slot_of_leaf(const X& x) {
   static_assert(is_param<X> || is_traced<X>,
@@ -101,8 +102,8 @@ constexpr gradient_slot<gradient_tensor_of<X>>& slot_of_leaf(const X& x) {
   return *slot;
 }
 
-// Replaces the slots of leaves by empty ones while it lives. If backward() throws, the recording ends and the slots of
-// its variables no longer exist, so the destructor looks up each slot again.
+// Replaces the slots of parameters and variables by empty ones while it lives. If backward() throws, the recording ends
+// and the slots of its variables no longer exist, so the destructor looks up each slot again.
 template <class... Xs>
 class gradients_set_aside {
  public:
@@ -115,7 +116,7 @@ class gradients_set_aside {
   gradients_set_aside(const gradients_set_aside&) = delete;
   gradients_set_aside& operator=(const gradients_set_aside&) = delete;
   constexpr ~gradients_set_aside() {
-    // From the last to the first: of a leaf that is listed twice, the first entry has the slot.
+    // From the last to the first: of a variable that is listed twice, the first entry has the slot.
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (put_back(*std::get<sizeof...(Xs) - 1 - I>(leaves_), std::get<sizeof...(Xs) - 1 - I>(before_)), ...);
     }(std::index_sequence_for<Xs...>{});

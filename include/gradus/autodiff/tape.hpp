@@ -325,7 +325,7 @@ class tape {
       if (!is_leaf) n->backward(n);
       if (observer_ != nullptr) uses_.notify_complete(n, *observer_);
       last_ = n->previous;
-      if (is_leaf) {  // a leaf keeps its gradient until the tape is used again
+      if (is_leaf) {  // a variable keeps its gradient until the tape is used again
         n->previous = leaves_;
         leaves_ = n;
       } else {

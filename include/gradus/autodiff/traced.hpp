@@ -1,5 +1,5 @@
 #pragma once
-// The operands of an operation: tensors and states (constants), traced values (recorded) and parameters (leaves).
+// The operands of an operation: tensors and states (constants), traced values (recorded) and parameters (in no tape).
 
 #include <cstddef>
 #include <cstdint>

@@ -247,7 +247,7 @@ constexpr auto broadcast_extents([[maybe_unused]] std::string_view op, const S&.
   });
 }
 
-/// Those of reduced_shape, permuted_shape and with_extent; `extent` is the one that Extent stands for.
+/// The extents of reduced_shape, permuted_shape and with_extent; `extent` is the one that Extent stands for.
 template <class Axes, bool Keep = false, class S>
 constexpr auto reduced_extents(const S& of) {
   using result = reduced_shape<type_of_extents<S>, Axes, Keep>;

@@ -143,7 +143,7 @@ class step_graph {
     if (planned_ != nullptr) {
       std::vector<const void*> known_as;
       for (const counted& c : counted_) {
-        c.advance(c.what, 0);  // the step includes the low-precision copies of parameters
+        c.advance(c.what, 0);  // the step includes parameters' copies in the compute type
         of.before.push_back(c.count(c.what));
         known_as.push_back(c.known_as);
       }

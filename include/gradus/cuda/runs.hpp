@@ -251,7 +251,7 @@ struct walked_axes {
     ((stride[0][k++] = Ins::rank == Out::rank ? 1 : 0), ...);
   }
 };
-/// Those of the largest tensors.
+/// The walked axes of the largest tensors.
 template <class Out, class... Ins>
 inline constexpr walked_axes<Out, Ins...> most_axes{largest_extents<Out>(), largest_extents<Ins>()...};
 

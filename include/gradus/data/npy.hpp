@@ -53,10 +53,10 @@ template <class T, class Shape, class D>
 void write_npy(const std::filesystem::path& path, const tensor<T, Shape, D>& t) {
   static_assert(!std::is_same_v<T, bf16>, "write_npy: NumPy has no bf16; write gr::cast<float>(x)");
   t.check_present();
-  const auto& of = t.extents();
-  const auto host = std::make_unique<T[]>(of.size);
-  device_access<D>::download(t.owner(), host.get(), t.data(), of.size * sizeof(T));
-  detail::write_npy(path, dtype_name<T>(), of.extents, std::as_bytes(std::span(host.get(), of.size)));
+  const auto& extents = t.extents();
+  const auto host = std::make_unique<T[]>(extents.size);
+  device_access<D>::download(t.owner(), host.get(), t.data(), extents.size * sizeof(T));
+  detail::write_npy(path, dtype_name<T>(), extents.extents, std::as_bytes(std::span(host.get(), extents.size)));
 }
 
 }  // namespace gradus

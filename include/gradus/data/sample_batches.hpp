@@ -78,20 +78,20 @@ class sample_batches {
   sample_batch<Input, Target> gather(std::uint64_t number, const Place& place) const {
     const index_t first = static_cast<index_t>(number % batches_) * batch_;
     const index_t rows = std::min(batch_, samples_ - first);
-    sample_batch<Input, Target> made{empty_rows(inputs_, rows), empty_rows(targets_, rows)};
+    sample_batch<Input, Target> gathered{empty_rows(inputs_, rows), empty_rows(targets_, rows)};
     for (index_t row = 0; row < rows; ++row) {
       const index_t sample = place(first + row);
-      copy_row(inputs_, sample, made.inputs, row);
-      copy_row(targets_, sample, made.targets, row);
+      copy_row(inputs_, sample, gathered.inputs, row);
+      copy_row(targets_, sample, gathered.targets, row);
     }
-    return made;
+    return gathered;
   }
   template <class T>
   static host_array<T> empty_rows(const host_array<T>& like, index_t rows) {
-    host_array<T> made{like.extents, {}};
-    made.values.resize(like.values.size() / made.extents[0] * rows);
-    made.extents[0] = rows;
-    return made;
+    host_array<T> empty{like.extents, {}};
+    empty.values.resize(like.values.size() / empty.extents[0] * rows);
+    empty.extents[0] = rows;
+    return empty;
   }
   template <class T>
   static void copy_row(const host_array<T>& from, index_t sample, host_array<T>& to, index_t row) {

@@ -30,7 +30,7 @@ struct nccl_options {
   std::size_t staging_bytes = std::size_t{32} << 20;  ///< of memory, from the context's resource, for what arrives
 };
 
-/// A rank whose group is connected by NCCL: processes, or threads of one process, with a GPU each. Its collectives run
+/// A rank among ranks connected by NCCL: processes, or threads of one process, with a GPU each. Its collectives run
 /// on a stream of their own, beside the context's; neither start() nor finish() waits on the host, but a barrier does.
 ///
 /// Sums of floating-point numbers in the order of the tree, and least and greatest ones, go by ncclSend and ncclRecv of

@@ -29,7 +29,7 @@ constexpr E mdspan_extents([[maybe_unused]] const View& v) {
 }  // namespace detail
 
 #if defined(__cpp_lib_mdspan)
-/// The elements of a view as a std::mdspan of compile-time extents: `as_mdspan(x.view())`. Those of a bounded axis are
+/// The elements of a view as a std::mdspan of compile-time extents: `as_mdspan(x.view())`. Bounded extents are
 /// std::dynamic_extent. Needs C++23.
 template <class T, index_t... Extents, class D>
 constexpr auto as_mdspan(view<T, shape<Extents...>, D> v) {

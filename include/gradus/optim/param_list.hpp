@@ -209,7 +209,7 @@ class param_list {
       spans_.push_back({e.param->edit_data(), nullptr, e.param->size(), e.first, e.draw, 0, 0});
     return spans_;
   }
-  /// Marks all parameters as changed, so that their low-precision copies are refreshed.
+  /// Marks all parameters as changed, so that their copies in the compute type are refreshed.
   constexpr void mark_changed() const {
     for (const entry& e : entries_) e.param->mark_changed();
   }

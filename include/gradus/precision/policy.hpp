@@ -48,7 +48,7 @@ struct precision {
   using accumulate = Accumulate;
   using reduce = Reduce;
   using gradient = Gradient;
-  /// Whether a parameter caches its copy in `compute` even on devices that do not need it; see keep_copies.
+  /// Whether a parameter caches its copy in the compute type even on devices that do not need it; see keep_copies.
   static constexpr bool keeps_copies = false;
 
   /// The list of `Op` under this policy; `usual` is its default.

@@ -93,8 +93,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
   /// A parameter with another start; `scale` multiplies random values. Without fans, it has the fans of a matrix: the
   /// product of all extents but the last, and the last.
-  constexpr explicit param(start from, double scale = 1, fans of = {rows_of<shape>, columns_of<shape>})
-      : known_(new bookkeeping), start_(from), scale_(scale), fans_(of) {}
+  constexpr explicit param(start from, double scale = 1, fans drawn_by = {rows_of<shape>, columns_of<shape>})
+      : known_(new bookkeeping), start_(from), scale_(scale), fans_(drawn_by) {}
   constexpr param(param&& other) noexcept
       : value_(std::move(other.value_)),
         known_(std::exchange(other.known_, nullptr)),
@@ -218,26 +218,26 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     known().rows.set_extents(shape::extent(0), shape::extent(1));
     known().slot.track(known().rows, zeros<gradient_value_type, shape>(value_.owner(), category::gradient));
   }
-  // The copy in the compute type. If it is paged, it is filled from `of` when it is used and not resident.
+  // The copy in the compute type. If it is paged, it is filled from `source` when it is used and not resident.
   struct cast_copy final : pager {
     using filler = void (*)(compute_tensor&, const tensor_type&);
     compute_tensor value;
     std::uint64_t version = 0;
-    tensor_type of;
+    tensor_type source;
     filler fill = nullptr;  // not virtual, because it depends on the build
 
     constexpr void page_from(const tensor_type& from, filler how) {
-      of = from;
+      source = from;
       fill = how;
       if (!value.storage().is_paged())
         value = compute_tensor(buffer<device>::paged(from.owner(), compute_tensor::bytes, memory_category, this));
       value.storage().evict();
     }
     constexpr void use(std::size_t) override {
-      of.storage().use();  // it is used by way of the copy
+      source.storage().use();  // it is used by way of the copy
       if (value.storage().is_resident()) return;
       static_cast<void>(value.storage().restore());
-      fill(value, of);
+      fill(value, source);
     }
   };
   GRADUS_OF_BUILD static constexpr void fill_copy(compute_tensor& copy, const tensor_type& value) {

@@ -8,8 +8,8 @@
 //   a region is replayed                          they get device memory, and their    their copy back is awaited
 //                                                 copy back begins
 //
-// So a copy runs while one region computes, and at most two regions' results are on the device. Those of the last
-// region stay there, because backward needs them first. All of this happens at the same points of a step on every
+// So a copy runs while one region computes, and at most two regions' results are on the device. The last region's
+// results stay there, because backward needs them first. All of this happens at the same points of a step on every
 // device, so a plan is exact.
 
 #include <cstddef>

@@ -26,7 +26,7 @@ struct channel_groups {
   /// True if x is a matrix [B, C] whose columns are the groups.
   GRADUS_HD constexpr bool are_columns() const { return over_batch() && length == 1; }
 
-  /// Those of x with these extents. Groups: the groups of a sample; 0: batch norm.
+  /// The groups of a tensor with extents x. Groups: the groups of a sample; 0: batch norm.
   template <index_t Groups, class Extents>
   static constexpr channel_groups of(const Extents& x) {
     const index_t batch = x.extents[0], channels = x.extents[1];

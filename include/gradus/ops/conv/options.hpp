@@ -10,7 +10,7 @@
 
 namespace gradus {
 
-/// Options of a convolution. That of a sequence (conv1d) reads the second number of each pair.
+/// Options of a convolution. A convolution of sequences (conv1d) reads the second number of each pair.
 struct conv {
   per_axis stride = 1;    ///< from one position of the kernel to the next
   per_axis padding = 0;   ///< zeros on each side of the image

@@ -112,7 +112,7 @@ struct max_pool {
   static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
 };
 
-/// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient. That of
+/// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient. A mean of
 /// whole planes is a reduction, with the kernels of gradus::mean.
 /// Kernels: forward(ctx, y, x, rows, columns), backward(ctx, dx, accumulate, dy, rows, columns).
 template <pool_rule Rows, pool_rule Columns>

@@ -8,7 +8,7 @@
 namespace gradus {
 
 /// Windows of max_pool2d and its like, for both axes of an image: `pool{.size = {2, 3}}` are of 2 rows and 3 columns.
-/// Those of a sequence (max_pool1d) read the second number of each pair.
+/// Windows of a sequence (max_pool1d) read the second number of each pair.
 struct pool {
   per_axis size = 1;
   per_axis stride = 0;   ///< from a window to the next; 0: size, windows side by side

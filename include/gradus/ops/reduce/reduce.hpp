@@ -95,9 +95,9 @@ struct extremum {
     const auto kept = reduced_extents<Axes, true>(x.extents());
     view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data(), kept);
     if constexpr (Call::saves_statistics && is_floating<typename X::value_type>) {
-      places<X> at(ctx, kept);
-      kernel<extremum, typename X::device>::forward(ctx, to, at.view(), x.view());
-      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
+      places<X> found(ctx, kept);
+      kernel<extremum, typename X::device>::forward(ctx, to, found.view(), x.view());
+      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(found)};
     } else {
       view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr, kept);
       kernel<extremum, typename X::device>::forward(ctx, to, nowhere, x.view());
@@ -137,12 +137,12 @@ struct place_of_extremum {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     using kept = reduced_shape<typename X::shape, Axes, true>;
-    output_of<X> at(how.owner(), reduced_extents<Axes, Keep>(x.extents()));
+    output_of<X> found(how.owner(), reduced_extents<Axes, Keep>(x.extents()));
     const auto extents = reduced_extents<Axes, true>(x.extents());
-    view<std::int32_t, kept, typename X::device> to(at.data(), extents);
+    view<std::int32_t, kept, typename X::device> to(found.data(), extents);
     view<typename X::value_type, kept, typename X::device> no_values(nullptr, extents);
     kernel<extremum<Axes, Keep, Largest>, typename X::device>::forward(how.owner(), no_values, to, x.view());
-    return at;
+    return found;
   }
   template <class... Ignored>
   constexpr void backward(const Ignored&...) const {}
