@@ -22,7 +22,7 @@ struct config {
   gr::index_t width;
   gr::index_t context;      ///< longest sequence
   gr::index_t vocabulary;   ///< token ids 0 .. vocabulary-1
-  gr::index_t experts = 0;  ///< MLPs of a block, of which a token takes a few; 0: one MLP for all tokens
+  gr::index_t experts = 0;  ///< MLPs of a block; a token takes a few of them; 0: one MLP for all tokens
   gr::index_t experts_per_token = 0;
 
   /// Hidden features of one expert; a token's experts together are at least as wide as a dense MLP.

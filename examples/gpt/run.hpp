@@ -69,8 +69,8 @@ class run {
  public:
   run_state state;
 
-  /// Makes a new folder, or continues that of a resumed run, and reports the start. `stop` tells whether the program
-  /// was asked to end.
+  /// Makes a new folder, or continues a resumed run's, and reports the start. `stop` tells whether the program was
+  /// asked to end.
   run(const options& o, const run_data& data, const chosen_memory& plan, Memory& memory, Trainer& t, rank_team& team,
       found_checkpoint from, const run_facts& facts, std::function<bool()> stop)
       : options_(o),

@@ -150,7 +150,8 @@ class tape {
     begin_if_unwound();
     offloads_.begin_part();
   }
-  /// It ends: the stream waits for these copies, and the results' device memory is freed.
+  /// The part that begin_part() began ends: the stream waits for its copies to host memory, and the results' device
+  /// memory is freed.
   constexpr void end_part() { offloads_.end_part(); }
   /// Discards the recording without backward; its values must not be used any more.
   GRADUS_NOINLINE constexpr void clear() {

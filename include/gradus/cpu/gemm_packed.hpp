@@ -51,7 +51,8 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
     index_t right, bias, sums, all;  ///< offsets of the block of B, the bias in T and the sums of C; the end
     std::size_t bytes() const { return all * sizeof(T); }
   };
-  /// For tiles of at most `tallest` x `widest` elements. The order of summation follows from kc, hence from n and k.
+  /// Block sizes for tiles of at most `tallest` x `widest` elements. The order of summation follows from kc, hence from
+  /// n and k.
   template <class SC, class SBias>
   static constexpr block_sizes block_sizes_for(index_t n, index_t k, index_t tallest, index_t widest) {
     block_sizes p{};

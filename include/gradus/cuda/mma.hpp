@@ -187,7 +187,7 @@ class tile_copy {
   static_assert(Rows % rows_at_once == 0 && rows_at_once % 8 == 0, "a thread's run has one swizzle");
 
  public:
-  /// Of rows first .. of `from`, which has `stride` elements from row to row.
+  /// Copies rows from number `first` of `from` on, which has `stride` elements from row to row.
   __device__ tile_copy(const T* from, index_t stride, int first)
       : stride_(static_cast<int>(stride) * rows_at_once),
         next_(from + static_cast<index_t>(first + row()) * stride + run() * 8) {}

@@ -58,14 +58,14 @@ __device__ inline void sum_over_row_lanes(vector_of<C, Layout::width>& sum) {
   }
 }
 
-/// Sums the elements,
+/// The terms of a sum that are the elements.
 struct elements {
   template <class C>
   __device__ C operator()(C element, index_t /*output*/) const {
     return element;
   }
 };
-/// or the squares of their differences from `middle`, one value per output.
+/// The terms of a sum that are squares of the elements' differences from `middle`, one value per output.
 template <class C>
 struct squared_distances {
   const C* middle;

@@ -60,7 +60,7 @@ class basic_workspace {
 };
 
 using workspace = basic_workspace<(std::size_t{32} << 20)>;  ///< the size that cuBLASLt's fastest kernels need
-/// For operands of a product that uses the workspace.
+/// Memory for operands of a product that uses the workspace.
 using operand_workspace = basic_workspace<(std::size_t{64} << 10)>;
 
 }  // namespace cuda_kit

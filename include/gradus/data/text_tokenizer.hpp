@@ -17,7 +17,7 @@ namespace gradus {
 /// Encodes texts for a language model and decodes its tokens.
 class text_tokenizer {
  public:
-  /// Each byte is a token.
+  /// A tokenizer whose tokens are the bytes of a text.
   text_tokenizer() = default;
   /// The tokens of `bpe`; its begin_token() and end_token(), if it has them, begin and end a text.
   explicit text_tokenizer(bpe_tokenizer bpe) : bpe_(std::move(bpe)), end_(bpe_->end_token()) {}

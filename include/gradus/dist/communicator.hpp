@@ -238,7 +238,7 @@ class communicator {
     if (size == 0 || rank >= size)
       throw error("communicator: rank " + std::to_string(rank) + " of " + std::to_string(size) + " ranks");
   }
-  /// Of n elements that ranks divide, how many each has.
+  /// How many of n elements each rank has, if ranks divide them.
   std::vector<index_t> shares(index_t n) const {
     std::vector<index_t> all(size_);
     for (index_t r = 0; r < size_; ++r) all[r] = share_begin(n, r + 1, size_) - share_begin(n, r, size_);

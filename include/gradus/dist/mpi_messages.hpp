@@ -12,8 +12,8 @@
 
 namespace gradus::mpi_kit {
 
-/// By messages. Large ones are cut into chunks that MPI can count, and what is reduced arrives in staging memory of a
-/// fixed size, one half of it while the other is consumed.
+/// Exchanges data by messages. Large ones are cut into chunks that MPI can count, and what is reduced arrives in
+/// staging memory of a fixed size, one half of it while the other is consumed.
 class messages final : public exchange {
  public:
   messages(mpi_session& session, MPI_Comm comm, index_t rank, index_t size)

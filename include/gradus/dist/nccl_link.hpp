@@ -99,7 +99,7 @@ class nccl_link {
   }
   nccl_link(const nccl_link&) = delete;
   nccl_link& operator=(const nccl_link&) = delete;
-  /// The other ranks must not need this one any more.
+  /// Ends the link: the other ranks must not need this one any more.
   ~nccl_link() {
     {
       const std::lock_guard held(end_lock_);

@@ -22,7 +22,7 @@ constexpr void poison([[maybe_unused]] const void* memory, [[maybe_unused]] std:
   if (!std::is_constant_evaluated()) __asan_poison_memory_region(memory, bytes);
 #endif
 }
-/// These bytes may be used again.
+/// Ends poison() of these bytes: they may be used again.
 constexpr void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
 #if GRADUS_ADDRESS_SANITIZER
   if (!std::is_constant_evaluated()) __asan_unpoison_memory_region(memory, bytes);

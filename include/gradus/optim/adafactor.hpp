@@ -29,7 +29,7 @@ struct adafactor_options {
   struct tensor_rule {
     double lr, weight_decay;
   };
-  /// What a tensor's own factors multiply.
+  /// Learning rate and weight decay before a tensor's own factors multiply them.
   GRADUS_HD tensor_rule rule() const { return {lr == 0 ? 1.0 : lr, weight_decay}; }
   /// Rates of a tensor of `size` values, from the sums of squares of its values and of its updates.
   GRADUS_HD step_rates rates(const tensor_step& s, index_t size, double values, double updates) const {

@@ -23,7 +23,7 @@ struct muon_options {
   double momentum = 0.95;
   double weight_decay = 0;
   bool nesterov = true;
-  /// Of the parameters that are not orthogonalised.
+  /// Options of AdamW, which updates the parameters that are not orthogonalised.
   adamw_options adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-10, .weight_decay = 0};
 };
 

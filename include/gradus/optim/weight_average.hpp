@@ -80,8 +80,8 @@ class weight_average {
   /// Gives the model the averages until the last guard that this returns ends. Meanwhile 16-bit values lie in memory
   /// of `ctx`; others change places with the averages. Throws error before the first update.
   ///
-  /// Of param_pieces, the pieces have the averages: ranks that share a model gather its parameters after this call, and
-  /// again after the last guard has ended.
+  /// With param_pieces, only the pieces get the averages: ranks that share a model gather its parameters after this
+  /// call, and again after the last guard has ended.
   GRADUS_OF_BUILD constexpr in_use use(context<D>& ctx) {
     if (!averages_) throw error("weight_average.use(ctx): there is no average yet; call update(ctx) after a step");
     return in_use(*this, ctx);

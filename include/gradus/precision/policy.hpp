@@ -58,13 +58,14 @@ struct precision {
   }
 };
 
-/// As `accumulate`: products round their operands to TF32 (10 bits of mantissa) and add in float, on tensor cores.
+/// A type for `accumulate`: products round their operands to TF32 (10 bits of mantissa) and add in float, on tensor
+/// cores.
 struct tf32_products {};
-/// As `accumulate`: products of bf16 are computed in FP8 and added in float, on NVIDIA GPUs since compute capability
-/// 8.9. Each operand is scaled so that its largest magnitude is the format's largest number, and rounded: values to
-/// E4M3 (4 bits of exponent, 3 of mantissa), gradients to E5M2. No state is kept between steps.
+/// A type for `accumulate`: products of bf16 are computed in FP8 and added in float, on NVIDIA GPUs since compute
+/// capability 8.9. Each operand is scaled so that its largest magnitude is the format's largest number, and rounded:
+/// values to E4M3 (4 bits of exponent, 3 of mantissa), gradients to E5M2. No state is kept between steps.
 struct fp8_products {};
-/// Whether `Sums` is such a format, not a type.
+/// Whether `Sums` is tf32_products or fp8_products, not an element type.
 template <class Sums>
 inline constexpr bool is_product_format = std::is_same_v<Sums, tf32_products> || std::is_same_v<Sums, fp8_products>;
 

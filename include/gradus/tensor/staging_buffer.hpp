@@ -24,7 +24,7 @@ namespace gradus {
 template <class T, class D>
 class staging_buffer {
  public:
-  /// For copies on the stream of `ctx`, which must outlive this object. The values are uninitialised.
+  /// `size` values, uninitialised, for copies on the stream of `ctx`, which must outlive this object.
   constexpr staging_buffer(context<D>& ctx, index_t size) : ctx_(&ctx), values_(size) {}
   staging_buffer(staging_buffer&&) noexcept = default;
   staging_buffer& operator=(staging_buffer&&) = delete;

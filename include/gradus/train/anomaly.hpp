@@ -23,7 +23,7 @@ class anomaly_finder final : public observer {
   /// Throws gradus::error, which names the operation, the phase and the element.
   void computed(const activity& what, const computed_values& values) override;
 
-  /// What it throws.
+  /// The error that computed() throws for a value that is not finite.
   struct found : error {
     using error::error;
   };

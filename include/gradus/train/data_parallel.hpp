@@ -41,7 +41,7 @@ struct data_parallel_options {
   std::vector<std::size_t> group_order = {};  ///< of data_parallel::group_order, if it is known
 };
 
-/// What is exchanged between ranks that train one model. An update is
+/// Exchanges gradients and values between ranks that train one model. An update is
 ///
 ///     for (index_t i = 0; i < parallel.leaves_here(); ++i) {
 ///       for each batch of leaf parallel.leaf(i) {

@@ -39,7 +39,7 @@ class profiler final : public observer {
 
   std::size_t steps() const { return steps_; }
   double step_seconds() const { return step_seconds_; }
-  /// In the order of first runs.
+  /// All entries, in the order of their first runs.
   const std::vector<entry>& entries() const { return entries_; }
 
  private:

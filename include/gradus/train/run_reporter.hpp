@@ -94,9 +94,8 @@ class run_reporter {
   double held_loss();
   /// Logs a step. Log it again once its validation loss is known: a resumed run keeps the last line of a step.
   void record(const step_report& r);
-  /// Shows a step, with the mean of the last losses, of which each has 0.9 of the weight of the next; if it was
-  /// validated, draws the curves, and warns of overfitting (see find_overfitting), once for
-  /// each lowest loss.
+  /// Shows a step, with the exponential moving average (factor 0.9) of the last losses; if it was validated, draws the
+  /// curves, and warns of overfitting (see find_overfitting), once for each lowest loss.
   void show(const step_report& r);
 
  private:
@@ -105,7 +104,7 @@ class run_reporter {
   void read_log(long long steps);
   static void add_point(curve& c, long long step, double y);
   static curve thinned(const curve& c, std::size_t most);
-  /// The mean of the last values of a curve, of which each has 0.9 of the weight of the next.
+  /// The exponential moving average (factor 0.9) of the last 100 values of a curve.
   static double smoothed(const curve& c);
   void draw() const;
   void write_event(const step_report& r);

@@ -202,7 +202,7 @@ struct kernel<op::tree_sum, cuda> {
   }
 };
 
-/// Of at most 64 subtrees.
+/// Adds a leaf to at most 64 subtrees.
 template <>
 struct kernel<op::merge_leaves, cuda> {
   template <class To, class C, class From>

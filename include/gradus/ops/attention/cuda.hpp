@@ -50,7 +50,7 @@ struct attention_launches {
     const bool all = dq.data != nullptr && (dk.data != nullptr || dv.data != nullptr);
     backward(ctx, all ? head_blocks(ctx.stream().processors()) : 0, dq, dk, dv, dy, q, k, v, y, lse);
   }
-  /// By whole heads, with `by_heads` blocks, or by tiles if that is 0; the gradients have the same bits.
+  /// Computes gradients by whole heads, with `by_heads` blocks, or by tiles if that is 0, with the same bits.
   void backward(context<cuda>& ctx, unsigned by_heads, attention_operand<T> dq, attention_operand<T> dk,
                 attention_operand<T> dv, attention_operand<const T> dy, attention_operand<const T> q,
                 attention_operand<const T> k, attention_operand<const T> v, attention_operand<const T> y,

@@ -34,7 +34,7 @@ struct attention_inputs {
   attention_operand<const T> dy, q, k, v, y;
   const C* lse = nullptr;
 };
-/// What it writes; results may be null. `bias` is dense and of the bias's shape.
+/// What the backward of attention writes; results may be null. `bias` is dense and of the bias's shape.
 template <class C, class T>
 struct attention_results {
   attention_operand<T> q, k, v;

@@ -14,7 +14,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Each row in two passes in the cache: its maximum; the sum of exponentials of the distances from it.
+/// log(sum(e^x)) of each row in two passes in the cache: its maximum; the sum of exponentials of the distances from it.
 /// A row of -inf keeps 0 for 1 / sum, so that its gradient is 0. Beside +inf the gradient of finite elements is 0.
 template <class TY, class TK, class T>
 void logsumexp_rows(context<cpu>& ctx, TY* y, TK* kept, const T* x, index_t rows, index_t columns) {

@@ -57,7 +57,7 @@ struct recurrence {
     return forward_cost<X, W>() + forward_cost<X, W>();
   }
 
-  /// What backward needs besides: the activated gates, and the memory after each step.
+  /// The statistics of forward, which backward reads: the activated gates, and the memory after each step.
   template <class Gates, class Memories>
   struct activations {
     Gates gates;
@@ -214,7 +214,7 @@ struct recurrence {
       return to_result ? block_move{batch, width, at, stride, 0, width}
                        : block_move{batch, width, 0, width, at, stride};
     }
-    /// Of a tensor [B, ...] or [B, T + more, ...].
+    /// The extents of a tensor [B, ...] or [B, T + more, ...].
     template <class X>
     constexpr extents_of<typename X::shape> extents(index_t more = 0) const {
       return extents_from<typename X::shape>([&] {

@@ -16,13 +16,13 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// The gradient of a sum at element x(i), from the output's gradient g,
+/// The gradient of a sum at element x(i), from the output's gradient g.
 template <class C>
 struct sum_derivative {
   C factor;
   GRADUS_INLINE pack<C> operator()(index_t, auto, pack<C> g) const { return g * pack<C>(factor); }
 };
-/// and of a variance.
+/// The gradient of a variance at element x(i), from the output's gradient g and the mean.
 template <class C, class T>
 struct variance_derivative {
   const T* x;

@@ -39,13 +39,13 @@ struct column_sums {
   }
 };
 
-/// The terms of a sum: the elements,
+/// The terms of a sum that are the elements.
 template <class C>
 struct elements {
   GRADUS_INLINE pack<C> of_row(pack<C> x, index_t) const { return x; }
   GRADUS_INLINE pack<C> of_columns(pack<C> x, index_t, auto) const { return x; }
 };
-/// or the squares of their differences from the middles, one value per output.
+/// The terms of a sum that are squares of the elements' differences from the middles, one value per output.
 template <class C>
 struct squared_distances {
   const C* middles;

@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x % 32 == 0) put_extremum(y, at, o, best);
 }
 
-/// Each place belongs to one result, so no element is written twice.
+/// Writes gradients to the places of extremes. Each place belongs to one result, so no element is written twice.
 template <bool InnerReduced, class Rows, class Count, class T, class U>
 __global__ void __launch_bounds__(block_threads)
     extremum_gradient_kernel(T* dx, const U* dy, const std::int32_t* at, Rows rows, divisor<Count> inner,

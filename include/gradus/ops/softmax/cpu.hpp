@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// Each row in three passes in the cache: its maximum; the exponentials and their sum; the scaling.
+/// Softmax of each row in three passes in the cache: its maximum; the exponentials and their sum; the scaling.
 template <bool Log, class TY, class T>
 void softmax_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
   using C = compute_type<promote<TY, T>>;

@@ -92,7 +92,8 @@ template <class Update>
 class shared_update {
  public:
   __device__ explicit shared_update(unsigned char* memory) : update_(reinterpret_cast<Update*>(memory)) {}
-  /// For all threads of the block together.
+  /// The constants of span s, computed by make() if they differ from the last ones. All threads of the block call it
+  /// together.
   template <class Span, class Make>
   __device__ Update& of(const Span& s, const Make& make) {
     const double missed = s.missed == nullptr ? 0.0 : *s.missed;
