@@ -88,15 +88,14 @@ struct model {
     if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids));
     else return norm(through_blocks(gr::dropout(embedded(ids), dropout)));
   }
-  /// Token ids [B, T] -> what the head sees, [B, T, width], and the auxiliary loss of the experts.
+  /// The same, and the auxiliary loss of the experts.
   constexpr auto hidden_and_auxiliary(const auto& ids) const {
     auto x = gr::dropout(embedded(ids), dropout);
     auto zero = gr::nn::no_auxiliary_loss(x);
     auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)});
     return std::tuple{norm(std::move(y)), std::move(auxiliary)};
   }
-  /// T new token ids [B, T], which follow the tokens in the cache -> [B, T, width]; the first `count` are real. No
-  /// dropout.
+  /// The same for T new tokens that follow those in the cache, of which the first `count` are real; no dropout.
   template <class Ids, class Cache>
   auto hidden(const Ids& ids, Cache& past, gr::index_t count) const {
     auto x = tokens(ids) + gr::embedding(past.template positions<Ids::shape::extent(1)>(), positions);
