@@ -138,7 +138,7 @@ class pending_collective {
   std::uint64_t number_ = 0;
 };
 
-/// A group of ranks, as one of them sees it. Its models: single_communicator, thread_communicator (ranks are threads of
+/// All ranks, as one of them sees them. Its models: single_communicator, thread_communicator (ranks are threads of
 /// one process), mpi_communicator, nccl_communicator and, for plans, meta_communicator.
 ///
 /// All ranks call the same collectives in the same order, and these run in that order. A collective begins after the
