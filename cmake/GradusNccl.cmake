@@ -1,4 +1,4 @@
-# gradus::nccl: gradus::cuda with NCCL, for dist/nccl_communicator.hpp. It is there if nccl.h and the library are found
+# gradus::nccl: gradus::cuda with NCCL, for ranks/nccl_communicator.hpp. It is there if nccl.h and the library are found
 # and, in gradus itself, GRADUS_NCCL is not OFF; otherwise gradus_nccl_missing says what is missing. Included by gradus
 # itself and by the installed package.
 

@@ -2,8 +2,8 @@
 //
 //     bench_allreduce RANKS BYTES...
 #include <gradus/cpu/access.hpp>
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 
 #include <algorithm>
 #include <chrono>

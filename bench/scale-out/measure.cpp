@@ -14,7 +14,7 @@
 #include <limits>
 #include <vector>
 
-#include <gradus/dist/thread_communicator.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 
 #include "../support/process.hpp"
 #include "model.hpp"

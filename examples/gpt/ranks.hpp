@@ -16,13 +16,13 @@
 
 #include <gradus/cpu/processors.hpp>
 #include <gradus/cpu/workers.hpp>
-#include <gradus/dist/communicator.hpp>
-#include <gradus/dist/thread_communicator.hpp>
+#include <gradus/ranks/communicator.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #ifdef GPT_MPI
-#include <gradus/dist/mpi_communicator.hpp>
+#include <gradus/ranks/mpi_communicator.hpp>
 #endif
 #ifdef GPT_NCCL
-#include <gradus/dist/nccl_communicator.hpp>
+#include <gradus/ranks/nccl_communicator.hpp>
 #endif
 
 #include <gradus/io/config_file.hpp>

@@ -4,7 +4,7 @@
 
 #include "core/config.hpp"
 //
-#include "dist/communicator.hpp"
-#include "dist/cpu/tree_sum.hpp"
-#include "dist/texts.hpp"
-#include "dist/thread_communicator.hpp"
+#include "ranks/communicator.hpp"
+#include "ranks/cpu/tree_sum.hpp"
+#include "ranks/texts.hpp"
+#include "ranks/thread_communicator.hpp"

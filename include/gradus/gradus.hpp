@@ -20,7 +20,6 @@
 #include "autodiff/tape.hpp"
 #include "autodiff/traced.hpp"
 #include "cpu/access.hpp"
-#include "dist/cpu/tree_sum.hpp"
 #include "memory/accounting.hpp"
 #include "memory/arena_resource.hpp"
 #include "memory/context.hpp"
@@ -31,6 +30,7 @@
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
 #include "memory/synchronized_resource.hpp"
+#include "ranks/cpu/tree_sum.hpp"
 //
 #include "ops/attention/cpu.hpp"
 #include "ops/channel_norm/cpu.hpp"

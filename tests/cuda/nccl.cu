@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #include <string>
 
 #include "../support/conformance.hpp"

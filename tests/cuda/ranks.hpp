@@ -2,7 +2,7 @@
 // Ranks that are threads with a GPU each.
 #include <cstdio>
 #include <exception>
-#include <gradus/dist/nccl_communicator.hpp>
+#include <gradus/ranks/nccl_communicator.hpp>
 #include <thread>
 #include <vector>
 

@@ -1,8 +1,8 @@
 #include "tree_sum_cases.hpp"
 
 #include <cstdint>
-#include <gradus/dist/cpu/tree_sum.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/cpu/tree_sum.hpp>
 
 template <class Op, class... Args>
 static void run(const Args&... args) {

@@ -1,6 +1,6 @@
 // Sums over leaves and ranks have the CPU's bits, for any number of parts, wherever they lie.
 #include <cstring>
-#include <gradus/dist/cuda/tree_sum.hpp>
+#include <gradus/ranks/cuda/tree_sum.hpp>
 
 #include "device.hpp"
 #include "tree_sum_cases.hpp"

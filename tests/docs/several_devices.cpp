@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/gradus.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #include <gradus/train/data_parallel.hpp>
 #include <mutex>
 #include <vector>

@@ -83,7 +83,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     }
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
-    owner["NCCL"] = "dist"; owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"; owner["MPI"] = "dist"
+    owner["NCCL"] = "ranks"; owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"; owner["MPI"] = "ranks"
   }
   {
     from = $1 ~ /^examples\// ? "examples" : folder_of($1)

@@ -52,6 +52,6 @@ fresh; put cpu/blas.hpp '#include <cblas.h>';                          rejects v
 fresh; put cuda/sum.hpp '#include <cub/cub.cuh>';                      passes vendors "CUB in cuda/"
 put cuda/max.hpp '#include <cub/block/block_reduce.cuh>';              rejects vendors "two headers with CUB"
 fresh; put tensor/view.hpp '#include <cuda_runtime.h>';                rejects vendors "CUDA in tensor/"
-fresh; put dist/session.hpp '#include <mpi.h>';                        passes vendors "MPI in dist/"
-put dist/exchange.hpp '#include <mpi.h>';                              rejects vendors "two headers with MPI"
+fresh; put ranks/session.hpp '#include <mpi.h>';                        passes vendors "MPI in ranks/"
+put ranks/exchange.hpp '#include <mpi.h>';                              rejects vendors "two headers with MPI"
 exit $failures

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/access.hpp>
-#include <gradus/dist/mpi_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/mpi_communicator.hpp>
 
 #include <exception>
 

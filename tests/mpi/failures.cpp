@@ -4,8 +4,8 @@
 //   leave     RANK destroys its communicator and goes on to something else
 //   mismatch  RANK calls another collective
 #include <gradus/cpu/access.hpp>
-#include <gradus/dist/mpi_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/mpi_communicator.hpp>
 
 #include <unistd.h>
 

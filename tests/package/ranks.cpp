@@ -1,4 +1,4 @@
-#include <gradus/dist/mpi_communicator.hpp>
+#include <gradus/ranks/mpi_communicator.hpp>
 
 // Compiled and linked; tests/mpi runs such programs.
 int main() {

@@ -3,8 +3,8 @@
 
 #include <mutex>
 
-#include <gradus/dist/cpu/tree_sum.hpp>
-#include <gradus/dist/thread_communicator.hpp>
+#include <gradus/ranks/cpu/tree_sum.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 
 #include "planned_step.hpp"
 

@@ -4,8 +4,8 @@
 // are threads or processes. A check that fails throws; the model's `run` has to rethrow it, so that the test fails.
 #pragma once
 
-#include <gradus/dist/communicator.hpp>
-#include <gradus/dist/tree_sum.hpp>
+#include <gradus/ranks/communicator.hpp>
+#include <gradus/ranks/tree_sum.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -110,7 +110,7 @@ std::vector<T> elements(unsigned seed, index_t input, index_t rank, index_t n) {
   return all;
 }
 
-/// The tree of dist/tree_sum.hpp, as it is defined.
+/// The tree of ranks/tree_sum.hpp, as it is defined.
 template <class T>
 gradus::compute_type<T> tree(const std::vector<T>& parts, index_t first, index_t count) {
   using C = gradus::compute_type<T>;

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "../core/config.hpp"
-#include "../dist/communicator.hpp"
+#include "../ranks/communicator.hpp"
 #include "../tensor/creation.hpp"
 #include "loss_scaler.hpp"
 #include "param_list.hpp"

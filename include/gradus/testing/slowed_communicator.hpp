@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "../core/config.hpp"
-#include "../dist/communicator.hpp"
+#include "../ranks/communicator.hpp"
 
 namespace gradus::testing {
 

@@ -14,9 +14,9 @@
 #include "../autodiff/observe.hpp"
 #include "../autodiff/tape.hpp"
 #include "../core/config.hpp"
-#include "../dist/communicator.hpp"
-#include "../dist/group_layout.hpp"
-#include "../dist/tree_sum.hpp"
+#include "../ranks/communicator.hpp"
+#include "../ranks/group_layout.hpp"
+#include "../ranks/tree_sum.hpp"
 #include "../model/param_groups.hpp"
 #include "../model/parameters.hpp"
 #include "../optim/param_pieces.hpp"
@@ -54,7 +54,7 @@ struct data_parallel_options {
 ///     optimizer.step(ctx);   // over the model, or over this rank's pieces of it
 ///     parallel.gather_values();
 ///
-/// Gradients are summed by the tree of dist/tree_sum.hpp: one rank with the same leaves gets the same bits. Groups of
+/// Gradients are summed by the tree of ranks/tree_sum.hpp: one rank with the same leaves gets the same bits. Groups of
 /// parameters are reduced while backward runs, the model's last one first, on all ranks in this order: a group when
 /// backward has completed its gradients and the gradients of the groups before it.
 ///

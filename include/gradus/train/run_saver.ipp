@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "../dist/communicator.hpp"
+#include "../ranks/communicator.hpp"
 #include "run_saver.hpp"
 
 namespace gradus {

@@ -18,13 +18,13 @@
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
 #include "../core/error.hpp"
-#include "../dist/communicator.hpp"
-#include "../dist/texts.hpp"
 #include "../io/safetensors.hpp"
 #include "../memory/buffer.hpp"
 #include "../model/parameters.hpp"
 #include "../optim/param_list.hpp"
 #include "../optim/param_pieces.hpp"
+#include "../ranks/communicator.hpp"
+#include "../ranks/texts.hpp"
 #include "checkpoint.hpp"
 
 namespace gradus {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "../core/config.hpp"
-#include "../dist/communicator.hpp"
-#include "../dist/group_layout.hpp"
 #include "../model/param_groups.hpp"
 #include "../model/parameter_residency.hpp"
+#include "../ranks/communicator.hpp"
+#include "../ranks/group_layout.hpp"
 #include "../tensor/param.hpp"
 
 namespace gradus {

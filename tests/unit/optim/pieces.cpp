@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/gradus.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 
 #include "../../support/message_of.hpp"
 #include "../../support/seed.hpp"

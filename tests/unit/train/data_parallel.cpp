@@ -8,9 +8,9 @@
 
 #include "../../support/scratch_folder.hpp"
 
-#include <gradus/dist/cpu/tree_sum.hpp>
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/gradus.hpp>
+#include <gradus/ranks/cpu/tree_sum.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #include <gradus/train/data_parallel.hpp>
 #include <gradus/train/model_file.hpp>
 

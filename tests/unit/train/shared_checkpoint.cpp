@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/gradus.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #include <gradus/train/shared_checkpoint.hpp>
 
 #include "../../support/full_disk.hpp"

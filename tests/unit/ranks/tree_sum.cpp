@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <gradus/dist/cpu/tree_sum.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/cpu/tree_sum.hpp>
 
 #include <cstddef>
 #include <cstring>

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/access.hpp>
-#include <gradus/dist/texts.hpp>
-#include <gradus/dist/thread_communicator.hpp>
 #include <gradus/memory/host_resource.hpp>
+#include <gradus/ranks/texts.hpp>
+#include <gradus/ranks/thread_communicator.hpp>
 #include <gradus/testing/slowed_communicator.hpp>
 
 #include <atomic>

@@ -6,7 +6,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
-#include <gradus/dist/rank_watch.hpp>
+#include <gradus/ranks/rank_watch.hpp>
 
 #include "../../support/message_of.hpp"
 #include "../../support/scratch_folder.hpp"

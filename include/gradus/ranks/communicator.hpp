@@ -73,7 +73,7 @@ enum class reduce_by : unsigned char { sum, minimum, maximum };
 
 /// The order of a floating-point sum over ranks.
 enum class sum_order : unsigned char {
-  tree,  ///< the tree of dist/tree_sum.hpp: the bits depend on the elements alone. 16-bit elements are summed in float
+  tree,  ///< the tree of ranks/tree_sum.hpp: the bits depend on the elements alone. 16-bit elements are summed in float
   fastest  ///< whatever the library beneath does
 };
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/dist/group_layout.hpp>
+#include <gradus/ranks/group_layout.hpp>
 
 namespace gr = gradus;
 
