@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/gradus.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/profile.hpp>
-#include <gradus/train/run_folder.hpp>
-#include <gradus/train/run_reporter.hpp>
-#include <gradus/train/run_saver.hpp>
+#include <gradus/report/profile.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/run_folder.hpp>
+#include <gradus/run/run_reporter.hpp>
+#include <gradus/run/run_saver.hpp>
 #include <vector>
 
 namespace gr = gradus;

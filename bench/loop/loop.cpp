@@ -19,7 +19,7 @@
 
 #include <gradus/data/prefetch.hpp>
 #include <gradus/planning.hpp>
-#include <gradus/train/profile.hpp>
+#include <gradus/report/profile.hpp>
 
 #include "../support/gpt_step.hpp"
 

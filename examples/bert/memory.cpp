@@ -5,8 +5,8 @@
 #include <utility>
 
 #include <gradus/planning.hpp>
-#include <gradus/train/memory_table.hpp>
-#include <gradus/train/progress.hpp>
+#include <gradus/report/memory_table.hpp>
+#include <gradus/report/progress.hpp>
 
 namespace bert {
 namespace {

@@ -21,15 +21,15 @@
 #include <gradus/core/byte_size.hpp>
 #include <gradus/cpu/processors.hpp>
 #include <gradus/data/prefetch.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/interrupts.hpp>
-#include <gradus/train/model_file.hpp>
-#include <gradus/train/program.hpp>
-#include <gradus/train/run_folder.hpp>
-#include <gradus/train/run_memory.hpp>
-#include <gradus/train/run_reporter.hpp>
-#include <gradus/train/run_saver.hpp>
-#include <gradus/train/stopwatch.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/interrupts.hpp>
+#include <gradus/run/model_file.hpp>
+#include <gradus/run/program.hpp>
+#include <gradus/run/run_folder.hpp>
+#include <gradus/run/run_memory.hpp>
+#include <gradus/run/run_reporter.hpp>
+#include <gradus/run/run_saver.hpp>
+#include <gradus/run/stopwatch.hpp>
 
 #include "data.hpp"
 #include "huggingface.hpp"

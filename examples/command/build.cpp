@@ -16,7 +16,7 @@
 #include <system_error>
 
 #include <gradus/core/printable.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 namespace command {
 namespace {

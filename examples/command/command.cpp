@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "build.hpp"
 #include "subcommands.hpp"

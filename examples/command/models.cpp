@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "readers.hpp"
 

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include <gradus/core/parse_number.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 namespace command {
 namespace {

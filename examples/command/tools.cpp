@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "models.hpp"
 #include "subcommands.hpp"

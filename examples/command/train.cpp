@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <gradus/io/atomic_file.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 #include <gradus/train/token_budget.hpp>
 
 #include "models.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <gradus/core/parse_number.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "../bert/options.hpp"
 #include "models.hpp"

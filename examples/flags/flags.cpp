@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include <gradus/train/progress.hpp>
+#include <gradus/report/progress.hpp>
 
 namespace gpt {
 namespace {

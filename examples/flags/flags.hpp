@@ -21,7 +21,7 @@
 #include <gradus/core/byte_size.hpp>
 #include <gradus/core/parse_number.hpp>
 #include <gradus/io/config_file.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 namespace gpt {
 

@@ -12,7 +12,7 @@
 #endif
 
 #include <gradus/cpu/processors.hpp>
-#include <gradus/train/stopwatch.hpp>
+#include <gradus/run/stopwatch.hpp>
 
 #include "config.hpp"
 

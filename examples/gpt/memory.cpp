@@ -1,10 +1,10 @@
 #include "memory.hpp"
 
 #include <gradus/planning.hpp>
-#include <gradus/train/memory_report.hpp>
-#include <gradus/train/perfetto.hpp>
-#include <gradus/train/program.hpp>
-#include <gradus/train/progress.hpp>
+#include <gradus/report/memory_report.hpp>
+#include <gradus/report/perfetto.hpp>
+#include <gradus/report/progress.hpp>
+#include <gradus/run/program.hpp>
 
 #include "training.hpp"
 

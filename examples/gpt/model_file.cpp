@@ -7,7 +7,7 @@
 #include <gradus/data/tokenizer_json.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/io/safetensors.hpp>
-#include <gradus/train/run_folder.hpp>
+#include <gradus/run/run_folder.hpp>
 
 #include "../llama/huggingface.hpp"
 #include "model_folder.hpp"

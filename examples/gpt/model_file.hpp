@@ -11,8 +11,8 @@
 #include <gradus/data/bpe.hpp>
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/text_tokenizer.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/model_file.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/model_file.hpp>
 
 #include "config.hpp"
 #include "options.hpp"

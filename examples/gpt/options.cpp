@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/train/run_folder.hpp>
+#include <gradus/run/run_folder.hpp>
 #include <gradus/train/token_budget.hpp>
 
 namespace gpt {

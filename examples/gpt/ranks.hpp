@@ -26,7 +26,7 @@
 #endif
 
 #include <gradus/io/config_file.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 
 #include "config.hpp"
 

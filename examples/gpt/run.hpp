@@ -13,11 +13,11 @@
 #include <utility>
 
 #include <gradus/data/tokenizer_json.hpp>
-#include <gradus/train/anomaly.hpp>
-#include <gradus/train/profile.hpp>
-#include <gradus/train/run_saver.hpp>
-#include <gradus/train/shared_checkpoint.hpp>
-#include <gradus/train/stopwatch.hpp>
+#include <gradus/report/anomaly.hpp>
+#include <gradus/report/profile.hpp>
+#include <gradus/run/run_saver.hpp>
+#include <gradus/run/shared_checkpoint.hpp>
+#include <gradus/run/stopwatch.hpp>
 
 #include "model_file.hpp"
 #include "ranks.hpp"

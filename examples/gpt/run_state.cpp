@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradus/io/atomic_file.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/program.hpp>
 #include <gradus/train/size_hints.hpp>
 
 #include "model_file.hpp"

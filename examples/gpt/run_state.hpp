@@ -11,9 +11,9 @@
 
 #include <gradus/data/batches.hpp>
 #include <gradus/data/dataset.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/run_folder.hpp>
-#include <gradus/train/run_reporter.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/run_folder.hpp>
+#include <gradus/run/run_reporter.hpp>
 
 #include "memory.hpp"
 #include "options.hpp"

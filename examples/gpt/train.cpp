@@ -11,9 +11,9 @@
 #include <utility>
 
 #include <gradus/data/prefetch.hpp>
-#include <gradus/train/interrupts.hpp>
-#include <gradus/train/program.hpp>
-#include <gradus/train/run_memory.hpp>
+#include <gradus/run/interrupts.hpp>
+#include <gradus/run/program.hpp>
+#include <gradus/run/run_memory.hpp>
 
 #include "device.hpp"
 #include "memory.hpp"

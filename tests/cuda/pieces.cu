@@ -1,7 +1,7 @@
 // Optimizers of pieces on the GPU: the bits of one of the whole model, and the same checkpoint.
 #include <filesystem>
 #include <fstream>
-#include <gradus/train/shared_checkpoint.hpp>
+#include <gradus/run/shared_checkpoint.hpp>
 #include <iterator>
 #include <string>
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <gradus/gradus.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/model_file.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/model_file.hpp>
 #include <random>
 #include <string>
 #include <utility>

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <gradus/gradus.hpp>
 #include <gradus/interop/dlpack.hpp>
+#include <gradus/report/anomaly.hpp>
 #include <gradus/testing/gradcheck.hpp>
-#include <gradus/train/anomaly.hpp>
 #include <sstream>
 
 #include "../../support/message_of.hpp"

@@ -11,8 +11,8 @@
 #include <gradus/gradus.hpp>
 #include <gradus/ranks/cpu/tree_sum.hpp>
 #include <gradus/ranks/thread_communicator.hpp>
+#include <gradus/run/model_file.hpp>
 #include <gradus/train/data_parallel.hpp>
-#include <gradus/train/model_file.hpp>
 
 namespace gr = gradus;
 

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <gradus/train/curve_svg.hpp>
-#include <gradus/train/overfitting.hpp>
-#include <gradus/train/progress.hpp>
-#include <gradus/train/run_log.hpp>
+#include <gradus/report/curve_svg.hpp>
+#include <gradus/report/overfitting.hpp>
+#include <gradus/report/progress.hpp>
+#include <gradus/report/run_log.hpp>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>

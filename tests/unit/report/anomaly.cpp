@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <gradus/gradus.hpp>
-#include <gradus/train/anomaly.hpp>
+#include <gradus/report/anomaly.hpp>
 #include <gradus/train/size_hints.hpp>
 #include <limits>
 #include <string>

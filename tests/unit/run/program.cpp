@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <csignal>
-#include <gradus/train/interrupts.hpp>
-#include <gradus/train/program.hpp>
+#include <gradus/run/interrupts.hpp>
+#include <gradus/run/program.hpp>
 #include <new>
 #include <stdexcept>
 #include <string>

@@ -12,7 +12,7 @@
 
 #include <gradus/gradus.hpp>
 #include <gradus/ranks/thread_communicator.hpp>
-#include <gradus/train/shared_checkpoint.hpp>
+#include <gradus/run/shared_checkpoint.hpp>
 
 #include "../../support/full_disk.hpp"
 #include "../../support/message_of.hpp"

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <gradus/gradus.hpp>
-#include <gradus/train/profile.hpp>
+#include <gradus/report/profile.hpp>
 #include <sstream>
 #include <string>
 #include <thread>

@@ -3,7 +3,7 @@
 
 #include <gradus/gradus.hpp>
 #include <gradus/planning.hpp>
-#include <gradus/train/run_memory.hpp>
+#include <gradus/run/run_memory.hpp>
 #include <vector>
 
 namespace gr = gradus;

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <gradus/gradus.hpp>
-#include <gradus/train/checkpoint.hpp>
-#include <gradus/train/model_file.hpp>
+#include <gradus/run/checkpoint.hpp>
+#include <gradus/run/model_file.hpp>
 #include <limits>
 #include <span>
 #include <string>

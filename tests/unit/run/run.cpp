@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <gradus/train/run_folder.hpp>
-#include <gradus/train/run_reporter.hpp>
-#include <gradus/train/run_saver.hpp>
+#include <gradus/run/run_folder.hpp>
+#include <gradus/run/run_reporter.hpp>
+#include <gradus/run/run_saver.hpp>
 #include <iterator>
 #include <string>
 #include <thread>

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <gradus/train/memory_report.hpp>
+#include <gradus/report/memory_report.hpp>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>

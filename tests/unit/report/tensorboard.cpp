@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <gradus/train/tensorboard.hpp>
+#include <gradus/report/tensorboard.hpp>
 #include <iterator>
 #include <map>
 #include <string>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gradus/gradus.hpp>
-#include <gradus/train/checkpoint.hpp>
+#include <gradus/run/checkpoint.hpp>
 
 #include "../../support/message_of.hpp"
 #include "../../support/operands.hpp"

@@ -13,10 +13,10 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
-#include "curve_svg.hpp"
-#include "progress.hpp"
-#include "run_log.hpp"
-#include "tensorboard.hpp"
+#include "../report/curve_svg.hpp"
+#include "../report/progress.hpp"
+#include "../report/run_log.hpp"
+#include "../report/tensorboard.hpp"
 
 namespace gradus {
 

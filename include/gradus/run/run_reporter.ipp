@@ -10,7 +10,7 @@
 #include "../core/printable.hpp"
 #include "../io/atomic_file.hpp"
 #include "../io/json.hpp"
-#include "overfitting.hpp"
+#include "../report/overfitting.hpp"
 #include "run_reporter.hpp"
 
 namespace gradus {
