@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "../core/config.hpp"
-#include "../ranks/communicator.hpp"
 #include "../tensor/creation.hpp"
 #include "loss_scaler.hpp"
 #include "param_list.hpp"
@@ -93,7 +92,14 @@ class optimizer {
   /// Takes the norm and the overflow flag of all ranks' gradients, where the ranks' optimizers are made of param_pieces
   /// that together are the model: clip, and a step that unscales, are then collectives. The communicator must outlive
   /// the optimizer. The norm has the same bits however the pieces are cut.
-  constexpr void share_norm(communicator<D>& ranks) { ranks_ = &ranks; }
+  template <class Communicator>
+    requires requires(Communicator& ranks, context<D>& ctx, double* numbers) { ranks.add_up(ctx, numbers, index_t{}); }
+  constexpr void share_norm(Communicator& ranks) {
+    ranks_ = &ranks;
+    add_up_over_ranks_ = [](void* to, context<D>& ctx, double* numbers, index_t n) {
+      static_cast<Communicator*>(to)->add_up(ctx, numbers, n);
+    };
+  }
   /// Frees the accumulated gradients and drops the requests for the next step.
   constexpr void clear_gradients() {
     params_.clear_gradients();
@@ -270,8 +276,7 @@ class optimizer {
           kernel<op::gradient_pass, D>::forward(ctx, pass, scalars(), partial, units, rows);
     }
     // Exact: each partial sum is 0 on all ranks but one.
-    if (ranks_ != nullptr)
-      ranks_->all_reduce(ctx, partial, partial, 2 * units, {reduce_by::sum, sum_order::fastest}).wait();
+    if (ranks_ != nullptr) add_up_over_ranks_(ranks_, ctx, partial, 2 * units);
     if constexpr (D::computes) kernel<op::gradient_pass, D>::conclude(ctx, pass, scalars(), partial, units);
     before_ = after_ = 1;
   }
@@ -280,9 +285,10 @@ class optimizer {
   double limit_ = std::numeric_limits<double>::infinity();
   std::size_t calls_ = 0;
   const loss_scaler<D>* scaler_ = nullptr;
-  std::size_t scale_changes_ = 0;     // of the scaler, at unscale
-  communicator<D>* ranks_ = nullptr;  // that share the norm
-  buffer<D> scalars_;                 // what measure_gradients found
+  std::size_t scale_changes_ = 0;  // of the scaler, at unscale
+  void* ranks_ = nullptr;          // the communicator of the ranks that share the norm; optim/ does not know its type
+  void (*add_up_over_ranks_)(void*, context<D>&, double*, index_t) = nullptr;
+  buffer<D> scalars_;  // what measure_gradients found
   tensor<double, shape<>, D> skipped_;
   buffer<D> missed_;  // allocated when a parameter first misses a step; where steps are replayed, in the first step
   std::vector<std::uint32_t> absent_;  // numbers of the parameters without a gradient in this step

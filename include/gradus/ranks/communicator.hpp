@@ -182,6 +182,11 @@ class communicator {
     c.options = o;
     return begin(ctx, std::move(c));
   }
+  /// Replaces n numbers by their sums over all ranks, in any order, and waits for them: exact where each number is 0 on
+  /// all ranks but one.
+  void add_up(context<D>& ctx, double* numbers, index_t n) {
+    all_reduce(ctx, numbers, numbers, n, {.by = reduce_by::sum, .order = sum_order::fastest}).wait();
+  }
   /// Like all_reduce, but each rank receives only its own share, or counts[rank] elements, at `to`. In place: `to` is
   /// where the rank's share of `from` begins.
   template <class T>

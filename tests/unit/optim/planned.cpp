@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <gradus/planning.hpp>
+#include <gradus/ranks/communicator.hpp>
 
 namespace gr = gradus;
 
