@@ -13,7 +13,6 @@
 
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/run/program.hpp>
-#include <gradus/train/token_budget.hpp>
 
 #include "models.hpp"
 #include "readers.hpp"

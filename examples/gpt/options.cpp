@@ -10,7 +10,8 @@
 #include <vector>
 
 #include <gradus/run/run_folder.hpp>
-#include <gradus/train/token_budget.hpp>
+
+#include "token_budget.hpp"
 
 namespace gpt {
 namespace {
@@ -221,7 +222,7 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
 void command_line::finish(double usual_rate) {
   if (flags.given("batch-tokens")) {
     const auto batch = static_cast<std::size_t>(o.batch), context = static_cast<std::size_t>(o.context);
-    const std::size_t batches = gr::batches_for(o.batch_tokens, batch, context);
+    const std::size_t batches = gpt::batches_for(o.batch_tokens, batch, context);
     check_flag(batches <= most_batches, "--batch-tokens",
                "at most " + std::to_string(most_batches * batch * context) + " with this batch", o.batch_tokens);
     o.accumulate = static_cast<int>(batches);

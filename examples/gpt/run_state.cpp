@@ -8,9 +8,9 @@
 
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/run/program.hpp>
-#include <gradus/train/size_hints.hpp>
 
 #include "model_file.hpp"
+#include "size_hints.hpp"
 
 namespace gpt {
 namespace {
@@ -244,12 +244,12 @@ void report_start(gr::run_reporter& report, const std::filesystem::path& folder,
   if (!facts.note.empty()) report.line(facts.note);
   report.line("run folder " + folder.string());
   constexpr gr::index_t head = sizes.width / sizes.heads;
-  const std::string heads = std::to_string(gr::rounded_up(head, 16));
-  const std::string wider = std::to_string(gr::rounded_up(head, 16) * sizes.heads);
+  const std::string heads = std::to_string(gpt::rounded_up(head, 16));
+  const std::string wider = std::to_string(gpt::rounded_up(head, 16) * sizes.heads);
   for (const std::string& hint :
-       {gr::size_hint("attention with a head width", head, 16, "--width " + wider + " has heads " + heads + " wide"),
-        gr::size_hint("a vocabulary", sizes.vocabulary, 64,
-                      "a tokenizer of " + std::to_string(gr::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
+       {gpt::size_hint("attention with a head width", head, 16, "--width " + wider + " has heads " + heads + " wide"),
+        gpt::size_hint("a vocabulary", sizes.vocabulary, 64,
+                       "a tokenizer of " + std::to_string(gpt::rounded_up(sizes.vocabulary, 64)) + " tokens is free")})
     if (!hint.empty()) report.line(hint);
   if (!facts.starting_from.empty()) report.line(facts.starting_from);
   if (!facts.resumed) return;

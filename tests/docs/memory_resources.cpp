@@ -6,11 +6,11 @@
 #include <gradus/gradus.hpp>
 #include <gradus/memory/tracking_resource.hpp>
 #include <gradus/testing/failing_resource.hpp>
-#include <gradus/testing/simulated_stream.hpp>
 #include <string>
 #include <vector>
 
 #include "../support/scratch_folder.hpp"
+#include "../support/simulated_stream.hpp"
 
 namespace gr = gradus;
 

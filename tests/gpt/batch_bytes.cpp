@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <gpt/training.hpp>
 #include <gradus/planning.hpp>
-#include <gradus/train/token_budget.hpp>
+
+#include "gpt/token_budget.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ std::size_t bytes_of_a_step() {
 
 TEST_CASE("the bytes of a step are known at every batch when they are at two, up to the alignment of blocks") {
   const std::size_t two = bytes_of_a_step<2>(), three = bytes_of_a_step<3>();
-  const gr::bytes_by_batch bytes{2, two, three - two};
+  const gpt::bytes_by_batch bytes{2, two, three - two};
   const auto nearly = [](std::size_t n) { return doctest::Approx(static_cast<double>(n)).epsilon(5e-4); };
   CHECK(static_cast<double>(bytes.at(7)) == nearly(bytes_of_a_step<7>()));
   CHECK(static_cast<double>(bytes.at(32)) == nearly(bytes_of_a_step<32>()));

@@ -8,11 +8,11 @@
 
 #include <gradus/core/byte_size.hpp>
 #include <gradus/planning.hpp>
-#include <gradus/train/token_budget.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../config.hpp"
 #include "../options.hpp"
+#include "../token_budget.hpp"
 #include "../training.hpp"
 
 namespace gr = gradus;
@@ -33,7 +33,7 @@ std::size_t bytes_of_a_step(const gpt::step_options& options) {
 /// The largest batch that fits, or 1.
 std::size_t largest_batch(std::size_t budget, const gpt::step_options& options) {
   const std::size_t two = bytes_of_a_step<2>(options), three = bytes_of_a_step<3>(options);
-  return gr::bytes_by_batch{2, two, three - two}.largest_within(budget);
+  return gpt::bytes_by_batch{2, two, three - two}.largest_within(budget);
 }
 
 /// The least bytes of training and validation with batches of one sequence, with any recomputation.
@@ -57,14 +57,14 @@ int main(int argc, char** argv) {
     if (!flags.read(argc, argv)) return 0;
     const std::size_t budget = gr::parse_bytes(memory);
 
-    const auto print = [](const gr::token_split& split) {
+    const auto print = [](const gpt::token_split& split) {
       std::printf("%zu\n", split.batch);
       return 0;
     };
-    const gr::token_split whole = gr::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, {}));
+    const gpt::token_split whole = gpt::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, {}));
     if (whole.accumulate == 1 && whole.batch > 1) return print(whole);
     // With several batches, the gradients of the first are live while the second is computed, and the tokens of all.
-    const bool several = gr::batches_for(tokens, 1, gpt::sizes.context) > 1;
+    const bool several = gpt::batches_for(tokens, 1, gpt::sizes.context) > 1;
     const gpt::step_options step{.accumulate = several ? 2 : 1};
     const std::size_t all_tokens = several ? 2 * sizeof(gpt::token) * tokens : 0;
     const std::size_t left = budget > all_tokens ? budget - all_tokens : 0;
@@ -74,6 +74,6 @@ int main(int argc, char** argv) {
         throw gr::bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
                            "; the least that is feasible for this model and a batch of 1 is " +
                            std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
-    return print(gr::split_tokens(tokens, gpt::sizes.context, largest));
+    return print(gpt::split_tokens(tokens, gpt::sizes.context, largest));
   });
 }

@@ -6,12 +6,13 @@
 #include <gradus/gradus.hpp>
 #include <gradus/planning.hpp>
 #include <gradus/testing/failing_resource.hpp>
-#include <gradus/testing/simulated_stream.hpp>
 #include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "../../support/simulated_stream.hpp"
 
 namespace gr = gradus;
 

@@ -13,12 +13,13 @@
 #include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
 #include <gradus/testing/failing_resource.hpp>
-#include <gradus/testing/simulated_stream.hpp>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "../../support/simulated_stream.hpp"
 
 using namespace gradus;
 

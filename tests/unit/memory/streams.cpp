@@ -10,11 +10,12 @@
 #include <gradus/memory/stats_resource.hpp>
 #include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
-#include <gradus/testing/simulated_stream.hpp>
 #include <list>
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "../../support/simulated_stream.hpp"
 
 using namespace gradus;
 using testing::simulated_memory;

@@ -4,7 +4,6 @@
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/ranks/texts.hpp>
 #include <gradus/ranks/thread_communicator.hpp>
-#include <gradus/testing/slowed_communicator.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "../../support/conformance.hpp"
 #include "../../support/message_of.hpp"
 #include "../../support/seed.hpp"
+#include "../../support/slowed_communicator.hpp"
 
 namespace {
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <gradus/gradus.hpp>
 #include <gradus/report/anomaly.hpp>
-#include <gradus/train/size_hints.hpp>
 #include <limits>
 #include <string>
 
@@ -76,15 +75,4 @@ TEST_CASE("an anomaly is found in 16-bit values, and integers are none") {
         std::string::npos);
   CHECK_NOTHROW(gr::cast<std::int32_t>(x * gr::full<gr::bf16, gr::shape<4>>(at.ctx, gr::bf16(0.0f))));
   at.ctx.observe(nullptr);
-}
-
-TEST_CASE("a size that wastes is told with the better one") {
-  CHECK(gr::rounded_up(33, 16) == 48);
-  CHECK(gr::wasted_share(48, 16) == 0);
-  CHECK(gr::wasted_share(33, 16) == doctest::Approx(15.0 / 48));
-  CHECK(gr::size_hint("a head width", 33, 16, "take 48") ==
-        "hint: a head width of 33 takes about as long as one of 48; take 48");
-  CHECK(gr::size_hint("a head width", 32, 16, "") == "");
-  CHECK(gr::size_hint("a vocabulary", 50257, 64, "") == "");  // 0.1 % is little
-  CHECK(gr::size_hint("a vocabulary", 257, 64, "x") != "");
 }

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "../core/config.hpp"
-#include "../ranks/communicator.hpp"
+#include <gradus/core/config.hpp>
+#include <gradus/ranks/communicator.hpp>
 
 namespace gradus::testing {
 

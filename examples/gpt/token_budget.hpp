@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "../core/error.hpp"
+#include <gradus/core/error.hpp>
 
-namespace gradus {
+namespace gpt {
 
 /// The tokens of an update as `accumulate` micro-batches of `batch` sequences.
 struct token_split {
@@ -26,7 +26,7 @@ constexpr std::size_t batches_for(std::size_t tokens, std::size_t batch, std::si
 /// those miss the number of sequences, uses the next smaller batch that divides it, unless that is below half of
 /// `largest`.
 constexpr token_split split_tokens(std::size_t tokens, std::size_t context, std::size_t largest) {
-  if (largest == 0 || context == 0) throw error("split_tokens: batch and context must be above 0");
+  if (largest == 0 || context == 0) throw gradus::error("split_tokens: batch and context must be above 0");
   const std::size_t sequences = batches_for(tokens, 1, context);
   for (std::size_t batch = std::min(largest, sequences); 2 * batch >= std::min(largest, sequences); --batch)
     if (sequences % batch == 0) return {batch, sequences / batch};
@@ -51,4 +51,4 @@ struct bytes_by_batch {
   }
 };
 
-}  // namespace gradus
+}  // namespace gpt

@@ -9,8 +9,8 @@
 #include <new>
 #include <vector>
 
-#include "../memory/diagnostics.hpp"
-#include "../memory/resource.hpp"
+#include <gradus/memory/diagnostics.hpp>
+#include <gradus/memory/resource.hpp>
 
 namespace gradus::testing {
 

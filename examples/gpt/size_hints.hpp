@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-namespace gradus {
+namespace gpt {
 
 /// `n` rounded up to a multiple of `unit`.
 constexpr std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
@@ -25,4 +25,4 @@ inline std::string size_hint(const std::string& what, std::size_t n, std::size_t
   return text;
 }
 
-}  // namespace gradus
+}  // namespace gpt
