@@ -17,7 +17,7 @@ if(TARGET gradus::cuda AND NOT TARGET gradus::cudnn)
     set(gradus_cudnn_missing "cudnn_frontend.h was not found: set GRADUS_CUDNN_FRONTEND_INCLUDE_DIR to its folder \
 (the package nvidia-cudnn-frontend of PyPI has it)")
   else()
-    add_library(gradus_cudnn STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/cuda/cudnn_attention.cpp")
+    add_library(gradus_cudnn STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/gpu/cudnn_attention.cpp")
     add_library(gradus::cudnn ALIAS gradus_cudnn)
     target_compile_definitions(gradus_cudnn PUBLIC GRADUS_WITH_CUDNN=1)
     target_include_directories(gradus_cudnn SYSTEM PRIVATE

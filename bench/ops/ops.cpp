@@ -209,11 +209,6 @@ void register_ops(bench_world& w) {
   using attention = gr::op::causal_attention<6>;
   add_op<attention>(
       w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
-  // The same from stored scores, and counted as the same, so that the rates compare.
-  using packed = decltype(qkv);
-  add(
-      w, "causal_attention_plain", attention::forward_cost<packed>(), attention::backward_cost<packed>(),
-      [](auto&& t) { return gr::causal_attention<6, gr::attention_kernel::plain>(t); }, qkv);
   const auto heads = [&w] { return w.random<T, gr::shape<8, 6, 512, 64>>(); };
   add_op<gr::op::scaled_attention<false>>(
       w, "attention", [](auto&& q, auto&& k, auto&& v) { return gr::attention(q, k, v); }, heads(), heads(), heads());

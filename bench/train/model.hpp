@@ -2,8 +2,10 @@
 // The GPT of examples/gpt/model.hpp with and without the techniques that shape a model.
 
 #include <array>
+#include <limits>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gradus/gradus.hpp>
 
@@ -32,13 +34,23 @@ struct operations {
     else return x * 0.5 * (gr::tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1.0);
   }
   static constexpr auto softmax(const auto& x) {
-    const auto e = gr::exp(x - gr::max<gr::axes<-1>, true>(x));
-    return e / gr::sum<gr::axes<-1>, true>(e);
+    if constexpr (T.fused_operations) return gr::softmax(x);
+    else {
+      const auto e = gr::exp(x - gr::max<gr::axes<-1>, true>(x));
+      return e / gr::sum<gr::axes<-1>, true>(e);
+    }
+  }
+  /// [Time, Time]: 0 on and below the diagonal, minus infinity above it.
+  template <class V, gr::index_t Time>
+  static constexpr auto causal_mask(auto& ctx) {
+    std::vector<V> host(Time * Time, V(0.0f));
+    for (gr::index_t i = 0; i < Time; ++i)
+      for (gr::index_t j = i + 1; j < Time; ++j) host[i * Time + j] = V(-std::numeric_limits<float>::infinity());
+    return gr::from_host<V, gr::shape<Time, Time>>(ctx, host.data(), gr::category::temporary);
   }
   template <gr::index_t Heads>
   static constexpr auto attention(const auto& qkv) {
     if constexpr (T.flash_attention) return gr::causal_attention<Heads>(qkv);
-    else if constexpr (T.fused_operations) return gr::causal_attention<Heads, gr::attention_kernel::plain>(qkv);
     else {
       using s = gr::shape_of<decltype(qkv)>;
       constexpr gr::index_t batch = s::extent(0), time = s::extent(1), width = s::extent(2) / 3, depth = width / Heads;
@@ -48,7 +60,7 @@ struct operations {
       };
       const auto scores =
           gr::matmul<gr::transpose{.b = true}>(part(at<0>{}), part(at<1>{})) * gr::detail::inverse_square_root(depth);
-      const auto masked = scores + gr::detail::causal_mask<gr::tensor_of<decltype(qkv)>, time>(gr::plain(qkv).owner());
+      const auto masked = scores + causal_mask<gr::value_of_t<decltype(qkv)>, time>(gr::plain(qkv).owner());
       return gr::reshape<batch, time, width>(gr::permute<0, 2, 1, 3>(gr::matmul(softmax(masked), part(at<2>{}))));
     }
   }

@@ -21,7 +21,6 @@
 #include "autodiff/traced.hpp"
 #include "cpu/access.hpp"
 #include "memory/accounting.hpp"
-#include "memory/arena_resource.hpp"
 #include "memory/context.hpp"
 #include "memory/file_resource.hpp"
 #include "memory/host_resource.hpp"
@@ -29,7 +28,6 @@
 #include "memory/planned_resource.hpp"
 #include "memory/pool_resource.hpp"
 #include "memory/stats_resource.hpp"
-#include "memory/synchronized_resource.hpp"
 #include "ranks/cpu/tree_sum.hpp"
 //
 #include "ops/attention/cpu.hpp"

@@ -1,5 +1,5 @@
 // What a tool that listens to NVTX, such as Nsight Systems, gets to know of a step.
-#include <gradus/cuda/nvtx.hpp>
+#include <gradus/gpu/nvtx.hpp>
 #include <string>
 #include <vector>
 

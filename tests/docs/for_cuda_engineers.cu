@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <gradus/cuda.hpp>
-#include <gradus/cuda/nvtx.hpp>
+#include <gradus/gpu/nvtx.hpp>
 #include <gradus/interop/dlpack.hpp>
 #include <gradus/interop/mdspan.hpp>
 #include <vector>

@@ -188,27 +188,6 @@ TEST_CASE("the guide's parts of a buffer") {
   CHECK(first(3, 3) == 1);
 }
 
-TEST_CASE("the guide's arena and threads") {
-  gr::stream stream;
-  gr::host_resource heap;
-  // [arena]
-  gr::arena_resource scratch(heap, 1 << 16);  // chunks of 64 KiB
-  {
-    gr::context ctx{stream, scratch};
-    const auto x = gr::zeros<float, gr::shape<100>>(ctx);
-  }
-  scratch.release(stream);  // everything at once
-  // [/arena]
-  CHECK(scratch.reserved_bytes() == 0);
-
-  // [threads]
-  gr::pool_resource pool(heap);
-  gr::synchronized_resource shared(pool);  // each thread has a stream and a context of its own over it
-  // [/threads]
-  const gr::memory_request request{.bytes = 100};
-  shared.deallocate(shared.allocate(request, stream), request, stream);
-}
-
 namespace {
 
 // [own]

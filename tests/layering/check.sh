@@ -82,8 +82,8 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
       known[name] = 1
     }
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
-    owner["cuBLASLt"] = "cuda"; owner["CUB"] = "cuda"; owner["cuDNN"] = "cuda"
-    owner["NCCL"] = "ranks"; owner["libcu++"] = "interop"; owner["NVTX"] = "cuda"; owner["MPI"] = "ranks"
+    owner["cuBLASLt"] = "gpu"; owner["CUB"] = "gpu"; owner["cuDNN"] = "gpu"
+    owner["NCCL"] = "ranks"; owner["libcu++"] = "interop"; owner["NVTX"] = "gpu"; owner["MPI"] = "ranks"
   }
   {
     from = $1 ~ /^examples\// ? "examples" : folder_of($1)
@@ -91,7 +91,8 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   rule == "order" && to != "" && from != "examples" {
     if (from == "root") {
-      if ($1 ~ /\/gradus\.hpp$/ && $3 ~ /(^|\/)cuda(\/|\.hpp$)/) complain("gradus.hpp includes the GPU header " $3)
+      if ($1 ~ /\/gradus\.hpp$/ && $3 ~ /(^|\/)(gpu\/|cuda(\/|\.hpp$))/)
+        complain("gradus.hpp includes the GPU header " $3)
     } else if (!(from in known)) complain("the folder " from " is not in tests/layering/order.txt")
     else if (to == "root") complain(from "/ includes " $3 ", which includes everything")
     else if (from != to && !((from, to) in allowed)) complain(from "/ includes " $3 ", but " to "/ is not below it")
@@ -99,7 +100,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   to != "" { used[from, to] = 1 }
   rule == "ops" && from == "ops" && to != "" {
     backend = backend_of($1)
-    named = to ~ /^(cpu|cuda)$/ ? to : backend_of($3)
+    named = to == "gpu" ? "cuda" : to == "cpu" ? to : backend_of($3)
     if (named != "" && named != backend) {
       if (backend == "") complain("the rules of an op include a backend: " $3)
       else complain("a " backend " kernel includes another backend: " $3)
@@ -117,7 +118,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^nvtx3\//) vendor = "NVTX"
     else if ($3 == "mpi.h") vendor = "MPI"
     else if ($3 ~ /^cuda.*\.h$/) {
-      if (from != "cuda" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only cuda/ and cuda.hpp headers include " $3)
+      if (from != "gpu" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only gpu/ and cuda.hpp headers include " $3)
     } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^sanitizer\/|intrin\.h$/ &&
                $3 !~ /^(unistd|fcntl|sched|pthread|arm_neon|cxxabi)\.h$/)
       complain("no header includes the library of " $3)

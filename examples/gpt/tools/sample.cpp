@@ -17,8 +17,8 @@
 
 #include <gradus/generate/stop_text.hpp>
 #include <gradus/generate/token_window.hpp>
-#include <gradus/run/program.hpp>
 #include <gradus/report/progress.hpp>
+#include <gradus/run/program.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../device.hpp"

@@ -6,7 +6,7 @@
 namespace gradus {
 
 class stream;       // memory/stream.hpp: runs work at once
-class cuda_stream;  // cuda/stream.hpp
+class cuda_stream;  // gpu/stream.hpp
 class meta_stream;  // memory/stream.hpp: runs nothing
 
 template <class Stream>

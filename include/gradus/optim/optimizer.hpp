@@ -47,6 +47,13 @@ class gradient_norm {
       return host.norm;
     }
   }
+  /// Submits the copy of the norm into `to`, which may be on its way to the host when later steps run.
+  constexpr void copy_to([[maybe_unused]] context<D>& ctx, [[maybe_unused]] tensor<double, shape<>, D>& to) const {
+    if constexpr (D::computes)
+      device_access<D>::copy(ctx, to.data(),
+                             static_cast<const std::byte*>(scalars_.data()) + offsetof(gradient_scalars, norm),
+                             sizeof(double));
+  }
 
  private:
   buffer<D> scalars_;

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "../core/error.hpp"
-#include "../cuda/access.hpp"
-#include "../cuda/launch.hpp"
-#include "../cuda/resource.hpp"
-#include "../cuda/stream.hpp"
+#include "../gpu/access.hpp"
+#include "../gpu/launch.hpp"
+#include "../gpu/resource.hpp"
+#include "../gpu/stream.hpp"
 #include "../memory/buffer.hpp"
 #include "communicator.hpp"
 #include "cuda/tree_sum.hpp"

@@ -16,7 +16,7 @@
 
 #include "../core/error.hpp"
 #include "../core/extent.hpp"
-#include "../cuda/device.hpp"
+#include "../gpu/device.hpp"
 #include "../io/atomic_file.hpp"
 #include "communicator.hpp"
 #include "rank_watch.hpp"

@@ -14,12 +14,12 @@
 #include "../autodiff/observe.hpp"
 #include "../autodiff/tape.hpp"
 #include "../core/config.hpp"
-#include "../ranks/communicator.hpp"
-#include "../ranks/group_layout.hpp"
-#include "../ranks/tree_sum.hpp"
 #include "../model/param_groups.hpp"
 #include "../model/parameters.hpp"
 #include "../optim/param_pieces.hpp"
+#include "../ranks/communicator.hpp"
+#include "../ranks/group_layout.hpp"
+#include "../ranks/tree_sum.hpp"
 #include "shared_values.hpp"
 
 namespace gradus {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <gradus/autodiff/node.hpp>
-#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/limit_resource.hpp>
@@ -208,21 +207,17 @@ TEST_CASE("parts outside of a buffer, and parts that are not aligned, are refuse
 TEST_CASE("what holds no buffer is poisoned in builds with the address sanitizer") {
   bench b;
   pool_resource pool{b.heap, 4096};
-  alignas(64) std::array<std::byte, 512> bytes{};
-  arena_resource arena{std::span(bytes)};
   memory_request request;
   request.bytes = 100;
   const auto poisoned = [](const void* at) { return gradus::detail::is_poisoned(at) == gradus::detail::poisons; };
   const auto usable = [](const void* at) { return !gradus::detail::is_poisoned(at); };
-  for (memory_resource* from : {static_cast<memory_resource*>(&pool), static_cast<memory_resource*>(&arena)}) {
-    auto* const at = static_cast<std::byte*>(from->allocate(request, b.s));
-    CHECK(usable(at));
-    CHECK(usable(at + 99));
-    CHECK(poisoned(at + 104));
-    from->deallocate(at, request, b.s);
-    CHECK(poisoned(at));
-    CHECK(poisoned(at + 99));
-  }
+  auto* const at = static_cast<std::byte*>(pool.allocate(request, b.s));
+  CHECK(usable(at));
+  CHECK(usable(at + 99));
+  CHECK(poisoned(at + 104));
+  pool.deallocate(at, request, b.s);
+  CHECK(poisoned(at));
+  CHECK(poisoned(at + 99));
   memory_block<cpu>* const block = b.ctx.acquire(64, category::input);
   CHECK(usable(block));
   b.ctx.release(block);
@@ -255,10 +250,6 @@ TEST_CASE("memory that ends while it is in use ends the program, and says which"
   CHECK(last_words([&] { ends_early([](bench& b) { return new pool_resource(b.heap); }); }) ==
         "pool_resource ends while 128 bytes (0.00 MiB) are in use: tensors, tapes and optimizers must end before their "
         "memory does\n");
-  CHECK(
-      last_words([&] { ends_early([](bench& b) { return new arena_resource(b.heap); }); }) ==
-      "arena_resource ends while 100 bytes (0.00 MiB) are in use: tensors, tapes and optimizers must end before their "
-      "memory does\n");
   CHECK(last_words([&] {
           ends_early([](bench& b) {
             memory_plan plan{{{100, category::temporary, "", 0}}, {{0, true}, {0, false}}, 128};
@@ -267,38 +258,4 @@ TEST_CASE("memory that ends while it is in use ends the program, and says which"
         }) ==
         "planned_resource ends while 1 blocks are in use: tensors, tapes and optimizers must end before their memory "
         "does\n");
-}
-
-TEST_CASE("an arena does not forget blocks that are handed out") {
-  bench b;
-  arena_resource arena{b.heap};
-  memory_request request;
-  request.bytes = 100;
-  void* const block = arena.allocate(request, b.s);
-  CHECK_THROWS_WITH_AS(arena.release(b.s),
-                       "memory arena: release() while 100 bytes (0.00 MiB) are in use; free them first", error);
-  arena.deallocate(block, request, b.s);
-  arena.release(b.s);
-  CHECK(arena.reserved_bytes() == 0);
-}
-
-TEST_CASE("an arena says what would fit: what is left of its chunk, or what there is below") {
-  const auto fits = [](std::size_t limit_bytes) {
-    bench b;
-    limit_resource limit{b.heap, limit_bytes};
-    arena_resource arena{limit, 512};
-    memory_request request;
-    request.bytes = 64;
-    void* const block = arena.allocate(request, b.s);
-    std::size_t most = 0;
-    try {
-      request.bytes = 2000;
-      static_cast<void>(arena.allocate(request, b.s));
-    } catch (const out_of_memory& e) { most = e.figures.fits; }
-    request.bytes = 64;
-    arena.deallocate(block, request, b.s);
-    return most;
-  };
-  CHECK(fits(600) == 512 - 64);
-  CHECK(fits(1500) == 1500 - 512);
 }

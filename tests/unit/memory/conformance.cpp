@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/limit_resource.hpp>
 #include <gradus/memory/measured_trace.hpp>
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
-#include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
 #include <gradus/testing/failing_resource.hpp>
 #include <random>
@@ -50,9 +48,6 @@ struct failing : on_cpu {
 struct tracked : on_cpu {
   tracking_resource resource{limit};
 };
-struct synchronized : on_cpu {
-  synchronized_resource resource{limit};
-};
 struct timed : on_cpu {
   trace_resource resource{limit};
 };
@@ -71,21 +66,12 @@ struct pool_of_pools : on_cpu {
   pool_resource below{limit, 8 * mebibyte};
   pool_resource resource{below, mebibyte};
 };
-struct arena_of_chunks : on_cpu {
-  arena_resource resource{limit};
-};
-struct arena_in_a_span {
-  using stream_type = stream;
-  std::vector<std::byte> bytes = std::vector<std::byte>(24 * mebibyte);
-  arena_resource resource{std::span(bytes).subspan(1)};
-};
 struct stacked : on_cpu {
   stats_resource inner{limit};
   pool_resource pool{inner, mebibyte};
   testing::failing_resource faults{pool};
   tracking_resource tracking{faults};
-  synchronized_resource one_by_one{tracking};
-  stats_resource resource{one_by_one};
+  stats_resource resource{tracking};
 };
 struct simulated_pool {
   using stream_type = testing::simulated_stream;
@@ -95,17 +81,16 @@ struct simulated_pool {
 struct simulated_stack {
   using stream_type = testing::simulated_stream;
   testing::simulated_memory memory{24 * mebibyte};
-  basic_arena_resource<testing::simulated_stream> arena{memory, 12 * mebibyte};
-  basic_pool_resource<testing::simulated_stream> pool{arena, mebibyte};
+  basic_pool_resource<testing::simulated_stream> pool{memory, mebibyte};
   basic_limit_resource<testing::simulated_stream> limit{pool, 20 * mebibyte};
   testing::basic_failing_resource<testing::simulated_stream> faults{limit};
   basic_tracking_resource<testing::simulated_stream> tracking{faults};
   basic_stats_resource<testing::simulated_stream> resource{tracking};
 };
 
-#define WITH_A_LIMIT                                                                                       \
-  limited, counted, failing, tracked, synchronized, timed, being_traced, pooled, pooled_in_small_segments, \
-      pool_of_pools, arena_of_chunks, arena_in_a_span, stacked, simulated_pool
+#define WITH_A_LIMIT                                                                                                 \
+  limited, counted, failing, tracked, timed, being_traced, pooled, pooled_in_small_segments, pool_of_pools, stacked, \
+      simulated_pool
 #define EVERY_RESOURCE plain_host, WITH_A_LIMIT, simulated_stack
 
 template <class Stream>
@@ -153,12 +138,6 @@ bool churn(basic_resource<Stream>& resource, Stream& s, unsigned seed, std::size
   }
   while (!live.empty()) give(live.size() - 1);
   return intact;
-}
-
-// Forgets what an arena cannot reuse by itself.
-template <class Resource, class Stream>
-void start_over(Resource& resource, Stream& s) {
-  if constexpr (requires { resource.release(s); }) resource.release(s);
 }
 
 }  // namespace
@@ -240,28 +219,10 @@ TEST_CASE_TEMPLATE(
     CHECK(live.size() == first);
     CHECK(live.size() * 300007 >= 20 * mebibyte);
     for (const Piece& p : live) CHECK(p.give(f.resource, s));
-    start_over(f.resource, s);
   }
   // What is left in small pieces becomes one large one.
   const Piece whole = Piece::take(f.resource, 20 * mebibyte, s, 7);
   CHECK(whole.give(f.resource, s));
-}
-
-TEST_CASE_TEMPLATE("threads share a resource through synchronized_resource", Fixture, EVERY_RESOURCE) {
-  using Stream = typename Fixture::stream_type;
-  if constexpr (std::is_same_v<Stream, stream>) {
-    Fixture f;
-    synchronized_resource shared(static_cast<memory_resource&>(f.resource));
-    std::vector<int> intact(3, 0);
-    std::vector<std::thread> threads;
-    for (unsigned i = 0; i < 3; ++i)
-      threads.emplace_back([&, i] {
-        Stream s;
-        intact[i] = churn<Stream>(shared, s, i + 10, mebibyte / 2);
-      });
-    for (std::thread& t : threads) t.join();
-    CHECK(intact == std::vector<int>(3, 1));
-  }
 }
 
 TEST_CASE("statistics count bytes live, at most, ever and by category, and leave out what failed") {

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/pool_resource.hpp>
 #include <gradus/memory/stats_resource.hpp>
-#include <gradus/memory/synchronized_resource.hpp>
 #include <gradus/memory/tracking_resource.hpp>
 #include <list>
 #include <memory>
@@ -157,9 +155,8 @@ TEST_CASE("a buffer that is used on a second stream is kept until that stream is
   simulated_pool pool(memory, 4 * kibibyte);
   basic_stats_resource<simulated_stream> stats(pool);
   basic_tracking_resource<simulated_stream> tracking(stats);
-  basic_synchronized_resource<simulated_stream> outer(tracking);  // adaptors pass it on
   simulated_stream a, b;
-  context<simulated_device> ctx{a, outer};
+  context<simulated_device> ctx{a, tracking};  // adaptors pass it on
   void* bytes = nullptr;
   {
     const buffer<simulated_device> shared(ctx, 4 * kibibyte, category::activation);
@@ -382,50 +379,6 @@ TEST_CASE("no two users of the same bytes are ever unordered, whatever several s
     }
     CHECK_FALSE(watched.returned_early);
   }
-}
-
-TEST_CASE("an arena on several streams hands out and returns nothing that is in use") {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    CAPTURE(seed);
-    usage users;
-    if (seed % 2 == 0) {
-      simulated_memory memory(400000);
-      watched_memory watched(memory, users);
-      {
-        basic_arena_resource<simulated_stream> arena(watched, 4096);
-        const tally t = stress(arena, users, seed, [&](simulated_stream& on, const auto& give_all) {
-          give_all();
-          arena.release(on);
-        });
-        CHECK(t.unordered == 0);
-        CHECK(t.served > 500);
-      }
-      CHECK(memory.live() == 0);
-      CHECK_FALSE(watched.returned_early);
-    } else {
-      alignas(64) static std::byte bytes[40000];
-      basic_arena_resource<simulated_stream> arena{std::span<std::byte>(bytes)};
-      const tally t = stress(arena, users, seed, [&](simulated_stream& on, const auto& give_all) {
-        give_all();
-        arena.release(on);
-      });
-      CHECK(t.unordered == 0);
-      CHECK(t.served > 100);
-    }
-  }
-}
-
-TEST_CASE("an arena waits for a stream that only gave a block back") {
-  simulated_memory memory(10000);
-  basic_arena_resource<simulated_stream> arena(memory, 4096);
-  simulated_stream a, b;
-  void* const p = arena.allocate(of(100), a);
-  b.submit();
-  simulated_stream::event done;
-  b.record(done);
-  arena.deallocate(p, of(100), b);
-  arena.release(a);
-  CHECK(a.ordered_after(done));
 }
 
 TEST_CASE("in a stress test with one stream's events ignored the model finds unordered users") {

@@ -1,7 +1,6 @@
 // Leaks by name, and the mistakes that end the program.
 #include <doctest/doctest.h>
 
-#include <gradus/memory/arena_resource.hpp>
 #include <gradus/memory/buffer.hpp>
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/memory/limit_resource.hpp>
@@ -135,8 +134,8 @@ TEST_CASE_TEMPLATE("giving back another size ends the program with one line that
 }
 
 TEST_CASE_TEMPLATE("what counts bytes ends the program with one line when more come back than went out", Resource,
-                   stats_resource, limit_resource, arena_resource, trace_resource, testing::failing_resource,
-                   tracking_resource, pool_resource) {
+                   stats_resource, limit_resource, trace_resource, testing::failing_resource, tracking_resource,
+                   pool_resource) {
   over_heap<Resource> t;
   void* const p = t.resource.allocate(request, t.s);
   const std::string said = last_words([&] {

@@ -1,30 +1,20 @@
 #pragma once
-// The functions causal_attention() and attention(), and attention by separate operations.
+// The functions causal_attention() and attention(), which compute scores tile by tile (Dao et al., "FlashAttention",
+// 2022).
 
 #include <cstddef>
 #include <limits>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "../../autodiff/apply.hpp"
 #include "../../core/config.hpp"
 #include "../../core/shape_algebra.hpp"
-#include "../../tensor/creation.hpp"
 #include "../comparison/comparison.hpp"
-#include "../elementwise/arithmetic.hpp"
-#include "../matmul/matmul.hpp"
-#include "../permute/permute.hpp"
-#include "../reshape/reshape.hpp"
-#include "../slice/slice.hpp"
-#include "../softmax/softmax.hpp"
 #include "operations.hpp"
 #include "options.hpp"
 
 namespace gradus {
-
-/// `flash` computes the scores tile by tile (Dao et al., "FlashAttention", 2022); `plain` stores all scores.
-enum class attention_kernel { flash, plain };
 
 namespace detail {
 
@@ -33,40 +23,11 @@ inline constexpr bool width_divides = Width % Parts == 0;
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
 
-/// [T, T]: 0 on and below the diagonal, minus infinity above it.
-template <class X, index_t T>
-GRADUS_OF_BUILD constexpr auto causal_mask(context<typename X::device>& ctx) {
-  using element = typename X::value_type;
-  std::vector<element> host(T * T, element(0.0f));
-  for (index_t i = 0; i < T; ++i)
-    for (index_t j = i + 1; j < T; ++j) host[i * T + j] = element(-std::numeric_limits<float>::infinity());
-  return from_host<element, shape<T, T>>(ctx, host.data(), category::temporary);
-}
-
-template <index_t Heads, class X>
-GRADUS_OF_BUILD constexpr auto plain_causal_attention(const X& qkv) {
-  using s = shape_of<X>;
-  constexpr index_t batch = s::extent(0);
-  constexpr index_t time = s::extent(1);
-  constexpr index_t width = s::extent(2) / 3;
-  constexpr index_t depth = width / Heads;
-  const auto part = [&](auto which) {
-    constexpr index_t first = decltype(which)::value * width;
-    return permute<0, 2, 1, 3>(reshape<batch, time, Heads, depth>(slice<2, first, width>(qkv)));
-  };
-  const auto q = part(std::integral_constant<index_t, 0>{});
-  const auto k = part(std::integral_constant<index_t, 1>{});
-  const auto v = part(std::integral_constant<index_t, 2>{});
-  const auto scores = matmul<transpose{.a = false, .b = true}>(q, k) * inverse_square_root(depth);
-  const auto weights = softmax(scores + causal_mask<tensor_of<X>, time>(plain(qkv).owner()));
-  return reshape<batch, time, width>(permute<0, 2, 1, 3>(matmul(weights, v)));
-}
-
 }  // namespace detail
 
 /// Causal self-attention with Heads heads: qkv [B, T, 3*C] holds queries, keys and values side by side, head h in
 /// columns h*D .. (h+1)*D-1 of each, with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D).
-template <index_t Heads, attention_kernel Kernel = attention_kernel::flash, operand X>
+template <index_t Heads, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
   static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");
@@ -77,9 +38,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
                   "causal_attention<Heads>(qkv): only the batch and the time may be upto<N>");
     static_assert(detail::width_divides<s::extent(2), 3 * Heads>,
                   "causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads");
-    if constexpr (fits && Kernel == attention_kernel::flash)
-      return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
-    else if constexpr (fits) return detail::plain_causal_attention<Heads>(qkv);
+    if constexpr (fits) return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
   }
 }
 

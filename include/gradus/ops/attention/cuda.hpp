@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../../cuda/cudnn_attention.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/cudnn_attention.hpp"
+#include "../../gpu/workspace.hpp"
 #include "../elementwise/cuda.hpp"
 #include "../matmul/cuda.hpp"
 #include "../permute/cuda.hpp"

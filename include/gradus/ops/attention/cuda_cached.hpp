@@ -7,8 +7,8 @@
 
 #include "../../core/error.hpp"
 #include "../../core/math.hpp"
-#include "../../cuda/access.hpp"
-#include "../../cuda/launch.hpp"
+#include "../../gpu/access.hpp"
+#include "../../gpu/launch.hpp"
 #include "cached.hpp"
 #include "cuda_rules.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "../../core/math.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "attention.hpp"
 #include "cuda_rules.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "../../cuda/launch.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/launch.hpp"
+#include "../../gpu/workspace.hpp"
 #include "cuda_flash.hpp"
 #include "cuda_rules.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../../cuda/followed.hpp"
+#include "../../gpu/followed.hpp"
 #include "options.hpp"
 
 namespace gradus::cuda_kit {

@@ -8,9 +8,9 @@
 #include <cstddef>
 
 #include "../../core/math.hpp"
-#include "../../cuda/coarse_number.hpp"
-#include "../../cuda/mma.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/coarse_number.hpp"
+#include "../../gpu/mma.hpp"
+#include "../../gpu/runs.hpp"
 #include "attention.hpp"
 
 namespace gradus::cuda_kit {

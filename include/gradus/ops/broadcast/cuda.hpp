@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "../../core/dtype.hpp"
-#include "../../cuda/sums.hpp"
+#include "../../gpu/sums.hpp"
 #include "../../precision/promotion.hpp"
 #include "../../tensor/gradient_slot.hpp"
 #include "../../tensor/view.hpp"

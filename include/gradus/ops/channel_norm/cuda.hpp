@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "../../core/math.hpp"
-#include "../../cuda/rows.hpp"
+#include "../../gpu/rows.hpp"
 #include "../../precision/promotion.hpp"
 #include "channel_norm.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "../../precision/promotion.hpp"
 #include "comparison.hpp"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <type_traits>
 
-#include "../../cuda/gemm_cublaslt.hpp"
-#include "../../cuda/launch.hpp"
-#include "../../cuda/runs.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/gemm_cublaslt.hpp"
+#include "../../gpu/launch.hpp"
+#include "../../gpu/runs.hpp"
+#include "../../gpu/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "conv.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "../../core/math.hpp"
-#include "../../cuda/coarse_number.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/coarse_number.hpp"
+#include "../../gpu/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "cross_entropy.hpp"
 

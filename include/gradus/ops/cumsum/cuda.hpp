@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "../../core/math.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "cumsum.hpp"
 
 namespace gradus {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../../cuda/rows.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/rows.hpp"
+#include "../../gpu/runs.hpp"
 #include "../../precision/promotion.hpp"
 #include "../gather/cuda.hpp"
 #include "dispatch.hpp"

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "../../cuda/followed.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/followed.hpp"
+#include "../../gpu/runs.hpp"
 #include "dropout.hpp"
 
 namespace gradus {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "../../core/dual.hpp"
-#include "../../cuda/coarse_number.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/coarse_number.hpp"
+#include "../../gpu/runs.hpp"
 #include "../broadcast/cuda.hpp"
 #include "elementwise.hpp"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../../cuda/access.hpp"
-#include "../../cuda/rows.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/access.hpp"
+#include "../../gpu/rows.hpp"
+#include "../../gpu/runs.hpp"
 #include "../../precision/promotion.hpp"
 #include "../gather/cuda_segments.hpp"
 #include "embedding.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "cuda_segments.hpp"
 #include "gather.hpp"
 

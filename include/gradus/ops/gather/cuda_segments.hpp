@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "../../core/error.hpp"
-#include "../../cuda/runs.hpp"
-#include "../../cuda/sort_cub.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/runs.hpp"
+#include "../../gpu/sort_cub.hpp"
+#include "../../gpu/workspace.hpp"
 #include "../../precision/promotion.hpp"
 #include "gather.hpp"
 

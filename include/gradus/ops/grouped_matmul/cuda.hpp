@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "../../cuda/launch.hpp"
+#include "../../gpu/launch.hpp"
 #include "../../precision/promotion.hpp"
 #include "cuda_tiles.hpp"
 #include "grouped_matmul.hpp"

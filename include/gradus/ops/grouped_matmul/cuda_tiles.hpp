@@ -5,8 +5,8 @@
 
 #include "../../core/dtype.hpp"
 #include "../../core/extent.hpp"
-#include "../../cuda/mma.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/mma.hpp"
+#include "../../gpu/runs.hpp"
 
 namespace gradus::cuda_kit {
 

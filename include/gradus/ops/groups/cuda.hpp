@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "../../cuda/access.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/access.hpp"
+#include "../../gpu/runs.hpp"
 #include "../cumsum/cuda.hpp"
 #include "../elementwise/cuda.hpp"
 #include "../gather/cuda.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "../../core/math.hpp"
-#include "../../cuda/sums.hpp"
+#include "../../gpu/sums.hpp"
 #include "layer_norm.hpp"
 
 namespace gradus {

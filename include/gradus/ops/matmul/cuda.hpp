@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "../../cuda/gemm_cublaslt.hpp"
+#include "../../gpu/gemm_cublaslt.hpp"
 #include "../broadcast/cuda.hpp"
 #include "../elementwise/cuda.hpp"
 #include "matmul.hpp"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "../../cuda/rows.hpp"
+#include "../../gpu/rows.hpp"
 #include "../../precision/promotion.hpp"
 #include "nll.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "permute.hpp"
 
 namespace gradus {

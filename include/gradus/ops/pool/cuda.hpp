@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "../reduce/cuda.hpp"
 #include "pool.hpp"
 

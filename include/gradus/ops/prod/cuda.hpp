@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "../../core/math.hpp"
-#include "../../cuda/rows.hpp"
+#include "../../gpu/rows.hpp"
 #include "../../precision/promotion.hpp"
 #include "prod.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "../elementwise/cuda.hpp"
 #include "../matmul/cuda.hpp"
 #include "../slice/cuda.hpp"

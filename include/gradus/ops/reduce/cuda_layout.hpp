@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "../../core/shape_algebra.hpp"
-#include "../../cuda/runs.hpp"
-#include "../../cuda/sums.hpp"
+#include "../../gpu/runs.hpp"
+#include "../../gpu/sums.hpp"
 #include "layout.hpp"
 
 namespace gradus::cuda_kit {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "../../core/error.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "rope.hpp"
 
 namespace gradus {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "slice.hpp"
 
 namespace gradus {

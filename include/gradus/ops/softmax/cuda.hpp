@@ -2,7 +2,7 @@
 // The CUDA kernels of softmax.
 
 #include "../../core/math.hpp"
-#include "../../cuda/rows.hpp"
+#include "../../gpu/rows.hpp"
 #include "../../precision/promotion.hpp"
 #include "softmax.hpp"
 

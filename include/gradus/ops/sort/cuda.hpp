@@ -8,9 +8,9 @@
 
 #include "../../core/dtype.hpp"
 #include "../../core/error.hpp"
-#include "../../cuda/runs.hpp"
-#include "../../cuda/sort_cub.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/runs.hpp"
+#include "../../gpu/sort_cub.hpp"
+#include "../../gpu/workspace.hpp"
 #include "sort.hpp"
 
 namespace gradus {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../../cuda/runs.hpp"
+#include "../../gpu/runs.hpp"
 #include "triangle.hpp"
 
 namespace gradus {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../../core/math.hpp"
-#include "../../cuda/rows.hpp"
-#include "../../cuda/workspace.hpp"
+#include "../../gpu/rows.hpp"
+#include "../../gpu/workspace.hpp"
 #include "../adafactor.hpp"
 #include "followed_step.hpp"
 #include "gradient_pass.hpp"

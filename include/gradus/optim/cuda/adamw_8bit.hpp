@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../../cuda/rows.hpp"
+#include "../../gpu/rows.hpp"
 #include "../adamw_8bit.hpp"
 #include "followed_step.hpp"
 #include "gradient_pass.hpp"

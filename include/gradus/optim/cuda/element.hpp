@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../cuda/access.hpp"
+#include "../../gpu/access.hpp"
 #include "../element_optimizer.hpp"
 #include "followed_step.hpp"
 #include "gradient_pass.hpp"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../../cuda/followed.hpp"
+#include "../../gpu/followed.hpp"
 #include "../step_inputs.hpp"
 
 namespace gradus::cuda_kit {

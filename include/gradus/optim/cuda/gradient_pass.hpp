@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../../cuda/access.hpp"
-#include "../../cuda/rows.hpp"
+#include "../../gpu/access.hpp"
+#include "../../gpu/rows.hpp"
 #include "../param_list.hpp"
 #include "../step_inputs.hpp"
 #include "spans.hpp"

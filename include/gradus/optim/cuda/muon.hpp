@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../../core/math.hpp"
-#include "../../cuda/gemm_cublaslt.hpp"
-#include "../../cuda/rows.hpp"
+#include "../../gpu/gemm_cublaslt.hpp"
+#include "../../gpu/rows.hpp"
 #include "../muon.hpp"
 #include "followed_step.hpp"
 #include "gradient_pass.hpp"

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "../../cuda/access.hpp"
-#include "../../cuda/launch.hpp"
+#include "../../gpu/access.hpp"
+#include "../../gpu/launch.hpp"
 #include "../../memory/context.hpp"
 #include "../step_inputs.hpp"
 

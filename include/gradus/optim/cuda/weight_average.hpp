@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "../../cuda/access.hpp"
+#include "../../gpu/access.hpp"
 #include "../weight_average.hpp"
 #include "spans.hpp"
 

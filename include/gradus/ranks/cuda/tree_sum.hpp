@@ -10,8 +10,8 @@
 
 #include "../../core/config.hpp"
 #include "../../core/error.hpp"
-#include "../../cuda/launch.hpp"
-#include "../../cuda/runs.hpp"
+#include "../../gpu/launch.hpp"
+#include "../../gpu/runs.hpp"
 #include "../tree_sum.hpp"
 
 namespace gradus {
