@@ -1,23 +1,22 @@
-// Lesson 11: a run that can be interrupted. A network learns to read noisy digits with the parts of the GPT trainer:
-// batches made ahead on a thread, a log with curves, checkpoints, resuming, a profile. Stop it with Ctrl-C and start it
-// again: it resumes.
+// Lesson 11: a run that can be interrupted. A network learns to read noisy digits in a gr::run, as the GPT trainer does:
+// log, curves, checkpoints, validation; batches are made ahead on a thread, and a profile says what takes time. Stop it
+// with Ctrl-C and start it again: it resumes.
 
+#include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/report/profile.hpp>
-#include <gradus/run/checkpoint.hpp>
-#include <gradus/run/run_folder.hpp>
-#include <gradus/run/run_reporter.hpp>
-#include <gradus/run/run_saver.hpp>
+#include <gradus/run/interrupts.hpp>
+#include <gradus/run/run.hpp>
 #include <vector>
 
 namespace gr = gradus;
 
 constexpr gr::index_t pictures = 64, side = 12, pixels = side * side;
-constexpr long long steps = 4000;
 
 // Seven rows of five dots for each digit.
 constexpr unsigned char font[10][7] = {
@@ -56,11 +55,20 @@ struct reader {
   auto operator()(const auto& images) const { return last(gr::gelu(second(gr::gelu(first(images))))); }
 };
 
-int run(const std::filesystem::path& folder) {
-  const auto file = gr::checkpoint_path(folder);
-  const bool resumed = std::filesystem::exists(file);
-  if (!resumed && !exists(folder / "log.jsonl")) gr::make_run_folder(folder.string());  // ended before it saved
-  const gr::run_lock alone(folder);
+std::atomic<long long> interrupted_at = 0;
+
+int train(const std::string& folder) {
+  const bool started = std::filesystem::exists(gr::checkpoint_path(folder));
+  const gr::interrupts<interrupted_at> watched;
+  gr::run run({.names = {.program = "11_digits", .title = "Reading digits", .unit = "picture"},
+               .out = folder,
+               .resume = started ? folder : "",
+               .steps = 4000,
+               .units_per_step = pictures,
+               .eval_every = 500,
+               .save_seconds = 10,
+               .model = ""},
+              /*identity=*/{}, [] { return interrupted_at != 0; });
   gr::stream stream;
   gr::host_resource heap;
   gr::pool_resource pool(heap);
@@ -68,17 +76,9 @@ int run(const std::filesystem::path& folder) {
   reader net;
   gr::init(net, ctx, gr::he_normal{.seed = 1});
   gr::adamw optimizer{net, {.lr = 1e-3}};
-  long long step = resumed ? gr::read_checkpoint(file, ctx, net, optimizer).number<long long>("step") : 0;
-  gr::run_reporter report(folder, {.program = "11_digits", .title = "Reading digits", .unit = "picture"}, step);
-  if (resumed) report.line("resumed after step " + std::to_string(step));
-  const auto save = [&] {
-    gr::run_metadata about;
-    about.set("step", step);
-    gr::write_checkpoint(file, ctx, net, optimizer, about);
-  };
-  gr::run_saver saver([] {}, save, [&](const std::string& what) { report.warn(what); }, /*patience=*/60);
-  saver.set_pace(/*seconds=*/10, /*steps=*/0);
-  gr::prefetcher batches(draw, {.first = static_cast<std::uint64_t>(step)});
+  gr::resumable_model saved(ctx, net, optimizer);
+  run.begin(saved);
+  gr::prefetcher batches(draw, {.first = static_cast<std::uint64_t>(run.state.step)});
   gr::profiler profile;
   gr::tape tape{ctx};
   const auto forward = [&](const batch& b, const auto& watch) {
@@ -86,34 +86,34 @@ int run(const std::filesystem::path& folder) {
     return gr::cross_entropy(net(watch(images)),
                              gr::from_host<std::int32_t, gr::shape<pictures>>(ctx, b.digits.data()));
   };
-  const auto as_it_is = [](const auto& x) { return x; };
+  const auto unseen = [&] { return gr::item(forward(draw(1u << 31), [](const auto& x) { return x; })); };
   ctx.observe(&profile);
-  const gr::stopwatch clock;
-  while (step < steps) {
-    const gr::stopwatch watch;
-    auto loss = forward(batches.next(), [&](const auto& x) { return tape.watch(x); });
-    gr::step_report now{.loss = gr::item(loss.value()), .lr = optimizer.options.lr, .elapsed = clock.seconds()};
-    gr::backward(loss);
-    optimizer.step(ctx);
-    now.step = ++step;
-    now.fraction = static_cast<double>(step) / steps;
-    now.tokens = static_cast<double>(step) * pictures;
-    now.tokens_per_second = static_cast<double>(profile.steps() + 1) * pictures / clock.seconds();
-    profile.add_step(watch.seconds());
-    if (step % 500 == 0) now.validation = gr::item(forward(draw(1u << 31), as_it_is));
-    saver.save_if_due(step);
-    report.step(now);
+  try {
+    while (run.next()) {
+      const gr::stopwatch watch;
+      const auto loss = forward(batches.next(), [&](const auto& x) { return tape.watch(x); });
+      gr::backward(loss);
+      run.wait_for_checkpoint();  // one being written reads what the update changes
+      optimizer.step(ctx);
+      profile.add_step(watch.seconds());
+      run.step_done({.loss = gr::item(loss.value())});
+      if (run.due()) run.validated(gr::validation{.loss = unseen()});
+      run.save_and_show();
+    }
+  } catch (const std::exception& e) {
+    run.save_after(e);
+    throw;
   }
-  if (const std::string problem = saver.save(); !problem.empty()) throw gr::error(problem);
-  if (profile.steps() > 0) report.line(gr::profile_table(profile));
-  const double unseen = gr::item(forward(draw(1u << 31), as_it_is));
-  std::printf("a digit it has not seen costs %.3f nats; without learning %.3f\n", unseen, std::log(10.0));
-  return unseen < 0.5 ? 0 : 1;
+  run.end();
+  if (profile.steps() > 0) run.line(gr::profile_table(profile));
+  const double cost = unseen();
+  std::printf("a digit it has not seen costs %.3f nats; without learning %.3f\n", cost, std::log(10.0));
+  return !run.over() || cost < 0.5 ? 0 : 1;
 }
 
 int main(int argc, char** argv) {
   try {
-    return run(argc > 1 ? argv[1] : "runs/digits");
+    return train(argc > 1 ? argv[1] : "runs/digits");
   } catch (const gr::error& e) {
     std::fprintf(stderr, "11_digits: %s\n", e.what());
     return 1;

@@ -15,7 +15,7 @@ struct planned {
 };
 template <gr::index_t Batch, class P, template <class, class, class> class Optimizer>
 struct plan {
-  static planned run(const gpt::step_options& o) {
+  static planned run(const gr::training_options& o) {
     const gr::step_trace step =
         gr::trace_step<bert::training<gr::meta, bench::bert_large, Batch, 512, P, Optimizer>>(o);
     const gr::step_summary s = gr::summarize(step);

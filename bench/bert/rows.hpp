@@ -36,11 +36,11 @@ template <class Result>
 struct row {
   const char* name;
   bool accumulate, checkpoint;
-  Result (*run)(const gpt::step_options&);
+  Result (*run)(const gr::training_options&);
   guide_figures guide;
 
-  gpt::step_options options(gr::index_t layers) const {
-    gpt::step_options o{.dropout = 0.1, .accumulate = accumulate ? 4 : 1, .adamw = {.lr = 2e-5, .beta2 = 0.999}};
+  gr::training_options options(gr::index_t layers) const {
+    gr::training_options o{.dropout = 0.1, .accumulate = accumulate ? 4 : 1, .adamw = {.lr = 2e-5, .beta2 = 0.999}};
     if (checkpoint) o.regions = gr::region_schedule::every_block(layers);
     return o;
   }

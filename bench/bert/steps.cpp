@@ -41,7 +41,7 @@ struct measure {
   template <class D>
   using training = bert::training<D, bench::bert_base, Batch, length, P, Optimizer>;
 
-  static measured run(const gpt::step_options& o) {
+  static measured run(const gr::training_options& o) {
     gr::stream stream;
     if (threads > 0) gr::set_thread_count(stream, threads);
     gr::host_resource heap;

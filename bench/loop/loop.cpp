@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   const options o = read_options(argc, argv);
   gr::stream stream;
   if (o.threads > 0) gr::set_thread_count(stream, o.threads);
-  const gpt::step_options how{.adamw = {.lr = 3e-4}};
+  const gr::training_options how{.adamw = {.lr = 3e-4}};
   gr::host_resource heap;
   gr::planned_resource planned(gr::make_plan(gr::trace_step<bench::training<gr::meta, std::int32_t>>(how)), heap,
                                stream);

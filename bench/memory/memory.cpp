@@ -43,7 +43,7 @@ struct planned_run {
   gr::context<gr::cpu> transient;
   training<gr::cpu> t;
 
-  explicit planned_run(const gpt::step_options& o)
+  explicit planned_run(const gr::training_options& o)
       : region(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream),
         traced(region),
         persistent(stream, heap),
@@ -76,7 +76,7 @@ struct row {
 
 // The rows that need no budget, then those that do, from times measured here.
 std::vector<row> fixed_rows() {
-  const auto blocks = gr::survey_blocks<on_meta>(gpt::step_options{});
+  const auto blocks = gr::survey_blocks<on_meta>(gr::training_options{});
   return {{"none", {}},
           {"blocks", gr::every_block(blocks, gr::save_none{})},
           {"attention", gr::every_block(blocks, gr::save_all_but<gr::op::attention>{})},
@@ -84,13 +84,13 @@ std::vector<row> fixed_rows() {
 }
 // What a step takes where its blocks are placed.
 std::size_t placed_bytes(const gr::region_schedule& regions) {
-  gpt::step_options o;
+  gr::training_options o;
   o.regions = regions;
   const gr::step_trace trace = gr::trace_step<on_meta>(o);
   return trace.live_before + gr::place(trace).bytes;
 }
 std::vector<row> scheduled_rows(const gr::time_table& times) {
-  const gr::recompute_scheduler<on_meta, gpt::step_options> search(gpt::step_options{}, times);
+  const gr::recompute_scheduler<on_meta, gr::training_options> search(gr::training_options{}, times);
   const std::size_t least = search.least_budget(), most = placed_bytes({});
   std::vector<row> rows;
   const auto add = [&](const std::string& name, std::size_t budget) {
@@ -135,14 +135,14 @@ std::vector<gr::chain_part> read_parts(char**& at, char** end) {
 int time_rows(int repeat) {
   const tokens data;
   std::vector<row> rows = fixed_rows();
-  gpt::step_options plain;
+  gr::training_options plain;
   planned_run none(plain);
   gr::time_table times;
   none.step(data);
   for (int i = 0; i < 3; ++i) none.step(data, &times);
   for (row& r : scheduled_rows(times)) rows.push_back(std::move(r));
   for (const row& r : rows) {
-    gpt::step_options o;
+    gr::training_options o;
     o.regions = r.regions;
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
     const gr::step_summary plan = gr::summarize(trace);
@@ -174,7 +174,7 @@ int time_rows(int repeat) {
 
 int peak_of(char** parts, char** end) {
   const tokens data;
-  gpt::step_options o;
+  gr::training_options o;
   o.regions.parts = read_parts(parts, end);
   gr::stream stream;
   gr::host_resource heap;

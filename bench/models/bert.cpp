@@ -24,14 +24,14 @@ template <class D>
 using base_training = bert::training<D, sizes, batch, length, gr::fp32, gr::OPTIMIZER>;
 
 // With BUDGET, in MiB, what backward recomputes is chosen for it.
-gpt::step_options make_options() {
-  gpt::step_options o{.adamw = {.lr = 1e-4}};
+gr::training_options make_options() {
+  gr::training_options o{.adamw = {.lr = 1e-4}};
 #ifdef BUDGET
   o.regions = gr::recompute_schedule<base_training<gr::meta>>(std::size_t{BUDGET} << 20, o).regions;
 #endif
   return o;
 }
-const gpt::step_options options = make_options();
+const gr::training_options options = make_options();
 
 template <class D>
 struct training : base_training<D> {

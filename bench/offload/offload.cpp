@@ -37,7 +37,7 @@ struct offloaded : gpt::training<D, sizes, batch, std::uint16_t> {
   gr::parameter_residency<float, D> residency;
 
   template <class MakeStore>
-  offloaded(gr::context<D>& in_file, gr::context<D>& in_memory, const gpt::step_options& o,
+  offloaded(gr::context<D>& in_file, gr::context<D>& in_memory, const gr::training_options& o,
             const std::vector<std::size_t>& order, const MakeStore& make)
       : base(in_file, in_memory, o),
         store(make(this->net)),
@@ -58,7 +58,7 @@ struct plan {
   gr::step_trace trace;
   std::vector<std::size_t> order;
 };
-plan make_plan(const gpt::step_options& o) {
+plan make_plan(const gr::training_options& o) {
   struct nothing final : gr::group_store<float> {
     explicit nothing(int) {}
     void start_load(std::size_t, float*) override {}
@@ -111,7 +111,7 @@ std::vector<float> train(Training& t, int steps, double& seconds) {
 }
 
 int run(const char* folder, int steps) {
-  const gpt::step_options o{.dropout = 0.1, .regions = gr::region_schedule::every_block(sizes.layers)};
+  const gr::training_options o{.dropout = 0.1, .regions = gr::region_schedule::every_block(sizes.layers)};
   const plan p = make_plan(o);
   const gr::step_summary summary = gr::summarize(p.trace);
   const gr::memory_plan placed = gr::make_plan(p.trace);

@@ -111,9 +111,9 @@ int main(int argc, char** argv) {
   gr::stream stream;
   if (threads > 0) gr::set_thread_count(stream, threads);
   {
-    gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
+    gr::training_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1}};
     if (budget > 0) {
-      const gr::recompute_scheduler<training<gr::meta>, gpt::step_options> search(options);
+      const gr::recompute_scheduler<training<gr::meta>, gr::training_options> search(options);
       options.regions = search.within(static_cast<std::size_t>(budget) << 20).regions;
     }
     gr::host_resource heap;

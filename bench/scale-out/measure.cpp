@@ -37,7 +37,7 @@ struct setting {
   gr::sum_order order;
   const char* order_name;
 
-  gpt::step_options options(int rank) const {
+  gr::training_options options(int rank) const {
     return {.accumulate = ranks, .ranks = ranks, .rank = rank, .leaves = ranks, .shard = shard, .order = order};
   }
 };

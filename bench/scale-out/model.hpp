@@ -58,7 +58,7 @@ class noting_communicator final : public gr::communicator<D> {
 
 /// The step that `Training` takes on rank o.rank of o.ranks.
 template <class Training>
-rank_step note_step(const gpt::step_options& o) {
+rank_step note_step(const gr::training_options& o) {
   using D = typename Training::device;
   rank_step step;
   noting_communicator<D> ranks(static_cast<gr::index_t>(o.rank), static_cast<gr::index_t>(o.ranks), step);

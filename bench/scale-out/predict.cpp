@@ -70,7 +70,7 @@ template <auto C, gr::index_t Batch>
 void predict_model(const char* name, const gr::region_schedule& regions) {
   using training = gpt::training<gr::cuda_meta, C, Batch, std::uint16_t, gr::bf16_mixed>;
   const auto tokens = static_cast<double>(Batch * C.context);
-  gpt::step_options o;
+  gr::training_options o;
   o.regions = regions;
   const double alone = predict(note_step<training>(o), h100, 1).all;
   for (const int ranks : {8, 64, 512, 4096}) {

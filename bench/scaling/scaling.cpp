@@ -132,7 +132,7 @@ struct figures {
 }  // namespace
 
 int main() {
-  const gpt::step_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
+  const gr::training_options options{.adamw = {.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .weight_decay = 0.1}};
   gr::stream stream;
   gr::host_resource heap;
   gr::pool_resource pool(heap);

@@ -24,7 +24,7 @@ gr::region_schedule regions_for(const options& o) {
 
 }  // namespace
 
-gpt::step_options step_of(const options& o, gr::region_schedule regions) {
+gr::training_options step_of(const options& o, gr::region_schedule regions) {
   return {.dropout = o.dropout,
           .clip = o.clip,
           .accumulate = o.accumulate,
@@ -36,7 +36,7 @@ gpt::step_options step_of(const options& o, gr::region_schedule regions) {
 chosen_memory choose_memory(const options& o) {
   chosen_memory m;
   m.regions = regions_for(o);
-  const gpt::step_options step = step_of(o, m.regions);
+  const gr::training_options step = step_of(o, m.regions);
   const gr::step_trace trace = gr::trace_step<planned>(step);
   m.step = gr::summarize(trace);
   m.plans.push_back(gr::make_plan(trace));

@@ -25,7 +25,7 @@ struct chosen_memory {
 };
 
 /// What a trainer is asked for, as its steps see it.
-gpt::step_options step_of(const options& o, gr::region_schedule regions = {});
+gr::training_options step_of(const options& o, gr::region_schedule regions = {});
 
 /// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. Throws gr::error for a budget
 /// that is not possible.

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../gpt/step.hpp"
+#include <gradus/train/model_training.hpp>
+
 #include "model.hpp"
 
 namespace bert {
@@ -18,7 +19,7 @@ struct host_batch {
   std::vector<std::int32_t> lengths, labels;
 };
 
-/// A BERT, its batches and what trains it: gpt::model_training.
+/// A BERT, its batches and what trains it: gr::model_training.
 /// @tparam D     device
 /// @tparam C     sizes of the model
 /// @tparam Batch sequences of a micro-batch
@@ -26,12 +27,12 @@ struct host_batch {
 /// @tparam P     precision policy
 template <class D, config C, gr::index_t Batch, gr::index_t Time, class P = gr::fp32,
           template <class, class, class> class Optimizer = gr::adamw>
-class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimizer> {
-  using base = gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimizer>;
+class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimizer> {
+  using base = gr::model_training<model<gr::on<D, P>, C>, D, P, Optimizer>;
 
  public:
-  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const gpt::step_options& o)
-      : base(persistent, transient, o) {
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const gr::training_options& o)
+      : base(persistent, transient, o, nullptr, gr::normal_init{.seed = o.seed, .stddev = 0.02}) {
     for (int i = 0; i < o.accumulate; ++i) slots_.push_back(slot(persistent));
   }
 
@@ -55,10 +56,7 @@ class training : public gpt::model_training<model<gr::on<D, P>, C>, D, P, Optimi
   }
 
   /// A whole step on the micro-batches that were loaded, for plans. A graph of it would keep their shares of labels.
-  constexpr void step() {
-    for (int i = 0; i < this->options_.accumulate; ++i) backward(i);
-    this->update();
-  }
+  constexpr void step() { gr::take_step(*this); }
 
  private:
   // A micro-batch.

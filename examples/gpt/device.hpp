@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,10 @@
 
 #include <gradus/cpu/processors.hpp>
 #include <gradus/run/stopwatch.hpp>
+#include <gradus/run/team.hpp>
+#ifdef GPT_NCCL
+#include <gradus/ranks/nccl_communicator.hpp>
+#endif
 
 #include "config.hpp"
 
@@ -64,6 +69,15 @@ inline std::string machine_name(const stream& on) {
   return std::string(known.name) + ", " + std::to_string(on.processors()) + " multiprocessors";
 }
 inline double peak_mib(const device_heap& heap) { return static_cast<double>(heap.peak_bytes()) / (1 << 20); }
+/// What exchanges gradients and parameters of the ranks; must end before `ctx`.
+inline std::shared_ptr<gr::communicator<device>> connect(gr::team& team, [[maybe_unused]] gr::context<device>& ctx) {
+  if (team.size() == 1) return std::make_shared<gr::single_communicator<device>>();
+#ifdef GPT_NCCL
+  return std::make_shared<gr::nccl_communicator>(ctx, team.host(), team.host_context());
+#else
+  throw gr::bad_flag("--ranks: several GPUs are connected by NCCL, which was not found when this was compiled");
+#endif
+}
 #else
 inline bool device_available() { return true; }
 inline void use_gpu(int) {}
@@ -86,6 +100,9 @@ inline std::string machine_name(stream& on) {
   return counted(static_cast<gr::index_t>(gr::thread_count(on)), "thread");
 }
 inline double peak_mib(const device_heap&) { return process_peak_mib(); }
+inline std::shared_ptr<gr::communicator<device>> connect(gr::team& team, gr::context<device>&) {
+  return {std::shared_ptr<void>(), &team.host()};  // not owned
+}
 #endif
 
 /// Measures for about `seconds` the most runs of `work` a second. On a GPU it waits once every `ahead` runs.

@@ -15,7 +15,7 @@ namespace {
 using gr::bad_flag;
 using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
 
-gr::region_schedule regions_for(const std::string& checkpoint, const step_options& step) {
+gr::region_schedule regions_for(const std::string& checkpoint, const gr::training_options& step) {
   if (checkpoint == "none") return {};
   if (checkpoint == "blocks") return gr::region_schedule::every_block(sizes.layers);
   const auto blocks = gr::survey_blocks<planned>(step);
@@ -28,17 +28,17 @@ gr::region_schedule regions_for(const std::string& checkpoint, const step_option
 }
 
 // The plan of validation, which saves nothing for backward, so the recompute schedule does not matter.
-gr::memory_plan evaluation(const step_options& step) {
+gr::memory_plan evaluation(const gr::training_options& step) {
   return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step));
 }
 
 // The memory of a recompute schedule, with an address for every block.
-chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
+chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions) {
   chosen_memory m;
   step.regions = regions;
   m.regions = std::move(regions);
   if (step.shard == gr::sharding::parameters) {  // the next group is gathered while one is used: learn their order
-    step_options learning = step;
+    gr::training_options learning = step;
     learning.learned_order = &m.group_order;
     gr::trace_step<planned>(learning);
     step.group_order = m.group_order;
@@ -56,7 +56,7 @@ chosen_memory plan_memory(step_options step, gr::region_schedule regions) {
 }
 
 // The memory of the rank that needs the most: each keeps another part of what is sharded.
-std::size_t most_of_ranks(step_options step, const gr::region_schedule& regions) {
+std::size_t most_of_ranks(gr::training_options step, const gr::region_schedule& regions) {
   std::size_t most = 0;
   for (step.rank = 0; step.rank < step.ranks; ++step.rank)
     most = std::max(most, plan_memory(step, regions).total_bytes());
@@ -65,9 +65,10 @@ std::size_t most_of_ranks(step_options step, const gr::region_schedule& regions)
 
 }  // namespace
 
-step_options step_of(const options& o, gr::region_schedule regions, std::vector<std::size_t> group_order) {
+gr::training_options step_of(const options& o, gr::region_schedule regions, std::vector<std::size_t> group_order) {
   return {.dropout = o.dropout,
           .clip = o.clip,
+          .skip_spikes = o.skip_spikes,
           .accumulate = o.accumulate,
           .seed = o.seed,
           .adamw = {.lr = o.lr, .weight_decay = o.weight_decay},
@@ -84,9 +85,9 @@ step_options step_of(const options& o, gr::region_schedule regions, std::vector<
 }
 
 chosen_memory choose_memory(const options& o, double machine_flops) {
-  const step_options step = step_of(o);
+  const gr::training_options step = step_of(o);
   // All ranks recompute the same, so that their gradients become complete in the same order.
-  step_options of_first = step;
+  gr::training_options of_first = step;
   of_first.rank = 0;
   const gr::time_table times{machine_flops, on_gpu ? 1.5e12 : 10e9};
   if (o.memory_budget.empty()) {
@@ -96,7 +97,7 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
-  const gr::recompute_scheduler<planned, step_options> search(of_first, times);
+  const gr::recompute_scheduler<planned, gr::training_options> search(of_first, times);
   const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(of_first).bytes;
   // The search plans rank 0, and does not know the order of groups, which depends on the schedule. What any rank takes
   // beyond the budget is saved in the next search.

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include <gradus/plan/step_summary.hpp>
+#include <gradus/train/model_training.hpp>
 
 #include "config.hpp"
 #include "options.hpp"
-#include "step.hpp"
 
 namespace gpt {
 
@@ -40,7 +40,7 @@ struct chosen_memory {
 };
 
 /// What a trainer is asked for, as its steps see it.
-step_options step_of(const options& o, gr::region_schedule regions = {}, std::vector<std::size_t> group_order = {});
+gr::training_options step_of(const options& o, gr::region_schedule regions = {}, std::vector<std::size_t> group_order = {});
 
 /// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. `machine_flops` is the machine's
 /// rate in matrix products. Throws gr::bad_flag for a policy or a budget that is not possible.

@@ -34,7 +34,7 @@ struct options {
   std::string schedule = "cosine";
   long long warmup = 100;
   double weight_decay = 0.1;
-  double clip = 1;
+  double clip = 1, skip_spikes = 0;
   double dropout = 0;
   std::uint64_t seed = 1;
   int threads = 0;  ///< 0: all cores
@@ -62,11 +62,6 @@ struct options {
   /// The options as rank `number` of `count` sees them: batches and leaves that were not given follow from the ranks.
   /// Throws gr::bad_flag if the ranks do not divide the leaves, or the leaves the batches.
   options of_rank(int number, int count) const;
-  /// The fraction of the run that is over after `step` steps and `elapsed` seconds: the larger of both.
-  double fraction(long long step, double elapsed) const {
-    const double by_steps = steps > 0 ? static_cast<double>(step) / static_cast<double>(steps) : 0;
-    return minutes > 0 ? std::max(by_steps, elapsed / (60 * minutes)) : by_steps;
-  }
   /// The learning rate of step `step`, at this fraction of the run. It rises over --warmup steps, but over no more than
   /// the first tenth of the run.
   double rate(long long step, double fraction) const {

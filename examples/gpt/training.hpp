@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradus/gradus.hpp>
+#include <gradus/train/model_training.hpp>
+
 #include "model.hpp"
-#include "step.hpp"
 
 namespace gpt {
 
@@ -19,15 +21,15 @@ namespace gpt {
 /// @tparam P     precision policy
 template <class D, auto C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
           template <class, class, class> class Optimizer = gr::adamw>
-class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer> {
-  using base = model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer>;
+class training : public gr::model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer> {
+  using base = gr::model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer>;
 
  public:
   using ids = gr::shape<Batch, C.context>;
 
-  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const step_options& o,
+  constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const gr::training_options& o,
                      gr::communicator<D>* ranks = nullptr)
-      : base(persistent, transient, o, ranks) {
+      : base(persistent, transient, o, ranks, gr::normal_init{.seed = o.seed, .stddev = 0.02}) {
     for (int i = 0; i < o.batches_here(); ++i) slots_.push_back(slot(persistent));
   }
 
@@ -52,6 +54,8 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
       this->add_gradients(i, this->net.loss(inputs, s.targets));
     }
   }
+  /// Likewise of a token_batch.
+  constexpr void load(int i, const auto& batch) { load(i, batch.inputs.data(), batch.targets.data()); }
   /// load() and backward() of a step's only micro-batch. Waits for its loss.
   constexpr float add_batch(const Token* inputs, const Token* targets) {
     load(0, inputs, targets);
@@ -65,11 +69,8 @@ class training : public model_training<model_of<gr::on<D, P>, C>, D, P, Optimize
     return loss;
   }
 
-  /// A whole step on the micro-batches that were loaded: for plans, and to capture as a graph.
-  constexpr void step() {
-    for (int i = 0; i < this->options_.batches_here(); ++i) backward(i);
-    this->update();
-  }
+  /// A whole step on the micro-batches that were loaded.
+  constexpr void step() { gr::take_step(*this); }
 
  private:
   // A micro-batch.

@@ -57,6 +57,7 @@
 #include "io/safetensors.ipp"
 #include "io/sharded_safetensors.ipp"
 #include "run/checkpoint.ipp"
+#include "run/run.ipp"
 #include "run/run_reporter.ipp"
 #include "run/shared_checkpoint.ipp"
 #endif

@@ -18,7 +18,7 @@ using trainer = gpt::training<gr::cuda, two_layers, batch, std::uint8_t, P, gr::
 /// Parameters after two updates of four micro-batches, with dropout and clipping.
 template <class P>
 std::vector<float> trained(gr::context<gr::cuda>& ctx, gr::communicator<gr::cuda>& ranks, gr::sharding shard) {
-  gpt::step_options o{.dropout = 0.1, .accumulate = 4, .leaves = 4, .shard = shard};
+  gr::training_options o{.dropout = 0.1, .accumulate = 4, .leaves = 4, .shard = shard};
   o.ranks = static_cast<int>(ranks.size());
   o.rank = static_cast<int>(ranks.rank());
   trainer<P> t(ctx, ctx, o, &ranks);

@@ -15,7 +15,7 @@ constexpr gpt::config small{.layers = 2, .heads = 2, .width = 32, .context = 48,
 
 template <gr::index_t Batch>
 std::size_t bytes_of_a_step() {
-  const gr::step_trace step = gr::trace_step<gpt::training<gr::meta, small, Batch>>(gpt::step_options{});
+  const gr::step_trace step = gr::trace_step<gpt::training<gr::meta, small, Batch>>(gr::training_options{});
   return gr::summarize(step).persistent_bytes + gr::make_plan(step).bytes;
 }
 

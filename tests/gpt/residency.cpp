@@ -28,8 +28,8 @@ constexpr gr::index_t batch = 3;
 using bf16_copies = gr::precision_with<gr::bf16_mixed, gr::keep_copies>;
 
 // Nothing recomputed, each block, nested regions, and regions that keep some results.
-std::vector<gpt::step_options> kinds() {
-  std::vector<gpt::step_options> all(4);
+std::vector<gr::training_options> kinds() {
+  std::vector<gr::training_options> all(4);
   for (auto& o : all) o.dropout = 0.1;
   all[1].regions = gr::region_schedule::every_block(small.layers);
   all[2].regions.parts = {{0, 2, true, 0, {{0, 0, true, 5}, {1, 2, false}}}, {3, 3, true, 0b10110}};
@@ -69,7 +69,7 @@ template <class P>
 void check(std::size_t capacity = 2) {
   using training = gpt::training<gr::cpu, small, batch, std::uint8_t, P>;
   std::size_t kind = 0;
-  for (const gpt::step_options& o : kinds()) {
+  for (const gr::training_options& o : kinds()) {
     CAPTURE(kind++);
     place a, b;
     training plain(a.kept, a.freed, o), paged(b.kept, b.freed, o);

@@ -39,7 +39,7 @@ TEST_CASE_FIXTURE(fixture, "a scaled loss gives the update of the plain one") {
   // With clipping, whose norm must be that of the unscaled gradients, and without; over two batches.
   for (const double clip : {0.0, 0.01}) {
     CAPTURE(clip);
-    const gpt::step_options options{
+    const gr::training_options options{
         .clip = clip, .accumulate = 2, .adamw = {.lr = 1e-2, .eps = 1e-3, .weight_decay = 0}};
     training<gr::fp32> plain(ctx, ctx, options);
     training<gr::fp16_mixed> scaled(ctx, ctx, options);

@@ -31,8 +31,8 @@ bert::host_batch random_batch(std::uint32_t step) {
 }
 
 // Plain, with several batches, and in checkpoint regions.
-std::vector<gpt::step_options> kinds() {
-  std::vector<gpt::step_options> all(3);
+std::vector<gr::training_options> kinds() {
+  std::vector<gr::training_options> all(3);
   all[1] = {.dropout = 0.1, .accumulate = 3};
   all[2] = {.dropout = 0.1, .accumulate = 2, .regions = gr::region_schedule::every_block(odd.layers)};
   return all;
@@ -43,7 +43,7 @@ void check() {
   using on_cpu = bert::training<gr::cpu, odd, batch, length, P, Optimizer>;
   using on_meta = bert::training<gr::meta, odd, batch, length, P, Optimizer>;
   std::size_t number = 0;
-  for (const gpt::step_options& o : kinds()) {
+  for (const gr::training_options& o : kinds()) {
     CAPTURE(number++);
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
     const gr::step_summary plan = gr::summarize(trace);

@@ -45,8 +45,8 @@ values weights(const training& t) {
 }
 
 // Plain with and without clipping, accumulated, under schedules of regions.
-std::vector<gpt::step_options> kinds() {
-  std::vector<gpt::step_options> all(4);
+std::vector<gr::training_options> kinds() {
+  std::vector<gr::training_options> all(4);
   all[0] = {.dropout = 0.1, .clip = 0};
   all[1] = {.accumulate = 2};  // without dropout, as batches that went well have drawn
   all[2] = {.dropout = 0.1, .regions = gr::region_schedule::every_block(odd.layers, 0b1010)};
@@ -57,7 +57,7 @@ std::vector<gpt::step_options> kinds() {
 
 // Calls refuse(faults, n) before the first step for n = 0, 1, 2, ... until a step goes through, and allow() after each.
 template <class Refuse, class Allow>
-void refuse_each_in_turn(const gpt::step_options& o, const Refuse& refuse, const Allow& allow) {
+void refuse_each_in_turn(const gr::training_options& o, const Refuse& refuse, const Allow& allow) {
   gr::stream stream;
   gr::host_resource heap;
   const data d;
@@ -106,13 +106,13 @@ void refuse_each_in_turn(const gpt::step_options& o, const Refuse& refuse, const
 }  // namespace
 
 TEST_CASE("any one request of a step to its memory resources may be refused") {
-  for (const gpt::step_options& o : kinds())
+  for (const gr::training_options& o : kinds())
     refuse_each_in_turn(
         o, [](gr::testing::failing_resource& faults, std::size_t n) { faults.fail_at(n); }, [] {});
 }
 
 TEST_CASE("any one request of a step to the heap may be refused") {
-  for (const gpt::step_options& o : kinds())
+  for (const gr::training_options& o : kinds())
     refuse_each_in_turn(
         o, [](gr::testing::failing_resource&, std::size_t n) { fail_heap_request(static_cast<long>(n)); },
         [] { fail_heap_request(-1); });

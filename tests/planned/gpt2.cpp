@@ -15,14 +15,14 @@ template <class D, class P>
 using mixed_on = gpt::training<D, gpt2, 4, std::uint8_t, P>;
 using mixed_on_meta = mixed_on<gr::meta, gr::bf16_mixed>;
 
-constexpr gpt::step_options plain{.dropout = 0.1};
+constexpr gr::training_options plain{.dropout = 0.1};
 constexpr gr::step_summary kept = gr::summarize_step<on_meta>(plain);
 
 constexpr gr::step_summary mixed = gr::summarize_step<mixed_on_meta>(plain);
 
 // std::vector cannot outlive a constant expression, so what holds a schedule is made inside of one.
 constexpr gr::step_summary checkpointed = [] {
-  gpt::step_options o{.dropout = 0.1};
+  gr::training_options o{.dropout = 0.1};
   o.regions = gr::region_schedule::every_block(gpt2.layers);
   return gr::summarize_step<on_meta>(o);
 }();
@@ -49,7 +49,7 @@ TEST_CASE("the compiler's plan of GPT-2 124M is the one that the program makes")
   CHECK(again.peak_bytes == kept.peak_bytes);
   CHECK(again.requests == kept.requests);
   CHECK(again.saved_bytes == kept.saved_bytes);
-  gpt::step_options o{.dropout = 0.1};
+  gr::training_options o{.dropout = 0.1};
   o.regions = gr::region_schedule::every_block(gpt2.layers);
   CHECK(gr::summarize_step<on_meta>(o).peak_bytes == checkpointed.peak_bytes);
   const gr::step_summary mixed_again = gr::summarize_step<mixed_on_meta>(plain);

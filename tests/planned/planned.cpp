@@ -58,8 +58,8 @@ std::size_t largest_sum(const gr::step_trace& trace) {
 }
 
 // Steps of every kind: plain, accumulated, with dropout, under schedules of regions.
-std::vector<gpt::step_options> kinds() {
-  std::vector<gpt::step_options> all(6);
+std::vector<gr::training_options> kinds() {
+  std::vector<gr::training_options> all(6);
   all[1] = {.dropout = 0.1, .accumulate = 3};
   all[2] = {.dropout = 0.1, .regions = gr::region_schedule::every_block(odd.layers)};
   all[3] = {.clip = 0, .regions = gr::region_schedule::every_block(odd.layers, 0b10110)};
@@ -71,7 +71,7 @@ std::vector<gpt::step_options> kinds() {
 }  // namespace
 
 TEST_CASE("the planned peak of a training step is the measured one, to the byte, and so is every request on the way") {
-  for (const gpt::step_options& o : kinds()) {
+  for (const gr::training_options& o : kinds()) {
     const gr::step_summary plan = gr::summarize_step<on_meta>(o);
     gr::stream stream;
     gr::host_resource heap;
@@ -95,7 +95,7 @@ TEST_CASE("the planned peak of a training step is the measured one, to the byte,
 }
 
 TEST_CASE("training in planned memory gives the same bits, and the workspace is within 2 % of the least there can be") {
-  for (const gpt::step_options& o : kinds()) {
+  for (const gr::training_options& o : kinds()) {
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
     gr::stream stream;
     gr::host_resource heap;
@@ -122,7 +122,7 @@ TEST_CASE("a planned step asks the heap for nothing, on one thread and on two") 
     return;
   }
   for (const int threads : {1, 2}) {
-    for (const gpt::step_options& o : kinds()) {
+    for (const gr::training_options& o : kinds()) {
       gr::stream stream;
       gr::set_thread_count(stream, threads);
       gr::host_resource heap;
@@ -145,7 +145,7 @@ TEST_CASE("a planned step asks the heap for nothing, on one thread and on two") 
 }
 
 TEST_CASE("a step that is not the one planned is caught at once, and the right one works again") {
-  gpt::step_options o;
+  gr::training_options o;
   gr::stream stream;
   gr::host_resource heap;
   gr::planned_resource planned(gr::make_plan(gr::trace_step<on_meta>(o)), heap, stream);

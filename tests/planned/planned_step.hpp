@@ -29,8 +29,8 @@ struct data {
 };
 
 // Plain, with several batches, and under schedules of checkpoint regions.
-inline std::vector<gpt::step_options> kinds() {
-  std::vector<gpt::step_options> all(4);
+inline std::vector<gr::training_options> kinds() {
+  std::vector<gr::training_options> all(4);
   all[1] = {.dropout = 0.1, .accumulate = 3};
   all[2] = {.dropout = 0.1, .accumulate = 2, .regions = gr::region_schedule::every_block(odd.layers)};
   all[3] = {.accumulate = 2};
@@ -45,7 +45,7 @@ void check() {
   using on_cpu = gpt::training<gr::cpu, C, batch, std::uint8_t, P, Optimizer>;
   using on_meta = gpt::training<gr::meta, C, batch, std::uint8_t, P, Optimizer>;
   std::size_t number = 0;
-  for (const gpt::step_options& o : kinds()) {
+  for (const gr::training_options& o : kinds()) {
     CAPTURE(number++);
     const gr::step_trace trace = gr::trace_step<on_meta>(o);
     const gr::step_summary plan = gr::summarize(trace);

@@ -20,7 +20,7 @@ struct used {
 };
 
 template <class P, template <class, class, class> class Optimizer>
-used check_rank(gr::communicator<gr::cpu>& ranks, gpt::step_options o, std::mutex& checking) {
+used check_rank(gr::communicator<gr::cpu>& ranks, gr::training_options o, std::mutex& checking) {
   using planned_step::batch, planned_step::data;
   using on_cpu = gpt::training<gr::cpu, wide, batch, std::uint8_t, P, Optimizer>;
   using on_meta = gpt::training<gr::meta, wide, batch, std::uint8_t, P, Optimizer>;
@@ -69,7 +69,7 @@ void check() {
         CAPTURE(leaves);
         std::mutex checking;
         gr::run_ranks(static_cast<gr::index_t>(count), [&](gr::communicator<gr::cpu>& ranks) {
-          gpt::step_options o{.dropout = 0.1, .accumulate = 8, .ranks = count, .leaves = leaves, .shard = shard};
+          gr::training_options o{.dropout = 0.1, .accumulate = 8, .ranks = count, .leaves = leaves, .shard = shard};
           o.rank = static_cast<int>(ranks.rank());
           if (leaves == 8) o.regions = gr::region_schedule::every_block(wide.layers);
           check_rank<P, Optimizer>(ranks, o, checking);

@@ -22,10 +22,10 @@ struct resident : gpt::training<D, odd, batch, std::uint8_t, P> {
   gr::no_store<float> none;
   gr::parameter_residency<float, D> residency;
 
-  resident(gr::context<D>& kept, gr::context<D>& freed, const gpt::step_options& o,
+  resident(gr::context<D>& kept, gr::context<D>& freed, const gr::training_options& o,
            const std::vector<std::size_t>& order)
       : resident(kept, freed, o, order, none) {}
-  resident(gr::context<D>& kept, gr::context<D>& freed, const gpt::step_options& o,
+  resident(gr::context<D>& kept, gr::context<D>& freed, const gr::training_options& o,
            const std::vector<std::size_t>& order, gr::group_store<float>& store)
       : base(kept, freed, o), residency(freed, gr::param_groups<float, D>(this->net), store) {
     residency.follow(order);
@@ -40,7 +40,7 @@ struct resident : gpt::training<D, odd, batch, std::uint8_t, P> {
 template <class P>
 void check() {
   std::size_t number = 0;
-  for (const gpt::step_options& o : planned_step::kinds()) {
+  for (const gr::training_options& o : planned_step::kinds()) {
     CAPTURE(number++);
     using on_meta = resident<gr::meta, P>;
     std::vector<std::size_t> order;

@@ -25,20 +25,20 @@ using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token
 /// Bytes of a step with micro-batches of `Batch` sequences, parameters and optimizer state included, without
 /// recomputation.
 template <gr::index_t Batch>
-std::size_t bytes_of_a_step(const gpt::step_options& options) {
+std::size_t bytes_of_a_step(const gr::training_options& options) {
   const gr::step_trace step = gr::trace_step<planned<Batch>>(options);
   return gr::summarize(step).persistent_bytes + gr::make_plan(step).bytes;
 }
 
 /// The largest batch that fits, or 1.
-std::size_t largest_batch(std::size_t budget, const gpt::step_options& options) {
+std::size_t largest_batch(std::size_t budget, const gr::training_options& options) {
   const std::size_t two = bytes_of_a_step<2>(options), three = bytes_of_a_step<3>(options);
   return gpt::bytes_by_batch{2, two, three - two}.largest_within(budget);
 }
 
 /// The least bytes of training and validation with batches of one sequence, with any recomputation.
-std::size_t least_bytes(const gpt::step_options& step) {
-  const gr::recompute_scheduler<planned<1>, gpt::step_options> search(step);
+std::size_t least_bytes(const gr::training_options& step) {
+  const gr::recompute_scheduler<planned<1>, gr::training_options> search(step);
   const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
   const std::size_t evaluation = gr::make_plan(gr::trace<planned<1>>(evaluate, step)).bytes;
   return std::max(search.least_budget(), search.worth_having().front().summary.persistent_bytes + evaluation);
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     if (whole.accumulate == 1 && whole.batch > 1) return print(whole);
     // With several batches, the gradients of the first are live while the second is computed, and the tokens of all.
     const bool several = gpt::batches_for(tokens, 1, gpt::sizes.context) > 1;
-    const gpt::step_options step{.accumulate = several ? 2 : 1};
+    const gr::training_options step{.accumulate = several ? 2 : 1};
     const std::size_t all_tokens = several ? 2 * sizeof(gpt::token) * tokens : 0;
     const std::size_t left = budget > all_tokens ? budget - all_tokens : 0;
     const std::size_t largest = largest_batch(left, step);

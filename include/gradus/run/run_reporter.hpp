@@ -20,11 +20,18 @@
 
 namespace gradus {
 
+/// What a step computed.
+struct step_figures {
+  double loss = 0;
+  double norm = std::numeric_limits<double>::quiet_NaN();  ///< of the gradients, before they were clipped; NaN: unknown
+};
+
 /// The figures of one step.
 struct step_report {
   long long step = 0;
   double fraction = 0;  ///< of the run
   double loss = 0;
+  double norm = std::numeric_limits<double>::quiet_NaN();        ///< see step_figures
   double validation = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not measured after this step
   double bits_per_byte = 0;                                      ///< of the validation loss; 0: unknown
   double lr = 0;
@@ -38,8 +45,8 @@ struct step_report {
 
 /// Names and units in the reports.
 struct reporter_names {
-  std::string program;         ///< begins warnings
-  std::string title;           ///< of the curves
+  std::string program = {};    ///< begins warnings
+  std::string title = {};      ///< of the curves
   std::string unit = "token";  ///< of losses and counts
   double machine_flops = 0;    ///< FLOP/s of matrix products, for comparison; 0: unknown
   std::string loss = {};       ///< unit of losses; empty: nats a `unit`
@@ -83,9 +90,9 @@ class run_reporter {
     record(r);
     show(r);
   }
-  /// Holds a step whose loss may not have arrived from the device: `loss` waits for it. record_held() and show_held()
-  /// call `loss` once, and throw what it throws. To add the validation loss, hold the step again.
-  void hold(const step_report& r, std::function<double()> loss);
+  /// Holds a step whose figures may not have arrived from the device: `figures` waits for them. record_held() and
+  /// show_held() call `figures` once, and throw what it throws. To add the validation loss, hold the step again.
+  void hold(const step_report& r, std::function<step_figures()> figures);
   /// Logs the held step, if there is one and it was not logged.
   void record_held();
   /// Logs and shows the held step, if there is one.
@@ -121,7 +128,7 @@ class run_reporter {
   run_log log_;
   std::unique_ptr<tensorboard_writer> events_;
   step_report held_{.loss = std::numeric_limits<double>::quiet_NaN()};
-  std::function<double()> read_loss_;  // of the held step; empty once it was read
+  std::function<step_figures()> read_figures_;  // of the held step; empty once they were read
   enum { nothing, held, recorded } held_is_ = nothing;
   bool picture_failed_ = false, events_failed_ = false;
   double reported_overfitting_ = -1;  // step of the lowest validation loss at the last warning

@@ -35,16 +35,18 @@ GRADUS_IMPL void run_reporter::log(const std::vector<log_field>& fields) {
   attempt(log_failed_, [&] { log_.write(fields); });
 }
 
-GRADUS_IMPL void run_reporter::hold(const step_report& r, std::function<double()> loss) {
+GRADUS_IMPL void run_reporter::hold(const step_report& r, std::function<step_figures()> figures) {
   held_ = r;
-  read_loss_ = std::move(loss);
+  read_figures_ = std::move(figures);
   held_is_ = held;
 }
 
 GRADUS_IMPL double run_reporter::held_loss() {
-  if (read_loss_) {
-    held_.loss = read_loss_();
-    read_loss_ = nullptr;
+  if (read_figures_) {
+    const step_figures read = read_figures_();
+    held_.loss = read.loss;
+    held_.norm = read.norm;
+    read_figures_ = nullptr;
   }
   return held_.loss;
 }
@@ -63,22 +65,26 @@ GRADUS_IMPL void run_reporter::show_held() {
 
 GRADUS_IMPL void run_reporter::record(const step_report& r) {
   add_point(train_, r.step, r.loss);
+  const auto add_norm = [&r](std::vector<log_field> fields) {
+    if (!std::isnan(r.norm)) fields.emplace_back("norm", r.norm);
+    return fields;
+  };
   if (!std::isnan(r.validation)) {
     add_point(validation_, r.step, r.validation);
-    std::vector<log_field> fields{{"step", r.step},
-                                  {"loss", r.loss},
-                                  {"validation", r.validation},
-                                  {"lr", r.lr},
-                                  {"tokens", r.tokens},
-                                  {"seconds", r.elapsed},
-                                  {"tokens_per_second", r.tokens_per_second},
-                                  {"tflops", r.flops / 1e12},
-                                  {"share_of_gemm", r.flops / names_.machine_flops}};
+    auto fields = add_norm({{"step", r.step},
+                            {"loss", r.loss},
+                            {"validation", r.validation},
+                            {"lr", r.lr},
+                            {"tokens", r.tokens},
+                            {"seconds", r.elapsed},
+                            {"tokens_per_second", r.tokens_per_second},
+                            {"tflops", r.flops / 1e12},
+                            {"share_of_gemm", r.flops / names_.machine_flops}});
     if (r.bits_per_byte > 0) fields.emplace_back("bits_per_byte", r.bits_per_byte);
     fields.insert(fields.end(), r.fields.begin(), r.fields.end());
     log(fields);
   } else {
-    log({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}});
+    log(add_norm({{"step", r.step}, {"loss", r.loss}, {"lr", r.lr}, {"tokens", r.tokens}, {"seconds", r.elapsed}}));
   }
   if (events_ != nullptr) attempt(events_failed_, [&] { write_event(r); });
 }
@@ -176,6 +182,7 @@ GRADUS_IMPL void run_reporter::draw() const {
 }
 
 GRADUS_IMPL void run_reporter::write_event(const step_report& r) {
+  if (!std::isnan(r.norm)) events_->scalars(r.step, {{"gradient norm", r.norm}});
   if (std::isnan(r.validation)) return events_->scalars(r.step, {{"loss/train", r.loss}, {"learning rate", r.lr}});
   events_->scalars(r.step, {{"loss/train", r.loss},
                             {"loss/validation", r.validation},
@@ -212,13 +219,14 @@ GRADUS_IMPL std::string run_reporter::figures(const step_report& r, std::size_t 
   add(0, "loss %.4f", smoothed(train_));
   if (!std::isnan(r.validation)) add(1, narrow ? "val %.4f" : "validation %.4f", r.validation);
   if (r.bits_per_byte > 0) add(5, "%.4f bits/byte", r.bits_per_byte);
-  add(6, "lr %.2e", r.lr);
-  add(7, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
+  if (r.lr > 0) add(6, "lr %.2e", r.lr);
+  if (!std::isnan(r.norm)) add(7, "norm %.2g", r.norm);
+  add(8, "%.2fM %ss", r.tokens / 1e6, names_.unit.c_str());
   add(runs ? 5 : 2, "%s", time_text(r.elapsed).c_str());
   if (runs) add(2, "%s left", time_text(r.elapsed * (1 - r.fraction) / r.fraction).c_str());
   if (r.flops > 0 && names_.machine_flops > 0) add(3, "%.0f %% of GEMM", 100 * r.flops / names_.machine_flops);
   add(4, "%.0f %ss/s", r.tokens_per_second, names_.unit.c_str());
-  if (r.flops > 0) add(8, "%.3f TFLOP/s", r.flops / 1e12);
+  if (r.flops > 0) add(9, "%.3f TFLOP/s", r.flops / 1e12);
   return fitting_line(std::move(parts), columns);
 }
 

@@ -339,9 +339,9 @@ TEST_CASE("a step whose loss comes late is logged once, when its loss is read, a
   report.record_held();  // nothing is held
   CHECK(std::isnan(gr::run_reporter(f.path, {.program = "test", .title = "t"}).held_loss()));
   int reads = 0;
-  const auto loss = [&] { return ++reads, 2.5; };
+  const auto figures = [&] { return ++reads, gr::step_figures{.loss = 2.5, .norm = 0.5}; };
   gr::step_report step{.step = 1};
-  report.hold(step, loss);
+  report.hold(step, figures);
   CHECK(reads == 0);
   CHECK(lines() == 0);
   report.record_held();
@@ -350,15 +350,16 @@ TEST_CASE("a step whose loss comes late is logged once, when its loss is read, a
   CHECK(report.held_loss() == 2.5);
   CHECK(reads == 1);
   CHECK(lines() == 1);
+  CHECK(contents(f.path / "log.jsonl").find("\"norm\": 0.5") != std::string::npos);
   step.step = 2;
-  report.hold(step, loss);
+  report.hold(step, figures);
   step.validation = 3;
-  report.hold(step, loss);  // validated meanwhile: one step, one line
+  report.hold(step, figures);  // validated meanwhile: one step, one line
   report.show_held();
   CHECK(lines() == 2);
   CHECK(contents(f.path / "log.jsonl").find("\"validation\": 3") != std::string::npos);
   step.step = 3;
-  report.hold(step, []() -> double { throw gr::error("not finite"); });
+  report.hold(step, []() -> gr::step_figures { throw gr::error("not finite"); });
   CHECK_THROWS_AS(report.show_held(), gr::error);
   CHECK(lines() == 2);
 }

@@ -1,23 +1,20 @@
-#include "gpt/ranks.hpp"
+#include <gradus/run/team.hpp>
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "../support/message_of.hpp"
-
 namespace gr = gradus;
-using gradus_test::message_of;
 
 TEST_CASE("ranks that were started differently end before they train, and rank 0 names one and what differs") {
   const auto said = [](int odd, const gr::config_entries& theirs) {
     std::string text;
     gr::run_ranks(4, [&](gr::communicator<gr::cpu>& host) {
-      gpt::rank_team team(host, host.rank(), host.size());
+      gr::team team(host, host.rank(), host.size());
       const gr::config_entries usual{{"seed", "5"}, {"lr", "0.1"}};
       try {
         team.check_same(team.rank() == odd ? theirs : usual);
-      } catch (const gpt::leader_failed&) { CHECK(team.rank() > 0); } catch (const gr::bad_flag& e) {
+      } catch (const gr::leader_failed&) { CHECK(team.rank() > 0); } catch (const gr::bad_flag& e) {
         CHECK(team.leads());
         text = e.what();
       }
