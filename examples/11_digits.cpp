@@ -1,6 +1,6 @@
-// Lesson 11: a run that can be interrupted. A network learns to read noisy digits in a gr::run, as the GPT trainer does:
-// log, curves, checkpoints, validation; batches are made ahead on a thread, and a profile says what takes time. Stop it
-// with Ctrl-C and start it again: it resumes.
+// Lesson 11: a run that can be interrupted. A network learns to read noisy digits in a gr::run, as a GPT does in the
+// trainer: log, curves, checkpoints, validation. Batches are made ahead on a thread, and a profile says what takes
+// time. Stop it with Ctrl-C and start it again: it resumes.
 
 #include <atomic>
 #include <cmath>

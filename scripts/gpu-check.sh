@@ -149,7 +149,8 @@ if [[ -d .gpu-deps/include ]]; then include+=(-isystem .gpu-deps/include); fi
   gpt="-DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_VOCABULARY=256"
   gpt+=" ${GPT_SIZES:--DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 -DGPT_BATCH=16}"
   objects=()
-  for source in train.cu tools/sample.cu memory.cpp model_file.cpp options.cpp reports.cpp text_data.cpp ../flags/flags.cpp; do
+  for source in train.cu tools/sample.cu memory.cpp model_file.cpp options.cpp reports.cpp text_data.cpp \
+    ../flags/flags.cpp; do
     object=\$builddir/gpt_${source//\//_}.o
     if [[ $source == *.cu ]]; then echo "build $object: cu examples/gpt/$source"; echo "  cuflags = \$cuflags $gpt"
     else echo "build $object: cxx examples/gpt/$source"; echo "  cxxflags = \$cxxflags $gpt"; fi

@@ -127,8 +127,7 @@ void save_model(const trainer& t, const bert::run_data& data, const fs::path& fo
 /// The trainer as a run saves it: its model is a folder.
 struct saved_training final : gr::resumable_training<trainer> {
   const bert::run_data& data;
-  saved_training(gr::context<bert::device>& ctx, trainer& t, const bert::run_data& of)
-      : gr::resumable_training<trainer>(ctx, t), data(of) {}
+  saved_training(trainer& t, const bert::run_data& of) : gr::resumable_training<trainer>(t), data(of) {}
   void write_model(const fs::path& folder, const std::function<void()>&) override { save_model(t_, data, folder); }
 };
 
@@ -178,7 +177,7 @@ void train(const bert::options& o) {
   if (!run.resumed() && !o.init.empty())
     start = "starting from " + o.init +
             (bert::load_huggingface(t.net, memory.persistent, o.init) ? "" : ", with a new classifier");
-  saved_training saved(memory.persistent, t, data);
+  saved_training saved(t, data);
   run.begin(saved);
   run.line(bert::describe_model() + ", " + std::to_string(gr::parameter_count(t.net)) + " parameters");
   run.line(std::to_string(data.train.count()) + " samples to train on, " + std::to_string(data.validation.count()) +
@@ -208,9 +207,9 @@ void train(const bert::options& o) {
     throw;
   }
   run.end();
-  run.line(run.over() ? "the run is complete"
-                      : "to resume it, give the same flags, with --resume " + run.folder().string() +
-                            " in place of --out");
+  run.line(run.over()
+               ? "the run is complete"
+               : "to resume it, give the same flags, with --resume " + run.folder().string() + " in place of --out");
 }
 
 }  // namespace

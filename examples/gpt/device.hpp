@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,10 @@
 #endif
 
 #include <gradus/cpu/processors.hpp>
+#include <gradus/memory/file_resource.hpp>
+#include <gradus/memory/offload_link.hpp>
+#include <gradus/optim/file_parts.hpp>
+#include <gradus/plan/time_table.hpp>
 #include <gradus/run/stopwatch.hpp>
 #include <gradus/run/team.hpp>
 #ifdef GPT_NCCL
@@ -51,6 +56,12 @@ inline double process_peak_mib() {
 
 #ifdef __CUDACC__
 inline bool device_available() { return gr::cuda_available(); }
+/// Nothing: a GPU's optimizer states stay on it.
+struct offload_file {
+  explicit offload_file(const std::string&) {}
+  void keep_states(auto&, stream&) {}
+  void keep_results(gr::context<device>&) {}
+};
 /// Makes a GPU the current device. Without any GPU it does nothing: the first stream throws.
 inline void use_gpu(int number) {
   if (!device_available()) return;
@@ -80,6 +91,32 @@ inline std::shared_ptr<gr::communicator<device>> connect(gr::team& team, [[maybe
 }
 #else
 inline bool device_available() { return true; }
+/// The file of --offload, in which the optimizer's states are, and results that checkpoint regions offload. It must
+/// outlive the contexts and the trainer.
+class offload_file {
+ public:
+  /// Nothing is in a file if `folder` is empty.
+  explicit offload_file(const std::string& folder) {
+    if (!folder.empty()) file_ = std::make_unique<gr::file_resource>(folder);
+  }
+  void keep_states(auto& trainer, stream& on) {
+    if (file_ == nullptr) return;
+    states_.emplace(on, *file_);
+    parts_.emplace(*file_);
+    if constexpr (requires { trainer.keep_states(*states_, *parts_); }) trainer.keep_states(*states_, *parts_);
+    else
+      throw gr::bad_flag(std::string("--offload: ") + optimizer_name + " updates its states as a whole; " +
+                         "--optimizer adamw, adamw_8bit, lion or sgd does so part by part");
+  }
+  void keep_results(gr::context<device>& steps) {
+    if (file_ != nullptr) gr::offload_to(steps, *file_);
+  }
+
+ private:
+  std::unique_ptr<gr::file_resource> file_;
+  std::optional<gr::context<device>> states_;
+  std::optional<gr::file_parts> parts_;
+};
 inline void use_gpu(int) {}
 inline void tune(gr::context<device>&, const std::string&) {}
 /// Sets the number of threads (0: OMP_NUM_THREADS, or one a processor), at most one a processor.
@@ -146,6 +183,19 @@ inline double machine_bandwidth(int threads) {
   gr::context<device> ctx(on, pool);
   const auto x = gr::full<float, gr::shape<(on_gpu ? 1 << 26 : 1 << 23)>>(ctx, 1.0f);
   return best_rate(on, 0.2, 2, [&] { static_cast<void>(gr::relu(x)); }) * 2.0 * static_cast<double>(x.bytes);
+}
+/// Measures the bytes a second that are copied from the host's memory to the device's.
+inline gr::host_link measured_link() {
+  if (!on_gpu) return {};
+  if (!device_available()) return {.bytes = 25e9};  // PCIe 4: a plan needs no GPU
+  stream on;
+  device_heap heap;
+  gr::basic_pool_resource<stream> pool(heap);
+  gr::context<device> ctx(on, pool);
+  constexpr gr::index_t count = 1 << 22;
+  gr::tensor<float, gr::shape<count>, device> to(ctx);
+  gr::staging_buffer<float, device> from(ctx, count);
+  return {.bytes = best_rate(on, 0.1, 4, [&] { from.upload(to); }) * static_cast<double>(to.bytes)};
 }
 
 }  // namespace gpt

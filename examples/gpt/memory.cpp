@@ -22,6 +22,8 @@ gr::region_schedule regions_for(const std::string& checkpoint, const gr::trainin
   if (checkpoint == "attention") return gr::every_block(blocks, gr::save_all_but<gr::op::attention>{});
   if (checkpoint == "matmul") return gr::every_block(blocks, gr::save_only<gr::op::matmul>{});
   try {
+    if (checkpoint.starts_with("offload:"))
+      return gr::every_block(blocks, gr::offload(gr::save_listed{.names = listed_operations(checkpoint)}));
     return gr::every_block(
         blocks, gr::save_listed{.names = listed_operations(checkpoint), .all_but = checkpoint.starts_with("drop:")});
   } catch (const gr::error& e) { throw bad_flag(std::string("--checkpoint: ") + e.what()); }
@@ -32,8 +34,18 @@ gr::memory_plan evaluation(const gr::training_options& step) {
   return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step));
 }
 
-// The memory of a recompute schedule, with an address for every block.
-chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions) {
+// The bytes of optimizer states before a step, which trace and plan have as optimizer_state.
+std::size_t& states_in(gr::step_trace& trace) {
+  return trace.live_before_by[static_cast<std::size_t>(gr::category::optimizer_state)];
+}
+// Of states in a file, what an update has in memory: two parts, of gr::file_parts' size.
+std::size_t resident_states(std::size_t bytes) {
+  const std::size_t of_a_value = (bytes - 1) / gr::parameter_count(network()) + 1;
+  return std::min(bytes, of_a_value * 2 << 20);
+}
+
+// The memory of a recompute schedule, with an address for every block; the optimizer's states are in a file, or not.
+chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions, bool in_file) {
   chosen_memory m;
   step.regions = regions;
   m.regions = std::move(regions);
@@ -44,6 +56,11 @@ chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions
     step.group_order = m.group_order;
   }
   m.step = gr::trace_step<planned>(step);
+  if (in_file) {
+    m.file_bytes = std::exchange(states_in(m.step), 0);
+    m.step.live_before -= m.file_bytes;
+    m.resident_bytes = resident_states(m.file_bytes);
+  }
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
   m.plans.push_back(gr::make_plan(m.step, where));
@@ -56,10 +73,10 @@ chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions
 }
 
 // The memory of the rank that needs the most: each keeps another part of what is sharded.
-std::size_t most_of_ranks(gr::training_options step, const gr::region_schedule& regions) {
+std::size_t most_of_ranks(gr::training_options step, const gr::region_schedule& regions, bool in_file) {
   std::size_t most = 0;
   for (step.rank = 0; step.rank < step.ranks; ++step.rank)
-    most = std::max(most, plan_memory(step, regions).total_bytes());
+    most = std::max(most, plan_memory(step, regions, in_file).total_bytes());
   return most;
 }
 
@@ -84,27 +101,31 @@ gr::training_options step_of(const options& o, gr::region_schedule regions, std:
           .group_order = std::move(group_order)};
 }
 
-chosen_memory choose_memory(const options& o, double machine_flops) {
+chosen_memory choose_memory(const options& o, double machine_flops, const gr::host_link& link) {
   const gr::training_options step = step_of(o);
   // All ranks recompute the same, so that their gradients become complete in the same order.
   gr::training_options of_first = step;
   of_first.rank = 0;
-  const gr::time_table times{machine_flops, on_gpu ? 1.5e12 : 10e9};
+  const gr::time_table times{machine_flops, on_gpu ? 1.5e12 : 10e9, link};
+  const bool in_file = !o.offload.empty();
   if (o.memory_budget.empty()) {
-    chosen_memory m = plan_memory(step, regions_for(o.checkpoint, of_first));
+    chosen_memory m = plan_memory(step, regions_for(o.checkpoint, of_first), in_file);
     m.step_seconds = times.seconds(m.step);
     m.description = "checkpoint: " + o.checkpoint;
     return m;
   }
   const std::size_t budget = gr::parse_bytes(o.memory_budget);
   const gr::recompute_scheduler<planned, gr::training_options> search(of_first, times);
+  // The search takes states in a file for states in memory.
+  const chosen_memory plain = plan_memory(of_first, {}, in_file);
+  const std::size_t elsewhere = plain.file_bytes - plain.resident_bytes;
   const std::size_t others = search.worth_having().front().summary.persistent_bytes + evaluation(of_first).bytes;
   // The search plans rank 0, and does not know the order of groups, which depends on the schedule. What any rank takes
   // beyond the budget is saved in the next search.
   std::optional<gr::scheduled_step> chosen;
-  for (std::size_t aim = budget; aim >= others;) {
+  for (std::size_t aim = budget + elsewhere; aim >= others;) {
     chosen = search.find_within(aim);
-    const std::size_t needed = chosen ? most_of_ranks(step, chosen->regions) : 0;
+    const std::size_t needed = chosen ? most_of_ranks(step, chosen->regions, in_file) : 0;
     if (needed <= budget) break;
     chosen.reset();
     aim -= std::min(aim, needed - budget);
@@ -112,16 +133,22 @@ chosen_memory choose_memory(const options& o, double machine_flops) {
   if (!chosen) {
     std::size_t least = std::max(others, search.least_budget());
     chosen = search.find_within(least);
-    if (chosen) least = std::max(least, most_of_ranks(step, chosen->regions));
+    least -= elsewhere;
+    if (chosen) least = std::max(least, most_of_ranks(step, chosen->regions, in_file));
     if (!chosen || least > budget)
       throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(budget) +
                      "; the least that is feasible for this model and batch is " +
                      std::to_string((least + (1 << 20) - 1) >> 20) + "MiB");
   }
-  chosen_memory m = plan_memory(step, chosen->regions);
+  chosen_memory m = plan_memory(step, chosen->regions, in_file);
   m.step_seconds = chosen->seconds;
   m.description = "memory budget " + gr::format_bytes(budget) + ":\n" + chosen->description;
   return m;
+}
+
+std::string offload_line(const chosen_memory& m) {
+  return line("optimizer states in a file: %.1f MiB, of which an update has %.1f MiB in memory", mib(m.file_bytes),
+              mib(m.resident_bytes));
 }
 
 void print_memory(const chosen_memory& m) {
@@ -131,7 +158,11 @@ void print_memory(const chosen_memory& m) {
   screen.line(m.description);
   screen.line(line("parameters and optimizer state %.1f MiB, planned workspace %.1f MiB", mib(m.plan.persistent_bytes),
                    mib(m.workspace_bytes)));
+  if (m.file_bytes > 0) screen.line(offload_line(m));
   screen.line(line("planned in all %.1f MiB", mib(m.total_bytes())));
+  if (m.plan.host_bytes > 0)
+    screen.line(
+        line("results kept in %s: %.1f MiB", on_gpu ? "the host's memory" : "the file", mib(m.plan.host_bytes)));
   screen.line(
       line("outside of the plan and of --memory-budget: about %.0f MiB of the process itself, and texts that are "
            "encoded or joined",

@@ -129,7 +129,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        whole("eval-every", o.eval_every, 1, most, "steps between validation losses"),
        whole("early-stop", o.early_stop, 0, most_bytes,
              "end when this many validations in a row bring no new best; 0: never"),
-       whole("sample", o.sample, 0, most_bytes, "tokens to write at the end (bytes without a tokenizer); 0: none"),
+       whole("sample-every", o.sample_every, 0, most, "steps between samples of what the model writes; 0: none"),
+       whole("sample", o.sample, 0, most_bytes,
+             "tokens of a sample, as at the end (bytes without a tokenizer); 0: none"),
        on_off("save", o.save, "keep the trained parameters (on by default)"),
        text("save-every", save_every,
             "steps (100) or time (30s, 5m, 1h) between checkpoints while training; 0: save only at the end"),
@@ -139,7 +141,11 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
              "checkpoints to keep: the last one, and those before it"),
        text("checkpoint", o.checkpoint,
             "activations that are recomputed in backward instead of kept: none, blocks (all of each block), attention, "
-            "matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,..."),
+            "matmul (all but matrix products), keep:OPERATION,... or drop:OPERATION,...; offload:OPERATION,...: these "
+            "are kept in the host's memory, or on the CPU in the file of --offload"),
+       named("offload", o.offload, "a folder on a disk",
+             "on the CPU: folder for a file, gone at the end, in which the optimizer's states are instead of in memory")
+           .path(),
        size("memory-budget", o.memory_budget,
             "most memory for parameters, optimizer state and steps, such as 600MiB; the text and some 12 MiB of the "
             "process come on top; what is recomputed is chosen for speed"),
@@ -179,14 +185,17 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
 std::vector<std::string> listed_operations(const std::string& checkpoint) {
   for (const char* word : {"none", "blocks", "attention", "matmul"})
     if (checkpoint == word) return {};
-  check_flag(checkpoint.starts_with("keep:") || checkpoint.starts_with("drop:"), "--checkpoint",
-             "none, blocks, attention, matmul, keep:OPERATION,... or drop:OPERATION,...", quoted_if_empty(checkpoint));
+  const auto begins = [&](const char* word) { return checkpoint.starts_with(word); };
+  check_flag(begins("keep:") || begins("drop:") || begins("offload:"), "--checkpoint",
+             "none, blocks, attention, matmul, keep:OPERATION,..., drop:OPERATION,... or offload:OPERATION,...",
+             quoted_if_empty(checkpoint));
   std::vector<std::string> names(1);
-  for (const char c : checkpoint.substr(5))
+  for (const char c : checkpoint.substr(checkpoint.find(':') + 1))
     if (c == ',') names.emplace_back();
     else names.back() += c;
   for (const std::string& name : names)
-    check_flag(!name.empty(), "--checkpoint", "keep: or drop: and names of operations with commas between", checkpoint);
+    check_flag(!name.empty(), "--checkpoint", "keep:, drop: or offload: and names of operations with commas between",
+               checkpoint);
   check_flag(names.size() <= 64, "--checkpoint", "a list of at most 64 operations", checkpoint);
   return names;
 }
@@ -215,6 +224,11 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
   }
   listed_operations(o.checkpoint);  // throws
+  if (!o.offload.empty() && on_gpu)
+    throw bad_flag("--offload keeps optimizer states in a file, which is for the CPU: leave it out, or --device cpu");
+  if (o.checkpoint.starts_with("offload:") && !on_gpu && o.offload.empty())
+    throw bad_flag("--checkpoint " + o.checkpoint +
+                   ": on the CPU they are kept in a file; name its folder by --offload");
   const pace saves = read_pace(save_every_);
   o.save_seconds = saves.seconds;
   o.save_steps = saves.steps;
@@ -251,6 +265,8 @@ options options::of_rank(int number, int count) const {
   o.rank = number;
   o.ranks = count;
   if (number != 0) o.profile = o.tensorboard = false, o.memory_report.clear();
+  if (o.sample_every > 0 && o.shard == "parameters" && count > 1)
+    throw bad_flag("--sample-every: with --shard parameters no rank has a whole model; leave one of them out");
   const auto is_power_of_2 = [](int n) { return (n & (n - 1)) == 0; };
   check_flag(is_power_of_2(count), "--ranks", "a power of two", count);
   if (o.leaves == 0) o.leaves = count;

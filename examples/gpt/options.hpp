@@ -45,7 +45,8 @@ struct options {
   std::string shard = "nothing", sums = "tree";
   std::string out, init, resume;
   long long eval_every = 100;
-  int early_stop = 0;  ///< validations; 0: never
+  int early_stop = 0;          ///< validations; 0: never
+  long long sample_every = 0;  ///< steps; 0: only at the end
   int sample = 400;
   bool save = true;
   double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
@@ -53,6 +54,7 @@ struct options {
   double save_retry = 300;    ///< seconds
   int keep_checkpoints = 2;
   std::string checkpoint = "none", memory_budget, memory_report;
+  std::string offload;  ///< folder; empty: everything is in memory
   bool profile = false, tensorboard = false, anomaly = false, graph = false, plan = false;
   std::string tune_products;
   gr::config_entries config;   ///< repeats this run, its sizes included
@@ -78,8 +80,8 @@ struct options {
   }
 };
 
-/// The operations that a --checkpoint of keep:NAME,... or drop:NAME,... lists; none for those that are one word. Throws
-/// gr::bad_flag for anything else.
+/// The operations that a --checkpoint of keep:NAME,..., drop:NAME,... or offload:NAME,... lists; none for those that
+/// are one word. Throws gr::bad_flag for anything else.
 std::vector<std::string> listed_operations(const std::string& checkpoint);
 
 /// Most batches a step: a plan traces each, which takes seconds.

@@ -110,6 +110,7 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
              std::to_string(sizes.context));
   run.line(line("memory planned: %.0f MiB persistent, %.0f MiB for steps (%.0f MiB kept for backward)",
                 mib(plan.plan.persistent_bytes), mib(plan.workspace_bytes), mib(plan.plan.saved_bytes)));
+  if (plan.file_bytes > 0) run.line(offload_line(plan));
   run.line(line("machine: %s, %.3f TFLOP/s in the model's matrix products", machine.c_str(), machine_flops / 1e12));
   if (!note.empty()) run.line(note);
   run.line("run folder " + run.folder().string());

@@ -25,6 +25,11 @@ namespace gpt {
 
 using memory = gr::run_memory<device>;
 
+/// The link to the host's memory, measured if a plan asks for it.
+inline gr::host_link link_for(const options& o) {
+  return o.memory_budget.empty() && !o.checkpoint.starts_with("offload:") ? gr::host_link{} : measured_link();
+}
+
 /// Calls f(team) on each of `count` ranks: threads of this process, or the processes that mpirun started. Returns the
 /// exit status.
 template <class F>
@@ -45,7 +50,7 @@ class saved_training final : public gr::resumable_training<Trainer> {
   using path = std::filesystem::path;
 
  public:
-  saved_training(memory& m, Trainer& t) : base(m.persistent, t), memory_(m) {}
+  saved_training(memory& m, Trainer& t) : base(t), memory_(m) {}
 
   void describe(gr::run_metadata& about) const override {
     base::describe(about);
@@ -124,22 +129,44 @@ void report_spike(gr::run& run, const Trainer& t, long long& known) {
                 run.state.step, t.spikes.score, t.spikes.mean()));
 }
 
+/// Prints what a model of a run writes. The CPU writes it, on a GPU with a copy.
+template <class Net>
+void print_sample_of(const Net& net, gr::run& run, const options& o, memory& m, const std::function<bool()>& stop) {
+  const std::string tokenizer = tokenizer_beside(run.folder() / "model.safetensors");
+  if constexpr (std::is_same_v<Net, network>) {
+    print_sample(net, m.pooled, tokenizer, o.sample, o.seed, stop);
+  } else {
+    gr::stream host_stream;
+    gr::host_resource heap;
+    gr::pool_resource pool(heap);
+    gr::context<gr::cpu> host{host_stream, pool};
+    network on_host;
+    gr::init(on_host, host, gr::normal_init{});
+    gr::copy(net, on_host);
+    gr::run_metadata settings;
+    add_settings(net, settings);
+    read_settings(on_host, settings);
+    print_sample(on_host, host, tokenizer, o.sample, o.seed, stop);
+  }
+}
+/// Prints, every o.sample_every steps, what the model writes so far.
+template <class Trainer>
+void print_sample_if_due(gr::run& run, const options& o, memory& m, const Trainer& t,
+                         const std::function<bool()>& stop) {
+  if (!run.leads() || o.sample_every == 0 || run.over() || run.state.step % o.sample_every != 0 || stop()) return;
+  run.line("a sample after step " + std::to_string(run.state.step) + ":");
+  print_sample_of(t.net, run, o, m, stop);
+}
 /// Prints what the model of a run writes (unless it ended early), and how to get more of it.
 template <class Trainer>
 void print_closing_sample(gr::run& run, const options& o, memory& m, const Trainer& t, bool readable,
                           const std::function<bool()>& stop) {
   if (!run.leads()) return;
-  const std::filesystem::path model = run.folder() / "model.safetensors";
-  const bool in_memory = std::is_same_v<decltype(t.net), network> && !t.shares_parameters();
-  if (run.over() && o.sample > 0 && readable && (o.save || in_memory) && !stop()) {
+  if (run.over() && o.sample > 0 && readable && (o.save || !t.shares_parameters()) && !stop()) {
     run.line("a sample:");
     m.free_workspace();  // makes room for keys and values
-    if constexpr (std::is_same_v<decltype(t.net), network>) {
-      if (in_memory) print_sample(t.net, m.pooled, tokenizer_beside(model), o.sample, o.seed, stop);
-      else print_sample(model, o.sample, o.seed, stop);
-    } else {
-      print_sample(model, o.sample, o.seed, stop);
-    }
+    if (t.shares_parameters()) print_sample(run.folder() / "model.safetensors", o.sample, o.seed, stop);
+    else print_sample_of(t.net, run, o, m, stop);
   }
   if (o.save) run.line("more of it: scripts/sample.sh " + run.folder().string());
 }

@@ -29,7 +29,7 @@ gr::config_entries shared_settings(const options& o, const gr::run_metadata& ide
   // Where its files are, and what it may use, is a rank's own.
   for (const auto& entry : o.config)
     if (std::ranges::none_of(std::array{"data", "validation-data", "tokenizer", "init", "memory-report",
-                                        "tune-products", "threads", "workers"},
+                                        "tune-products", "offload", "threads", "workers"},
                              [&](const char* name) { return entry.first == name; }))
       all.push_back(entry);
   return all;

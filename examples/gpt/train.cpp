@@ -32,10 +32,11 @@ std::atomic<long long> interrupted_at = 0;
 
 int print_plan(const gpt::options& o) {
   const double machine_flops = gpt::machine_flops(o.threads);
+  const gr::host_link link = gpt::link_for(o);
   const int count = std::max(o.ranks, 1);
   for (int rank = 0; rank < count; ++rank) {
     const gpt::options of_rank = o.of_rank(rank, count);
-    const gpt::chosen_memory plan = gpt::choose_memory(of_rank, machine_flops);
+    const gpt::chosen_memory plan = gpt::choose_memory(of_rank, machine_flops, link);
     if (rank == 0) {
       gpt::print_memory(plan);
       gpt::write_report(o.memory_report, plan, nullptr);
@@ -55,17 +56,20 @@ void train(const gpt::options& o, gr::team& team) {
 
   // The memory, planned to the byte; the run, which finds the checkpoint to resume; the model and its optimizer.
   const double machine_flops = team.from_leader(gpt::machine_flops(o.threads));
-  const gpt::chosen_memory plan = gpt::choose_memory(o, machine_flops);
+  const gpt::chosen_memory plan = gpt::choose_memory(o, machine_flops, team.from_leader(gpt::link_for(o)));
   const auto stopped = [] { return interrupted_at != 0; };
   gr::run run(gpt::run_of(o, data, plan, machine_flops), identity, team, stopped);
   gpt::stream stream;
   gpt::set_threads(stream, o.threads);
   gpt::device_heap heap;
+  gpt::offload_file file(o.offload);
   gpt::memory memory(stream, heap, plan.plans, !o.memory_report.empty());
   gpt::tune(memory.transient, o.tune_products);
   gpt::tune(memory.persistent, o.tune_products);
   const auto ranks = gpt::connect(team, memory.persistent);
   trainer t(memory.persistent, memory.transient, step_of(o, plan.regions, plan.group_order), ranks.get());
+  file.keep_states(t, stream);
+  file.keep_results(memory.transient);
   start.load(t.net, memory.persistent, [&](auto& p) { t.take_value(p); });
 
   // From here on there is something to lose.
@@ -107,6 +111,7 @@ void train(const gpt::options& o, gr::team& team) {
       if (run.due())
         run.validated(gpt::validate(t, memory, data, run.over() ? gpt::last_validation : gpt::a_validation, run));
       run.save_and_show();
+      gpt::print_sample_if_due(run, o, memory, t, stopped);
     }
     run.end_steps();
     if (std::isnan(run.state.validation)) run.validated(gpt::validate(t, memory, data, gpt::a_validation, run));
@@ -119,8 +124,7 @@ void train(const gpt::options& o, gr::team& team) {
   if (trainer::scales_loss)
     run.line(gpt::line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", t.loss_scale(),
                        static_cast<std::size_t>(run.state.step) - t.optimizer.steps()));
-  if (o.profile)
-    gpt::report_profile(run, observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
+  if (o.profile) gpt::report_profile(run, observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
   gpt::print_closing_sample(run, o, memory, t, data.readable(), stopped);
 }
 

@@ -188,6 +188,12 @@ END
   refuses 2 '--device must be cpu, which this program was compiled for .*, not cuda' "${quick[@]}" --device cuda:1
   refuses 2 '--graph .*: it is for --device cuda' "$gradus" train --graph
   refuses 2 '--graph .*: it is for --device cuda' "${quick[@]}" --graph
+  refuses 2 '--checkpoint offload:linear: on the CPU they are kept in a file; name its folder by --offload' \
+    "$gradus" train --checkpoint offload:linear
+  refuses 2 '--offload .* is for the CPU' "$gradus" train --device cuda --offload .
+  refuses 2 '--graph and --skip-spikes: give one of them' "$gradus" train --device cuda --graph --skip-spikes 3
+  refuses 2 '--skip-spikes must be ' "$gradus" train --skip-spikes=-1
+  refuses 2 '--sample-every must be ' "$gradus" train --sample-every=-1
   refuses 2 '--tune-products .*: it is for --device cuda' "$gradus" train --tune-products products
   refuses 2 '--tune-products .*: it is for --device cuda' "${quick[@]}" --tune-products products
   # By the command before it compiles, and by the trainer: flags that exclude each other.
@@ -223,7 +229,7 @@ END
   refuses 2 "--seed must be .*, not ''" "${quick[@]}" --seed ''
   refuses 2 '--out must be the name of a folder' "${quick[@]}" --out ''
   refuses 2 '--checkpoint must be none, blocks, attention, matmul, keep:.*, not most' "${quick[@]}" --checkpoint most
-  refuses 2 '--checkpoint must be keep: or drop: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
+  refuses 2 '--checkpoint must be keep:, drop: or offload: and names' "${quick[@]}" --checkpoint keep:linear,,gelu
   refuses 2 "--checkpoint: .*the blocks apply nothing named 'linaer'; they apply .*linear" \
     "${quick[@]}" --checkpoint keep:linaer
   refuses 2 '--memory-budget: size "600": no unit' "${quick[@]}" --memory-budget 600
@@ -701,7 +707,7 @@ resume() {
 
   # A run that is made longer says that its learning rate jumps; one that is resumed as it was has nothing to say.
   succeeds "$train" "${flags[@]}" --steps 12 --resume asked
-  has out '^the learning rate jumps from [0-9.e-]+ to [0-9.e-]+: it follows --steps,'
+  has out '^the learning rate jumps from [0-9.e-]+ to [0-9.e-]+: the length of the run,'
   set -m
   "$train" "${flags[@]}" --out alike >out 2>err &
   pid=$!
@@ -868,6 +874,19 @@ memory() {
     succeeds "${quick[@]}" --out "choice$i" --dropout 0.1 $choice
     [[ $(losses plain) == "$(losses "choice$i")" ]] || wrong "the losses depend on $choice"
   done
+  # What lies in a file, and a bound that no norm reaches, change nothing.
+  succeeds "$train" --plan --offload . --checkpoint offload:linear
+  has out '^optimizer states in a file: '
+  has out '^results kept in the file: '
+  succeeds "${quick[@]}" --out filed --dropout 0.1 --skip-spikes 1e9 --offload . --checkpoint offload:linear \
+    --memory-report filed.html
+  cmp -s plain/model.safetensors filed/model.safetensors || wrong "the weights depend on --offload"
+  "${quick[@]}" --dropout 0.1 --offload . --memory-budget 1MiB >out 2>err && wrong "1 MiB was enough with --offload"
+  succeeds "${quick[@]}" --out "filed$i" --dropout 0.1 --offload . \
+    --memory-budget "$(sed -n 's/.* is \([0-9]*\)MiB$/\1/p' err)MiB"
+  cmp -s plain/model.safetensors "filed$i/model.safetensors" || wrong "the weights depend on a budget with --offload"
+  refuses 1 'nowhere: .*No such file or directory' "${quick[@]}" --out unfiled --offload nowhere
+  [[ ! -e unfiled ]] || wrong "a run without its file has a folder"
 }
 
 model() {

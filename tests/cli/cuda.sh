@@ -55,6 +55,12 @@ refuses 1 'missing.safetensors' "${sample[@]}" missing.safetensors
 succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 0 --graph --out graph
 [[ $(losses straight) == "$(losses graph)" ]] || wrong "the losses of steps as graphs are others"
 cmp -s straight/model.safetensors graph/model.safetensors || wrong "the weights of steps as graphs are others"
+# So have steps whose results are in the host's memory meanwhile. What the model writes so far is a copy's on the CPU.
+succeeds "${train[@]}" "${flags[@]}" --steps 6 --sample 5 --sample-every 4 --checkpoint offload:linear --out host
+has out '^a sample after step 4:$'
+[[ $(losses straight) == "$(losses host)" ]] || wrong "the losses with results in host memory are others"
+cmp -s straight/model.safetensors host/model.safetensors || wrong "the weights with results in host memory are others"
+refuses 2 '--offload .* is for the CPU' "${train[@]}" "${flags[@]}" --offload .
 # With tuned products too: the file of one run is what the next one goes by.
 succeeds "${train[@]}" "${flags[@]}" --steps 3 --sample 0 --graph --tune-products products --out tuned
 cp products kept

@@ -112,14 +112,13 @@ class resumable_model : public resumable {
 
 /// A model_training as a run saves it: with its loss scale, its random draws and the norms of its gradients.
 template <class Training>
-class resumable_training : public resumable_model<typename Training::device, typename Training::network,
-                                                  typename Training::optimizer_type> {
+class resumable_training
+    : public resumable_model<typename Training::device, typename Training::network, typename Training::optimizer_type> {
   using base =
       resumable_model<typename Training::device, typename Training::network, typename Training::optimizer_type>;
 
  public:
-  resumable_training(context<typename Training::device>& ctx, Training& t)
-      : base(ctx, t.net, t.optimizer, t.ranks(), t.pieces()), t_(t) {}
+  explicit resumable_training(Training& t) : base(t.states(), t.net, t.optimizer, t.ranks(), t.pieces()), t_(t) {}
 
   bool shares_parameters() const override { return t_.shares_parameters(); }
   void describe(run_metadata& about) const override {

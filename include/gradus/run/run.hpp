@@ -38,7 +38,7 @@ void check_finite(std::string_view what, double loss, long long step);
 
 /// What a run is asked for.
 struct run_options {
-  reporter_names names = {};  ///< in reports; `names.best` is the best model's file, too
+  reporter_names names = {};          ///< in reports; `names.best` is the best model's file, too
   std::string out = {}, resume = {};  ///< folder of a new run (empty: runs/<date>-<time>), or of the run to resume
   /// The run's length is the shorter of both; 0: not limited by it. One of them must be above 0.
   long long steps = 0;
@@ -52,11 +52,11 @@ struct run_options {
   long long eval_every = 0;  ///< steps between validations; 0: only after the last step
   int early_stop = 0;        ///< the run ends when so many validations in a row bring no new best; 0: never
 
-  bool save = true;             ///< checkpoints, and the model
-  double save_seconds = 300;    ///< between checkpoints; 0: not by the clock
-  long long save_steps = 0;     ///< between checkpoints; 0: not by steps
-  double save_retry = 300;      ///< seconds in which the end tries to save, as on a full disk
-  int keep_checkpoints = 2;     ///< the last one, and those before it
+  bool save = true;           ///< checkpoints, and the model
+  double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
+  long long save_steps = 0;   ///< between checkpoints; 0: not by steps
+  double save_retry = 300;    ///< seconds in which the end tries to save, as on a full disk
+  int keep_checkpoints = 2;   ///< the last one, and those before it
   /// Name of the model's file or folder in the run's; empty: none is written, and a run that is over can be resumed.
   std::string model = "model";
   /// A file that write_settings(folder) writes, and that is written again if it is removed; empty: none.
@@ -114,9 +114,9 @@ class run {
  public:
   run_state state;
 
-  /// `identity` is what must be the same when the run is resumed, and on all ranks. `stop` tells whether the program was
-  /// asked to end (see interrupts). Finds and locks the run to resume. Throws gradus::error, and bad_flag if that run
-  /// has had all its steps.
+  /// `identity` is what must be the same when the run is resumed, and on all ranks. `stop` tells whether the program
+  /// was asked to end (see interrupts). Finds and locks the run to resume. Throws gradus::error, and bad_flag if that
+  /// run has had all its steps.
   run(run_options o, run_metadata identity, team& ranks, std::function<bool()> stop);
   /// A rank alone.
   run(
@@ -131,8 +131,8 @@ class run {
   const std::filesystem::path& folder() const { return folder_; }
   const run_options& options() const { return options_; }
 
-  /// Reads the checkpoint into the model, which must outlive this, or an older one if it is damaged; or makes the folder
-  /// of a new run. From here on a run that ends saves.
+  /// Reads the checkpoint into the model, which must outlive this, or an older one if it is damaged; or makes the
+  /// folder of a new run. From here on a run that ends saves.
   void begin(resumable& model);
 
   /// Whether there is another step to take; not if a rank was asked to end.

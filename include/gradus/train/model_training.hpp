@@ -20,6 +20,7 @@
 #include "../optim/loss_scaler.hpp"
 #include "../optim/optimizer.hpp"
 #include "../optim/param_pieces.hpp"
+#include "../optim/update_parts.hpp"
 #include "../ranks/communicator.hpp"
 #include "../tensor/creation.hpp"
 #include "../tensor/staging_buffer.hpp"
@@ -203,7 +204,7 @@ class model_training {
     if (spike) {
       optimizer.clear_gradients();
     } else {
-      optimizer.step(persistent_);
+      optimizer.step(*states_);
       scaler_.update(persistent_);
     }
     if (parallel_) parallel_->gather_values();
@@ -214,6 +215,17 @@ class model_training {
   constexpr void take_value(auto& p) {
     if (parallel_) parallel_->take_value(p);
   }
+  /// Whether the optimizer's states may be in a file.
+  static constexpr bool divides_updates = requires(optimizer_type& one, update_parts* by) { one.divide_by(by); };
+  /// Allocates the optimizer's states there, and updates part by part. Call it before the first step and before a
+  /// checkpoint is read; both must outlive this.
+  void keep_states(context<D>& in, update_parts& by)
+    requires divides_updates
+  {
+    states_ = &in;
+    optimizer.divide_by(&by);
+  }
+  context<D>& states() const { return *states_; }
   /// Whether ranks share optimizer states, so that the optimizer is one of pieces() (null otherwise), and whether they
   /// share parameters.
   constexpr bool shares_states() const { return static_cast<bool>(pieces_); }
@@ -258,6 +270,7 @@ class model_training {
  protected:
   context<D>& persistent_;
   context<D>& transient_;
+  context<D>* states_ = &persistent_;  // of the optimizer's states
   const training_options options_;
 
   /// `persistent` is the context of what lives as long as the model, `transient` a step's.
@@ -431,7 +444,8 @@ constexpr bool take_step(auto& t, const auto& stopped, const auto& before_update
   return true;
 }
 constexpr void take_step(auto& t) {
-  take_step(t, [] { return false; }, [] {});
+  take_step(
+      t, [] { return false; }, [] {});
 }
 
 }  // namespace gradus

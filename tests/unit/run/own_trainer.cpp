@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Trains until stop(step), which may throw.
-void train(const fs::path& folder, const std::function<bool(long long step)>& stop = [](long long) { return false; }) {
+void train(
+    const fs::path& folder, const std::function<bool(long long step)>& stop = [](long long) { return false; }) {
   const bool resume = fs::exists(gr::checkpoint_path(folder));
   gr::run_metadata identity;
   identity.set("model", std::string_view("conv_net"));
