@@ -30,9 +30,9 @@ constexpr gr::step_summary checkpointed = [] {
 constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
 
 // Parameters and two moments of AdamW, four bytes each; the token table has 50304 rows, a multiple of 64.
-// Besides, the tokens of a batch, its targets and its loss.
+// Besides, the tokens of a batch, its targets, its loss and the norm of its gradients.
 constexpr std::size_t parameters = 124'475'904;
-static_assert(kept.persistent_bytes == 3 * 4 * parameters + 2 * 4 * gpt2.context + sizeof(float));
+static_assert(kept.persistent_bytes == 3 * 4 * parameters + 2 * 4 * gpt2.context + sizeof(float) + sizeof(double));
 static_assert(kept.peak_bytes < 4200_MiB);
 static_assert(checkpointed.peak_bytes < 2400_MiB);
 static_assert(checkpointed.persistent_bytes == kept.persistent_bytes);
