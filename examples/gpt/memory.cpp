@@ -1,6 +1,8 @@
 #include "memory.hpp"
 
+#include <gradus/io/atomic_file.hpp>
 #include <gradus/planning.hpp>
+#include <gradus/report/curve_svg.hpp>
 #include <gradus/report/memory_report.hpp>
 #include <gradus/report/perfetto.hpp>
 #include <gradus/report/progress.hpp>
@@ -78,6 +80,18 @@ std::size_t most_of_ranks(gr::training_options step, const gr::region_schedule& 
   for (step.rank = 0; step.rank < step.ranks; ++step.rank)
     most = std::max(most, plan_memory(step, regions, in_file).total_bytes());
   return most;
+}
+
+// The bytes in memory after each request and each end of a block.
+gr::curve live_bytes(const std::string& name, const std::string& color, const gr::step_trace& step) {
+  gr::curve drawn{name, color, {0}, {mib(step.live_before)}};
+  std::size_t live = step.live_before;
+  for (const gr::memory_event& e : step.events) {
+    live = e.begins ? live + step.blocks[e.block].bytes : live - step.blocks[e.block].bytes;
+    drawn.x.push_back(static_cast<double>(drawn.x.size()));
+    drawn.y.push_back(mib(live));
+  }
+  return drawn;
 }
 
 }  // namespace
@@ -180,8 +194,14 @@ void print_rank(const options& o, const chosen_memory& m) {
 
 void write_report(const std::string& file, const chosen_memory& m, const gr::step_trace* measured) {
   if (file.empty()) return;
-  if (file.ends_with(".json")) gr::write_perfetto(file, m.step, measured);
-  else gr::write_memory_page(file, "One training step of " + describe_model(), m.step, measured, m.offsets);
+  if (file.ends_with(".json")) return gr::write_perfetto(file, m.step, measured);
+  if (file.ends_with(".svg")) {
+    std::vector<gr::curve> curves{live_bytes("planned", "#1f77b4", m.step)};
+    if (measured != nullptr) curves.push_back(live_bytes("measured", "#d62728", *measured));
+    const gr::chart_labels labels{"One training step of " + describe_model(), "requests and ends of blocks", "MiB"};
+    return gr::write_file_atomically(file, gr::curve_svg(labels, curves));
+  }
+  gr::write_memory_page(file, "One training step of " + describe_model(), m.step, measured, m.offsets);
 }
 
 }  // namespace gpt

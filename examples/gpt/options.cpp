@@ -150,7 +150,8 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
             "most memory for parameters, optimizer state and steps, such as 600MiB; the text and some 12 MiB of the "
             "process come on top; what is recomputed is chosen for speed"),
        text("memory-report", o.memory_report,
-            "picture of a step's memory, planned and measured: a page (.html) or a trace for Perfetto (.json)")
+            "picture of a step's memory, planned and measured: a page (.html), a curve (.svg) or a trace for Perfetto "
+            "(.json)")
            .skipped_in_config(),
        on_off("profile", o.profile, "print at the end, and write to profile.txt, where the time of the steps went"),
        on_off("plan", o.plan, "print what memory the run would take, write --memory-report, and train nothing")
@@ -211,8 +212,9 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   if (o.anomaly && on_gpu)
     throw bad_flag(
         "--anomaly reads everything that is computed, which is for the CPU: leave it out, or give --device cpu");
-  check_flag(!flags.given("memory-report") || o.memory_report.ends_with(".html") || o.memory_report.ends_with(".json"),
-             "--memory-report", "a file named *.html or *.json", quoted_if_empty(o.memory_report));
+  const auto is_kind = [&](const char* ending) { return o.memory_report.ends_with(ending); };
+  check_flag(!flags.given("memory-report") || is_kind(".html") || is_kind(".svg") || is_kind(".json"),
+             "--memory-report", "a file named *.html, *.svg or *.json", quoted_if_empty(o.memory_report));
   for (const auto* files : {&o.files.data, &o.files.validation_data})
     for (const std::string& file : *files) {
       std::error_code problem;  // where one does not exist, they differ

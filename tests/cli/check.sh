@@ -852,6 +852,9 @@ memory() {
     sed -n "s/.*\"pid\":$1,.*\"live bytes, all\",\"args\":{\"all\":\([0-9]*\)}.*/\1/p" step.json | sort -n | tail -1
   }
   [[ -n $(highest 1) && $(highest 1) == "$(highest 2)" ]] || wrong "step.json: the measured peak is not the planned one"
+  succeeds "${quick[@]}" --out drawn --memory-report step.svg --no-save
+  has step.svg '>planned '
+  has step.svg '>measured '
   succeeds "${quick[@]}" --out paged --memory-report step.html --no-save
   has step.html 'The measured peak is the planned one, to the byte'
   has step.html "<td>peak</td><td>$planned</td><td>[^<]*</td><td>$planned</td>"
