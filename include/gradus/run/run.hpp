@@ -39,7 +39,7 @@ void check_finite(std::string_view what, double loss, long long step);
 /// What a run is asked for.
 struct run_options {
   reporter_names names = {};          ///< in reports; `names.best` is the best model's file, too
-  std::string out = {}, resume = {};  ///< folder of a new run (empty: runs/<date>-<time>), or of the run to resume
+  std::string out = {}, resume = {};  ///< folder of a new run (empty: `runs/<date>-<time>`), or of the one to resume
   /// The run's length is the shorter of both; 0: not limited by it. One of them must be above 0.
   long long steps = 0;
   double minutes = 0;
