@@ -139,7 +139,7 @@ END
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
     "$gradus" train --resume run_of_old
   refuses 2 "run_of_old: a run of an earlier version, which had a file 'flags' in place of 'config'" \
-    "$scripts/sample.sh" run_of_old
+    "$gradus" sample run_of_old
   # Operations that the blocks do not apply: in the words of the trainer, and the script knows all that they do.
   operations() { sed 's/.*they apply //' "$1" | tr -d ' ' | tr ',' '\n' | sort; }
   for value in 0.1 0.0; do
