@@ -102,7 +102,7 @@ struct validation {
 ///         ...                                      // forward, backward
 ///         run.wait_for_checkpoint();
 ///         optimizer.step(ctx);
-///         run.step_done(loss);
+///         run.step_done({.loss = loss});
 ///         if (run.due()) run.validated(validation);
 ///         run.save_and_show();
 ///       }
@@ -137,7 +137,7 @@ class run {
 
   /// Whether there is another step to take; not if a rank was asked to end.
   bool next();
-  /// The learning rate of the next step.
+  /// The learning rate of the next step, where run_options has a rate.
   double rate();
   /// Call it before the update, which changes what a checkpoint in the background is written from.
   void wait_for_checkpoint();
