@@ -161,7 +161,7 @@ chosen_memory choose_memory(const options& o, double machine_flops, const gr::ho
 }
 
 std::string offload_line(const chosen_memory& m) {
-  return line("optimizer states in a file: %.1f MiB, of which an update has %.1f MiB in memory", mib(m.file_bytes),
+  return line("optimizer states in a file: %.1f MiB; memory for those of an update: %.1f MiB", mib(m.file_bytes),
               mib(m.resident_bytes));
 }
 

@@ -94,8 +94,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        whole("warmup", o.warmup, 0, most, "steps over which the learning rate rises (at most a tenth of the run)"),
        not_negative("weight-decay", o.weight_decay, "on matrices only"),
        not_negative("clip", o.clip, "largest gradient norm; 0: no limit"),
-       not_negative("skip-spikes", o.skip_spikes,
-                    "leave an update out if its gradient norm is so many deviations above the mean; 0: none"),
+       not_negative(
+           "skip-spikes", o.skip_spikes,
+           "skip an update whose gradient norm is more than this many standard deviations above the running mean; 0: "
+           "never"),
        below_1("dropout", o.dropout, "share of values dropped in training"),
        seed_flag(o.seed, "of the weights, the batches and dropout"),
        threads_flag(o.threads),
@@ -231,6 +233,8 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   if (o.checkpoint.starts_with("offload:") && !on_gpu && o.offload.empty())
     throw bad_flag("--checkpoint " + o.checkpoint +
                    ": on the CPU they are kept in a file; name its folder by --offload");
+  if (o.sample_every > 0 && o.sample == 0)
+    throw bad_flag("--sample-every and --sample 0: leave one of them out; a sample has tokens");
   const pace saves = read_pace(save_every_);
   o.save_seconds = saves.seconds;
   o.save_steps = saves.steps;

@@ -121,12 +121,13 @@ class step_observers {
   bool tracing_ = false;
 };
 
-/// Says that an update was left out, by --skip-spikes, if the last one was.
+/// Says that the last update was skipped, if --skip-spikes did that.
 template <class Trainer>
 void report_spike(gr::run& run, const Trainer& t, long long& known) {
   if (t.spikes.spikes == std::exchange(known, t.spikes.spikes)) return;
-  run.line(line("the update of step %lld is left out: its gradient norm is %.1f deviations above the mean of %.3g",
-                run.state.step, t.spikes.score, t.spikes.mean()));
+  run.line(
+      line("step %lld: the update is skipped: its gradient norm is %.1f standard deviations above the mean of %.3g",
+           run.state.step, t.spikes.score, t.spikes.mean()));
 }
 
 /// Prints what a model of a run writes. The CPU writes it, on a GPU with a copy.

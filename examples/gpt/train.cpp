@@ -51,6 +51,8 @@ void train(const gpt::options& o, gr::team& team) {
   // The data, and the weights to start from (--init).
   const gpt::starting_model start(o);
   gpt::text_data data{start.open_data()};
+  if (o.sample_every > 0 && !data.readable())
+    throw gr::bad_flag("--sample-every: the data's tokens cannot be shown as text: name their --tokenizer");
   const gr::run_metadata identity = gpt::identity_of(o, data);
   team.check_same(gpt::shared_settings(o, identity));
 
@@ -122,8 +124,9 @@ void train(const gpt::options& o, gr::team& team) {
   run.end();
   gpt::report_end(run, plan, data, gpt::peak_mib(heap));
   if (trainer::scales_loss)
-    run.line(gpt::line("loss scale %g at the end; updates skipped where gradients overflowed: %zu", t.loss_scale(),
-                       static_cast<std::size_t>(run.state.step) - t.optimizer.steps()));
+    run.line(gpt::line(
+        "loss scale %g at the end; updates skipped where gradients overflowed: %zu", t.loss_scale(),
+        static_cast<std::size_t>(run.state.step) - t.optimizer.steps() - static_cast<std::size_t>(t.spikes.spikes)));
   if (o.profile) gpt::report_profile(run, observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
   gpt::print_closing_sample(run, o, memory, t, data.readable(), stopped);
 }

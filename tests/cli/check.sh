@@ -193,6 +193,7 @@ END
   refuses 2 '--offload .* is for the CPU' "$gradus" train --device cuda --offload .
   refuses 2 '--graph and --skip-spikes: give one of them' "$gradus" train --device cuda --graph --skip-spikes 3
   refuses 2 '--skip-spikes must be ' "$gradus" train --skip-spikes=-1
+  refuses 2 '--sample-every and --sample 0: leave one of them out' "$train" --data text --sample-every 1 --sample 0
   refuses 2 '--sample-every must be ' "$gradus" train --sample-every=-1
   refuses 2 '--tune-products .*: it is for --device cuda' "$gradus" train --tune-products products
   refuses 2 '--tune-products .*: it is for --device cuda' "${quick[@]}" --tune-products products
@@ -286,6 +287,9 @@ data() {
   has out 'validation loss [0-9.]* nats a token after'
   [[ $(losses of_texts) == "$(losses of_shards)" ]] || wrong "shards give other losses than the text they were made of"
   # Each window once an epoch: another run, resumed like any other, and not as one of the other kind.
+  refuses 2 "--sample-every: the data's tokens cannot be shown as text" \
+    "$train" --data shards --sample-every 1 --out blind
+  [[ ! -e blind ]] || wrong "a run that was refused has a folder"
   local shuffled=(--data shards --accumulate 2 --sample 0 --order shuffled)
   succeeds "$train" "${shuffled[@]}" --steps 4 --out shuffled
   [[ $(losses shuffled | head -n 3) != "$(losses of_shards)" ]] || wrong "--order shuffled changes nothing"
@@ -374,6 +378,15 @@ runs() {
   [[ $(grep -c '^early stop: the last 2 validations brought no new best$' out) -eq 1 ]] ||
     wrong "--early-stop said: $(grep early out)"
   [[ -s stopped/model.safetensors && $(losses stopped | wc -l) -lt 60 ]] || wrong "--early-stop ended nothing"
+
+  # An update whose norm is far above the mean is skipped, also by a run that is resumed.
+  local spiky=("$train" --data noise --lr 1e-5 --schedule constant --warmup 0 --dropout 0.1 --skip-spikes 0.5
+    --sample 0)
+  succeeds "${spiky[@]}" --steps 44 --out spikes
+  has out '^step [0-9]+: the update is skipped: its gradient norm is [0-9.]+ standard deviations above the mean of '
+  succeeds "${spiky[@]}" --steps 37 --out spikes2
+  succeeds "${spiky[@]}" --steps 44 --resume spikes2
+  cmp -s spikes/model.safetensors spikes2/model.safetensors || wrong "--skip-spikes: a resumed run skips other updates"
 
   # The same seed gives the same losses on any number of threads; another gives others.
   succeeds "${quick[@]}" --out second --threads 1

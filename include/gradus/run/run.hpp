@@ -50,7 +50,7 @@ struct run_options {
   bool late_losses = false;   ///< they are on their way from a GPU: a step is shown after the next one
 
   long long eval_every = 0;  ///< steps between validations; 0: only after the last step
-  int early_stop = 0;        ///< the run ends when so many validations in a row bring no new best; 0: never
+  int early_stop = 0;        ///< validations in a row without a new best that end the run; 0: never
 
   bool save = true;           ///< checkpoints, and the model
   double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
@@ -115,8 +115,8 @@ class run {
   run_state state;
 
   /// `identity` is what must be the same when the run is resumed, and on all ranks. `stop` tells whether the program
-  /// was asked to end (see interrupts). Finds and locks the run to resume. Throws gradus::error, and bad_flag if that
-  /// run has had all its steps.
+  /// was asked to end (see interrupts). Finds and locks the run to resume. Throws gradus::error, also for options
+  /// without steps and minutes, and bad_flag if that run has had all its steps.
   run(run_options o, run_metadata identity, team& ranks, std::function<bool()> stop);
   /// A rank alone.
   run(
@@ -139,10 +139,10 @@ class run {
   bool next();
   /// The learning rate of the next step, where run_options has a rate.
   double rate();
-  /// Call it before the update, which changes what a checkpoint in the background is written from.
+  /// Call it before each update, which changes what a checkpoint in the background is written from.
   void wait_for_checkpoint();
   /// Counts a step. If it is given as a function, `figures` waits for the step's figures, and is called later if
-  /// late_losses.
+  /// late_losses. Throws gradus::error unless the step called wait_for_checkpoint().
   void step_done(std::function<step_figures()> figures);
   void step_done(const step_figures& figures) {
     step_done([figures] { return figures; });

@@ -47,6 +47,7 @@ GRADUS_IMPL run::run(run_options o, run_metadata identity, team& ranks, std::fun
       stop_(std::move(stop)),
       resumed_(!options_.resume.empty()),
       folder_(options_.resume) {
+  if (options_.steps <= 0 && options_.minutes <= 0) throw error("run: has no end; give it steps or minutes");
   if (!resumed_) return;
   team_.on_leader([this] {
     lock_ = std::make_unique<run_lock>(folder_);
@@ -232,6 +233,10 @@ GRADUS_IMPL void run::wait_for_checkpoint() {
 }
 GRADUS_IMPL void run::step_done(std::function<step_figures()> figures) {
   const double seconds = step_clock_.seconds();
+  if (!updating_)
+    throw error(
+        "run: an update may have changed a checkpoint that was being written; call "
+        "wait_for_checkpoint() before each");
   now_ = team_.agree(elapsed(), stop_());
   updating_ = false;
   if (report_) report_->show_held();

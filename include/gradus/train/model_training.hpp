@@ -31,12 +31,13 @@ namespace gradus {
 
 /// What model_training is asked for.
 struct training_options {
-  double dropout = 0;        ///< of the model, if it has that member
-  double clip = 1;           ///< largest gradient norm; 0: no limit
-  double skip_spikes = 0;    ///< deviations above its mean from which a gradient norm leaves the update out; 0: none
-  int accumulate = 1;        ///< micro-batches a step, on all ranks together
-  std::uint64_t seed = 1;    ///< of the parameters, dropout and rounding
-  adamw_options adamw = {};  ///< other optimizers take its lr and weight_decay
+  double dropout = 0;  ///< of the model, if it has that member
+  double clip = 1;     ///< largest gradient norm; 0: no limit
+  double skip_spikes =
+      0;  ///< standard deviations above the running mean of norms beyond which an update is skipped; 0: none
+  int accumulate = 1;            ///< micro-batches a step, on all ranks together
+  std::uint64_t seed = 1;        ///< of the parameters, dropout and rounding
+  adamw_options adamw = {};      ///< other optimizers take its lr and weight_decay
   region_schedule regions = {};  ///< what backward recomputes
   int ranks = 1, rank = 0;
   int leaves = 1;  ///< data_parallel_options::leaves; divides `accumulate`
@@ -188,7 +189,7 @@ class model_training {
   }
   /// Measures the norm of the gradients and takes the optimizer's step, whose kernel clips them as it reads them
   /// (optim/step_inputs.hpp). With a loss scale, a step whose gradients overflowed changes nothing. With skip_spikes it
-  /// waits for the norm, and leaves the step out if `spikes` says so.
+  /// waits for the norm, and skips the step if `spikes` says so.
   constexpr void update() {
     if (parallel_) parallel_->finish();
     if constexpr (scales_loss) optimizer.unscale(scaler_);

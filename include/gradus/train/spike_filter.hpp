@@ -1,5 +1,5 @@
 #pragma once
-// Which gradient norms are so far above the usual that the update is better left out.
+// Which gradient norms are so far above the usual that the update is better skipped.
 
 #include <algorithm>
 #include <cmath>
@@ -15,15 +15,17 @@ struct spike_filter {
   double sum = 0, squares = 0, weight = 0;
   long long count = 0;   ///< norms so far
   long long spikes = 0;  ///< of them, those that were too large
-  double score = 0;      ///< deviations of the last norm above the mean before it
+  double score = 0;      ///< standard deviations of the last norm above the mean before it
 
   /// Calls f(name, number) for each number that decides about later norms.
   void for_each_number(const auto& f) {
-    f("norm_sum", sum), f("norm_squares", squares), f("norm_weight", weight), f("norm_count", count);
+    f("norm_sum", sum), f("norm_squares", squares), f("norm_weight", weight), f("norm_count", count),
+        f("norm_spikes", spikes);
   }
   constexpr double mean() const { return weight > 0 ? sum / weight : 0; }
-  /// Counts a norm. Returns whether it is a spike: more than `limit` deviations above the mean, and then it counts as
-  /// that limit; or not finite, and then it does not count, and is one unless `overflows` says who else looks at those.
+  /// Counts a norm. Returns whether it is a spike: more than `limit` standard deviations above the mean, and then it
+  /// counts as that limit; or not finite, and then it does not count, and is one unless `overflows` says who else looks
+  /// at those.
   constexpr bool takes(double norm, double limit, bool overflows = false) {
     if (!(norm <= std::numeric_limits<double>::max())) {
       spikes += overflows ? 0 : 1;

@@ -117,6 +117,23 @@ TEST_CASE("a run that is stopped, or ended by an exception, and then resumed has
   CHECK(contents(f.path / "failed" / "model.safetensors") == model);
 }
 
+TEST_CASE("a run without an end, and an update that does not wait for the checkpoint, are errors") {
+  const gradus_test::scratch_folder f;
+  CHECK_THROWS_WITH_AS(gr::run({.out = f.path.string()}, {}), "run: has no end; give it steps or minutes", gr::error);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  conv_net net;
+  gr::init(net, ctx, gr::he_normal{.seed = 1});
+  gr::sgd optimizer{net, {}};
+  gr::resumable_model saved(ctx, net, optimizer);
+  gr::run run({.out = f.path.string(), .steps = 2}, {});
+  run.begin(saved);
+  REQUIRE(run.next());
+  CHECK_THROWS_WITH_AS(run.step_done({.loss = 1}), doctest::Contains("call wait_for_checkpoint() before each"),
+                       gr::error);
+}
+
 TEST_CASE("a finished run is not resumed for no step, nor another run's") {
   const gradus_test::scratch_folder f;
   train(f.path / "run");

@@ -58,7 +58,7 @@ TEST_CASE("what decides about later norms is saved by its name") {
     names.emplace_back(name);
     values.push_back(static_cast<double>(number));
   });
-  CHECK(names == std::vector<std::string>{"norm_sum", "norm_squares", "norm_weight", "norm_count"});
+  CHECK(names == std::vector<std::string>{"norm_sum", "norm_squares", "norm_weight", "norm_count", "norm_spikes"});
   std::size_t i = 0;
   to.for_each_number([&]<class T>(const char*, T& number) { number = static_cast<T>(values[i++]); });
   for (const double norm : {2.0, 7.5, 2.5}) CHECK(from.takes(norm, 3) == to.takes(norm, 3));
