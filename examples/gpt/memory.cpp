@@ -40,9 +40,9 @@ gr::memory_plan evaluation(const gr::training_options& step) {
 std::size_t& states_in(gr::step_trace& trace) {
   return trace.live_before_by[static_cast<std::size_t>(gr::category::optimizer_state)];
 }
-// Of states in a file, what an update has in memory: two parts, of gr::file_parts' size.
-std::size_t resident_states(std::size_t bytes) {
-  const std::size_t of_a_value = (bytes - 1) / gr::parameter_count(network()) + 1;
+// Of states in a file, what an update has in memory: two parts, of gr::file_parts' size. `owners` divide the states.
+std::size_t resident_states(std::size_t bytes, int owners) {
+  const std::size_t of_a_value = bytes * static_cast<std::size_t>(owners) / gr::parameter_count(network()) + 1;
   return std::min(bytes, of_a_value * 2 << 20);
 }
 
@@ -61,7 +61,7 @@ chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions
   if (in_file) {
     m.file_bytes = std::exchange(states_in(m.step), 0);
     m.step.live_before -= m.file_bytes;
-    m.resident_bytes = resident_states(m.file_bytes);
+    m.resident_bytes = resident_states(m.file_bytes, step.shard == gr::sharding::nothing ? 1 : step.ranks);
   }
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
